@@ -1,0 +1,3 @@
+//! Starts the ranks of a `pgas` program on this host.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Distributed containers of `pgas`.

@@ -1,0 +1,1 @@
+//! Sequence files and k-mers for the examples of `pgas`.

@@ -1,0 +1,1 @@
+//! Distributed data structures over a partitioned global address space.

@@ -1,0 +1,3 @@
+//! Project automation of `pgas`.
+
+fn main() {}
