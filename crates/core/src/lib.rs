@@ -1,1 +1,3 @@
 //! The core of `pgas`.
+
+pub mod config;
