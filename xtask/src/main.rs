@@ -1,3 +1,103 @@
-//! Project automation of `pgas`.
+//! Project automation: `cargo xtask <verb>`.
+//!
+//! Cargo alone runs it, so nothing has to be installed first. The steps of the project's test command are the table
+//! [`ci::STEPS`]; what the tests need from the system is listed in [`setup`] and nowhere else; the rules of the house that
+//! no compiler checks are in [`tidy`].
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command-line tool talks through its standard streams"
+)]
 
-fn main() {}
+mod ci;
+mod memory;
+mod process;
+mod setup;
+mod tidy;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::process::{Outcome, cargo};
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Project automation of pgas")]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Runs every step of the test command in order, or only the steps that are named
+    #[command(visible_alias = "ci")]
+    Test {
+        /// Names of steps, as `--list` prints them
+        steps: Vec<String>,
+        /// Prints the steps and runs none
+        #[arg(long)]
+        list: bool,
+    },
+    /// Installs what the tests need and this machine lacks: system packages and cargo-deny
+    Setup,
+    /// Checks the rules of the house that no compiler checks, and reports long files and functions
+    Tidy,
+    /// Runs the lock-free parts under loom, which tries the interleavings
+    Loom,
+    /// Runs the tests under AddressSanitizer (needs a nightly toolchain)
+    Asan,
+    /// Runs miri on the core's unit tests (needs a nightly toolchain with the miri component)
+    Miri,
+    /// Checks licences, duplicate versions and sources of the dependencies
+    Deny,
+    /// Builds the documentation, with warnings as errors
+    Doc {
+        /// Opens it in a browser
+        #[arg(long)]
+        open: bool,
+    },
+    /// Runs the benches
+    Bench {
+        /// Passed on to criterion: a filter, or `--test` to run each bench once
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().verb) {
+        Ok(Outcome::Passed) => ExitCode::SUCCESS,
+        Ok(Outcome::NotRun(why)) => {
+            eprintln!("xtask: not run: {why}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<Outcome> {
+    match verb {
+        Verb::Test { list: true, .. } => {
+            ci::list();
+            Ok(Outcome::Passed)
+        }
+        Verb::Test { steps, list: false } => ci::run(&steps),
+        Verb::Setup => setup::run(),
+        Verb::Tidy => tidy::run(),
+        Verb::Loom => memory::loom(),
+        Verb::Asan => memory::asan(),
+        Verb::Miri => memory::miri(),
+        Verb::Deny => ci::deny(),
+        Verb::Doc { open } => ci::doc(open),
+        Verb::Bench { args } => {
+            let args = args.iter().map(String::as_str);
+            cargo(ci::BENCH.iter().copied().chain(args))
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The test command: a table of steps, run in order, each timed, stopping at the first that fails.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::memory;
+use crate::process::{self, Outcome, cargo, command};
+use crate::{setup, tidy};
+
+/// One row of the table.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) run: fn() -> Result<Outcome>,
+}
+
+const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
+    Step { name, about, run }
+}
+
+/// The steps of `cargo xtask test`, cheapest first. A new one is a new row.
+#[rustfmt::skip]
+pub(crate) const STEPS: &[Step] = &[
+    step("setup", "system packages and cargo-deny", setup::run),
+    step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
+    step("clippy", "lints, as errors", || cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    step("tidy", "rules of the house", tidy::run),
+    step("tests", "unit, integration and doc tests", || cargo(["test", "--workspace"])),
+    step("doc", "documentation, with warnings as errors", || doc(false)),
+    step("deny", "licences, duplicate versions and sources of the dependencies", deny),
+    step("loom", "interleavings of the lock-free parts", memory::loom),
+    step("bench-smoke", "every bench, once", || cargo(BENCH.iter().chain(&["--test"]))),
+    step("asan", "tests under AddressSanitizer, if nightly is installed", memory::asan),
+];
+
+/// Every criterion bench; what follows goes to criterion.
+pub(crate) const BENCH: &[&str] = &["bench", "--workspace", "--bench", "*", "--"];
+
+/// Runs the named steps, or all, in the order of the table.
+pub(crate) fn run(names: &[String]) -> Result<Outcome> {
+    let steps = select(names)?;
+    let start = Instant::now();
+    let mut summary = Vec::new();
+    for (i, step) in steps.iter().enumerate() {
+        println!(
+            "\n=== [{}/{}] {}: {}",
+            i + 1,
+            steps.len(),
+            step.name,
+            step.about
+        );
+        let start = Instant::now();
+        let outcome = (step.run)().with_context(|| {
+            format!(
+                "step {} failed after {}; repeat it with `cargo xtask test {}`",
+                step.name,
+                seconds(start.elapsed()),
+                step.name
+            )
+        })?;
+        let what = match outcome {
+            Outcome::Passed => "passed".to_owned(),
+            Outcome::NotRun(why) => format!("NOT RUN: {why}"),
+        };
+        let line = format!("{:<12} {:>8}  {what}", step.name, seconds(start.elapsed()));
+        println!("=== {line}");
+        summary.push(line);
+    }
+    println!("\n{}", summary.join("\n"));
+    println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
+    Ok(Outcome::Passed)
+}
+
+/// Prints the table.
+pub(crate) fn list() {
+    for step in STEPS {
+        println!("{:<12} {}", step.name, step.about);
+    }
+}
+
+/// Builds the documentation of the workspace.
+pub(crate) fn doc(open: bool) -> Result<Outcome> {
+    let mut cargo = command("cargo", ["doc", "--workspace", "--no-deps"]);
+    cargo.args(open.then_some("--open"));
+    cargo.env("RUSTDOCFLAGS", "-D warnings");
+    process::run(&mut cargo)
+}
+
+/// Checks the dependencies against `deny.toml`. Advisories need a network, so they are not part of it.
+pub(crate) fn deny() -> Result<Outcome> {
+    cargo([
+        "deny",
+        "--workspace",
+        "check",
+        "licenses",
+        "bans",
+        "sources",
+    ])
+}
+
+fn select(names: &[String]) -> Result<Vec<&'static Step>> {
+    for name in names {
+        if !STEPS.iter().any(|step| step.name == name) {
+            bail!("no step is called {name}; `cargo xtask test --list` names them");
+        }
+    }
+    let wanted = |step: &&Step| names.is_empty() || names.iter().any(|name| name == step.name);
+    Ok(STEPS.iter().filter(wanted).collect())
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{STEPS, select};
+    use crate::process::root;
+
+    fn names(steps: &[&super::Step]) -> Vec<&'static str> {
+        steps.iter().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn no_names_select_every_step_once() {
+        let all = names(&select(&[]).unwrap());
+        assert_eq!(all.len(), STEPS.len());
+        assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), all.len());
+    }
+
+    #[test]
+    fn named_steps_run_in_the_order_of_the_table() {
+        let chosen = select(&["tidy".to_owned(), "fmt".to_owned()]).unwrap();
+        assert_eq!(names(&chosen), ["fmt", "tidy"]);
+    }
+
+    #[test]
+    fn an_unknown_step_is_an_error_that_names_it() {
+        let error = select(&["fmt".to_owned(), "typo".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("typo"), "{error}");
+    }
+
+    #[test]
+    fn setup_comes_first() {
+        assert_eq!(STEPS[0].name, "setup");
+    }
+
+    #[test]
+    fn the_ci_script_calls_the_test_command() {
+        let script = std::fs::read_to_string(root().join(".ci/run")).unwrap();
+        assert!(
+            script.lines().any(|line| line.trim() == "cargo xtask test"),
+            "{script}"
+        );
+    }
+
+    #[test]
+    fn contributing_names_every_step() {
+        let page = std::fs::read_to_string(root().join("CONTRIBUTING.md")).unwrap();
+        for step in STEPS {
+            let name = format!("`{}`", step.name);
+            assert!(
+                page.contains(&name),
+                "CONTRIBUTING.md does not mention {name}"
+            );
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The checkers of memory and interleavings: loom, AddressSanitizer, miri. Each has a target folder of its own, because each
+//! builds the dependencies with flags of its own.
+
+use std::process::Command;
+
+use anyhow::{Result, bail};
+
+use crate::process::{self, Outcome, command};
+
+/// The packages that hold unsafe code or are one call away from it.
+const NEAR_UNSAFE: &[&str] = &["-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers"];
+
+/// Every unit test whose path contains `loom`, with the atomics replaced by loom's.
+pub(crate) fn loom() -> Result<Outcome> {
+    let mut cargo = command("cargo", ["test", "--release"]);
+    cargo.args(["-p", "pgas-smp", "-p", "pgas-containers", "--lib", "loom"]);
+    cargo.env("CARGO_TARGET_DIR", "target/loom");
+    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    cargo.env("RUSTFLAGS", "--cfg loom");
+    cargo.env("LOOM_MAX_PREEMPTIONS", "2");
+    process::run(&mut cargo)
+}
+
+/// Unit and integration tests under AddressSanitizer, which only a nightly toolchain offers.
+pub(crate) fn asan() -> Result<Outcome> {
+    if !has_nightly() {
+        let why = "AddressSanitizer needs `rustup toolchain install nightly`";
+        return Ok(Outcome::NotRun(why.to_owned()));
+    }
+    let host = host_triple()?;
+    let mut cargo = nightly_cargo();
+    cargo.args(["test", "--lib", "--tests", "--target", &host]);
+    cargo.args(NEAR_UNSAFE);
+    cargo.env("CARGO_TARGET_DIR", "target/asan");
+    cargo.env("RUSTFLAGS", "-Zsanitizer=address");
+    process::run(&mut cargo)
+}
+
+/// The core's unit tests under miri.
+pub(crate) fn miri() -> Result<Outcome> {
+    if !process::succeeds(nightly_cargo().args(["miri", "--version"])) {
+        bail!("miri needs `rustup toolchain install nightly --component miri`; nothing was run");
+    }
+    let mut cargo = nightly_cargo();
+    cargo.args(["miri", "test", "-p", "pgas-core", "--lib"]);
+    cargo.env("CARGO_TARGET_DIR", "target/miri");
+    process::run(&mut cargo)
+}
+
+fn nightly_cargo() -> Command {
+    command("rustup", ["run", "nightly", "cargo"])
+}
+
+fn has_nightly() -> bool {
+    process::succeeds(nightly_cargo().arg("--version"))
+}
+
+/// The triple of this machine: with it named, the sanitizer's flags leave build scripts and procedural macros alone.
+fn host_triple() -> Result<String> {
+    let version = process::output(Command::new("rustc").arg("-vV")).unwrap_or_default();
+    match version.lines().find_map(|line| line.strip_prefix("host: ")) {
+        Some(triple) => Ok(triple.to_owned()),
+        None => bail!("`rustc -vV` names no host"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_host_has_a_triple() {
+        let triple = super::host_triple().unwrap();
+        assert!(triple.split('-').count() >= 3, "{triple}");
+    }
+}

@@ -1,0 +1,121 @@
+//! Running other programs: what is run is printed first, and its output is passed on untouched.
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, Result, bail};
+
+/// How a step ended when it did not fail.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Passed,
+    /// The step needs something that this machine may lack; the text says what.
+    NotRun(String),
+}
+
+/// The root of the workspace, wherever `cargo xtask` was started.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask is a folder of the workspace")
+}
+
+/// A command that runs in the root of the workspace.
+pub(crate) fn command<S: AsRef<OsStr>>(
+    program: &str,
+    args: impl IntoIterator<Item = S>,
+) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Runs cargo with `args`.
+pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<Outcome> {
+    run(&mut command("cargo", args))
+}
+
+/// Prints the command and what it adds to the environment, runs it, and fails if it does.
+pub(crate) fn run(command: &mut Command) -> Result<Outcome> {
+    let line = line(command);
+    println!("$ {line}");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` failed: {status}");
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Whether the command runs and succeeds; its output is thrown away.
+pub(crate) fn succeeds(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// What the command prints, or nothing if it cannot be run.
+pub(crate) fn output(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    output
+        .status
+        .success()
+        .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as it would be typed into a shell.
+fn line(command: &Command) -> String {
+    let quote = |word: &OsStr| {
+        let word = word.to_string_lossy();
+        if word.contains([' ', '*']) {
+            format!("'{word}'")
+        } else {
+            word.into_owned()
+        }
+    };
+    let envs = command.get_envs().filter_map(|(key, value)| {
+        let value = value?;
+        Some(format!("{}={}", key.to_string_lossy(), quote(value)))
+    });
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    envs.chain(words.map(quote)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{command, line, root, run, succeeds};
+
+    #[test]
+    fn the_root_holds_the_workspace_manifest() {
+        let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+
+    #[test]
+    fn a_printed_command_can_be_typed_again() {
+        let mut command = command("cargo", ["bench", "--bench", "*"]);
+        command.env("RUSTFLAGS", "--cfg loom");
+        assert_eq!(
+            line(&command),
+            "RUSTFLAGS='--cfg loom' cargo bench --bench '*'"
+        );
+    }
+
+    #[test]
+    fn a_failing_command_is_an_error_that_names_it() {
+        let error = run(&mut command("sh", ["-c", "exit 3"])).unwrap_err();
+        let message = format!("{error:#}");
+        assert!(message.contains("sh -c 'exit 3'"), "{message}");
+        assert!(message.contains("exit status: 3"), "{message}");
+    }
+
+    #[test]
+    fn an_absent_program_does_not_succeed() {
+        assert!(!succeeds(&mut command("pgas-no-such-program", ["-h"])));
+    }
+}

@@ -1,0 +1,168 @@
+//! Module docs in every file, and a `# Cost` section on every public function that communicates.
+
+use syn::visit::{self, Visit};
+use syn::{Attribute, Expr, ImplItemFn, ItemFn, ItemMod, Lit, Meta, Visibility};
+
+use super::Finding;
+use super::source::Source;
+
+/// Where every public function is one-sided or collective. An entry is a file, or a folder with all that is in it.
+const COMMUNICATES: &[&str] = &[];
+
+pub(super) fn check(source: &Source) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let is_inner = |attr: &Attribute| matches!(attr.style, syn::AttrStyle::Inner(_));
+    if !source
+        .syntax
+        .attrs
+        .iter()
+        .any(|attr| is_inner(attr) && attr.path().is_ident("doc"))
+    {
+        findings.push(Finding::in_file(
+            &source.path,
+            "opens without module docs (`//!`)",
+        ));
+    }
+    if COMMUNICATES.iter().any(|entry| covers(entry, &source.path)) {
+        findings.extend(without_cost(source));
+    }
+    findings
+}
+
+/// An entry of the table that names nothing has gone stale.
+pub(super) fn check_table(sources: &[Source]) -> Vec<Finding> {
+    COMMUNICATES
+        .iter()
+        .filter(|entry| !sources.iter().any(|source| covers(entry, &source.path)))
+        .map(|entry| {
+            let message = format!("COMMUNICATES names {entry}, which does not exist");
+            Finding::in_file("xtask/src/tidy/docs.rs", message)
+        })
+        .collect()
+}
+
+fn covers(entry: &str, path: &str) -> bool {
+    path.strip_prefix(entry)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn without_cost(source: &Source) -> Vec<Finding> {
+    let mut functions = PublicFunctions::default();
+    functions.visit_file(&source.syntax);
+    functions
+        .found
+        .iter()
+        .filter(|function| !function.docs.lines().any(|line| line.trim() == "# Cost"))
+        .map(|function| {
+            let message = format!("`{}` is public and has no `# Cost` section", function.name);
+            Finding::at(&source.path, function.line, message)
+        })
+        .collect()
+}
+
+#[derive(Debug)]
+struct Function {
+    name: String,
+    line: usize,
+    docs: String,
+}
+
+/// The functions that are `pub` without restriction, tests left out.
+#[derive(Debug, Default)]
+struct PublicFunctions {
+    found: Vec<Function>,
+}
+
+impl PublicFunctions {
+    fn add(&mut self, visibility: &Visibility, attrs: &[Attribute], ident: &syn::Ident) {
+        if matches!(visibility, Visibility::Public(_)) {
+            self.found.push(Function {
+                name: ident.to_string(),
+                line: ident.span().start().line,
+                docs: docs(attrs),
+            });
+        }
+    }
+}
+
+impl<'ast> Visit<'ast> for PublicFunctions {
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        self.add(&item.vis, &item.attrs, &item.sig.ident);
+    }
+
+    fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
+        self.add(&item.vis, &item.attrs, &item.sig.ident);
+    }
+
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        if !super::sizes::is_test(&item.attrs) {
+            visit::visit_item_mod(self, item);
+        }
+    }
+}
+
+fn docs(attrs: &[Attribute]) -> String {
+    let mut lines = Vec::new();
+    for attr in attrs {
+        if let Meta::NameValue(meta) = &attr.meta
+            && meta.path.is_ident("doc")
+            && let Expr::Lit(value) = &meta.value
+            && let Lit::Str(text) = &value.lit
+        {
+            lines.push(text.value());
+        }
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{check, covers, without_cost};
+    use crate::tidy::source::Source;
+
+    fn source(text: &str) -> Source {
+        Source::parse("a.rs", text).unwrap()
+    }
+
+    #[test]
+    fn a_file_without_module_docs_is_found() {
+        assert_eq!(check(&source("/// Of the function.\nfn f() {}")).len(), 1);
+        assert!(check(&source("//! Of the module.\nfn f() {}")).is_empty());
+        assert!(check(&source("#![doc = include_str!(\"README.md\")]\nfn f() {}")).is_empty());
+    }
+
+    #[test]
+    fn public_functions_and_methods_without_a_cost_are_found() {
+        let text = "
+            /// Moves bytes.
+            pub fn put() {}
+            impl A {
+                /// Fetches.
+                ///
+                /// # Cost
+                /// `R`. One-sided.
+                pub fn get(&self) {}
+                /// The cost is unknown.
+                pub fn flush(&self) {}
+                pub(crate) fn inner(&self) {}
+                fn private(&self) {}
+            }
+            #[cfg(test)]
+            mod tests { pub fn helper() {} }
+        ";
+        let found: Vec<String> = without_cost(&source(text))
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("a.rs:3: `put`"), "{found:?}");
+        assert!(found[1].contains("`flush`"), "{found:?}");
+    }
+
+    #[test]
+    fn an_entry_covers_a_file_or_a_folder() {
+        assert!(covers("core/src/rma.rs", "core/src/rma.rs"));
+        assert!(covers("core/src/rma", "core/src/rma/strided.rs"));
+        assert!(!covers("core/src/rma", "core/src/rma_other.rs"));
+    }
+}

@@ -1,0 +1,205 @@
+//! A parsed source file. Its comments, which a parser drops, are what stands between the tokens.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
+
+/// One `//` or `/* */` comment. Doc comments are among them.
+#[derive(Debug)]
+pub(super) struct Comment {
+    /// The first line, counted from one.
+    pub(super) line: usize,
+    /// The comment with its slashes.
+    pub(super) text: String,
+    /// Whether code stands before it on its line.
+    pub(super) trails_code: bool,
+}
+
+impl Comment {
+    pub(super) fn is_doc(&self) -> bool {
+        is_doc(&self.text)
+    }
+}
+
+/// One file.
+pub(super) struct Source {
+    pub(super) path: String,
+    pub(super) syntax: syn::File,
+    pub(super) comments: Vec<Comment>,
+    /// The lines, counted from one, that hold any code.
+    pub(super) code_lines: BTreeSet<usize>,
+    /// The lines of each identifier `unsafe`.
+    pub(super) unsafe_lines: Vec<usize>,
+}
+
+impl Source {
+    pub(super) fn parse(path: &str, text: &str) -> syn::Result<Self> {
+        let tokens: TokenStream = text.parse()?;
+        let mut scan = Scan {
+            text,
+            ranges: Vec::new(),
+            code_lines: BTreeSet::new(),
+            unsafe_lines: Vec::new(),
+        };
+        scan.stream(tokens.clone());
+        let Scan {
+            ranges,
+            code_lines,
+            unsafe_lines,
+            ..
+        } = scan;
+        Ok(Self {
+            path: path.to_owned(),
+            syntax: syn::parse2(tokens)?,
+            comments: comments(text, &ranges),
+            code_lines,
+            unsafe_lines,
+        })
+    }
+}
+
+/// A walk over the tokens that leaves doc comments out, which the parser turns into attributes.
+struct Scan<'a> {
+    text: &'a str,
+    /// Where in the file each token stands, in the order of the file.
+    ranges: Vec<Range<usize>>,
+    code_lines: BTreeSet<usize>,
+    unsafe_lines: Vec<usize>,
+}
+
+impl Scan<'_> {
+    fn stream(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            if self.text[token.span().byte_range()].starts_with("//")
+                || self.text[token.span().byte_range()].starts_with("/*")
+            {
+                continue;
+            }
+            match token {
+                TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
+                    self.stream(group.stream());
+                }
+                TokenTree::Group(group) => {
+                    self.token(group.span_open());
+                    self.stream(group.stream());
+                    self.token(group.span_close());
+                }
+                TokenTree::Ident(ident) => {
+                    if ident == "unsafe" {
+                        self.unsafe_lines.push(ident.span().start().line);
+                    }
+                    self.token(ident.span());
+                }
+                other => self.token(other.span()),
+            }
+        }
+    }
+
+    fn token(&mut self, span: Span) {
+        self.ranges.push(span.byte_range());
+        self.code_lines.extend(span.start().line..=span.end().line);
+    }
+}
+
+/// The comments of `text`, found between the tokens at `ranges`.
+fn comments(text: &str, ranges: &[Range<usize>]) -> Vec<Comment> {
+    let ends = ranges.iter().map(|range| range.end);
+    let starts = ranges.iter().map(|range| range.start);
+    let gaps = std::iter::once(0)
+        .chain(ends)
+        .zip(starts.chain([text.len()]));
+    gaps.flat_map(|(start, end)| comments_between(text, start, end))
+        .collect()
+}
+
+fn comments_between(text: &str, start: usize, end: usize) -> Vec<Comment> {
+    let mut found = Vec::new();
+    let mut at = start;
+    while let Some(skip) = text[at..end].find('/') {
+        let begin = at + skip;
+        let rest = &text[begin..end];
+        let len = if rest.starts_with("/*") {
+            rest.find("*/").map_or(rest.len(), |close| close + 2)
+        } else {
+            rest.find('\n').unwrap_or(rest.len())
+        };
+        let line_begin = text[..begin].rfind('\n').map_or(0, |newline| newline + 1);
+        found.push(Comment {
+            line: text[..begin].matches('\n').count() + 1,
+            text: rest[..len].trim_end().to_owned(),
+            trails_code: !text[line_begin..begin].trim().is_empty(),
+        });
+        at = begin + len;
+    }
+    found
+}
+
+fn is_doc(comment: &str) -> bool {
+    ["///", "//!", "/**", "/*!"]
+        .iter()
+        .any(|mark| comment.starts_with(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Source;
+
+    const TEXT: &str = r#"//! Says "what" — and why.
+
+// A note.
+fn f() { // trails
+    let url = "https://host/path"; /* block */
+    let lines = "
+        // not a comment
+    ";
+}
+
+/// Has docs.
+unsafe fn g() {}
+"#;
+
+    #[test]
+    fn comments_are_what_stands_between_the_tokens() {
+        let source = Source::parse("a.rs", TEXT).unwrap();
+        let seen: Vec<(usize, &str, bool)> = source
+            .comments
+            .iter()
+            .map(|comment| (comment.line, comment.text.as_str(), comment.trails_code))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (1, "//! Says \"what\" — and why.", false),
+                (3, "// A note.", false),
+                (4, "// trails", true),
+                (5, "/* block */", true),
+                (11, "/// Has docs.", false),
+            ]
+        );
+        let docs: Vec<usize> = source
+            .comments
+            .iter()
+            .filter(|comment| comment.is_doc())
+            .map(|comment| comment.line)
+            .collect();
+        assert_eq!(docs, [1, 11]);
+    }
+
+    #[test]
+    fn code_lines_leave_out_blank_lines_and_comments() {
+        let source = Source::parse("a.rs", TEXT).unwrap();
+        assert_eq!(
+            source.code_lines.into_iter().collect::<Vec<_>>(),
+            [4, 5, 6, 7, 8, 9, 12]
+        );
+    }
+
+    #[test]
+    fn unsafe_is_found_as_a_word_of_code_also_inside_macros() {
+        let text =
+            "//! unsafe\nmacro_rules! m { () => { unsafe { f() } } }\nconst S: &str = \"unsafe\";";
+        let source = Source::parse("a.rs", text).unwrap();
+        assert_eq!(source.unsafe_lines, [2]);
+    }
+}
