@@ -1,0 +1,101 @@
+//! Every interleaving of sleeping and ringing, by loom: a lost wake-up leaves the sleeper blocked for ever, which loom reports.
+
+use loom::{sync::Arc, thread};
+
+use super::*;
+use crate::{mailbox::Mailbox, sync::AtomicU64};
+
+/// Not used up under loom, where a sleep ends by a wake-up alone.
+const LONG: Duration = Duration::from_secs(3600);
+
+#[test]
+fn loom_no_wake_up_is_lost() {
+    loom::model(|| {
+        let shared = Arc::new((Doorbell::default(), AtomicU64::new(0)));
+        let ringer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.store(1, Relaxed);
+                shared.0.ring();
+            })
+        };
+        assert!(shared.0.sleep_until(|| shared.1.load(Relaxed) == 1, LONG));
+        ringer.join().unwrap();
+        assert_eq!(shared.0.n_sleepers.load(Relaxed), 0);
+    });
+}
+
+#[test]
+fn loom_a_sleeper_that_waits_for_two_ringers_hears_both() {
+    loom::model(|| {
+        let shared = Arc::new((Doorbell::default(), [AtomicU64::new(0), AtomicU64::new(0)]));
+        let ringers: Vec<_> = (0..2)
+            .map(|ringer| {
+                let shared = Arc::clone(&shared);
+                thread::spawn(move || {
+                    shared.1[ringer].store(1, Relaxed);
+                    shared.0.ring();
+                })
+            })
+            .collect();
+        assert!(
+            shared
+                .0
+                .sleep_until(|| shared.1.iter().all(|word| word.load(Relaxed) == 1), LONG)
+        );
+        for ringer in ringers {
+            ringer.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn loom_two_threads_of_a_rank_are_both_woken() {
+    loom::model(|| {
+        let shared = Arc::new((Doorbell::default(), AtomicU64::new(0)));
+        let sleeper = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                assert!(shared.0.sleep_until(|| shared.1.load(Relaxed) == 1, LONG));
+            })
+        };
+        let ringer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.store(1, Relaxed);
+                shared.0.ring();
+            })
+        };
+        assert!(shared.0.sleep_until(|| shared.1.load(Relaxed) == 1, LONG));
+        sleeper.join().unwrap();
+        ringer.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_a_sleeper_gets_the_message_that_it_was_rung_for() {
+    loom::model(|| {
+        let words: Vec<_> = (0..Mailbox::bytes(8) / 8)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let shared = Arc::new((Doorbell::default(), words));
+        let sender = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                for n in 0..2 {
+                    Mailbox::attach(&shared.1, 8).try_send(0, n, &[]).unwrap();
+                    shared.0.ring();
+                }
+            })
+        };
+        let mailbox = Mailbox::attach(&shared.1, 8);
+        for n in 0..2 {
+            assert!(shared.0.sleep_until(|| !mailbox.is_empty(), LONG));
+            assert_eq!(
+                mailbox.try_receive(&mut vec![]).unwrap().unwrap().handler,
+                n
+            );
+        }
+        sender.join().unwrap();
+    });
+}

@@ -1,0 +1,469 @@
+//! Messages between ranks: a bounded ring of variable-length messages in shared memory, with many senders and one receiver.
+//!
+//! Before this on the path of an active message: the backend picks the target's ring (requests and replies have a ring each,
+//! so that a reply never waits for room behind requests). After it: the target's progress loop receives, and runs the handler.
+//!
+//! # Layout
+//!
+//! A mailbox is plain words of the shared mapping, valid when all of them are zero, and the same at every address:
+//!
+//! | word | holds |
+//! |---|---|
+//! | 0 | `tail`: slots ever reserved by senders |
+//! | 1 | a lower bound of `head` that senders keep beside `tail`, so that they seldom touch the receiver's line |
+//! | 16 | `head`: slots ever given back by the receiver |
+//! | 17 | the receiver's lock |
+//! | 32 and on | the slots, 8 words (64 bytes) each |
+//!
+//! A message fills consecutive slots and may continue at the start of the ring: a publication word, a header word
+//! (24 bits source rank, 16 bits handler, 24 bits length), then the payload. Up to 48 bytes of payload take one slot.
+//!
+//! # Protocol
+//!
+//! A sender reserves slots by compare-and-swap of `tail`, after it has seen in `head` that they are free. A ticket is never undone:
+//! a full ring is noticed before anything is reserved. The sender then writes header and payload, and last the
+//! publication word, with release. The receiver looks at the publication word of the slot at `head` alone. That word is derived from the
+//! 64-bit ticket, is never zero, and differs from whatever an earlier message left at that place: publication words of earlier laps
+//! carry other tickets, and words that held payload are zeroed before `head` passes them.
+//!
+//! The payload is copied out before it is looked at, and the length is checked before it is used: a rank that scribbles over a mailbox
+//! can break the job, but it cannot make a safe function read outside of the ring.
+
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
+#[expect(clippy::cast_possible_truncation, reason = "test data")]
+mod tests;
+
+use std::fmt;
+
+use crate::sync::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+const TAIL: usize = 0;
+const HEAD_HINT: usize = 1;
+const HEAD: usize = 16;
+const LOCK: usize = 17;
+/// Words before the slots.
+const CONTROL_WORDS: usize = 32;
+
+const WORD_BYTES: usize = 8;
+const SLOT_WORDS: usize = 8;
+const SLOT_BYTES: usize = SLOT_WORDS * WORD_BYTES;
+/// The publication word and the header word.
+const PREFIX_WORDS: usize = 2;
+
+const SRC_BITS: u32 = 24;
+const HANDLER_BITS: u32 = 16;
+const LEN_BITS: u32 = 24;
+const _: () = assert!(SRC_BITS + HANDLER_BITS + LEN_BITS == u64::BITS);
+
+/// The longest message takes this part of the ring, so that several fit.
+const MESSAGES_PER_RING: usize = 8;
+const MIN_SLOTS: usize = MESSAGES_PER_RING;
+/// Beyond this the longest message would not fit the header's length.
+const MAX_SLOTS: usize = MESSAGES_PER_RING << (LEN_BITS as usize - SLOT_BYTES.ilog2() as usize);
+
+/// The ring had no room for the message; nothing was reserved or written.
+///
+/// An expected outcome: the sender serves its own mailboxes and tries again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("mailbox full")]
+pub struct Full;
+
+/// What stands in the ring is no message: memory of the job was overwritten, or the ranks disagree about the layout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "corrupt mailbox: message at slot ticket {ticket} claims {len} bytes, more than the longest possible of {max}"
+)]
+pub struct Corrupt {
+    /// Position of the message: slots that were consumed before it.
+    pub ticket: u64,
+    /// The length found.
+    pub len: u32,
+    /// [`Mailbox::max_message`].
+    pub max: u32,
+}
+
+/// What a received message says beside its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// The rank that sent it.
+    pub src: u32,
+    /// Which of the receiver's handlers it is for.
+    pub handler: u16,
+    /// Payload bytes.
+    pub len: u32,
+}
+
+impl Envelope {
+    fn to_word(self) -> u64 {
+        u64::from(self.src)
+            | u64::from(self.handler) << SRC_BITS
+            | u64::from(self.len) << (SRC_BITS + HANDLER_BITS)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "each field is cut to its bits"
+    )]
+    fn from_word(word: u64) -> Self {
+        Self {
+            src: word as u32 & ((1 << SRC_BITS) - 1),
+            handler: (word >> SRC_BITS) as u16,
+            len: (word >> (SRC_BITS + HANDLER_BITS)) as u32,
+        }
+    }
+
+    fn n_slots(self) -> usize {
+        n_slots_for(self.len as usize)
+    }
+}
+
+/// A view of one mailbox in shared memory; many ranks hold one, only the owner receives.
+///
+/// Two instances make a rank's inbox, one for requests and one for replies; which class a message belongs to is the caller's business.
+/// Messages of one sender arrive in the order in which they were sent; nothing is said about the order between senders.
+#[derive(Clone, Copy)]
+pub struct Mailbox<'a> {
+    control: &'a [AtomicU64; CONTROL_WORDS],
+    slots: &'a [AtomicU64],
+}
+
+impl<'a> Mailbox<'a> {
+    /// Bytes of shared memory that a mailbox of `n_slots` slots takes; a multiple of eight.
+    ///
+    /// # Panics
+    /// If `n_slots` is not a power of two between 8 and 2^21.
+    #[must_use]
+    #[track_caller]
+    pub const fn bytes(n_slots: usize) -> usize {
+        assert!(
+            n_slots.is_power_of_two() && n_slots >= MIN_SLOTS && n_slots <= MAX_SLOTS,
+            "a mailbox has a power of two of slots, 8 to 2^21"
+        );
+        (CONTROL_WORDS + n_slots * SLOT_WORDS) * WORD_BYTES
+    }
+
+    /// Views `words` as a mailbox.
+    ///
+    /// The words are all zero at first (fresh pages of a mapping) or already a mailbox of that many slots; zeroing them anew while a rank
+    /// uses them loses messages. They should start on a cache line (64 bytes), better on two: the protocol does not depend on it,
+    /// its speed does.
+    ///
+    /// # Panics
+    /// If `n_slots` is refused by [`bytes`](Self::bytes), or `words` are not exactly that many bytes.
+    #[must_use]
+    #[track_caller]
+    pub fn attach(words: &'a [AtomicU64], n_slots: usize) -> Self {
+        let want = Self::bytes(n_slots) / WORD_BYTES;
+        assert!(
+            words.len() == want,
+            "a mailbox of {n_slots} slots has {want} words, not {}",
+            words.len()
+        );
+        let (control, slots) = words
+            .split_first_chunk()
+            .expect("`bytes` counts the control words");
+        Self { control, slots }
+    }
+
+    /// Payload bytes of the longest message: an eighth of the ring, less 16.
+    #[must_use]
+    pub fn max_message(&self) -> usize {
+        self.slots.len() / MESSAGES_PER_RING * WORD_BYTES - PREFIX_WORDS * WORD_BYTES
+    }
+
+    /// Whether there is nothing to receive.
+    ///
+    /// This is the question to ask in [`Doorbell::sleep_until`](crate::doorbell::Doorbell::sleep_until).
+    ///
+    /// # Cost
+    /// Two loads, from lines that stay in the receiver's cache until somebody sends.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        // Relaxed: only the owner's threads move `head`, and whoever wants to receive looks again under the lock.
+        let ticket = self.control[HEAD].load(Relaxed);
+        !self.is_published(ticket)
+    }
+
+    /// Bytes of the ring between the receiver and the last reservation, for reports: messages, their prefixes and their padding.
+    #[must_use]
+    pub fn n_queued_bytes(&self) -> u64 {
+        let head = self.control[HEAD].load(Acquire);
+        let tail = self.control[TAIL].load(Relaxed);
+        tail.wrapping_sub(head) * SLOT_BYTES as u64
+    }
+
+    /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
+    ///
+    /// The caller rings the owner's [`Doorbell`](crate::doorbell::Doorbell) afterwards, once for any number of messages.
+    /// A long message needs that much free space in one piece of the ring's order; a stream of short ones from other ranks can
+    /// keep it waiting, so whoever retries bounds its patience.
+    ///
+    /// # Cost
+    /// One compare-and-swap, one store a word, and two cache lines taken from other ranks (`tail` and the slot) for a message of up to 48 bytes.
+    ///
+    /// # Errors
+    /// [`Full`] if the ring lacks room now. No ticket is taken, nothing is written.
+    ///
+    /// # Panics
+    /// If the parts are longer than [`max_message`](Self::max_message), or `src` has more than 24 bits.
+    #[track_caller]
+    #[inline]
+    pub fn try_send(&self, src: u32, handler: u16, parts: &[&[u8]]) -> Result<(), Full> {
+        let len = parts
+            .iter()
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        assert!(
+            len <= self.max_message(),
+            "message of {len} bytes, at most {} fit",
+            self.max_message()
+        );
+        assert!(
+            src >> SRC_BITS == 0,
+            "rank {src} does not fit in {SRC_BITS} bits"
+        );
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most `max_message`, which has 24 bits"
+        )]
+        let envelope = Envelope {
+            src,
+            handler,
+            len: len as u32,
+        };
+
+        let ticket = self.reserve(envelope.n_slots())?;
+        let first = self.first_word(ticket);
+        self.slots[first + 1].store(envelope.to_word(), Relaxed);
+        let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);
+        for part in parts {
+            writer.write(part);
+        }
+        writer.finish();
+        // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
+        self.slots[first].store(published(ticket), Release);
+        Ok(())
+    }
+
+    /// Receives the oldest message, if it is complete: its payload replaces what `buf` holds.
+    ///
+    /// For the owner of the mailbox. Should another of its threads be receiving at this moment, there is nothing for this one (`None`). `buf` is
+    /// left alone unless a message comes; kept between calls, it makes them free of allocation.
+    ///
+    /// # Cost
+    /// Two loads if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if what stands there cannot be a message; it stays there.
+    #[inline]
+    pub fn try_receive(&self, buf: &mut Vec<u8>) -> Result<Option<Envelope>, Corrupt> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        let Some(_lock) = Lock::try_take(&self.control[LOCK]) else {
+            return Ok(None);
+        };
+        let ticket = self.control[HEAD].load(Relaxed);
+        if !self.is_published(ticket) {
+            return Ok(None);
+        }
+        let first = self.first_word(ticket);
+        let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
+        let len = envelope.len as usize;
+        if len > self.max_message() {
+            #[expect(clippy::cast_possible_truncation, reason = "`max_message` has 24 bits")]
+            let max = self.max_message() as u32;
+            return Err(Corrupt {
+                ticket,
+                len: envelope.len,
+                max,
+            });
+        }
+        self.copy_out(first + PREFIX_WORDS, len, buf);
+
+        let n_slots = envelope.n_slots();
+        for slot in 1..n_slots {
+            self.slots[(first + slot * SLOT_WORDS) & (self.slots.len() - 1)].store(0, Relaxed);
+        }
+        // Release: pairs with the senders' acquire in `reserve`; the loads and the zeroing above come before their stores.
+        self.control[HEAD].store(ticket.wrapping_add(n_slots as u64), Release);
+        Ok(Some(envelope))
+    }
+
+    /// Takes `n_slots` consecutive slots for the caller, and says which.
+    #[inline]
+    fn reserve(&self, n_slots: usize) -> Result<u64, Full> {
+        let n_free_needed = (self.n_slots() - n_slots) as u64;
+        // A tail that is older than the head gives a huge difference: no room, look again.
+        let has_room = |tail: u64, head: u64| tail.wrapping_sub(head) <= n_free_needed;
+
+        // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire with the receiver's release.
+        let mut head = self.control[HEAD_HINT].load(Acquire);
+        // Relaxed here and in the exchange: slots are handed from receiver to sender by `head`, never by `tail`.
+        let mut tail = self.control[TAIL].load(Relaxed);
+        loop {
+            if !has_room(tail, head) {
+                // Acquire: pairs with the receiver's release in `try_receive`, whose zeroing must come before our stores.
+                head = self.control[HEAD].load(Acquire);
+                let newer_tail = self.control[TAIL].load(Relaxed);
+                if !has_room(newer_tail, head) && newer_tail == tail {
+                    return Err(Full);
+                }
+                self.control[HEAD_HINT].store(head, Release);
+                tail = newer_tail;
+                continue;
+            }
+            match self.control[TAIL].compare_exchange_weak(
+                tail,
+                tail.wrapping_add(n_slots as u64),
+                Relaxed,
+                Relaxed,
+            ) {
+                Ok(ticket) => return Ok(ticket),
+                Err(newer_tail) => tail = newer_tail,
+            }
+        }
+    }
+
+    #[inline]
+    fn copy_out(&self, start: usize, len: usize, buf: &mut Vec<u8>) {
+        buf.clear();
+        buf.reserve(len.next_multiple_of(WORD_BYTES));
+        let n_words = len.div_ceil(WORD_BYTES);
+        let start = start & (self.slots.len() - 1);
+        let n_before_the_end = n_words.min(self.slots.len() - start);
+        let (before, after) = (
+            &self.slots[start..start + n_before_the_end],
+            &self.slots[..n_words - n_before_the_end],
+        );
+        for word in before.iter().chain(after) {
+            buf.extend_from_slice(&word.load(Relaxed).to_le_bytes());
+        }
+        buf.truncate(len);
+    }
+
+    #[inline]
+    fn is_published(&self, ticket: u64) -> bool {
+        // Acquire: pairs with the release at the end of `try_send`.
+        self.slots[self.first_word(ticket)].load(Acquire) == published(ticket)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "only the low bits of a ticket say where it is"
+    )]
+    fn first_word(&self, ticket: u64) -> usize {
+        (ticket as usize).wrapping_mul(SLOT_WORDS) & (self.slots.len() - 1)
+    }
+
+    fn n_slots(&self) -> usize {
+        self.slots.len() / SLOT_WORDS
+    }
+}
+
+impl fmt::Debug for Mailbox<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mailbox")
+            .field("n_slots", &self.n_slots())
+            .field("n_queued_bytes", &self.n_queued_bytes())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The word that marks the message at `ticket` as complete: odd, so never what fresh or zeroed memory holds.
+#[inline]
+fn published(ticket: u64) -> u64 {
+    ticket << 1 | 1
+}
+
+#[inline]
+fn n_slots_for(len: usize) -> usize {
+    (PREFIX_WORDS * WORD_BYTES + len).div_ceil(SLOT_BYTES)
+}
+
+/// The right to receive, given back on drop.
+struct Lock<'a>(&'a AtomicU64);
+
+impl<'a> Lock<'a> {
+    #[inline]
+    fn try_take(word: &'a AtomicU64) -> Option<Self> {
+        // Acquire: pairs with the release in `drop`, so that `head` is what the last receiver left.
+        word.compare_exchange(0, 1, Acquire, Relaxed)
+            .ok()
+            .map(|_| Self(word))
+    }
+}
+
+impl Drop for Lock<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.store(0, Release);
+    }
+}
+
+/// Packs byte strings, one after the other, into the words of the ring.
+struct Writer<'a> {
+    slots: &'a [AtomicU64],
+    /// Where the next whole word goes, before wrapping.
+    at: usize,
+    /// Bytes that do not make a word yet, lowest first.
+    pending: u64,
+    n_pending_bits: u32,
+}
+
+impl<'a> Writer<'a> {
+    #[inline]
+    fn new(slots: &'a [AtomicU64], at: usize) -> Self {
+        Self {
+            slots,
+            at,
+            pending: 0,
+            n_pending_bits: 0,
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
+        if self.n_pending_bits == 0 {
+            for word in words {
+                self.store(u64::from_le_bytes(*word));
+            }
+        } else {
+            for word in words {
+                let word = u64::from_le_bytes(*word);
+                self.store(self.pending | word << self.n_pending_bits);
+                self.pending = word >> (u64::BITS - self.n_pending_bits);
+            }
+        }
+        for byte in rest {
+            self.pending |= u64::from(*byte) << self.n_pending_bits;
+            self.n_pending_bits += u8::BITS;
+            if self.n_pending_bits == u64::BITS {
+                self.store(self.pending);
+                (self.pending, self.n_pending_bits) = (0, 0);
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(mut self) {
+        if self.n_pending_bits > 0 {
+            self.store(self.pending);
+        }
+    }
+
+    #[inline]
+    fn store(&mut self, word: u64) {
+        self.slots[self.at & (self.slots.len() - 1)].store(word, Relaxed);
+        self.at += 1;
+    }
+}
