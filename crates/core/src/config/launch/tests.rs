@@ -1,3 +1,5 @@
+//! Environments as launchers leave them, and what is made of each.
+
 use super::{LaunchError, LaunchErrorKind, Launcher, Place};
 
 fn detect(variables: &[(&str, &str)]) -> Result<Launcher, LaunchError> {
