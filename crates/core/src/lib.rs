@@ -1,3 +1,32 @@
 //! The core of `pgas`.
 
+pub mod atomics;
+pub mod backend;
 pub mod config;
+mod cost;
+mod engine;
+mod error;
+mod event;
+mod global_ptr;
+mod pod;
+mod rank;
+
+pub mod raw;
+pub mod rma;
+pub mod segment;
+mod team;
+mod wait;
+mod world;
+
+pub use config::Config;
+pub use cost::{Costs, Statistics};
+pub use error::{
+    BackendError, Error, Exhausted, Mismatch, RankFailure, Result, SettingError, Timeout,
+};
+pub use event::Event;
+pub use global_ptr::GlobalPtr;
+pub use pod::Pod;
+pub use rank::Rank;
+pub use segment::Symmetric;
+pub use team::Team;
+pub use world::World;

@@ -1,3 +1,278 @@
 //! How a job is set up: the settings, and what started this process.
+//!
+//! This is the only place of the library that reads environment variables.
 
 pub mod launch;
+
+use std::env;
+use std::time::Duration;
+
+use launch::Launcher;
+
+use crate::{Error, Result, Statistics};
+
+/// The settings of a job. Every rank must have the same.
+///
+/// | variable | field | values | default |
+/// |---|---|---|---|
+/// | `PGAS_RANKS` | [`launcher`](Self::launcher) | ranks to start, when no launcher has | 1 |
+/// | `PGAS_SEGMENT` | [`segment_bytes`](Self::segment_bytes) | bytes a rank: `512M`, `8G` | as much as the host has memory |
+/// | `PGAS_BACKEND` | [`backend`](Self::backend) | `smp`, `mpi`, `ofi`, `sim` | by launcher |
+/// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
+/// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `0` |
+/// | `PGAS_STATS` | [`statistics`](Self::statistics) | `0`, `1`, `peers` | `0` |
+/// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
+/// | `PGAS_HUGE_PAGES` | [`huge_pages`](Self::huge_pages) | `0`, `1` | `1` |
+/// | `PGAS_TIMEOUT` | [`timeout`](Self::timeout) | seconds that a wait may take, `0` for no limit | `0` |
+/// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a stopped rank counts as failed, `0` for never | `60` |
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::Config;
+///
+/// let config = Config::from_lookup(&|name| (name == "PGAS_SEGMENT").then(|| "512M".into()))?;
+/// assert_eq!(config.segment_bytes, Some(512 << 20));
+/// assert!(config.direct);
+///
+/// let error = Config::from_lookup(&|name| (name == "PGAS_CHECK").then(|| "maybe".into()));
+/// assert_eq!(error.unwrap_err().to_string(), "PGAS_CHECK=maybe: say 1 or 0");
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// What started this process.
+    pub launcher: Launcher,
+    /// The transport, if the user chose one.
+    pub backend: Option<BackendKind>,
+    /// The size of each rank's segment in bytes; `None` lets the backend choose.
+    pub segment_bytes: Option<u64>,
+    /// Whether mapped segments are loaded from and stored to directly, without the backend.
+    pub direct: bool,
+    /// Whether collectives compare their arguments across ranks.
+    pub check: bool,
+    /// What is counted.
+    pub statistics: Statistics,
+    /// Who makes progress.
+    pub progress: Progress,
+    /// Whether segments use 2 MiB pages when the system grants them.
+    pub huge_pages: bool,
+    /// How long a wait may take before it is an error; `None` for no limit.
+    pub timeout: Option<Duration>,
+    /// How long a rank may be stopped while another one waits before it counts as failed.
+    pub stall: Option<Duration>,
+}
+
+/// A transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackendKind {
+    /// Shared memory of one host.
+    Smp,
+    /// MPI-3 RMA.
+    Mpi,
+    /// Libfabric.
+    Ofi,
+    /// The simulated machine.
+    Sim,
+}
+
+/// Who makes progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// The program, inside the library's calls.
+    Poll,
+    /// A thread of the library too, for programs that compute for long between calls.
+    Thread,
+}
+
+impl Default for Config {
+    /// The defaults, for a job of one rank, whatever the environment says.
+    fn default() -> Self {
+        Self {
+            launcher: Launcher::Single,
+            backend: None,
+            segment_bytes: None,
+            direct: true,
+            check: false,
+            statistics: Statistics::Off,
+            progress: Progress::Poll,
+            huge_pages: true,
+            timeout: None,
+            stall: Some(Duration::from_secs(60)),
+        }
+    }
+}
+
+impl Config {
+    /// The settings of this process's environment.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] or [`Error::Launch`] for a variable that means nothing.
+    pub fn from_env() -> Result<Self> {
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place that reads the environment"
+        )]
+        let lookup = |name: &str| env::var(name).ok();
+        Self::from_lookup(&lookup)
+    }
+
+    /// The settings that `lookup` gives for the variables' names.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_lookup(lookup: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
+        let defaults = Self::default();
+        let stall = setting(lookup, "PGAS_STALL", seconds)?;
+        let timeout = setting(lookup, "PGAS_TIMEOUT", seconds)?;
+        Ok(Self {
+            launcher: Launcher::detect(lookup)?,
+            backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
+            segment_bytes: setting(lookup, "PGAS_SEGMENT", bytes)?,
+            direct: setting(lookup, "PGAS_DIRECT", switch)?.unwrap_or(defaults.direct),
+            check: setting(lookup, "PGAS_CHECK", switch)?.unwrap_or(defaults.check),
+            statistics: setting(lookup, "PGAS_STATS", statistics)?.unwrap_or(defaults.statistics),
+            progress: setting(lookup, "PGAS_PROGRESS", progress)?.unwrap_or(defaults.progress),
+            huge_pages: setting(lookup, "PGAS_HUGE_PAGES", switch)?.unwrap_or(defaults.huge_pages),
+            timeout: timeout.unwrap_or(defaults.timeout),
+            stall: stall.unwrap_or(defaults.stall),
+        })
+    }
+}
+
+fn setting<T>(
+    lookup: &dyn Fn(&str) -> Option<String>,
+    name: &'static str,
+    parse: fn(&str) -> Result<T, &'static str>,
+) -> Result<Option<T>> {
+    let Some(value) = lookup(name) else {
+        return Ok(None);
+    };
+    match parse(value.trim()) {
+        Ok(parsed) => Ok(Some(parsed)),
+        Err(reason) => Err(Error::setting(name, value, reason)),
+    }
+}
+
+fn switch(value: &str) -> Result<bool, &'static str> {
+    match value {
+        "1" | "on" | "yes" | "true" => Ok(true),
+        "0" | "off" | "no" | "false" => Ok(false),
+        _ => Err("say 1 or 0"),
+    }
+}
+
+fn statistics(value: &str) -> Result<Statistics, &'static str> {
+    match value {
+        "0" | "off" => Ok(Statistics::Off),
+        "1" | "on" => Ok(Statistics::Total),
+        "peers" => Ok(Statistics::PerPeer),
+        _ => Err("say 0, 1 or peers"),
+    }
+}
+
+fn progress(value: &str) -> Result<Progress, &'static str> {
+    match value {
+        "poll" => Ok(Progress::Poll),
+        "thread" => Ok(Progress::Thread),
+        _ => Err("say poll or thread"),
+    }
+}
+
+fn backend_kind(value: &str) -> Result<BackendKind, &'static str> {
+    match value {
+        "smp" => Ok(BackendKind::Smp),
+        "mpi" => Ok(BackendKind::Mpi),
+        "ofi" => Ok(BackendKind::Ofi),
+        "sim" => Ok(BackendKind::Sim),
+        _ => Err("say smp, mpi, ofi or sim"),
+    }
+}
+
+fn seconds(value: &str) -> Result<Option<Duration>, &'static str> {
+    let seconds = value
+        .parse()
+        .map_err(|_| "say a number of seconds, 0 for no limit")?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(limit) => Ok((!limit.is_zero()).then_some(limit)),
+        Err(_) => Err("say a number of seconds, 0 for no limit"),
+    }
+}
+
+/// Parses a size such as `4096`, `64K`, `512M`, `8G`, `1T` or `1.5G`.
+///
+/// # Errors
+///
+/// What a right value would look like.
+pub fn bytes(value: &str) -> Result<u64, &'static str> {
+    const REASON: &str = "say a number of bytes, as in 4096, 64K, 512M, 1.5G or 1T";
+    let value = value.trim_end_matches(['B', 'b']).trim_end_matches('i');
+    let (digits, shift) = match value.bytes().last().map(|b| b.to_ascii_uppercase()) {
+        Some(b'K') => (&value[..value.len() - 1], 10),
+        Some(b'M') => (&value[..value.len() - 1], 20),
+        Some(b'G') => (&value[..value.len() - 1], 30),
+        Some(b'T') => (&value[..value.len() - 1], 40),
+        _ => (value, 0),
+    };
+    if let Ok(whole) = digits.parse::<u64>() {
+        return whole.checked_mul(1 << shift).ok_or(REASON);
+    }
+    let number: f64 = digits.parse().map_err(|_| REASON)?;
+    let scaled = number * f64::from(2_u32).powi(shift);
+    if !(0.0..1e18).contains(&scaled) {
+        return Err(REASON);
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a fraction of a byte is cut"
+    )]
+    #[expect(clippy::cast_sign_loss, reason = "checked to be positive")]
+    let bytes = scaled as u64;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_with_and_without_units() {
+        for (text, value) in [
+            ("4096", 4096),
+            ("64K", 64 << 10),
+            ("512m", 512 << 20),
+            ("8GiB", 8 << 30),
+            ("1.5G", 3 << 29),
+            ("1T", 1 << 40),
+        ] {
+            assert_eq!(bytes(text), Ok(value), "{text}");
+        }
+        for text in [
+            "",
+            "G",
+            "-1",
+            "1e30",
+            "99999999999999999999",
+            "20000000T",
+            "12Q",
+            "NaN",
+        ] {
+            assert!(bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn limits_of_zero_seconds_mean_none() {
+        let config = Config::from_lookup(&|name| match name {
+            "PGAS_STALL" => Some("0".into()),
+            "PGAS_TIMEOUT" => Some("2.5".into()),
+            _ => None,
+        })
+        .unwrap();
+        assert_eq!(config.stall, None);
+        assert_eq!(config.timeout, Some(Duration::from_millis(2500)));
+    }
+}

@@ -1,0 +1,404 @@
+//! Remote atomics on integers and floats.
+//!
+//! All operations on one word are atomic with respect to each other, whatever their kind. On a
+//! direct peer they are CPU atomics; where the network's atomics are not coherent with those, every
+//! atomic of the job goes through the backend, a rank's own words included
+//! ([`World::has_direct_atomics`] tells), because a word must never have two kinds of executors.
+//!
+//! An atomic with a result is complete when it returns, and orders this rank's memory accesses: what
+//! its author had flushed before is seen by who sees the atomic's effect. One without a result is
+//! complete after a flush.
+#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
+
+mod domain;
+mod types;
+
+pub use domain::{AtomicDomain, AtomicOps};
+pub use types::{Atomic, AtomicInteger};
+
+use crate::backend::{AtomicCall, AtomicOp, SwapCall};
+use crate::cost::CostKind;
+use crate::raw::word;
+use crate::rma::offset;
+use crate::{Event, GlobalPtr, Result, World};
+
+impl<T: Atomic> GlobalPtr<T> {
+    /// Performs `op` with `operand` and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// If the pointer is null, misaligned or outside of a segment, or `op` is bitwise and `T` a float.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
+    #[track_caller]
+    pub fn fetch_op(self, world: &World, op: AtomicOp, operand: T) -> Result<T> {
+        let at = world.checked(self, 1);
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        let call = call(op, operand);
+        if let Some(base) = world.words().base(at.rank) {
+            // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
+            let place = unsafe { base.add(offset(at)) };
+            // SAFETY: the word is aligned; segments are only accessed atomically.
+            return Ok(T::from_bits(unsafe { word::fetch(place.as_ptr(), call) }));
+        }
+        // SAFETY: `checked` found the word aligned and inside a segment.
+        unsafe { world.backend().fetch_atomic(at, call) }.map(T::from_bits)
+    }
+
+    /// Performs `op` with `operand`, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
+    #[track_caller]
+    pub fn atomic_op(self, world: &World, op: AtomicOp, operand: T) -> Result<()> {
+        let at = world.checked(self, 1);
+        if world.words().base(at.rank).is_some() {
+            return self.fetch_op(world, op, operand).map(|_| ());
+        }
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        // SAFETY: `checked` found the word aligned and inside a segment.
+        unsafe { world.backend().atomic(at, call(op, operand)) }
+    }
+
+    /// Begins an atomic whose event gives the former value.
+    ///
+    /// # Cost
+    ///
+    /// A; no allocation on a direct peer. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_op_nb(self, world: &World, op: AtomicOp, operand: T) -> Result<Event<T>> {
+        let at = world.checked(self, 1);
+        if world.words().base(at.rank).is_some() {
+            return self.fetch_op(world, op, operand).map(Event::ready);
+        }
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        // A vector, since its heap memory may be written through a pointer while it is moved.
+        let mut result = vec![0_u64];
+        let out = result.as_mut_ptr();
+        // SAFETY: `checked` found the word aligned and inside a segment; the event owns `result`
+        // until the operation is complete.
+        let op = unsafe { world.backend().fetch_atomic_nb(at, call(op, operand), out) }?;
+        Ok(Event::pending(
+            world,
+            op,
+            Box::new(move || T::from_bits(result[0])),
+        ))
+    }
+
+    /// Replaces the value by `new` if it is `current`; returns the former value, as `Ok` if it was
+    /// replaced. Floats are compared by their bits.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports (the outer result); then it was not replaced.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn compare_exchange(self, world: &World, current: T, new: T) -> Result<Result<T, T>> {
+        let at = world.checked(self, 1);
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        let (expected, desired) = (current.to_bits(), new.to_bits());
+        let call = SwapCall {
+            ty: T::TYPE,
+            expected,
+            desired,
+        };
+        let former = if let Some(base) = world.words().base(at.rank) {
+            // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
+            let place = unsafe { base.add(offset(at)) };
+            // SAFETY: the word is aligned; segments are only accessed atomically.
+            unsafe { word::compare_swap(place.as_ptr(), call) }
+        } else {
+            // SAFETY: `checked` found the word aligned and inside a segment.
+            unsafe { world.backend().compare_swap(at, call) }?
+        };
+        let value = T::from_bits(former);
+        Ok(if former == expected {
+            Ok(value)
+        } else {
+            Err(value)
+        })
+    }
+
+    /// Reads the value atomically.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_load(self, world: &World) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Load, T::from_bits(0))
+    }
+
+    /// Writes the value atomically.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_store(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Swap, value)
+    }
+
+    /// Replaces the value and returns the former one.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn swap(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Swap, value)
+    }
+
+    /// Adds (integers wrap around) and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_add(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Add, value)
+    }
+
+    /// Keeps the smaller value and returns the former one. A number is smaller than NaN.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_min(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Min, value)
+    }
+
+    /// Keeps the larger value and returns the former one. A number is larger than NaN.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_max(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Max, value)
+    }
+}
+
+/// Operations that only integers have. The non-fetching forms are [`GlobalPtr::atomic_op`] with the
+/// same [`AtomicOp`].
+impl<T: AtomicInteger> GlobalPtr<T> {
+    /// Subtracts, wrapping around, and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_sub(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Add, value.negated())
+    }
+
+    /// Adds one, wrapping around, and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_inc(self, world: &World) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Add, T::ONE)
+    }
+
+    /// Subtracts one, wrapping around, and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_dec(self, world: &World) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Add, T::ONE.negated())
+    }
+
+    /// Ands the bits and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_and(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::And, value)
+    }
+
+    /// Ors the bits and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_or(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Or, value)
+    }
+
+    /// Exclusive-ors the bits and returns the former value.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn fetch_xor(self, world: &World, value: T) -> Result<T> {
+        self.fetch_op(world, AtomicOp::Xor, value)
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the check is on constants")]
+#[track_caller]
+fn call<T: Atomic>(op: AtomicOp, operand: T) -> AtomicCall {
+    assert!(
+        !(T::IS_FLOAT && matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor)),
+        "{op:?} is not an operation on floats"
+    );
+    AtomicCall {
+        op,
+        ty: T::TYPE,
+        operand: operand.to_bits(),
+    }
+}

@@ -1,0 +1,203 @@
+//! The operands of the backend's calls, as plain data.
+
+use super::RemoteAddr;
+
+/// The element type of an atomic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AtomicType {
+    /// `u32`.
+    U32,
+    /// `i32`.
+    I32,
+    /// `u64`.
+    U64,
+    /// `i64`.
+    I64,
+    /// `f32`.
+    F32,
+    /// `f64`.
+    F64,
+}
+
+impl AtomicType {
+    /// The type's size in bytes, which is also its alignment.
+    #[must_use]
+    #[inline]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U32 | Self::I32 | Self::F32 => 4,
+            Self::U64 | Self::I64 | Self::F64 => 8,
+        }
+    }
+}
+
+/// What an atomic does. Subtraction, increment and decrement are [`Add`](Self::Add) of another operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AtomicOp {
+    /// Reads.
+    Load,
+    /// Replaces; with a result, a swap.
+    Swap,
+    /// Adds, wrapping around for integers.
+    Add,
+    /// Bitwise and, integers only.
+    And,
+    /// Bitwise or, integers only.
+    Or,
+    /// Bitwise exclusive or, integers only.
+    Xor,
+    /// The smaller one. For floats a number is smaller than NaN, and -0.0 may count as equal to 0.0.
+    Min,
+    /// The larger one. For floats a number is larger than NaN.
+    Max,
+}
+
+/// An atomic: operation, type, and the operand's bits in the low bytes of a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AtomicCall {
+    /// What to do. And, Or and Xor are never asked of floats.
+    pub op: AtomicOp,
+    /// On what.
+    pub ty: AtomicType,
+    /// With what; four-byte types use the low half.
+    pub operand: u64,
+}
+
+/// A compare-and-swap of bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwapCall {
+    /// The width; floats are compared by their bits.
+    pub ty: AtomicType,
+    /// The bits that must stand there.
+    pub expected: u64,
+    /// The bits that then replace them.
+    pub desired: u64,
+}
+
+/// What [`put_signal`](super::Backend::put_signal) does to the signal word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignalUpdate {
+    /// Replaces it.
+    Set(u64),
+    /// Adds to it, wrapping around.
+    Add(u64),
+}
+
+/// One piece of a scatter.
+#[derive(Clone, Copy, Debug)]
+pub struct PutFragment {
+    /// Where to.
+    pub dst: RemoteAddr,
+    /// Where from.
+    pub src: *const u8,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// One piece of a gather.
+#[derive(Clone, Copy, Debug)]
+pub struct GetFragment {
+    /// Where from.
+    pub src: RemoteAddr,
+    /// Where to.
+    pub dst: *mut u8,
+    /// Bytes.
+    pub len: usize,
+}
+
+/// A regular grid of blocks of bytes, in two places: `extents` blocks in each dimension, each
+/// `block_bytes` long and `remote[d]` and `local[d]` bytes from its neighbour in dimension `d`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Contiguous bytes of one block.
+    pub block_bytes: usize,
+    /// Blocks in each dimension.
+    pub extents: Vec<usize>,
+    /// Distances between neighbours in the segment, in bytes.
+    pub remote: Vec<isize>,
+    /// Distances between neighbours in local memory, in bytes.
+    pub local: Vec<isize>,
+}
+
+impl Shape {
+    /// Calls `visit(remote, local)` with the distances in bytes of each block from the first one, the
+    /// last dimension running fastest.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `visit`, which ends the walk.
+    pub fn for_each_block<E>(
+        &self,
+        mut visit: impl FnMut(isize, isize) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.extents.contains(&0) {
+            return Ok(());
+        }
+        let mut index = vec![0_usize; self.extents.len()];
+        let (mut remote, mut local) = (0_isize, 0_isize);
+        loop {
+            visit(remote, local)?;
+            let mut dim = self.extents.len();
+            loop {
+                if dim == 0 {
+                    return Ok(());
+                }
+                dim -= 1;
+                index[dim] += 1;
+                remote += self.remote[dim];
+                local += self.local[dim];
+                if index[dim] < self.extents[dim] {
+                    break;
+                }
+                let back = index[dim].cast_signed();
+                remote -= back * self.remote[dim];
+                local -= back * self.local[dim];
+                index[dim] = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_visits_its_blocks_in_row_major_order() {
+        let shape = Shape {
+            block_bytes: 4,
+            extents: vec![2, 3],
+            remote: vec![100, 10],
+            local: vec![12, 4],
+        };
+        let mut seen = Vec::new();
+        shape
+            .for_each_block(|r, l| Ok::<_, ()>(seen.push((r, l))))
+            .unwrap();
+        assert_eq!(
+            seen,
+            [(0, 0), (10, 4), (20, 8), (100, 12), (110, 16), (120, 20)]
+        );
+    }
+
+    #[test]
+    fn a_shape_with_an_empty_dimension_has_no_blocks_and_one_without_dimensions_has_one() {
+        let mut shape = Shape {
+            block_bytes: 4,
+            extents: vec![2, 0],
+            remote: vec![8, 4],
+            local: vec![8, 4],
+        };
+        let mut n = 0;
+        shape.for_each_block(|_, _| Ok::<_, ()>(n += 1)).unwrap();
+        assert_eq!(n, 0);
+        shape = Shape {
+            block_bytes: 4,
+            extents: vec![],
+            remote: vec![],
+            local: vec![],
+        };
+        shape.for_each_block(|_, _| Ok::<_, ()>(n += 1)).unwrap();
+        assert_eq!(n, 1);
+    }
+}

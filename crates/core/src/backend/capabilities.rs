@@ -1,0 +1,53 @@
+//! What a transport can do, and what it needs of its ranks.
+
+/// What a transport can do, and what it needs of its ranks; the same on every rank of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Who executes the atomics that go through the backend.
+    pub atomics: AtomicsBy,
+    /// Which operations wait for the target to call into the library.
+    pub needs_target: NeedsTarget,
+    /// The longest payload that travels in a message's first packet, in bytes.
+    pub max_short: usize,
+    /// The longest payload of one message, in bytes; at least 512.
+    pub max_medium: usize,
+    /// The longest single put or get that the backend takes, in bytes; core cuts longer ones.
+    pub max_transfer: u64,
+}
+
+/// Who executes an atomic that goes through the backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtomicsBy {
+    /// A CPU, with its atomic instructions: coherent with the direct path's.
+    Cpu,
+    /// The network or its library: not coherent with CPU atomics on the same word, so core then sends
+    /// every atomic through the backend, a rank's own words included, unless every rank is mapped.
+    Network,
+}
+
+/// Which operations complete only when the target calls into the library (`progress`, a wait, a
+/// barrier). A program that computes for long asks this to know whether its peers stall meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeedsTarget {
+    /// Puts, and the flush behind them.
+    pub put: bool,
+    /// Gets.
+    pub get: bool,
+    /// Atomics.
+    pub atomics: bool,
+}
+
+impl NeedsTarget {
+    /// Nothing waits for the target.
+    pub const NOTHING: Self = Self {
+        put: false,
+        get: false,
+        atomics: false,
+    };
+    /// Everything waits for the target.
+    pub const EVERYTHING: Self = Self {
+        put: true,
+        get: true,
+        atomics: true,
+    };
+}

@@ -1,0 +1,440 @@
+//! The contract of a transport: segments, one-sided operations, atomics, messages, liveness, in bytes.
+//!
+//! On the path of an operation this file comes after [`GlobalPtr`](crate::GlobalPtr), which has
+//! checked rank, bounds and alignment, and before one backend's `rma.rs`, where the bytes move.
+//! Peers that are [mapped](Backend::mapped) into this process are not even asked: core loads and
+//! stores their memory itself (the direct path).
+//!
+//! What the contract asks is what MPI-3 RMA windows, libfabric RDM endpoints, shared memory and a
+//! simulated machine each have natively, so no backend emulates another:
+//!
+//! | here | MPI-3 RMA | libfabric RDM | shared memory |
+//! |---|---|---|---|
+//! | [`put_nb`](Backend::put_nb), stage [`Source`](Stage::Source) | `MPI_Rput`, its request | `fi_write`, default completion | `memcpy` |
+//! | stage [`Operation`](Stage::Operation) | `MPI_Win_flush` | `FI_DELIVERY_COMPLETE` | a fence |
+//! | [`fetch_atomic`](Backend::fetch_atomic) | `MPI_Fetch_and_op` | `fi_fetch_atomic` | a CPU atomic |
+//! | [`put_strided`](Backend::put_strided) | a datatype | a list of `fi_write` | a loop |
+//! | [`try_send`](Backend::try_send) | `MPI_Isend` and credits | `fi_inject`, `-FI_EAGAIN` | a mailbox |
+//! | [`barrier_begin`](Backend::barrier_begin) | `MPI_Ibarrier` | `None`: core's own | a counter |
+//! | [`health`](Backend::health) | `MPI_Comm_test_inter`, our socket | our socket | a word, file locks |
+
+#![expect(unsafe_code, reason = "the contract of a transport is on raw bytes")]
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use crate::{Rank, Result};
+
+mod call;
+mod capabilities;
+pub mod loopback;
+
+pub use call::{
+    AtomicCall, AtomicOp, AtomicType, GetFragment, PutFragment, Shape, SignalUpdate, SwapCall,
+};
+pub use capabilities::{AtomicsBy, Capabilities, NeedsTarget};
+
+/// A place in some rank's segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteAddr {
+    /// Whose segment.
+    pub rank: Rank,
+    /// Bytes from the segment's start.
+    pub offset: u64,
+}
+
+impl fmt::Display for RemoteAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "offset {:#x} of rank {}'s segment",
+            self.offset, self.rank
+        )
+    }
+}
+
+/// A non-blocking operation that a backend has in flight.
+///
+/// An id is given up by the call of [`Backend::test`] that reports [`Stage::Operation`]; it must not
+/// be used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OpId(pub u64);
+
+impl OpId {
+    /// The operation completed, source and target, while it was begun.
+    pub const DONE: Self = Self(0);
+}
+
+/// How far a non-blocking operation has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The initiator's source buffer may be reused.
+    Source,
+    /// The operation is complete: a put is visible at the target, a get's or atomic's result is here.
+    Operation,
+}
+
+/// Whether a message opens an exchange or answers one; each class has buffers of its own, so that a
+/// reply never waits for room that only requests can free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageClass {
+    /// Opens an exchange. Its handler may send replies.
+    Request,
+    /// Answers a request. Its handler may send nothing.
+    Reply,
+}
+
+/// Which handler a message is for: 0 to [`HandlerId::N_RESERVED`] - 1 are core's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HandlerId(pub u16);
+
+impl HandlerId {
+    /// The number of ids that core keeps for itself.
+    pub const N_RESERVED: u16 = 16;
+    /// Messages of core's collectives.
+    pub const COLLECTIVE: Self = Self(1);
+}
+
+/// A received message; its payload is valid while the sink runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'a> {
+    /// Who sent it.
+    pub from: Rank,
+    /// Request or reply.
+    pub class: MessageClass,
+    /// For whom.
+    pub handler: HandlerId,
+    /// What was sent.
+    pub payload: &'a [u8],
+}
+
+/// What became of a message that was offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "a message that met back-pressure was not sent"]
+pub enum Sent {
+    /// It is on its way, and the payload's buffer may be reused.
+    Accepted,
+    /// There is no room now; nothing was sent. Make progress, then try again.
+    BackPressure,
+}
+
+/// A world barrier that this rank has entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BarrierTicket(pub u64);
+
+/// A transport, as one rank sees it.
+///
+/// All methods may be called by several threads at once. None waits for another rank, except for
+/// back-pressure of the network itself inside a blocking one-sided call; core's wait loops call
+/// [`progress`](Self::progress), [`poll`](Self::poll), [`park`](Self::park) and
+/// [`health`](Self::health) in between.
+///
+/// # Safety
+///
+/// Core hands out safe functions that rest on these promises:
+///
+/// 1. Every rank has a segment of [`segment_bytes`](Self::segment_bytes) bytes, aligned to at least
+///    4,096, which exists until the last handle on the backend is dropped; so do the mappings that
+///    [`mapped`](Self::mapped) returns, and they are readable and writable.
+/// 2. A one-sided operation touches no other bytes than those named, reads its source only until
+///    stage [`Source`](Stage::Source) and writes its result only until stage
+///    [`Operation`](Stage::Operation) has been reported.
+/// 3. After [`flush`](Self::flush) or [`flush_all`](Self::flush_all) returns, earlier puts and atomics
+///    of this rank are visible to every later operation of any rank that learns of it.
+/// 4. Atomics are atomic with respect to each other whatever their types and operations, and coherent
+///    with CPU atomics where [`Capabilities::atomics`] says so.
+/// 5. A message is delivered to its target's sink once, whole, and to nobody else.
+pub unsafe trait Backend: fmt::Debug + Send + Sync {
+    /// The transport's name: `"smp"`, `"mpi"`.
+    fn name(&self) -> &'static str;
+
+    /// This process's rank.
+    fn rank(&self) -> Rank;
+
+    /// The number of ranks of the job.
+    fn n_ranks(&self) -> u32;
+
+    /// What the transport can do, and what it needs.
+    fn capabilities(&self) -> &Capabilities;
+
+    /// The size of every rank's segment in bytes.
+    fn segment_bytes(&self) -> u64;
+
+    /// The smallest range of ranks outside of which no segment is mapped into this process.
+    fn mapped_ranks(&self) -> Range<u32>;
+
+    /// Where the segment of `rank` is mapped into this process, if it is.
+    fn mapped(&self, rank: Rank) -> Option<NonNull<u8>>;
+
+    /// Copies `len` bytes from `src` to `dst`. On return the source may be reused; the target has the
+    /// bytes after [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Safety
+    ///
+    /// `dst` and the `len` bytes behind it lie in a segment of the job, and `src` is readable for
+    /// `len` bytes.
+    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()>;
+
+    /// Copies `len` bytes from `src` to `dst`; they are there on return. Not atomic: a concurrent put
+    /// may be seen in part.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Safety
+    ///
+    /// `src` and the `len` bytes behind it lie in a segment of the job, and `dst` is writable for
+    /// `len` bytes.
+    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()>;
+
+    /// Begins a put.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Safety
+    ///
+    /// As [`put`](Self::put), and `src` stays as it is until [`test`](Self::test) reports
+    /// [`Stage::Source`].
+    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId>;
+
+    /// Begins a get.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Safety
+    ///
+    /// As [`get`](Self::get), and `dst` is left alone until [`test`](Self::test) reports
+    /// [`Stage::Operation`].
+    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId>;
+
+    /// Puts many fragments; complete as [`put`](Self::put) is.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then any of the fragments may have been written.
+    ///
+    /// # Safety
+    ///
+    /// As [`put`](Self::put), for each fragment.
+    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()>;
+
+    /// Gets many fragments; they are there on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then any of the fragments may have been read.
+    ///
+    /// # Safety
+    ///
+    /// As [`get`](Self::get), for each fragment.
+    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()>;
+
+    /// Puts the blocks of `shape`; complete as [`put`](Self::put) is.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then any of the blocks may have been written.
+    ///
+    /// # Safety
+    ///
+    /// As [`put`](Self::put), for each block of the shape, with `shape.remote` counted from `dst` and
+    /// `shape.local` from `src`.
+    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()>;
+
+    /// Gets the blocks of `shape`; they are there on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then any of the blocks may have been read.
+    ///
+    /// # Safety
+    ///
+    /// As [`get`](Self::get), for each block of the shape, with `shape.remote` counted from `src` and
+    /// `shape.local` from `dst`.
+    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()>;
+
+    /// Puts `len` bytes, then updates the `u64` at `signal`, on the same rank: who sees the update
+    /// sees the bytes. The source may be reused on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then the signal was not updated.
+    ///
+    /// # Safety
+    ///
+    /// As [`put`](Self::put); `signal` is an aligned word in the segment of the same rank.
+    unsafe fn put_signal(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    ) -> Result<()>;
+
+    /// Performs an atomic without a result; complete at the target after [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Safety
+    ///
+    /// `target` is aligned for the call's type and lies in a segment of the job.
+    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()>;
+
+    /// Performs an atomic and returns the bits that stood there before.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Safety
+    ///
+    /// As [`atomic`](Self::atomic).
+    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64>;
+
+    /// Replaces the word if its bits are `call.expected`, and returns the bits that stood there before.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Safety
+    ///
+    /// As [`atomic`](Self::atomic).
+    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64>;
+
+    /// Begins an atomic that writes the former bits to `result`.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Safety
+    ///
+    /// As [`atomic`](Self::atomic), and `result` is left alone until [`test`](Self::test) reports
+    /// [`Stage::Operation`].
+    unsafe fn fetch_atomic_nb(
+        &self,
+        target: RemoteAddr,
+        call: AtomicCall,
+        result: *mut u64,
+    ) -> Result<OpId>;
+
+    /// Whether `op` has reached `stage`. Does not wait. Makes no promise of progress; call
+    /// [`progress`](Self::progress) for that.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then the operation is over and its id given up.
+    fn test(&self, op: OpId, stage: Stage) -> Result<bool>;
+
+    /// Returns when all earlier operations of this rank on `rank` are complete there.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn flush(&self, rank: Rank) -> Result<()>;
+
+    /// Returns when all earlier operations of this rank are complete at their targets.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn flush_all(&self) -> Result<()>;
+
+    /// Enters a barrier over the job, or `None` where the transport has none of its own and core's
+    /// dissemination barrier is to be used. A rank has at most one barrier open.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>>;
+
+    /// Whether all ranks have entered the barrier.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool>;
+
+    /// Some of the ranks that have not entered the barrier, as far as this rank can tell.
+    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank>;
+
+    /// Offers a message whose payload is the concatenation of `parts`.
+    ///
+    /// Payloads up to [`Capabilities::max_short`] bytes are cheapest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MessageTooLong`](crate::Error::MessageTooLong) for a payload over
+    /// [`Capabilities::max_medium`]; what the transport reports.
+    fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent>;
+
+    /// Hands up to `limit` received messages of `class` to `sink` and returns how many.
+    ///
+    /// Only one thread of a rank receives at a time; another one returns 0. The sink must not poll.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn poll(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize>;
+
+    /// Does what the transport needs of this process, without waiting; says whether there was any.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn progress(&self) -> Result<bool>;
+
+    /// Waits up to `at_most` for something to happen: a message, the end of a barrier, a signal, a
+    /// failure. May return early for no reason.
+    fn park(&self, at_most: Duration);
+
+    /// Wakes `rank` if it is [parked](Self::park), after a store that it may be waiting for.
+    fn notify(&self, rank: Rank);
+
+    /// Whether the host runs more ranks than it has processors, so that spinning only takes time from
+    /// the rank that is waited for.
+    fn is_oversubscribed(&self) -> bool;
+
+    /// An error when the job has failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RankFailed`](crate::Error::RankFailed) naming who failed and how.
+    fn health(&self) -> Result<()>;
+
+    /// Gives the memory of a range of this rank's segment back to the system, if that can be done;
+    /// `true` means that the range now reads as zero.
+    fn discard(&self, offset: u64, bytes: u64) -> bool;
+
+    /// Ends the whole job: every rank sees the message, and the job's exit code is `code`.
+    fn abort(&self, code: i32, message: &str) -> !;
+
+    /// Called once, when the last handle on the world is dropped in good order.
+    fn leave(&self);
+}

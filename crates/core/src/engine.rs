@@ -1,0 +1,163 @@
+//! What a rank works on between its calls: received messages, and collectives in flight.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::task::{Context, Waker};
+
+use crate::backend::{HandlerId, Message, MessageClass};
+use crate::cost::CostKind;
+use crate::world::lock;
+use crate::{Error, Rank, Result, World, backend::Sent};
+
+/// Messages of one class that one call of progress serves.
+const BATCH: usize = 64;
+
+type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
+type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Handlers of messages, and tasks that advance whenever the rank makes progress.
+#[derive(Default)]
+pub(crate) struct Engine {
+    handlers: RwLock<HashMap<HandlerId, Arc<Handler>>>,
+    tasks: Mutex<Vec<Running>>,
+    n_tasks: AtomicUsize,
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Engine({} tasks)", self.n_tasks.load(Ordering::Relaxed))
+    }
+}
+
+impl Engine {
+    /// Runs `task` to its end, a step at each call of progress.
+    pub(crate) fn spawn(&self, task: Running) {
+        let mut tasks = lock(&self.tasks);
+        tasks.push(task);
+        // Only a hint that saves `advance` the lock.
+        self.n_tasks.store(tasks.len(), Ordering::Relaxed);
+    }
+
+    /// Polls each task once, and says whether one has ended.
+    pub(crate) fn advance(&self) -> bool {
+        if self.n_tasks.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        // Another thread that holds the lock does the work.
+        let Ok(mut tasks) = self.tasks.try_lock() else {
+            return false;
+        };
+        let before = tasks.len();
+        let mut cx = Context::from_waker(Waker::noop());
+        tasks.retain_mut(|task| task.as_mut().poll(&mut cx).is_pending());
+        self.n_tasks.store(tasks.len(), Ordering::Relaxed);
+        tasks.len() < before
+    }
+
+    /// Serves received messages, and says whether there were any.
+    pub(crate) fn receive(&self, world: &World) -> Result<bool> {
+        let mut unknown = None;
+        let mut sink = |message: Message<'_>| {
+            let handler = self
+                .handlers
+                .read()
+                .unwrap_or_else(std::sync::PoisonError::into_inner)
+                .get(&message.handler)
+                .cloned();
+            match handler {
+                Some(handler) => handler(world, message),
+                None => unknown = Some((message.handler, message.from)),
+            }
+        };
+        let replies = world
+            .backend()
+            .poll(MessageClass::Reply, BATCH, &mut sink)?;
+        let requests = world
+            .backend()
+            .poll(MessageClass::Request, BATCH, &mut sink)?;
+        match unknown {
+            None => Ok(replies + requests > 0),
+            Some((HandlerId(id), from)) => {
+                let text =
+                    format!("a message from rank {from} is for handler {id}, which nobody set");
+                Err(Error::backend("progress", i64::from(id), text))
+            }
+        }
+    }
+}
+
+impl World {
+    /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress) and
+    /// every call that waits; they may send, but not wait.
+    ///
+    /// # Panics
+    ///
+    /// If `id` is one of core's own or has a handler already.
+    #[track_caller]
+    pub fn set_handler(
+        &self,
+        id: HandlerId,
+        handler: impl Fn(&Self, Message<'_>) + Send + Sync + 'static,
+    ) {
+        assert!(
+            id.0 >= HandlerId::N_RESERVED,
+            "handler {} is reserved",
+            id.0
+        );
+        self.set_core_handler(id, handler);
+    }
+
+    #[track_caller]
+    pub(crate) fn set_core_handler(
+        &self,
+        id: HandlerId,
+        handler: impl Fn(&Self, Message<'_>) + Send + Sync + 'static,
+    ) {
+        let mut handlers = self
+            .engine()
+            .handlers
+            .write()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
+        let former = handlers.insert(id, Arc::new(handler));
+        assert!(former.is_none(), "handler {} is set already", id.0);
+    }
+
+    /// Offers a message whose payload is the concatenation of `parts`; does not wait.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return; the handler runs when the target makes progress.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MessageTooLong`] for a payload over
+    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[track_caller]
+    pub fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        assert!(
+            to.number() < self.n_ranks(),
+            "the job has ranks 0 to {}",
+            self.n_ranks() - 1
+        );
+        let sent = self.backend().try_send(to, class, handler, parts)?;
+        if sent == Sent::Accepted {
+            let bytes = parts.iter().map(|part| part.len()).sum();
+            self.count(CostKind::Message, Some(to), 1, bytes);
+        }
+        Ok(sent)
+    }
+}

@@ -1,0 +1,266 @@
+//! Operations in flight: a future that can also be waited for, and that owns its buffers.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use crate::backend::{OpId, Stage};
+use crate::wait::Awaited;
+use crate::world::lock;
+use crate::{Result, World};
+
+/// A non-blocking operation and its result.
+///
+/// It is a [`Future`] and can also be driven by hand: [`wait`](Self::wait), [`test`](Self::test). It owns
+/// the operation's buffers. Dropping or forgetting it is safe: the operation goes on, and the buffers
+/// live until it is complete (a forgotten one's for ever).
+///
+/// As a future it asks to be polled again until it is ready, since no thread of the library would
+/// wake it; a program without an executor uses [`World::block_on`].
+#[must_use = "an operation in flight is complete only after its event was waited for, or after a flush"]
+pub struct Event<T: Send + 'static> {
+    state: State<T>,
+}
+
+enum State<T: Send + 'static> {
+    Ready(T),
+    Pending(Box<Pending<T>>),
+    Task(Box<dyn Task<T>>),
+    Taken,
+}
+
+/// A result that the world's engine is working on.
+pub(crate) trait Task<T>: Send {
+    /// Whether the result is there.
+    fn is_done(&self) -> bool;
+    /// The result; called once, after `is_done`.
+    fn take(&mut self) -> Result<T>;
+    /// Who works on it.
+    fn world(&self) -> &World;
+}
+
+struct Pending<T: Send + 'static> {
+    world: World,
+    op: OpId,
+    source_done: bool,
+    /// Makes the result; owns the buffers. `None` once the operation is over.
+    finish: Option<Finish<T>>,
+}
+
+/// Turns the filled buffers into an operation's result.
+pub(crate) type Finish<T> = Box<dyn FnOnce() -> T + Send>;
+
+impl<T: Send + 'static> Event<T> {
+    /// An event that is complete already.
+    pub fn ready(value: T) -> Self {
+        Self {
+            state: State::Ready(value),
+        }
+    }
+
+    pub(crate) fn pending(world: &World, op: OpId, finish: Finish<T>) -> Self {
+        if op == OpId::DONE {
+            return Self::ready(finish());
+        }
+        let pending = Pending {
+            world: world.clone(),
+            op,
+            source_done: false,
+            finish: Some(finish),
+        };
+        Self {
+            state: State::Pending(Box::new(pending)),
+        }
+    }
+
+    pub(crate) fn task(task: Box<dyn Task<T>>) -> Self {
+        Self {
+            state: State::Task(task),
+        }
+    }
+
+    /// Makes progress and says whether the operation is complete. Does not wait.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then the operation is over.
+    pub fn test(&mut self) -> Result<bool> {
+        match &mut self.state {
+            State::Ready(_) | State::Taken => Ok(true),
+            State::Pending(pending) => {
+                pending.world.progress()?;
+                pending.try_finish().map(|done| match done {
+                    Some(value) => {
+                        self.state = State::Ready(value);
+                        true
+                    }
+                    None => false,
+                })
+            }
+            State::Task(task) => {
+                task.world().progress()?;
+                Ok(task.is_done())
+            }
+        }
+    }
+
+    /// Says whether the buffers that the operation reads from are free again; for a get, a collective
+    /// or an atomic that is when it is complete.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then the operation is over.
+    pub fn test_source(&mut self) -> Result<bool> {
+        if let State::Pending(pending) = &mut self.state
+            && pending.finish.is_some()
+        {
+            pending.world.progress()?;
+            pending.source_done =
+                pending.source_done || pending.world.backend().test(pending.op, Stage::Source)?;
+            return Ok(pending.source_done);
+        }
+        self.test()
+    }
+
+    /// Waits until the operation is complete and returns its result.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports, or the failure of the job while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If the result was taken before, by awaiting the event.
+    #[track_caller]
+    pub fn wait(mut self) -> Result<T> {
+        match std::mem::replace(&mut self.state, State::Taken) {
+            State::Ready(value) => Ok(value),
+            State::Taken => panic!("the event's result was taken already"),
+            State::Pending(mut pending) => {
+                let world = pending.world.clone();
+                let mut result = None;
+                world.wait_until(&Awaited::new("the completion of an operation"), || {
+                    result = pending.try_finish()?;
+                    Ok(result.is_some())
+                })?;
+                Ok(result.expect("the wait ended because the result is there"))
+            }
+            State::Task(mut task) => {
+                let world = task.world().clone();
+                world.wait_until(&Awaited::new("a collective"), || Ok(task.is_done()))?;
+                task.take()
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Pending<T> {
+    /// The result, if the operation is complete.
+    fn try_finish(&mut self) -> Result<Option<T>> {
+        if self.finish.is_none() {
+            return Ok(None);
+        }
+        match self.world.backend().test(self.op, Stage::Operation) {
+            Ok(false) => Ok(None),
+            Ok(true) => Ok(self.finish.take().map(|finish| finish())),
+            Err(error) => {
+                self.finish = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Pending<T> {
+    /// Hands the buffers of an unfinished operation to the world, which keeps them until it is over.
+    fn drop(&mut self) {
+        if let Some(finish) = self.finish.take() {
+            self.world.orphans().adopt(self.op, Box::new(finish));
+        }
+    }
+}
+
+impl<T: Send + Unpin + 'static> Future for Event<T> {
+    type Output = Result<T>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let event = self.get_mut();
+        match event.test() {
+            Ok(true) => match std::mem::replace(&mut event.state, State::Taken) {
+                State::Ready(value) => Poll::Ready(Ok(value)),
+                State::Task(mut task) => Poll::Ready(task.take()),
+                State::Pending(_) | State::Taken => panic!("polled after completion"),
+            },
+            Ok(false) => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Err(error) => Poll::Ready(Err(error)),
+        }
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for Event<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::Ready(_) => "Event(ready)",
+            State::Pending(_) | State::Task(_) => "Event(in flight)",
+            State::Taken => "Event(taken)",
+        })
+    }
+}
+
+/// Operations whose events were dropped in flight, with their buffers.
+#[derive(Default)]
+pub(crate) struct Orphans {
+    list: Mutex<Vec<Orphan>>,
+    len: AtomicUsize,
+}
+
+struct Orphan {
+    op: OpId,
+    _buffers: Box<dyn Any + Send>,
+}
+
+impl fmt::Debug for Orphans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Orphans({})", self.len())
+    }
+}
+
+impl Orphans {
+    fn adopt(&self, op: OpId, buffers: Box<dyn Any + Send>) {
+        let mut list = lock(&self.list);
+        list.push(Orphan {
+            op,
+            _buffers: buffers,
+        });
+        // Only a hint that saves `reap` the lock.
+        self.len.store(list.len(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    /// Frees the buffers of the operations that are over; `over` asks the backend.
+    pub(crate) fn reap(&self, mut over: impl FnMut(OpId) -> bool) {
+        if self.len() == 0 {
+            return;
+        }
+        let mut list = lock(&self.list);
+        list.retain(|orphan| !over(orphan.op));
+        self.len.store(list.len(), Ordering::Relaxed);
+    }
+
+    /// Leaves the buffers allocated for ever: the network may still write into them.
+    pub(crate) fn leak(&self) {
+        for orphan in lock(&self.list).drain(..) {
+            Box::leak(Box::new(orphan));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! A pointer to memory of any rank, in one word.
+//!
+//! On the path of an operation this file comes after [`World`](crate::World) and
+//! [`segment`](crate::segment), which made the pointer, and before [`rma`](crate::rma) and the
+//! [`Backend`](crate::backend::Backend), which follow it.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::Rank;
+use crate::backend::RemoteAddr;
+
+const OFFSET_BITS: u32 = 40;
+const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
+
+/// A pointer to a `T` in some rank's segment: 24 bits of rank and 40 bits of byte offset.
+///
+/// It is `Copy`, means the same on every rank, and is [`Pod`](crate::Pod) itself, so it can be stored
+/// in global memory and swapped atomically (as its [`to_bits`](Self::to_bits)). Since any bytes are a
+/// pointer, one that was read from global memory may be nonsense: every access checks rank, bounds
+/// and alignment, and panics rather than touch other memory.
+///
+/// Arithmetic is by element, as for `*const T`, and stays within the rank's segment.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{GlobalPtr, Rank};
+///
+/// let p = GlobalPtr::<u64>::new(Rank::new(2), 4096);
+/// assert_eq!(p.offset(3), GlobalPtr::new(Rank::new(2), 4096 + 24));
+/// assert_eq!(p.offset(3).offset_from(p), 3);
+/// assert!(GlobalPtr::<u64>::NULL.is_null());
+/// assert_eq!(GlobalPtr::<u64>::from_bits(p.to_bits()), p);
+/// ```
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(transparent)]
+pub struct GlobalPtr<T> {
+    bits: u64,
+    target: PhantomData<fn() -> T>,
+}
+
+impl<T> GlobalPtr<T> {
+    /// The pointer to nothing; all bits zero. The first bytes of a segment are never allocated.
+    pub const NULL: Self = Self::from_bits(0);
+
+    /// The number of bytes that an offset can tell apart (2^40).
+    pub const OFFSET_LIMIT: u64 = 1 << OFFSET_BITS;
+
+    /// The pointer to byte `offset_bytes` of the segment of `rank`.
+    ///
+    /// # Panics
+    ///
+    /// If `offset_bytes` is [`OFFSET_LIMIT`](Self::OFFSET_LIMIT) or more.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub const fn new(rank: Rank, offset_bytes: u64) -> Self {
+        assert!(offset_bytes < Self::OFFSET_LIMIT, "an offset is below 2^40");
+        Self::from_bits(((rank.number() as u64) << OFFSET_BITS) | offset_bytes)
+    }
+
+    /// The pointer with these bits. Any bits are allowed; accesses check them.
+    #[must_use]
+    #[inline]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self {
+            bits,
+            target: PhantomData,
+        }
+    }
+
+    /// The bits: the rank in the upper 24, the byte offset in the lower 40.
+    #[must_use]
+    #[inline]
+    pub const fn to_bits(self) -> u64 {
+        self.bits
+    }
+
+    /// Whether this is [`NULL`](Self::NULL).
+    #[must_use]
+    #[inline]
+    pub const fn is_null(self) -> bool {
+        self.bits == 0
+    }
+
+    /// The rank whose segment holds the object (its affinity).
+    #[must_use]
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
+    pub const fn rank(self) -> Rank {
+        Rank::new((self.bits >> OFFSET_BITS) as u32)
+    }
+
+    /// Bytes from the start of that segment.
+    #[must_use]
+    #[inline]
+    pub const fn offset_bytes(self) -> u64 {
+        self.bits & OFFSET_MASK
+    }
+
+    /// Rank and offset, as a backend takes them.
+    #[must_use]
+    #[inline]
+    pub const fn addr(self) -> RemoteAddr {
+        RemoteAddr {
+            rank: self.rank(),
+            offset: self.offset_bytes(),
+        }
+    }
+
+    /// The pointer `n` elements further.
+    ///
+    /// # Panics
+    ///
+    /// If the result's offset does not fit in 40 bits.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub const fn offset(self, n: usize) -> Self {
+        let Some(bytes) = (n as u64).checked_mul(size_of::<T>() as u64) else {
+            panic!("a global pointer's offset overflows 2^40")
+        };
+        self.byte_offset(bytes)
+    }
+
+    /// The pointer `bytes` bytes further.
+    ///
+    /// # Panics
+    ///
+    /// If the result's offset does not fit in 40 bits.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub const fn byte_offset(self, bytes: u64) -> Self {
+        match self.offset_bytes().checked_add(bytes) {
+            Some(sum) if sum <= OFFSET_MASK => Self::from_bits((self.bits & !OFFSET_MASK) | sum),
+            _ => panic!("a global pointer's offset overflows 2^40"),
+        }
+    }
+
+    /// The number of elements from `origin` to this pointer.
+    ///
+    /// # Panics
+    ///
+    /// If the two are on different ranks or not a whole number of elements apart, or if `T` has no
+    /// size.
+    #[must_use]
+    #[track_caller]
+    pub fn offset_from(self, origin: Self) -> i64 {
+        assert_eq!(
+            self.rank(),
+            origin.rank(),
+            "distance of pointers to different ranks"
+        );
+        let size = i64::try_from(size_of::<T>()).expect("no type is that large");
+        assert_ne!(size, 0, "distance of pointers to a type without size");
+        let bytes = self.offset_bytes().cast_signed() - origin.offset_bytes().cast_signed();
+        assert_eq!(
+            bytes % size,
+            0,
+            "distance of {bytes} bytes is not a multiple of {size}"
+        );
+        bytes / size
+    }
+
+    /// The same place, seen as a `U`. Alignment is checked when it is accessed.
+    #[must_use]
+    #[inline]
+    pub const fn cast<U>(self) -> GlobalPtr<U> {
+        GlobalPtr::from_bits(self.bits)
+    }
+}
+
+impl<T> Clone for GlobalPtr<T> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for GlobalPtr<T> {}
+
+impl<T> Default for GlobalPtr<T> {
+    /// [`GlobalPtr::NULL`].
+    fn default() -> Self {
+        Self::NULL
+    }
+}
+
+impl<T> PartialEq for GlobalPtr<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.bits == other.bits
+    }
+}
+
+impl<T> Eq for GlobalPtr<T> {}
+
+impl<T> PartialOrd for GlobalPtr<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+/// By rank, then by offset.
+impl<T> Ord for GlobalPtr<T> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.bits.cmp(&other.bits)
+    }
+}
+
+impl<T> Hash for GlobalPtr<T> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.bits.hash(state);
+    }
+}
+
+impl<T> fmt::Debug for GlobalPtr<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_null() {
+            return write!(f, "GlobalPtr(null)");
+        }
+        write!(
+            f,
+            "GlobalPtr(rank {}, {:#x})",
+            self.rank(),
+            self.offset_bytes()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_extremes_of_rank_and_offset_survive_packing() {
+        let p = GlobalPtr::<u8>::new(
+            Rank::new(Rank::LIMIT - 1),
+            GlobalPtr::<u8>::OFFSET_LIMIT - 1,
+        );
+        assert_eq!(p.rank().number(), Rank::LIMIT - 1);
+        assert_eq!(p.offset_bytes(), GlobalPtr::<u8>::OFFSET_LIMIT - 1);
+        assert_eq!(p.to_bits(), u64::MAX);
+    }
+
+    #[test]
+    #[should_panic(expected = "overflows 2^40")]
+    fn arithmetic_never_carries_into_the_rank() {
+        let _ = GlobalPtr::<u8>::new(Rank::new(1), (1 << 40) - 1).offset(1);
+    }
+
+    #[test]
+    fn rank_zero_offset_nonzero_is_not_null_and_ranks_are_compared() {
+        assert!(!GlobalPtr::<u8>::new(Rank::ZERO, 64).is_null());
+        assert_ne!(
+            GlobalPtr::<u8>::new(Rank::ZERO, 64),
+            GlobalPtr::new(Rank::new(1), 64)
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "different ranks")]
+    fn the_distance_between_ranks_is_refused() {
+        let a = GlobalPtr::<u8>::new(Rank::ZERO, 64);
+        let _ = a.offset_from(GlobalPtr::new(Rank::new(1), 64));
+    }
+}

@@ -1,0 +1,44 @@
+//! The types that live in global memory as they are.
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// A byte-copyable type: any bytes that another rank wrote are a value of it, and it has no padding.
+///
+/// It is implemented for every type with zerocopy's `FromBytes`, `IntoBytes` and `Immutable` that is
+/// `Copy + Send + Sync + 'static`: integers, floats, arrays of them, [`GlobalPtr`](crate::GlobalPtr),
+/// and `repr(C)` structs that derive the three. Padding is refused when the program is compiled, since
+/// copying it would read uninitialized bytes; spell it out as a field (`_pad: [u8; 4]`) instead.
+///
+/// # Examples
+///
+/// ```
+/// use zerocopy::{FromBytes, Immutable, IntoBytes};
+///
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// #[repr(C)]
+/// struct Edge { to: u32, weight: f32 }
+///
+/// fn is_pod<T: pgas_core::Pod>() {}
+/// is_pod::<Edge>();
+/// is_pod::<[Edge; 3]>();
+/// ```
+///
+/// A padded type does not compile:
+///
+/// ```compile_fail,E0277
+/// use zerocopy::{FromBytes, Immutable, IntoBytes};
+///
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// #[repr(C)]
+/// struct Padded { a: u8, b: u64 }
+/// ```
+///
+/// Nor does one with a pointer, which would mean nothing to another rank:
+///
+/// ```compile_fail,E0277
+/// fn is_pod<T: pgas_core::Pod>() {}
+/// is_pod::<&'static str>();
+/// ```
+pub trait Pod: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static {}
+
+impl<T: FromBytes + IntoBytes + Immutable + Copy + Send + Sync + 'static> Pod for T {}

@@ -1,0 +1,237 @@
+//! Copies between private memory and memory that other ranks may change meanwhile.
+//!
+//! Rust has no `memcpy` that may race, and a loop of relaxed atomics does not vectorise. On x86-64
+//! the copy is therefore written in assembly: to the compiler an `asm!` block is a black box whose
+//! effect on the shared side is that of relaxed byte-sized atomic loads or stores, in some order,
+//! which is all that the language asks. Elsewhere it is that loop, by words.
+//! `docs/adr/0004-racing-copies.md` has the reasoning and the figures.
+#![expect(unsafe_code, reason = "copies raw shared memory")]
+
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "copy_portable.rs"]
+mod imp;
+#[cfg(target_arch = "x86_64")]
+#[path = "copy_x86_64.rs"]
+mod imp;
+#[cfg(all(test, target_arch = "x86_64"))]
+#[path = "copy_portable.rs"]
+mod portable;
+
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::Pod;
+
+/// Copies `len` bytes from private `src` to shared `dst`.
+///
+/// # Safety
+///
+/// `src` is valid for reads and nobody writes it; `dst` is valid for writes; they do not overlap.
+#[inline]
+pub unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promises are those of the implementation.
+    unsafe { imp::to_shared(dst, src, len) }
+}
+
+/// Copies `len` bytes from shared `src` to private `dst`; later accesses of this thread come after.
+///
+/// # Safety
+///
+/// `src` is valid for reads; `dst` is valid for writes and nobody else accesses it; they do not
+/// overlap.
+#[inline]
+pub unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promises are those of the implementation.
+    unsafe { imp::from_shared(dst, src, len) }
+    fence(Ordering::Acquire);
+}
+
+/// Stores one value into shared memory: a single store where the type's size and alignment allow it.
+///
+/// # Safety
+///
+/// `dst` is valid for writes and aligned for `T`.
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "size and alignment are constants, which leaves one store"
+)]
+pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
+    let bytes = value.as_bytes();
+    match (size_of::<T>(), align_of::<T>()) {
+        (1, _) => {
+            // SAFETY: the caller promises a writable byte.
+            let word = unsafe { AtomicU8::from_ptr(dst) };
+            word.store(bytes[0], Ordering::Relaxed);
+        }
+        (2, 2) => {
+            // SAFETY: the caller promises two writable bytes, aligned as `T` is.
+            let word = unsafe { AtomicU16::from_ptr(dst.cast()) };
+            word.store(u16::from_ne_bytes(array(bytes)), Ordering::Relaxed);
+        }
+        (4, 4) => {
+            // SAFETY: as above, for four bytes.
+            let word = unsafe { AtomicU32::from_ptr(dst.cast()) };
+            word.store(u32::from_ne_bytes(array(bytes)), Ordering::Relaxed);
+        }
+        (8, 8) => {
+            // SAFETY: as above, for eight bytes.
+            let word = unsafe { AtomicU64::from_ptr(dst.cast()) };
+            word.store(u64::from_ne_bytes(array(bytes)), Ordering::Relaxed);
+        }
+        (len, _) => {
+            // SAFETY: the value's bytes are readable and private; the caller promises `dst`.
+            unsafe { imp::to_shared(dst, bytes.as_ptr(), len) }
+        }
+    }
+}
+
+/// Loads one value from shared memory: a single load where the type's size and alignment allow it.
+///
+/// # Safety
+///
+/// `src` is valid for reads and aligned for `T`.
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "size and alignment are constants, which leaves one load"
+)]
+pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
+    let mut value = T::new_zeroed();
+    // `FromBytes` and `IntoBytes` together make any bytes that are written here a value.
+    let out = (&raw mut value).cast::<u8>();
+    match (size_of::<T>(), align_of::<T>()) {
+        (1, _) => {
+            // SAFETY: the caller promises a readable byte.
+            let word = unsafe { AtomicU8::from_ptr(src) };
+            // SAFETY: `out` points to one byte of `value`.
+            unsafe { out.write(word.load(Ordering::Acquire)) };
+        }
+        (2, 2) => {
+            // SAFETY: the caller promises two readable bytes, aligned as `T` is.
+            let word = unsafe { AtomicU16::from_ptr(src.cast()) };
+            // SAFETY: `out` points to `value`, of the same size and alignment.
+            unsafe { out.cast::<u16>().write(word.load(Ordering::Acquire)) };
+        }
+        (4, 4) => {
+            // SAFETY: as above, for four bytes.
+            let word = unsafe { AtomicU32::from_ptr(src.cast()) };
+            // SAFETY: `out` points to `value`, of the same size and alignment.
+            unsafe { out.cast::<u32>().write(word.load(Ordering::Acquire)) };
+        }
+        (8, 8) => {
+            // SAFETY: as above, for eight bytes.
+            let word = unsafe { AtomicU64::from_ptr(src.cast()) };
+            // SAFETY: `out` points to `value`, of the same size and alignment.
+            unsafe { out.cast::<u64>().write(word.load(Ordering::Acquire)) };
+        }
+        (len, _) => {
+            // SAFETY: `out` is this function's own memory of `len` bytes; the caller promises `src`.
+            unsafe { from_shared(out, src, len) }
+        }
+    }
+    value
+}
+
+/// Asks the memory system to fetch the cache line at `at`; any address is allowed.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one instruction")]
+pub fn prefetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint: it accesses nothing and cannot fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "no code at all")]
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes
+        .try_into()
+        .expect("the match above compared the length")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use zerocopy::{FromZeros, IntoBytes};
+
+    type Copy = unsafe fn(*mut u8, *const u8, usize);
+
+    fn check(copy: Copy, len: usize, src_at: usize, dst_at: usize) {
+        let src: Vec<u8> = (0..len + 64)
+            .map(|i| u8::try_from(i % 251).unwrap() + 1)
+            .collect();
+        let mut dst = vec![0_u8; len + 128];
+        // SAFETY: both ranges lie in the vectors, which are distinct.
+        unsafe {
+            copy(
+                dst.as_mut_ptr().wrapping_add(dst_at),
+                src.as_ptr().wrapping_add(src_at),
+                len,
+            )
+        };
+        assert!(
+            dst[..dst_at].iter().all(|&b| b == 0),
+            "wrote before the start, len {len}"
+        );
+        assert_eq!(
+            dst[dst_at..dst_at + len],
+            src[src_at..src_at + len],
+            "len {len}"
+        );
+        assert!(
+            dst[dst_at + len..].iter().all(|&b| b == 0),
+            "wrote past the end, len {len}"
+        );
+    }
+
+    fn check_all(copy: Copy) {
+        for len in (0..=300).chain([511, 512, 1000, 1023, 1024, 2047, 2048, 2049, 4096, 65_537]) {
+            for (src_at, dst_at) in [(0, 0), (1, 0), (0, 1), (3, 5), (8, 16), (31, 33)] {
+                check(copy, len, src_at, dst_at);
+            }
+        }
+    }
+
+    #[test]
+    fn copies_of_every_length_and_alignment_move_those_bytes_and_no_others() {
+        check_all(to_shared);
+        check_all(from_shared);
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn the_portable_copy_moves_those_bytes_and_no_others() {
+        check_all(portable::to_shared);
+        check_all(portable::from_shared);
+    }
+
+    #[test]
+    fn values_of_every_size_round_trip() {
+        fn round<T: Pod + PartialEq + std::fmt::Debug>(value: T) {
+            let mut place = [T::new_zeroed(); 3];
+            let at = (&raw mut place[1]).cast::<u8>();
+            // SAFETY: `at` is an element of the array.
+            unsafe { store(at, value) };
+            // SAFETY: the same element.
+            assert_eq!(unsafe { load::<T>(at) }, value);
+            assert_eq!(place[0].as_bytes(), T::new_zeroed().as_bytes());
+            assert_eq!(place[2].as_bytes(), T::new_zeroed().as_bytes());
+        }
+        round(7_u8);
+        round(0x1234_u16);
+        round(-5_i32);
+        round(1.5_f64);
+        round(u128::MAX - 3);
+        round([1_u8, 2, 3]);
+        round([1_u16; 5]);
+        round([9_u64; 17]);
+        round([0_u8; 0]);
+        round(());
+    }
+}

@@ -1,0 +1,57 @@
+//! Racing copies as loops of relaxed atomics, word by word where the shared side is aligned.
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+/// See [`super::to_shared`].
+pub(super) unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
+    let mut i = 0;
+    while i < len {
+        // SAFETY: `i < len`, and the caller promises `len` bytes at `dst`.
+        let to = unsafe { dst.add(i) };
+        // SAFETY: the same for `src`.
+        let from = unsafe { src.add(i) };
+        if len - i >= 8 && to.addr().is_multiple_of(8) {
+            // SAFETY: eight bytes are left, and `to` is aligned.
+            let word = unsafe { AtomicU64::from_ptr(to.cast()) };
+            // SAFETY: eight private bytes are left; the read needs no alignment.
+            word.store(
+                unsafe { from.cast::<u64>().read_unaligned() },
+                Ordering::Relaxed,
+            );
+            i += 8;
+        } else {
+            // SAFETY: one byte is left.
+            let word = unsafe { AtomicU8::from_ptr(to) };
+            // SAFETY: one private byte is left.
+            word.store(unsafe { from.read() }, Ordering::Relaxed);
+            i += 1;
+        }
+    }
+}
+
+/// See [`super::from_shared`].
+pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
+    let mut i = 0;
+    while i < len {
+        // SAFETY: `i < len`, and the caller promises `len` bytes at `dst`.
+        let to = unsafe { dst.add(i) };
+        // SAFETY: the same for `src`.
+        let from = unsafe { src.add(i) }.cast_mut();
+        if len - i >= 8 && from.addr().is_multiple_of(8) {
+            // SAFETY: eight bytes are left, and `from` is aligned.
+            let word = unsafe { AtomicU64::from_ptr(from.cast()) };
+            // SAFETY: eight private bytes are left; the write needs no alignment.
+            unsafe {
+                to.cast::<u64>()
+                    .write_unaligned(word.load(Ordering::Relaxed))
+            };
+            i += 8;
+        } else {
+            // SAFETY: one byte is left.
+            let word = unsafe { AtomicU8::from_ptr(from) };
+            // SAFETY: one private byte is left.
+            unsafe { to.write(word.load(Ordering::Relaxed)) };
+            i += 1;
+        }
+    }
+}

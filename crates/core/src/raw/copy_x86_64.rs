@@ -1,0 +1,113 @@
+//! Racing copies on x86-64: overlapping moves for short lengths, SSE for middle ones, `rep movsb`
+//! for long ones.
+
+use std::arch::asm;
+
+/// From here on `rep movsb` is faster than the SSE loop on processors with fast string operations.
+const LONG: usize = 1024;
+
+/// See [`super::to_shared`].
+#[inline]
+pub(super) unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promises are those of `copy`.
+    unsafe { copy(dst, src, len) }
+}
+
+/// See [`super::from_shared`].
+#[inline]
+pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: the caller's promises are those of `copy`.
+    unsafe { copy(dst, src, len) }
+}
+
+#[inline]
+unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
+    match len {
+        0 => {}
+        1 => {
+            // SAFETY: one byte is readable at `src` and writable at `dst`.
+            unsafe {
+                asm!("mov {t}, byte ptr [{s}]", "mov byte ptr [{d}], {t}",
+                    t = out(reg_byte) _, s = in(reg) src, d = in(reg) dst,
+                    options(nostack, preserves_flags));
+            }
+        }
+        2..=3 => {
+            // SAFETY: the two (overlapping) pairs at the start and the end lie within `len` bytes.
+            unsafe {
+                asm!("movzx {t:e}, word ptr [{s}]", "movzx {u:e}, word ptr [{s} + {n} - 2]",
+                    "mov word ptr [{d}], {t:x}", "mov word ptr [{d} + {n} - 2], {u:x}",
+                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
+        4..=7 => {
+            // SAFETY: the two (overlapping) words at the start and the end lie within `len` bytes.
+            unsafe {
+                asm!("mov {t:e}, dword ptr [{s}]", "mov {u:e}, dword ptr [{s} + {n} - 4]",
+                    "mov dword ptr [{d}], {t:e}", "mov dword ptr [{d} + {n} - 4], {u:e}",
+                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
+        8..=15 => {
+            // SAFETY: the two (overlapping) words at the start and the end lie within `len` bytes.
+            unsafe {
+                asm!("mov {t}, qword ptr [{s}]", "mov {u}, qword ptr [{s} + {n} - 8]",
+                    "mov qword ptr [{d}], {t}", "mov qword ptr [{d} + {n} - 8], {u}",
+                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
+        // SAFETY: at least 16 bytes; the promises are the same.
+        16..LONG => unsafe { middle(dst, src, len) },
+        _ => {
+            // SAFETY: `rep movsb` reads and writes exactly `len` bytes, upwards, since the direction
+            // flag is clear at every call by the platform's convention.
+            unsafe {
+                asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _, inout("rcx") len => _,
+                    options(nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Blocks of 64 and of 16 bytes, then the last 16 bytes, which may overlap the block before.
+#[inline]
+unsafe fn middle(dst: *mut u8, src: *const u8, len: usize) {
+    // SAFETY: `len` is at least 16 by the only call. The first loop runs while 64 bytes are left, the
+    // second while 16 are, and the last move covers [len - 16, len).
+    unsafe {
+        asm!(
+            "lea {last}, [{n} - 16]",
+            "xor {i:e}, {i:e}",
+            "sub {n}, 64",
+            "jb 3f",
+            "2:",
+            "movups {a}, xmmword ptr [{s} + {i}]",
+            "movups {b}, xmmword ptr [{s} + {i} + 16]",
+            "movups {c}, xmmword ptr [{s} + {i} + 32]",
+            "movups {e}, xmmword ptr [{s} + {i} + 48]",
+            "movups xmmword ptr [{d} + {i}], {a}",
+            "movups xmmword ptr [{d} + {i} + 16], {b}",
+            "movups xmmword ptr [{d} + {i} + 32], {c}",
+            "movups xmmword ptr [{d} + {i} + 48], {e}",
+            "add {i}, 64",
+            "cmp {i}, {n}",
+            "jbe 2b",
+            "3:",
+            "cmp {i}, {last}",
+            "jae 4f",
+            "movups {a}, xmmword ptr [{s} + {i}]",
+            "movups xmmword ptr [{d} + {i}], {a}",
+            "add {i}, 16",
+            "jmp 3b",
+            "4:",
+            "movups {a}, xmmword ptr [{s} + {last}]",
+            "movups xmmword ptr [{d} + {last}], {a}",
+            s = in(reg) src, d = in(reg) dst, n = inout(reg) len => _,
+            i = out(reg) _, last = out(reg) _,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, e = out(xmm_reg) _,
+            options(nostack));
+    }
+}

@@ -1,0 +1,190 @@
+//! Non-blocking transfers on borrowed buffers, all complete when their scope ends.
+#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
+
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+use zerocopy::IntoBytes;
+
+use super::is_long;
+use crate::backend::{OpId, Stage};
+use crate::cost::CostKind;
+use crate::wait::Awaited;
+use crate::{GlobalPtr, Pod, Result, World};
+
+/// Where transfers on borrowed buffers are begun; made by [`World::scope`].
+pub struct Scope<'scope, 'env: 'scope> {
+    world: &'env World,
+    ops: RefCell<Vec<OpId>>,
+    // Invariant lifetimes, as in `std::thread::Scope`: a buffer must outlive the scope.
+    scope: PhantomData<&'scope mut &'scope ()>,
+    env: PhantomData<&'env mut &'env ()>,
+}
+
+impl std::fmt::Debug for Scope<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Scope({} in flight)", self.ops.borrow().len())
+    }
+}
+
+impl World {
+    /// Runs `body`, which may begin transfers on buffers that it borrows, and returns when all of them
+    /// are complete, also when `body` panics.
+    ///
+    /// # Cost
+    ///
+    /// That of the transfers, which overlap.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports, or the failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u64>(4)?;
+    /// let (mut low, mut high) = ([0; 2], [0; 2]);
+    /// array.put_slice(&world, &[1, 2, 3, 4])?;
+    /// world.scope(|scope| {
+    ///     scope.get(array, &mut low)?;
+    ///     scope.get(array.offset(2), &mut high)
+    /// })??;
+    /// assert_eq!((low, high), ([1, 2], [3, 4]));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    ///
+    /// A buffer that dies in the scope is refused:
+    ///
+    /// ```compile_fail,E0597
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let array = world.alloc::<u64>(4).unwrap();
+    /// world.scope(|scope| {
+    ///     let mut buffer = [0; 4];
+    ///     scope.get(array, &mut buffer).unwrap();
+    /// }).unwrap();
+    /// ```
+    pub fn scope<'env, R>(
+        &'env self,
+        body: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> R,
+    ) -> Result<R> {
+        let scope = Scope {
+            world: self,
+            ops: RefCell::default(),
+            scope: PhantomData,
+            env: PhantomData,
+        };
+        let guard = Completion(&scope);
+        let result = body(&scope);
+        std::mem::forget(guard);
+        scope.complete()?;
+        Ok(result)
+    }
+}
+
+impl<'scope, 'env> Scope<'scope, 'env> {
+    /// Begins to read `out.len()` elements.
+    ///
+    /// # Cost
+    ///
+    /// R. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Panics
+    ///
+    /// As [`GlobalPtr::get_slice`].
+    #[track_caller]
+    pub fn get<T: Pod>(&'scope self, ptr: GlobalPtr<T>, out: &'scope mut [T]) -> Result<()> {
+        let at = self.world.checked(ptr, out.len());
+        if self.world.memory().base(at.rank).is_some() || is_long::<T>(self.world, out.len()) {
+            return ptr.get_slice(self.world, out);
+        }
+        let bytes = out.as_mut_bytes();
+        self.world
+            .count(CostKind::Read, Some(at.rank), 1, bytes.len());
+        // SAFETY: the range was checked; `out` is borrowed beyond the end of the scope, which waits
+        // for the operation.
+        let op = unsafe {
+            self.world
+                .backend()
+                .get_nb(at, bytes.as_mut_ptr(), bytes.len())
+        }?;
+        self.ops.borrow_mut().push(op);
+        Ok(())
+    }
+
+    /// Begins to write the elements of `values`; at the end of the scope they are at the target.
+    ///
+    /// # Cost
+    ///
+    /// W. One-sided. Complete at the end of the scope.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Panics
+    ///
+    /// As [`GlobalPtr::put_slice`].
+    #[track_caller]
+    pub fn put<T: Pod>(&'scope self, ptr: GlobalPtr<T>, values: &'scope [T]) -> Result<()> {
+        let at = self.world.checked(ptr, values.len());
+        if self.world.memory().base(at.rank).is_some() || is_long::<T>(self.world, values.len()) {
+            return ptr.put_slice(self.world, values);
+        }
+        let bytes = values.as_bytes();
+        self.world
+            .count(CostKind::Write, Some(at.rank), 1, bytes.len());
+        // SAFETY: the range was checked; `values` is borrowed beyond the end of the scope, which
+        // waits for the operation.
+        let op = unsafe { self.world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
+        self.ops.borrow_mut().push(op);
+        Ok(())
+    }
+
+    fn complete(&self) -> Result<()> {
+        let mut ops = self.ops.take();
+        ops.retain(|op| *op != OpId::DONE);
+        let mut failure = None;
+        let waited = self
+            .world
+            .wait_until(&Awaited::new("the transfers of a scope"), || {
+                ops.retain(
+                    |op| match self.world.backend().test(*op, Stage::Operation) {
+                        Ok(done) => !done,
+                        Err(error) => {
+                            failure = Some(error);
+                            false
+                        }
+                    },
+                );
+                Ok(ops.is_empty())
+            });
+        if !ops.is_empty() {
+            // The wait failed while the network may still write into the caller's buffers: returning
+            // would be unsound.
+            let reason = waited
+                .err()
+                .map_or_else(String::new, |error| error.to_string());
+            self.world.abort(
+                1,
+                &format!("a scope's transfers cannot be completed: {reason}"),
+            );
+        }
+        self.world.flush_all()?;
+        failure.map_or(Ok(()), Err)
+    }
+}
+
+/// Completes a scope whose body panics.
+struct Completion<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
+
+impl Drop for Completion<'_, '_, '_> {
+    fn drop(&mut self) {
+        // The panic that unwinds through here is the error that matters.
+        drop(self.0.complete());
+    }
+}

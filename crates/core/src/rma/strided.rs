@@ -1,0 +1,183 @@
+//! Strided transfers: sub-boxes of multi-dimensional arrays.
+#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
+
+use zerocopy::IntoBytes;
+
+use super::offset;
+use crate::backend::{RemoteAddr, Shape};
+use crate::cost::CostKind;
+use crate::raw::copy;
+use crate::{GlobalPtr, Pod, Result, World};
+
+/// A box of `extents` elements in two arrays: in each dimension, the distance in elements between
+/// neighbours in global memory (`global`) and in the local slice (`local`).
+///
+/// # Examples
+///
+/// Two columns of a 4 x 8 row-major array in global memory against a dense 4 x 2 slice:
+///
+/// ```
+/// use pgas_core::rma::Strides;
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = world.alloc::<u32>(4 * 8)?;
+/// array.put_slice(&world, &(0..32).collect::<Vec<u32>>())?;
+/// let mut columns = [0; 8];
+/// let strides = Strides { extents: [4, 2], global: [8, 1], local: [2, 1] };
+/// array.offset(3).get_strided(&world, &strides, &mut columns)?;
+/// assert_eq!(columns, [3, 4, 11, 12, 19, 20, 27, 28]);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strides<const N: usize> {
+    /// Elements in each dimension.
+    pub extents: [usize; N],
+    /// Elements between neighbours in global memory.
+    pub global: [usize; N],
+    /// Elements between neighbours in the local slice.
+    pub local: [usize; N],
+}
+
+impl<const N: usize> Strides<N> {
+    /// The number of elements from the first to one past the last in an array with `strides`; `None`
+    /// if that overflows.
+    fn span(&self, strides: &[usize; N]) -> Option<usize> {
+        if self.extents.contains(&0) {
+            return Some(0);
+        }
+        let mut last = 0_usize;
+        for (extent, stride) in self.extents.iter().zip(strides) {
+            last = last.checked_add((extent - 1).checked_mul(*stride)?)?;
+        }
+        last.checked_add(1)
+    }
+
+    /// The box in bytes, with dimensions that are contiguous on both sides folded into the block.
+    fn shape(&self, element: usize) -> Shape {
+        let mut block = 1_usize;
+        let mut dims = N;
+        while dims > 0 && self.global[dims - 1] == block && self.local[dims - 1] == block {
+            dims -= 1;
+            block *= self.extents[dims];
+        }
+        let bytes = |strides: &[usize; N]| {
+            strides[..dims]
+                .iter()
+                .map(|stride| (stride * element).cast_signed())
+                .collect()
+        };
+        Shape {
+            block_bytes: block * element,
+            extents: self.extents[..dims].to_vec(),
+            remote: bytes(&self.global),
+            local: bytes(&self.local),
+        }
+    }
+
+    #[track_caller]
+    fn check<T: Pod>(
+        &self,
+        world: &World,
+        ptr: GlobalPtr<T>,
+        n_local: usize,
+    ) -> Option<RemoteAddr> {
+        let Some(span) = self.span(&self.local).filter(|span| *span <= n_local) else {
+            panic!("{self:?} reaches beyond the {n_local} elements of the local slice");
+        };
+        if span == 0 {
+            return None;
+        }
+        let Some(span) = self.span(&self.global) else {
+            panic!("{self:?} reaches beyond every segment");
+        };
+        Some(world.checked(ptr, span))
+    }
+}
+
+impl<T: Pod> GlobalPtr<T> {
+    /// Writes a box of elements from `values`. This pointer and the slice's start are its first corner.
+    ///
+    /// # Cost
+    ///
+    /// W, in as many pieces as the transport needs. One-sided. Complete locally on return, at the
+    /// target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then a part may have been written.
+    ///
+    /// # Panics
+    ///
+    /// If the box reaches beyond the slice or the segment; then nothing was written.
+    #[track_caller]
+    pub fn put_strided<const N: usize>(
+        self,
+        world: &World,
+        strides: &Strides<N>,
+        values: &[T],
+    ) -> Result<()> {
+        let Some(at) = strides.check(world, self, values.len()) else {
+            return Ok(());
+        };
+        let shape = strides.shape(size_of::<T>());
+        world.count(CostKind::Write, Some(at.rank), 1, strides.bytes::<T>());
+        let src = values.as_bytes().as_ptr();
+        let Some(base) = world.memory().base(at.rank) else {
+            // SAFETY: `check` found the whole box inside the segment and inside the slice.
+            return unsafe { world.backend().put_strided(at, src, &shape) };
+        };
+        // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
+        let dst = unsafe { base.add(offset(at)) }.as_ptr();
+        shape.for_each_block(|remote, local| {
+            // SAFETY: each block lies inside the checked box on both sides, so its distances stay
+            // within the mapped segment and the slice.
+            unsafe { copy::to_shared(dst.offset(remote), src.offset(local), shape.block_bytes) };
+            Ok(())
+        })
+    }
+
+    /// Reads a box of elements into `out`. This pointer and the slice's start are its first corner.
+    ///
+    /// # Cost
+    ///
+    /// R, in as many pieces as the transport needs. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then a part of `out` may have been written.
+    ///
+    /// # Panics
+    ///
+    /// If the box reaches beyond the slice or the segment.
+    #[track_caller]
+    pub fn get_strided<const N: usize>(
+        self,
+        world: &World,
+        strides: &Strides<N>,
+        out: &mut [T],
+    ) -> Result<()> {
+        let Some(at) = strides.check(world, self, out.len()) else {
+            return Ok(());
+        };
+        let shape = strides.shape(size_of::<T>());
+        world.count(CostKind::Read, Some(at.rank), 1, strides.bytes::<T>());
+        let dst = out.as_mut_bytes().as_mut_ptr();
+        let Some(base) = world.memory().base(at.rank) else {
+            // SAFETY: `check` found the whole box inside the segment and inside the slice.
+            return unsafe { world.backend().get_strided(at, dst, &shape) };
+        };
+        // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
+        let src = unsafe { base.add(offset(at)) }.as_ptr();
+        shape.for_each_block(|remote, local| {
+            // SAFETY: each block lies inside the checked box on both sides, so its distances stay
+            // within the mapped segment and the slice, which is ours alone.
+            unsafe { copy::from_shared(dst.offset(local), src.offset(remote), shape.block_bytes) };
+            Ok(())
+        })
+    }
+}
+
+impl<const N: usize> Strides<N> {
+    fn bytes<T>(&self) -> usize {
+        self.extents.iter().product::<usize>() * size_of::<T>()
+    }
+}

@@ -1,0 +1,149 @@
+//! Allocation in the two heaps.
+
+use std::ops::Range;
+
+use super::{HeapUse, Symmetric};
+use crate::{GlobalPtr, Pod, Result, World};
+
+/// Freed pieces from this size on are given back to the system.
+const DISCARD_BYTES: u64 = 1 << 20;
+
+impl World {
+    /// Allocates `n` zeroed elements in this rank's own segment.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: proportional to the number of free pieces of the local heap, and to the memory that must be
+    /// zeroed because it was used before. Not collective.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exhausted`](crate::Error::Exhausted), naming request, rest and remedy.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cells = world.alloc::<u64>(8)?;
+    /// cells.offset(3).put(&world, 7)?;
+    /// assert_eq!(cells.get_vec(&world, 8)?, [0, 0, 0, 7, 0, 0, 0, 0]);
+    /// world.free(cells);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn alloc<T: Pod>(&self, n: usize) -> Result<GlobalPtr<T>> {
+        let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
+        let block = self
+            .local_heap()
+            .allocate(self.rank(), bytes, align_of::<T>() as u64)?;
+        self.zero(block.stale)?;
+        Ok(GlobalPtr::new(self.rank(), block.range.start))
+    }
+
+    /// Frees what [`alloc`](Self::alloc) returned, on the rank that called it.
+    ///
+    /// # Cost
+    ///
+    /// ℓ. Not collective.
+    ///
+    /// # Panics
+    ///
+    /// If the pointer is on another rank or is not the start of a live allocation of the local heap
+    /// (it was freed already, say).
+    #[track_caller]
+    pub fn free<T>(&self, ptr: GlobalPtr<T>) {
+        assert_eq!(
+            ptr.rank(),
+            self.rank(),
+            "{ptr:?} is freed by a rank that does not own it"
+        );
+        let freed = self.local_heap().free(ptr.offset_bytes());
+        let Some(range) = freed else {
+            panic!("{ptr:?} is not a live allocation of the local heap");
+        };
+        self.discard(range);
+    }
+
+    /// Allocates `n` zeroed elements at one offset of every rank's segment.
+    ///
+    /// # Cost
+    ///
+    /// B + an allreduce, and zeroing of memory that was used before. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exhausted`](crate::Error::Exhausted), on every rank; the failure of the job.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::Rank;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let inbox = world.alloc_symmetric::<u64>(4)?;
+    /// inbox.on(Rank::ZERO).put(&world, 42)?;
+    /// world.barrier()?;
+    /// assert_eq!(inbox.here().get(&world)?, 42);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn alloc_symmetric<T: Pod>(&self, n: usize) -> Result<Symmetric<T>> {
+        let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
+        self.reclaim()?;
+        let align = align_of::<T>() as u64;
+        let block = self.symmetric_heap().allocate(self.rank(), bytes, align)?;
+        let symmetric = Symmetric::new(self.clone(), block.range.start, n);
+        self.zero(block.stale)?;
+        self.barrier()?;
+        Ok(symmetric)
+    }
+
+    /// Frees the symmetric allocations whose handles every rank has dropped.
+    ///
+    /// # Cost
+    ///
+    /// An allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn reclaim(&self) -> Result<()> {
+        let mut dropped = self.symmetric_heap().dropped();
+        self.team()
+            .allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
+        let freed = self.symmetric_heap().reclaim(&dropped);
+        for range in freed {
+            self.discard(range);
+        }
+        Ok(())
+    }
+
+    /// How full the local heap of this rank is.
+    #[must_use]
+    pub fn local_heap_use(&self) -> HeapUse {
+        self.local_heap().usage()
+    }
+
+    /// How full the symmetric heap is; the same on every rank.
+    #[must_use]
+    pub fn symmetric_heap_use(&self) -> HeapUse {
+        self.symmetric_heap().usage()
+    }
+
+    /// Zeroes a range of this rank's segment.
+    fn zero(&self, range: Range<u64>) -> Result<()> {
+        const ZEROS: [u64; 512] = [0; 512];
+        let mut at = range.start;
+        while at < range.end {
+            let words = ((range.end - at) / 8).min(ZEROS.len() as u64);
+            let here = GlobalPtr::<u64>::new(self.rank(), at);
+            here.put_slice(self, &ZEROS[..usize::try_from(words).expect("at most 512")])?;
+            at += words * 8;
+        }
+        self.flush(self.rank())
+    }
+
+    /// Gives the memory of a large freed range back to the system.
+    fn discard(&self, range: Range<u64>) {
+        if range.end - range.start >= DISCARD_BYTES {
+            self.backend().discard(range.start, range.end - range.start);
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! What a rank exposes to the others: its segment, and the two heaps in it.
+//!
+//! On the path of an operation this file comes after [`World`](crate::World) and before
+//! [`GlobalPtr`](crate::GlobalPtr): here global memory is handed out.
+//!
+//! ```text
+//! 0        64      4096                      middle                      end
+//! | null    | core   | symmetric heap ->       | local heap ->            |
+//! ```
+//!
+//! The symmetric heap is used collectively: every rank makes the same requests in the same order, its
+//! bookkeeping is deterministic, and so an allocation has the same offset everywhere without a word
+//! being exchanged about it. The local heap is each rank's own. Bookkeeping lives in private memory,
+//! where no remote put can damage it.
+
+mod alloc;
+mod heap;
+mod symmetric;
+
+pub(crate) use heap::Heap;
+pub use heap::HeapUse;
+pub use symmetric::Symmetric;
+pub(crate) use symmetric::SymmetricHeap;
+
+use std::ops::Range;
+
+/// Bytes at the start of a segment that no allocation covers, so that offset 0 can mean null.
+pub(crate) const NULL_BYTES: u64 = 64;
+/// Where the heaps begin.
+const HEAPS_START: u64 = 4096;
+/// The smallest segment that can be used, in bytes.
+pub const MIN_SEGMENT_BYTES: u64 = 64 * 1024;
+
+/// The ranges of the symmetric and of the local heap in a segment of `segment_bytes`.
+pub(crate) fn heap_ranges(segment_bytes: u64) -> (Range<u64>, Range<u64>) {
+    let middle = (segment_bytes / 2).next_multiple_of(4096);
+    (HEAPS_START..middle, middle..segment_bytes)
+}

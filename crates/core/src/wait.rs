@@ -1,0 +1,83 @@
+//! Waiting: spin briefly, then yield, then sleep, and look at the job's health meanwhile.
+
+use std::hint;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::{Error, Rank, Result, World, error::Timeout};
+
+/// Rounds of spinning before the first yield, where each rank has a processor of its own.
+const SPINS: u32 = 200;
+/// Rounds of yielding before the first sleep: about a tenth of a millisecond.
+const YIELDS: u32 = 400;
+/// The first and the longest sleep. A sleeper is woken by messages and barriers; the limit only
+/// bounds how late it sees a plain put.
+const FIRST_SLEEP: Duration = Duration::from_micros(50);
+const LONGEST_SLEEP: Duration = Duration::from_millis(2);
+
+/// What a rank waits for, for the message of a failed wait.
+pub(crate) struct Awaited<'a> {
+    pub(crate) what: &'static str,
+    pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
+}
+
+impl Awaited<'_> {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            missing: &Vec::new,
+        }
+    }
+}
+
+impl World {
+    /// Makes progress until `ready`, and fails when the job fails or the configured limit is over.
+    pub(crate) fn wait_until(
+        &self,
+        awaited: &Awaited<'_>,
+        mut ready: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        let mut round = if self.backend().is_oversubscribed() {
+            SPINS
+        } else {
+            0
+        };
+        let mut sleep = FIRST_SLEEP;
+        let mut began = None;
+        loop {
+            if ready()? {
+                return Ok(());
+            }
+            if self.progress()? {
+                round = round.min(SPINS);
+                continue;
+            }
+            round = round.saturating_add(1);
+            if round <= SPINS {
+                hint::spin_loop();
+            } else if round <= SPINS + YIELDS {
+                thread::yield_now();
+                self.backend().health()?;
+            } else {
+                self.check_limit(awaited, *began.get_or_insert_with(Instant::now))?;
+                self.backend().health()?;
+                self.backend().park(sleep);
+                sleep = (sleep * 2).min(LONGEST_SLEEP);
+            }
+        }
+    }
+
+    fn check_limit(&self, awaited: &Awaited<'_>, began: Instant) -> Result<()> {
+        let waited = began.elapsed();
+        if self.config().timeout.is_none_or(|limit| waited < limit) {
+            return Ok(());
+        }
+        let missing = (awaited.missing)();
+        Err(Error::from(Box::new(Timeout {
+            rank: self.rank(),
+            waited,
+            what: awaited.what,
+            missing,
+        })))
+    }
+}

@@ -1,0 +1,374 @@
+//! One rank's view of the job: who it is, its segment, and the way to the others.
+//!
+//! On the path of an operation this file comes first: a launcher's backend becomes a [`World`], the
+//! world's [`segment`] gives out a [`GlobalPtr`], and [`rma`](crate::rma) or
+//! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through the
+//! [`Backend`] elsewhere.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use crate::backend::{AtomicsBy, Backend, Capabilities};
+use crate::cost::{CostKind, Counting};
+use crate::engine::Engine;
+use crate::event::Orphans;
+use crate::raw::map::SegmentMap;
+use crate::segment::{self, Heap, SymmetricHeap};
+use crate::wait::Awaited;
+use crate::{Config, Costs, Error, Rank, Result};
+
+/// One rank's handle on the job.
+///
+/// It is cheap to clone and may be used by any thread of the rank. When the last clone is dropped
+/// the rank leaves the job.
+#[derive(Clone)]
+pub struct World {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    /// Whose segments are read and written directly, and whose words are changed by this CPU. The
+    /// two differ where the network's atomics are not coherent with the CPU's.
+    memory: SegmentMap,
+    words: SegmentMap,
+    segment_bytes: u64,
+    counting: Option<Box<Counting>>,
+    rank: Rank,
+    n_ranks: u32,
+    local: Mutex<Heap>,
+    symmetric: Mutex<SymmetricHeap>,
+    engine: Engine,
+    orphans: Orphans,
+    config: Config,
+    backend: Arc<dyn Backend>,
+}
+
+impl World {
+    /// The world over `backend`; the facade's `init` and a backend's launcher call this.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Setting`] if the segment is smaller than [`segment::MIN_SEGMENT_BYTES`] or larger
+    /// than a [`GlobalPtr`](crate::GlobalPtr) can address.
+    pub fn new(backend: Arc<dyn Backend>, config: Config) -> Result<Self> {
+        let segment_bytes = backend.segment_bytes();
+        if !(segment::MIN_SEGMENT_BYTES..=1 << 40).contains(&segment_bytes) {
+            let reason = "a segment has 64K to 1T bytes";
+            return Err(Error::setting(
+                "PGAS_SEGMENT",
+                segment_bytes.to_string(),
+                reason,
+            ));
+        }
+        let (memory, words) = maps(&*backend, &config);
+        let (symmetric, local) = segment::heap_ranges(segment_bytes);
+        let inner = Inner {
+            memory,
+            words,
+            segment_bytes,
+            counting: Counting::new(config.statistics, backend.n_ranks()),
+            rank: backend.rank(),
+            n_ranks: backend.n_ranks(),
+            local: Mutex::new(Heap::new("local", local)),
+            symmetric: Mutex::new(SymmetricHeap::new(Heap::new("symmetric", symmetric))),
+            engine: Engine::default(),
+            orphans: Orphans::default(),
+            config,
+            backend,
+        };
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// This process's rank.
+    #[must_use]
+    #[inline]
+    pub fn rank(&self) -> Rank {
+        self.inner.rank
+    }
+
+    /// The number of ranks of the job.
+    #[must_use]
+    #[inline]
+    pub fn n_ranks(&self) -> u32 {
+        self.inner.n_ranks
+    }
+
+    /// All ranks, in order.
+    pub fn ranks(&self) -> impl ExactSizeIterator<Item = Rank> + use<> {
+        (0..self.inner.n_ranks).map(Rank::new)
+    }
+
+    /// The job's settings.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// What the transport can do, and what it needs of its ranks.
+    #[must_use]
+    pub fn capabilities(&self) -> &Capabilities {
+        self.inner.backend.capabilities()
+    }
+
+    /// The transport's name.
+    #[must_use]
+    pub fn backend_name(&self) -> &'static str {
+        self.inner.backend.name()
+    }
+
+    /// Whether loads and stores of this process reach the memory of `rank` without the backend.
+    #[must_use]
+    pub fn is_direct(&self, rank: Rank) -> bool {
+        self.inner.memory.base(rank).is_some()
+    }
+
+    /// Whether this world's atomics are CPU atomics (else they all go through the backend).
+    #[must_use]
+    pub fn has_direct_atomics(&self) -> bool {
+        self.inner.words.base(self.rank()).is_some()
+    }
+
+    /// The size of every rank's segment in bytes.
+    #[must_use]
+    #[inline]
+    pub fn segment_bytes(&self) -> u64 {
+        self.inner.segment_bytes
+    }
+
+    /// Waits until every rank has come here, with all their earlier puts and atomics complete: a
+    /// [`flush_all`](Self::flush_all), then a meeting. (MPI's and UPC++'s barriers do not flush.)
+    ///
+    /// # Cost
+    ///
+    /// B. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn barrier(&self) -> Result<()> {
+        self.count(CostKind::Barrier, None, 1, 0);
+        self.flush_all()?;
+        let Some(ticket) = self.backend().barrier_begin()? else {
+            return self.team().barrier_by_messages();
+        };
+        let missing = || self.backend().barrier_missing(ticket);
+        let awaited = Awaited {
+            what: "a barrier",
+            missing: &missing,
+        };
+        self.wait_until(&awaited, || self.backend().barrier_test(ticket))
+    }
+
+    /// Waits until this rank's earlier puts and atomics on `rank` are complete there.
+    ///
+    /// # Cost
+    ///
+    /// A fence on a direct peer, a round trip elsewhere. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn flush(&self, rank: Rank) -> Result<()> {
+        self.backend().flush(rank)
+    }
+
+    /// Waits until all of this rank's earlier puts and atomics are complete at their targets.
+    ///
+    /// # Cost
+    ///
+    /// A fence over shared memory, a round trip elsewhere. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn flush_all(&self) -> Result<()> {
+        self.backend().flush_all()
+    }
+
+    /// Serves what has arrived and advances what is in flight, without waiting; says whether there
+    /// was any. Every call that waits does this itself.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports, or a message for a handler that nobody registered.
+    pub fn progress(&self) -> Result<bool> {
+        let mut worked = self.backend().progress()?;
+        worked |= self.inner.engine.receive(self)?;
+        worked |= self.inner.engine.advance();
+        self.inner.orphans.reap(|op| {
+            // An operation that failed is over too, and nobody is left to tell.
+            self.backend()
+                .test(op, crate::backend::Stage::Operation)
+                .unwrap_or(true)
+        });
+        Ok(worked)
+    }
+
+    /// Runs `future` to its end on this thread, making progress meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// let sum = world.block_on(async {
+    ///     cell.put_nb(&world, 40)?.await?;
+    ///     Ok::<_, pgas_core::Error>(cell.get_nb(&world)?.await? + 2)
+    /// })??;
+    /// assert_eq!(sum, 42);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output> {
+        let mut future = pin!(future);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut output = None;
+        self.wait_until(&Awaited::new("a future"), || {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+                output = Some(value);
+            }
+            Ok(output.is_some())
+        })?;
+        Ok(output.expect("the wait ended because the future is ready"))
+    }
+
+    /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
+    /// `code`.
+    pub fn abort(&self, code: i32, message: &str) -> ! {
+        self.backend().abort(code, message)
+    }
+
+    /// What this rank has done so far; all zero unless [`Config::statistics`] asks for counting.
+    #[must_use]
+    pub fn costs(&self) -> Costs {
+        self.inner
+            .counting
+            .as_ref()
+            .map_or_else(Costs::default, |counting| counting.total())
+    }
+
+    /// What this rank has done so far on `peer`, if [`Statistics::PerPeer`](crate::Statistics) is on.
+    #[must_use]
+    pub fn costs_with(&self, peer: Rank) -> Option<Costs> {
+        self.inner.counting.as_ref()?.peer(peer)
+    }
+
+    /// Counts an operation that is local by contract (ℓ).
+    #[inline]
+    pub fn count_local(&self) {
+        self.count(CostKind::Local, None, 1, 0);
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "one predictable branch when nothing is counted"
+    )]
+    pub(crate) fn count(&self, kind: CostKind, peer: Option<Rank>, n: u64, bytes: usize) {
+        if let Some(counting) = &self.inner.counting {
+            counting.add(kind, peer, n, bytes as u64);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.inner.backend
+    }
+
+    /// The segments that are read and written directly.
+    #[inline]
+    pub(crate) fn memory(&self) -> &SegmentMap {
+        &self.inner.memory
+    }
+
+    /// The segments whose words are changed by CPU atomics.
+    #[inline]
+    pub(crate) fn words(&self) -> &SegmentMap {
+        &self.inner.words
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.inner.engine
+    }
+
+    pub(crate) fn orphans(&self) -> &Orphans {
+        &self.inner.orphans
+    }
+
+    pub(crate) fn symmetric_heap(&self) -> MutexGuard<'_, SymmetricHeap> {
+        lock(&self.inner.symmetric)
+    }
+
+    pub(crate) fn local_heap(&self) -> MutexGuard<'_, Heap> {
+        lock(&self.inner.local)
+    }
+}
+
+/// Locks; a panic elsewhere while the lock was held left its data consistent, since every critical
+/// section of the crate either completes its change or makes none.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Which segments are accessed directly, and on which of them CPU atomics are right: one word must
+/// never have two kinds of executors.
+fn maps(backend: &dyn Backend, config: &Config) -> (SegmentMap, SegmentMap) {
+    if !config.direct {
+        return (SegmentMap::empty(), SegmentMap::empty());
+    }
+    let memory = SegmentMap::of(backend);
+    let by_cpu = backend.capabilities().atomics == AtomicsBy::Cpu;
+    let words = if by_cpu || memory.covers(backend.n_ranks()) {
+        SegmentMap::of(backend)
+    } else {
+        SegmentMap::empty()
+    };
+    (memory, words)
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "World(rank {} of {}, {})",
+            self.inner.rank,
+            self.inner.n_ranks,
+            self.inner.backend.name()
+        )
+    }
+}
+
+impl Drop for Inner {
+    /// Waits for operations whose events were dropped, then leaves the job; a rank that panics does
+    /// not leave in good order, and its death is reported as such.
+    fn drop(&mut self) {
+        let is_over = |op| {
+            self.backend
+                .test(op, crate::backend::Stage::Operation)
+                .unwrap_or(true)
+        };
+        while self.orphans.len() > 0 {
+            if self.backend.health().is_err() || self.backend.progress().is_err() {
+                self.orphans.leak();
+                return;
+            }
+            self.orphans.reap(is_over);
+            thread::yield_now();
+        }
+        if !thread::panicking() {
+            self.backend.leave();
+        }
+    }
+}
