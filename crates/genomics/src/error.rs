@@ -1,0 +1,213 @@
+//! What can be wrong with the input, each as one line that names the file, the line and the fault.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// The result of this crate's functions.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why sequences or k-mers could not be had. Its `Display` is one line.
+#[non_exhaustive]
+#[derive(Debug, Error)]
+pub enum Error {
+    /// No file was named.
+    #[error("no input files were given")]
+    NoInput,
+
+    /// The system refused to open or read the file.
+    #[error("{}: {source}", file.display())]
+    Io {
+        /// The file.
+        file: Box<Path>,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A directory, a pipe or a device: it has no size by which ranks could share it.
+    #[error("{}: not a regular file, so ranks cannot share it by bytes", file.display())]
+    NotAFile {
+        /// The file.
+        file: Box<Path>,
+    },
+
+    /// The file holds nothing, or nothing but blank lines.
+    #[error("{}: the file is empty", file.display())]
+    Empty {
+        /// The file.
+        file: Box<Path>,
+    },
+
+    /// The first character is neither `>` nor `@`.
+    #[error("{}: neither FASTA nor FASTQ: it begins with {}, not with '>' or '@'", file.display(), Byte(*first))]
+    UnknownFormat {
+        /// The file.
+        file: Box<Path>,
+        /// Its first byte that is not a line end, after decompression.
+        first: u8,
+    },
+
+    /// The gzip stream ends before its end mark.
+    #[error("{}: the gzip data is cut short", file.display())]
+    GzipCutShort {
+        /// The file.
+        file: Box<Path>,
+    },
+
+    /// The gzip stream contradicts itself or its checksum.
+    #[error("{}: the gzip data is damaged: {source}", file.display())]
+    GzipDamaged {
+        /// The file.
+        file: Box<Path>,
+        /// What the decompressor said.
+        source: io::Error,
+    },
+
+    /// A line that its format does not allow.
+    #[error(transparent)]
+    Malformed(Box<Malformed>),
+
+    /// The file is no longer what it was when it was opened.
+    #[error("{}: the file changed while it was read", file.display())]
+    Changed {
+        /// The file.
+        file: Box<Path>,
+    },
+
+    /// A k-mer length out of range.
+    #[error("k must be 1 to 32, not {k}")]
+    KmerLength {
+        /// The length asked for.
+        k: u64,
+    },
+
+    /// A text that is no k-mer of the length stated.
+    #[error("'{}' is not a {k}-mer of the letters A, C, G and T", text.escape_default())]
+    KmerText {
+        /// The text.
+        text: Box<str>,
+        /// The length it should have had.
+        k: u32,
+    },
+
+    /// A simulation asked for what its genome cannot give.
+    #[error("cannot simulate reads: {what}")]
+    Simulation {
+        /// What does not fit.
+        what: Box<str>,
+    },
+}
+
+const _: () = assert!(size_of::<Error>() <= 32);
+
+/// A fault and where it is.
+#[derive(Debug, Error)]
+#[error("{}, line {line}: {fault}", file.display())]
+#[non_exhaustive]
+pub struct Malformed {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, from 1, after decompression.
+    pub line: u64,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a line.
+#[derive(Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A FASTQ record does not begin with `@`; `None` for a blank line.
+    NoRecordStart {
+        /// The line's first byte.
+        found: Option<u8>,
+    },
+    /// The third line of a FASTQ record does not begin with `+`; `None` for a blank line.
+    NoSeparator {
+        /// The record's name.
+        record: String,
+        /// The line's first byte.
+        found: Option<u8>,
+    },
+    /// Sequence and quality of a FASTQ record differ in length.
+    UnequalLengths {
+        /// The record's name.
+        record: String,
+        /// The length of its sequence.
+        n_bases: u64,
+        /// The length of its quality.
+        n_qualities: u64,
+    },
+    /// The file ends in the middle of a FASTQ record.
+    CutShort {
+        /// The record's name.
+        record: String,
+    },
+    /// A sequence holds a byte that is no printable character.
+    BadByte {
+        /// The byte.
+        byte: u8,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRecordStart { found } => {
+                write!(
+                    f,
+                    "expected '@' at the start of a FASTQ record, found {}",
+                    LineStart(*found)
+                )
+            }
+            Self::NoSeparator { record, found } => {
+                write!(
+                    f,
+                    "expected '+' after one line of sequence, found {} (record '{record}')",
+                    LineStart(*found)
+                )
+            }
+            Self::UnequalLengths {
+                record,
+                n_bases,
+                n_qualities,
+            } => {
+                write!(
+                    f,
+                    "{n_qualities} quality values for {n_bases} bases (record '{record}')"
+                )
+            }
+            Self::CutShort { record } => {
+                write!(f, "the file ends in the middle of record '{record}'")
+            }
+            Self::BadByte { byte } => write!(f, "{} in a sequence", Byte(*byte)),
+        }
+    }
+}
+
+/// A byte as a message shows it.
+struct Byte(u8);
+
+impl fmt::Display for Byte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_ascii_graphic() {
+            write!(f, "'{}'", char::from(self.0))
+        } else {
+            write!(f, "byte 0x{:02x}", self.0)
+        }
+    }
+}
+
+/// The first byte of a line, or that there is none.
+struct LineStart(Option<u8>);
+
+impl fmt::Display for LineStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(byte) => Byte(byte).fmt(f),
+            None => f.write_str("a blank line"),
+        }
+    }
+}

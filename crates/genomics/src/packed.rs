@@ -1,0 +1,290 @@
+//! Reads kept in memory at two bits a base.
+
+use crate::kmer::{Window, base_code};
+use crate::{Kmer, KmerLength};
+
+const BASES_A_WORD: usize = 32;
+
+/// Words of a block of memory: 1 MiB, so that growing copies nothing and wastes little.
+const BLOCK_WORDS: usize = 1 << 17;
+
+/// Segments appended as they are read, to go through their k-mers again without the files.
+///
+/// Letters that are no base end a run of bases, as do segments; what is kept are the runs. A quarter byte a base, and one
+/// byte for a run of up to 127 bases, two up to 16,383.
+///
+/// # Examples
+/// ```
+/// use pgas_genomics::{KmerLength, PackedReads};
+///
+/// let k = KmerLength::new(3)?;
+/// let mut reads = PackedReads::new();
+/// reads.push(b"ACGTNNGG");
+/// reads.push(b"TTT");
+/// let texts: Vec<_> = reads.kmers(k).map(|kmer| kmer.to_text(k)).collect();
+/// assert_eq!(texts, ["ACG", "CGT", "TTT"]);
+/// assert_eq!(reads.n_bases(), 9);
+/// assert_eq!(reads.n_kmers(k), 3);
+/// # Ok::<(), pgas_genomics::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct PackedReads {
+    /// Full words of bases, the first base in the lowest bits, in blocks of [`BLOCK_WORDS`].
+    blocks: Vec<Vec<u64>>,
+    /// The bases after the last full word.
+    partial: u64,
+    n_partial: usize,
+    n_bases: u64,
+    /// Lengths of the runs, seven bits a byte, the lowest first; the highest bit says that more follow.
+    runs: Vec<u8>,
+}
+
+impl PackedReads {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a segment.
+    pub fn push(&mut self, segment: &[u8]) {
+        let mut n_run = 0;
+        for byte in segment {
+            if let Some(code) = base_code(*byte) {
+                self.push_base(code);
+                n_run += 1;
+            } else {
+                self.end_run(n_run);
+                n_run = 0;
+            }
+        }
+        self.end_run(n_run);
+    }
+
+    /// Bases kept, those of overlapping segments each time.
+    #[must_use]
+    pub fn n_bases(&self) -> u64 {
+        self.n_bases
+    }
+
+    /// Bytes of memory taken.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let words: usize = self.blocks.iter().map(Vec::capacity).sum();
+        words * size_of::<u64>()
+            + self.blocks.capacity() * size_of::<Vec<u64>>()
+            + self.runs.capacity()
+    }
+
+    /// How many k-mers [`kmers`](Self::kmers) gives.
+    ///
+    /// # Cost
+    /// A few instructions a run.
+    #[must_use]
+    pub fn n_kmers(&self, k: KmerLength) -> u64 {
+        Runs(&self.runs)
+            .map(|n_run| (n_run + 1).saturating_sub(k.get()) as u64)
+            .sum()
+    }
+
+    /// The k-mers of all segments, in the order in which they were appended.
+    ///
+    /// If the segments are pieces that overlap by `k - 1` bases, only for that `k` are they those of the whole.
+    ///
+    /// # Cost
+    /// As [`Kmers`](crate::Kmers), without its branch on the letter.
+    #[must_use]
+    pub fn kmers(&self, k: KmerLength) -> PackedKmers<'_> {
+        PackedKmers {
+            bases: Bases {
+                reads: self,
+                word: 0,
+                n_left: 0,
+                next_word: 0,
+            },
+            runs: Runs(&self.runs),
+            n_run: 0,
+            window: Window::new(k),
+            k,
+        }
+    }
+
+    #[inline]
+    fn push_base(&mut self, code: u64) {
+        self.partial |= code << (2 * self.n_partial);
+        self.n_partial += 1;
+        if self.n_partial == BASES_A_WORD {
+            self.push_word();
+        }
+    }
+
+    fn push_word(&mut self) {
+        match self.blocks.last_mut() {
+            Some(block) if block.len() < BLOCK_WORDS => block.push(self.partial),
+            _ => {
+                let mut block = Vec::with_capacity(BLOCK_WORDS);
+                block.push(self.partial);
+                self.blocks.push(block);
+            }
+        }
+        self.partial = 0;
+        self.n_partial = 0;
+    }
+
+    fn end_run(&mut self, n_run: usize) {
+        if n_run == 0 {
+            return;
+        }
+        self.n_bases += n_run as u64;
+        let mut rest = n_run;
+        while rest > 0x7f {
+            self.runs.push(rest.to_le_bytes()[0] | 0x80);
+            rest >>= 7;
+        }
+        self.runs.push(rest.to_le_bytes()[0]);
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        match self
+            .blocks
+            .get(index / BLOCK_WORDS)
+            .and_then(|block| block.get(index % BLOCK_WORDS))
+        {
+            Some(word) => *word,
+            None => self.partial,
+        }
+    }
+}
+
+/// The lengths of the runs.
+#[derive(Clone, Debug)]
+struct Runs<'a>(&'a [u8]);
+
+impl Iterator for Runs<'_> {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let mut n_run = 0;
+        let mut shift = 0;
+        loop {
+            let (byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            n_run |= usize::from(byte & 0x7f) << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return Some(n_run);
+            }
+        }
+    }
+}
+
+/// A place among the bases.
+#[derive(Clone, Debug)]
+struct Bases<'a> {
+    reads: &'a PackedReads,
+    /// The bases to come of the present word, the next in the lowest bits.
+    word: u64,
+    n_left: usize,
+    next_word: usize,
+}
+
+impl Bases<'_> {
+    #[inline]
+    fn next(&mut self) -> u64 {
+        if self.n_left == 0 {
+            self.load();
+        }
+        let code = self.word & 3;
+        self.word >>= 2;
+        self.n_left -= 1;
+        code
+    }
+
+    fn load(&mut self) {
+        self.word = self.reads.word(self.next_word);
+        self.next_word += 1;
+        self.n_left = BASES_A_WORD;
+    }
+
+    fn skip(&mut self, n: usize) {
+        for _ in 0..n {
+            self.next();
+        }
+    }
+}
+
+/// The k-mers of [`PackedReads`], one run after the other.
+#[derive(Clone, Debug)]
+pub struct PackedKmers<'a> {
+    bases: Bases<'a>,
+    runs: Runs<'a>,
+    /// Bases of the present run that no k-mer given so far has.
+    n_run: usize,
+    window: Window,
+    k: KmerLength,
+}
+
+impl PackedKmers<'_> {
+    /// The same, each in its canonical form.
+    #[must_use]
+    pub fn canonical(mut self) -> Self {
+        self.window = self.window.canonical();
+        self
+    }
+
+    /// Goes to the next run that has a k-mer and takes in its first `k - 1` bases.
+    fn enter_run(&mut self) -> Option<()> {
+        loop {
+            let n_run = self.runs.next()?;
+            if n_run < self.k.get() {
+                self.bases.skip(n_run);
+                continue;
+            }
+            for _ in 1..self.k.get() {
+                self.window.push(self.bases.next());
+            }
+            self.n_run = n_run - (self.k.get() - 1);
+            return Some(());
+        }
+    }
+}
+
+impl Iterator for PackedKmers<'_> {
+    type Item = Kmer;
+
+    #[inline]
+    fn next(&mut self) -> Option<Kmer> {
+        if self.n_run == 0 {
+            self.enter_run()?;
+        }
+        self.n_run -= 1;
+        self.window.push(self.bases.next());
+        Some(self.window.kmer())
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, Kmer) -> B>(mut self, init: B, mut f: F) -> B {
+        let mut folded = init;
+        while self.n_run > 0 || self.enter_run().is_some() {
+            if self.bases.n_left == 0 {
+                self.bases.load();
+            }
+            let n_now = self.n_run.min(self.bases.n_left);
+            let mut window = self.window;
+            let mut word = self.bases.word;
+            for _ in 0..n_now {
+                window.push(word & 3);
+                word >>= 2;
+                folded = f(folded, window.kmer());
+            }
+            self.window = window;
+            self.bases.word = word;
+            self.bases.n_left -= n_now;
+            self.n_run -= n_now;
+        }
+        folded
+    }
+}
+
+impl std::iter::FusedIterator for PackedKmers<'_> {}

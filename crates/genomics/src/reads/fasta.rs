@@ -1,0 +1,335 @@
+//! FASTA by bytes: a share may begin and end anywhere, in the middle of a header, a line or a line end.
+//!
+//! A record parser cannot serve here, since it does not say at which byte of the file a base lies, and keeps a whole
+//! chromosome in memory.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use memchr::{memchr, memrchr};
+
+use super::source::{BLOCK, SourceFile, read_block};
+use super::{Progress, Share, Summary, find_bad_byte};
+use crate::error::{Fault, Result};
+use crate::{Error, KmerLength};
+
+/// A sequence is handed on in pieces of this many letters. The same on all ranks, which count the pieces to share a gzip file.
+const PIECE: usize = 64 << 10;
+
+/// Reads a plain file's bytes in `range`, and beyond it the letters that complete the k-mers begun in it.
+pub(super) fn read_range<E: From<Error>>(
+    file: &SourceFile,
+    range: Range<u64>,
+    k: KmerLength,
+    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    progress: &mut Progress<'_>,
+) -> Result<Summary, E> {
+    if range.is_empty() {
+        return Ok(Summary::default());
+    }
+    let lines = Lines::at(file, range.start)?;
+    let mut scanner = Scanner::new(file, lines, Share::whole(), k, on_segment);
+    let mut bytes = file.bytes_from(range.start)?;
+    let mut block = vec![0; BLOCK];
+    let mut offset = range.start;
+    while offset < range.end {
+        let limit = (range.end - offset).min(BLOCK as u64);
+        let n_read = read_block(&mut bytes.by_ref().take(limit), &mut block)
+            .map_err(|error| file.read_error(error))?;
+        if n_read == 0 {
+            return Err(file.changed().into());
+        }
+        scanner.scan(&block[..n_read], offset)?;
+        offset += n_read as u64;
+        progress.at(offset - range.start);
+    }
+    scanner.complete(bytes, offset)?;
+    scanner.finish(range.end - range.start)
+}
+
+/// Decompresses the whole file and hands on this share's pieces of it.
+pub(super) fn read_all<E: From<Error>>(
+    file: &SourceFile,
+    share: Share,
+    k: KmerLength,
+    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    progress: &mut Progress<'_>,
+) -> Result<Summary, E> {
+    let mut scanner = Scanner::new(file, Lines::default(), share, k, on_segment);
+    let mut text = file.text()?;
+    let compressed = text.compressed_counter();
+    let mut block = vec![0; BLOCK];
+    let mut offset = 0;
+    loop {
+        let n_read = read_block(&mut text, &mut block).map_err(|error| file.read_error(error))?;
+        if n_read == 0 {
+            return scanner.finish(file.len());
+        }
+        scanner.scan(&block[..n_read], offset)?;
+        offset += n_read as u64;
+        // Relaxed: only this thread writes it.
+        progress.at(compressed.load(Ordering::Relaxed));
+    }
+}
+
+/// Gathers sequence lines into pieces and hands on those that are the share's.
+struct Scanner<'a, F> {
+    file: &'a SourceFile,
+    lines: Lines,
+    share: Share,
+    /// How many letters a piece has in common with the next: `k - 1`.
+    overlap: usize,
+    on_segment: F,
+    piece: Vec<u8>,
+    /// Letters of `piece` that no piece before it had.
+    n_fresh: usize,
+    /// Those of them that belong to the share, not to the next one.
+    n_owned: u64,
+    n_pieces: u64,
+    n_records: u64,
+    summary: Summary,
+}
+
+impl<'a, E: From<Error>, F: FnMut(&[u8]) -> Result<(), E>> Scanner<'a, F> {
+    fn new(file: &'a SourceFile, lines: Lines, share: Share, k: KmerLength, on_segment: F) -> Self {
+        Self {
+            file,
+            lines,
+            share,
+            overlap: k.get() - 1,
+            on_segment,
+            piece: Vec::with_capacity(PIECE + k.get()),
+            n_fresh: 0,
+            n_owned: 0,
+            n_pieces: 0,
+            n_records: 0,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Takes in the next block, which begins at `offset` of the file's text.
+    fn scan(&mut self, block: &[u8], offset: u64) -> Result<(), E> {
+        let mut rest = block;
+        while !rest.is_empty() {
+            let position = offset + (block.len() - rest.len()) as u64;
+            match self.lines.next(&mut rest) {
+                Token::Nothing => {}
+                Token::Record => self.start_record()?,
+                Token::Letters(letters) => {
+                    self.check(letters, position)?;
+                    self.append(letters)?;
+                }
+                Token::LoneReturn => return Err(self.lone_return(position)),
+            }
+        }
+        Ok(())
+    }
+
+    fn start_record(&mut self) -> Result<(), E> {
+        self.end_record()?;
+        self.summary.reads += u64::from(self.share.owns(self.n_records));
+        self.n_records += 1;
+        Ok(())
+    }
+
+    fn append(&mut self, mut letters: &[u8]) -> Result<(), E> {
+        while !letters.is_empty() {
+            let room = PIECE + self.overlap - self.piece.len();
+            let (now, later) = letters.split_at(room.min(letters.len()));
+            self.piece.extend_from_slice(now);
+            self.n_fresh += now.len();
+            self.n_owned += now.len() as u64;
+            letters = later;
+            if self.piece.len() == PIECE + self.overlap {
+                self.hand_on()?;
+                self.piece.copy_within(PIECE.., 0);
+                self.piece.truncate(self.overlap);
+            }
+        }
+        Ok(())
+    }
+
+    /// After the share's last byte: reads on until the k-mers that begin in the share are whole.
+    fn complete(&mut self, mut bytes: impl Read, mut offset: u64) -> Result<(), E> {
+        let mut missing = if self.piece.is_empty() {
+            0
+        } else {
+            self.overlap
+        };
+        let mut block = [0; 4096];
+        while missing > 0 || self.lines.after_return {
+            let n_read =
+                read_block(&mut bytes, &mut block).map_err(|error| self.file.read_error(error))?;
+            if n_read == 0 {
+                return Ok(());
+            }
+            let mut rest = &block[..n_read];
+            while !rest.is_empty() && (missing > 0 || self.lines.after_return) {
+                let position = offset + (n_read - rest.len()) as u64;
+                match self.lines.next(&mut rest) {
+                    Token::Nothing => {}
+                    Token::Record => return Ok(()),
+                    Token::Letters(letters) => {
+                        let needed = &letters[..missing.min(letters.len())];
+                        self.check(needed, position)?;
+                        self.piece.extend_from_slice(needed);
+                        self.n_fresh += needed.len();
+                        missing -= needed.len();
+                    }
+                    Token::LoneReturn => return Err(self.lone_return(position)),
+                }
+            }
+            offset += n_read as u64;
+        }
+        Ok(())
+    }
+
+    fn end_record(&mut self) -> Result<(), E> {
+        if self.n_fresh > 0 {
+            self.hand_on()?;
+        }
+        self.piece.clear();
+        Ok(())
+    }
+
+    fn hand_on(&mut self) -> Result<(), E> {
+        let mine = self.share.owns(self.n_pieces);
+        self.n_pieces += 1;
+        self.n_fresh = 0;
+        let n_owned = std::mem::take(&mut self.n_owned);
+        if mine {
+            self.summary.bases += n_owned;
+            (self.on_segment)(&self.piece)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, bytes: u64) -> Result<Summary, E> {
+        self.end_record()?;
+        self.summary.bytes = bytes;
+        Ok(self.summary)
+    }
+
+    /// `letters` stand at byte `position` of the text.
+    fn check(&self, letters: &[u8], position: u64) -> Result<()> {
+        match find_bad_byte(letters) {
+            None => Ok(()),
+            Some(i) => Err(self
+                .file
+                .malformed_at(position, Fault::BadByte { byte: letters[i] })),
+        }
+    }
+
+    /// What stands at `position` follows a carriage return, and is no newline.
+    fn lone_return(&self, position: u64) -> E {
+        self.file
+            .malformed_at(position - 1, Fault::BadByte { byte: b'\r' })
+            .into()
+    }
+}
+
+/// Where the next byte stands.
+#[derive(Clone, Copy, Default)]
+enum Place {
+    #[default]
+    LineStart,
+    Header,
+    Sequence,
+}
+
+/// Splits blocks into record starts and pieces of sequence lines, whatever the places at which the blocks were cut.
+#[derive(Default)]
+struct Lines {
+    place: Place,
+    /// The block before ended with a carriage return: a line end if a newline follows.
+    after_return: bool,
+}
+
+enum Token<'a> {
+    Record,
+    Letters(&'a [u8]),
+    LoneReturn,
+    Nothing,
+}
+
+impl Lines {
+    /// The state at `offset` of a plain file: looks back for the beginning of the line.
+    fn at(file: &SourceFile, offset: u64) -> Result<Self> {
+        let mut bytes = file.bytes_from(0)?;
+        let mut block = vec![0; BLOCK.min(64 << 10)];
+        let mut line_start = offset;
+        while line_start > 0 {
+            let block_start = line_start.saturating_sub(block.len() as u64);
+            let limit = line_start - block_start;
+            bytes
+                .seek(SeekFrom::Start(block_start))
+                .map_err(|error| file.read_error(error))?;
+            let n_read = read_block(&mut bytes.by_ref().take(limit), &mut block)
+                .map_err(|error| file.read_error(error))?;
+            if (n_read as u64) < limit {
+                return Err(file.changed());
+            }
+            line_start = block_start;
+            if let Some(newline) = memrchr(b'\n', &block[..n_read]) {
+                line_start += newline as u64 + 1;
+                break;
+            }
+        }
+        let mut first = [0];
+        bytes
+            .seek(SeekFrom::Start(line_start))
+            .map_err(|error| file.read_error(error))?;
+        let place =
+            match read_block(&mut bytes, &mut first).map_err(|error| file.read_error(error))? {
+                _ if line_start == offset => Place::LineStart,
+                1 if first == *b">" => Place::Header,
+                _ => Place::Sequence,
+            };
+        Ok(Self {
+            place,
+            after_return: false,
+        })
+    }
+
+    /// Takes the next token off the front of `rest`, which is not empty.
+    fn next<'a>(&mut self, rest: &mut &'a [u8]) -> Token<'a> {
+        match self.place {
+            Place::LineStart if rest[0] == b'>' => {
+                self.place = Place::Header;
+                *rest = &rest[1..];
+                Token::Record
+            }
+            Place::Header => {
+                self.end_of_line(rest);
+                Token::Nothing
+            }
+            Place::LineStart | Place::Sequence => {
+                if std::mem::take(&mut self.after_return) && rest[0] != b'\n' {
+                    return Token::LoneReturn;
+                }
+                self.place = Place::Sequence;
+                let line = self.end_of_line(rest);
+                match line.split_last() {
+                    Some((b'\r', letters)) => {
+                        self.after_return = matches!(self.place, Place::Sequence);
+                        Token::Letters(letters)
+                    }
+                    _ => Token::Letters(line),
+                }
+            }
+        }
+    }
+
+    /// Takes what is left of the line off the front of `rest`, and gives it without its newline.
+    fn end_of_line<'a>(&mut self, rest: &mut &'a [u8]) -> &'a [u8] {
+        if let Some(newline) = memchr(b'\n', rest) {
+            let line = &rest[..newline];
+            *rest = &rest[newline + 1..];
+            self.place = Place::LineStart;
+            line
+        } else {
+            std::mem::take(rest)
+        }
+    }
+}

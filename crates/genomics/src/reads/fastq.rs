@@ -1,0 +1,358 @@
+//! FASTQ by bytes: finding the first record after an arbitrary byte, and saying what is wrong with a record.
+//!
+//! needletail's parser walks the records. What it does not do is here: where to start and stop, and messages that name
+//! line and fault also if the reading began in the middle of the file.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+
+use memchr::memchr;
+use needletail::errors::ParseErrorKind;
+use needletail::parser::{FastqReader, FastxReader};
+
+use super::source::{BLOCK, SourceFile};
+use super::{Progress, Share, Summary, find_bad_byte};
+use crate::Error;
+use crate::error::{Fault, Result};
+
+/// Reads the records of a plain file that begin in `range`.
+///
+/// The records are walked from the first that [`record_start`] finds in the range to exactly the first that it finds
+/// after it, which is where the next share's walk begins. A fault between the two ends the walk with an error, and
+/// records that `record_start` cannot recognize are part of some walk all the same.
+pub(super) fn read_range<E: From<Error>>(
+    file: &SourceFile,
+    range: Range<u64>,
+    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    progress: &mut Progress<'_>,
+) -> Result<Summary, E> {
+    let bytes = range.end - range.start;
+    let (start, end) = if range.is_empty() {
+        (0, 0)
+    } else {
+        (
+            record_start(file, range.start)?,
+            record_start(file, range.end)?,
+        )
+    };
+    if start == end {
+        return Ok(Summary {
+            bytes,
+            ..Summary::default()
+        });
+    }
+    let walk = Walk {
+        file,
+        start,
+        end,
+        share: Share::whole(),
+    };
+    let summary = walk.run(file.bytes_from(start)?, on_segment, |position| {
+        progress.at(position);
+    })?;
+    Ok(Summary { bytes, ..summary })
+}
+
+/// Decompresses the whole file and hands on every `n`-th record.
+pub(super) fn read_all<E: From<Error>>(
+    file: &SourceFile,
+    share: Share,
+    on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+    progress: &mut Progress<'_>,
+) -> Result<Summary, E> {
+    let text = file.text()?;
+    let compressed = text.compressed_counter();
+    let walk = Walk {
+        file,
+        start: 0,
+        end: u64::MAX,
+        share,
+    };
+    // Relaxed: only this thread writes it.
+    let summary = walk.run(text, on_segment, |_| {
+        progress.at(compressed.load(Ordering::Relaxed));
+    })?;
+    Ok(Summary {
+        bytes: file.len(),
+        ..summary
+    })
+}
+
+/// Records one after the other, from the one at byte `start` to that at byte `end` of the text, or to its end.
+struct Walk<'a> {
+    file: &'a SourceFile,
+    start: u64,
+    end: u64,
+    share: Share,
+}
+
+impl Walk<'_> {
+    fn run<E: From<Error>>(
+        &self,
+        text: impl Read + Send,
+        mut on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+        mut on_position: impl FnMut(u64),
+    ) -> Result<Summary, E> {
+        let mut summary = Summary::default();
+        let mut n_records = 0;
+        let mut text = Tapped {
+            text,
+            n_read: 0,
+            error: None,
+        };
+        let mut parser = FastqReader::with_capacity(&mut text, BLOCK);
+        let fault = loop {
+            match parser.next() {
+                None => break None,
+                Some(Err(error)) => {
+                    break Some((error.kind, self.start + parser.position().byte()));
+                }
+                Some(Ok(record)) => {
+                    let position = record.position().byte();
+                    if self.start + position == self.end {
+                        return Ok(summary);
+                    }
+                    on_position(position);
+                    if self.share.owns(n_records) {
+                        let letters = record.raw_seq();
+                        if let Some(i) = find_bad_byte(letters) {
+                            return Err(self.bad_byte(self.start + position, letters[i]).into());
+                        }
+                        summary.reads += 1;
+                        summary.bases += letters.len() as u64;
+                        on_segment(letters)?;
+                    }
+                    n_records += 1;
+                }
+            }
+        };
+        drop(parser);
+        match fault {
+            Some((ParseErrorKind::Io, _)) => {
+                let error = text.error.unwrap_or_else(|| io::ErrorKind::Other.into());
+                return Err(self.file.read_error(error).into());
+            }
+            Some((_, position)) if position == self.end => {}
+            Some((_, position)) => self.judge(position)?,
+            None if self.end == u64::MAX || self.end == self.start + text.n_read => {}
+            None => return Err(self.file.changed().into()),
+        }
+        Ok(summary)
+    }
+
+    fn bad_byte(&self, record: u64, byte: u8) -> Error {
+        match self.file.text_and_line_at(record) {
+            Ok((_, line)) => self.file.malformed(line + 1, Fault::BadByte { byte }),
+            Err(error) => error,
+        }
+    }
+
+    /// Looks again at the record at byte `position`, which the parser refused, and says what is wrong with it.
+    fn judge(&self, position: u64) -> Result<()> {
+        let (text, line) = self.file.text_and_line_at(position)?;
+        let mut text = BufReader::new(text);
+        let mut read = || Line::read(&mut text).map_err(|error| self.file.read_error(error));
+        let mut lines: [Option<Line>; 4] = [read()?, None, None, None];
+        if matches!(&lines[0], Some(first) if first.letters.is_empty()) {
+            return self.only_blank_lines(read, line);
+        }
+        for later in &mut lines[1..] {
+            *later = read()?;
+        }
+        match Verdict::on(&lines) {
+            Some(verdict) => Err(self.file.malformed(line + verdict.line, verdict.fault)),
+            None => Err(self.file.changed()),
+        }
+    }
+
+    /// Blank lines are allowed at the end of the file and nowhere else.
+    fn only_blank_lines(
+        &self,
+        mut read: impl FnMut() -> Result<Option<Line>>,
+        line: u64,
+    ) -> Result<()> {
+        while let Some(next) = read()? {
+            if !next.letters.is_empty() {
+                return Err(self
+                    .file
+                    .malformed(line, Fault::NoRecordStart { found: None }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong with a record, and on which of its lines, from 0.
+struct Verdict {
+    line: u64,
+    fault: Fault,
+}
+
+impl Verdict {
+    fn on(lines: &[Option<Line>; 4]) -> Option<Self> {
+        let fault_on = |line, fault| Some(Self { line, fault });
+        let [Some(name), sequence, separator, quality] = lines else {
+            return None;
+        };
+        if name.first() != Some(b'@') {
+            return fault_on(
+                0,
+                Fault::NoRecordStart {
+                    found: name.first(),
+                },
+            );
+        }
+        let record = name.record_name();
+        if let Some(separator) = separator.as_ref().filter(|line| line.first() != Some(b'+')) {
+            let found = separator.first();
+            if found.is_some() || quality.is_some() {
+                return fault_on(2, Fault::NoSeparator { record, found });
+            }
+        }
+        let (Some(sequence), Some(_), Some(quality)) = (sequence, separator, quality) else {
+            let last = lines.iter().flatten().count() as u64 - 1;
+            return fault_on(last, Fault::CutShort { record });
+        };
+        let (n_bases, n_qualities) = (sequence.letters.len() as u64, quality.letters.len() as u64);
+        if n_qualities < n_bases && !quality.terminated {
+            return fault_on(3, Fault::CutShort { record });
+        }
+        (n_bases != n_qualities).then_some(Self {
+            line: 3,
+            fault: Fault::UnequalLengths {
+                record,
+                n_bases,
+                n_qualities,
+            },
+        })
+    }
+}
+
+/// A line, read again to say what is wrong with it.
+struct Line {
+    letters: Vec<u8>,
+    terminated: bool,
+}
+
+impl Line {
+    fn read(text: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let mut letters = Vec::new();
+        if text.read_until(b'\n', &mut letters)? == 0 {
+            return Ok(None);
+        }
+        let terminated = letters.pop_if(|last| *last == b'\n').is_some();
+        letters.pop_if(|last| *last == b'\r');
+        Ok(Some(Self {
+            letters,
+            terminated,
+        }))
+    }
+
+    fn first(&self) -> Option<u8> {
+        self.letters.first().copied()
+    }
+
+    /// The name up to the first blank, cut and escaped to fit a message.
+    fn record_name(&self) -> String {
+        let name = self.letters[1..]
+            .split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default();
+        name[..name.len().min(60)].escape_ascii().to_string()
+    }
+}
+
+/// The first record that certainly begins at byte `offset` or later of a plain file; the file's length if there is none.
+///
+/// A record is four lines, of which the first begins with `@`, the second with neither `@` nor `+`, the third with `+`,
+/// and the second and fourth have the same length. No other line of a well-formed file can pass for the first of a record,
+/// whatever the quality lines hold: from a sequence line, the second begins with `+`; a separator does not begin with `@`;
+/// and from a quality line, the second is the next record's name and begins with `@`.
+fn record_start(file: &SourceFile, offset: u64) -> Result<u64> {
+    if offset == 0 || offset >= file.len() {
+        return Ok(offset.min(file.len()));
+    }
+    // From one byte earlier: `offset` begins a line if and only if that byte ends one.
+    let mut text = BufReader::with_capacity(16 << 10, file.bytes_from(offset - 1)?);
+    let mut read = || LineShape::read(&mut text).map_err(|error| file.read_error(error));
+    let mut start = match read()? {
+        Some(partial) => offset - 1 + partial.n_bytes,
+        None => return Ok(file.len()),
+    };
+    let mut window = Vec::with_capacity(4);
+    while let Some(line) = read()? {
+        window.push(line);
+        if let [name, sequence, separator, quality] = &window[..] {
+            if name.first == Some(b'@')
+                && !matches!(sequence.first, Some(b'@' | b'+'))
+                && separator.first == Some(b'+')
+                && sequence.n_letters == quality.n_letters
+            {
+                return Ok(start);
+            }
+            start += name.n_bytes;
+            window.remove(0);
+        }
+    }
+    Ok(file.len())
+}
+
+/// What tells the lines of a record apart.
+struct LineShape {
+    first: Option<u8>,
+    /// Without the line end.
+    n_letters: u64,
+    /// With the line end.
+    n_bytes: u64,
+}
+
+impl LineShape {
+    fn read(text: &mut impl BufRead) -> io::Result<Option<Self>> {
+        let (mut first, mut last, mut n_bytes) = (None, None, 0);
+        loop {
+            let block = text.fill_buf()?;
+            let newline = memchr(b'\n', block);
+            let line = &block[..newline.unwrap_or(block.len())];
+            first = first.or(line.first().copied());
+            last = line.last().copied().or(last);
+            n_bytes += line.len() as u64;
+            let n_taken = line.len() + usize::from(newline.is_some());
+            let ended = newline.is_some() || block.is_empty();
+            text.consume(n_taken);
+            if ended {
+                let n_letters = n_bytes - u64::from(last == Some(b'\r'));
+                let n_bytes = n_bytes + u64::from(newline.is_some());
+                let first = first.filter(|_| n_letters > 0);
+                return Ok((n_bytes > 0).then_some(Self {
+                    first,
+                    n_letters,
+                    n_bytes,
+                }));
+            }
+        }
+    }
+}
+
+/// Counts what is read, and keeps the error if there is one, since the parser passes on only its text.
+struct Tapped<R> {
+    text: R,
+    n_read: u64,
+    error: Option<io::Error>,
+}
+
+impl<R: Read> Read for Tapped<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.text.read(buf) {
+            Ok(n) => {
+                self.n_read += n as u64;
+                Ok(n)
+            }
+            Err(error) => {
+                let kind = error.kind();
+                self.error = Some(error);
+                Err(kind.into())
+            }
+        }
+    }
+}

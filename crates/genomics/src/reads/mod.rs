@@ -1,0 +1,242 @@
+//! FASTA and FASTQ files, plain or gzip, read by many ranks so that each base belongs to exactly one of them.
+//!
+//! | file | how ranks share it | price |
+//! |---|---|---|
+//! | plain FASTA | by bytes; a k-mer belongs to the share in which its first base lies | each rank reads its bytes, up to `k - 1` bases beyond them, and back to the start of the line its share begins in |
+//! | plain FASTQ | by bytes; a record belongs to the share in which its `@` lies | each rank reads its bytes and the lines around their two ends |
+//! | gzip | every rank decompresses the whole file and keeps every `n`-th record (FASTQ) or piece of a record (FASTA) | decompression does not get faster with more ranks: unpack large files first |
+//!
+//! Records of FASTQ have four lines. Line ends may be `\n` or `\r\n`, and the last one may be missing. Sequences keep
+//! their letters as they are; what is no base is up to the reader of the segments ([`Kmers`](crate::Kmers) breaks there).
+
+mod fasta;
+mod fastq;
+mod source;
+
+use std::ops::Range;
+use std::path::Path;
+
+pub use source::Format;
+use source::{SourceFile, Text};
+
+use crate::{Error, KmerLength, Result};
+
+/// One rank's part of the input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    rank: u64,
+    n_ranks: u64,
+}
+
+impl Share {
+    /// The part of rank `rank` of `n_ranks`.
+    ///
+    /// # Panics
+    /// If `rank` is not below `n_ranks`.
+    #[must_use]
+    #[track_caller]
+    pub fn new(rank: usize, n_ranks: usize) -> Self {
+        assert!(rank < n_ranks, "rank {rank} is not one of {n_ranks} ranks");
+        Self {
+            rank: rank as u64,
+            n_ranks: n_ranks as u64,
+        }
+    }
+
+    /// All of the input.
+    #[must_use]
+    pub const fn whole() -> Self {
+        Self {
+            rank: 0,
+            n_ranks: 1,
+        }
+    }
+
+    /// This rank's part of `n_bytes`: the parts of all ranks follow one another without gap.
+    fn range(self, n_bytes: u64) -> Range<u64> {
+        self.bound(self.rank, n_bytes)..self.bound(self.rank + 1, n_bytes)
+    }
+
+    fn bound(self, rank: u64, n_bytes: u64) -> u64 {
+        let bound = u128::from(n_bytes) * u128::from(rank) / u128::from(self.n_ranks);
+        u64::try_from(bound).expect("at most n_bytes, since rank is at most n_ranks")
+    }
+
+    /// Whether the `index`-th of things dealt out in turn is this rank's.
+    const fn owns(self, index: u64) -> bool {
+        index % self.n_ranks == self.rank
+    }
+}
+
+/// What a rank read. Reads and bases of all ranks add up to those of the input.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Records that belong to this share.
+    pub reads: u64,
+    /// Sequence letters that belong to this share, of whatever kind.
+    pub bases: u64,
+    /// File bytes gone through: the share of the plain files, and the whole of each gzip file.
+    pub bytes: u64,
+}
+
+impl Summary {
+    fn add(&mut self, other: Self) {
+        self.reads += other.reads;
+        self.bases += other.bases;
+        self.bytes += other.bytes;
+    }
+}
+
+/// The files to read, looked at once and not kept open.
+#[derive(Clone, Debug)]
+pub struct Input {
+    files: Vec<SourceFile>,
+}
+
+impl Input {
+    /// Looks at the beginning and the size of each file.
+    ///
+    /// # Errors
+    /// If no file is given, or one cannot be opened, is no regular file, is empty, or begins like neither FASTA nor FASTQ.
+    pub fn open<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
+        let files: Vec<_> = paths
+            .into_iter()
+            .map(|path| SourceFile::open(path.as_ref()))
+            .collect::<Result<_>>()?;
+        if files.is_empty() {
+            return Err(Error::NoInput);
+        }
+        Ok(Self { files })
+    }
+
+    /// How many bytes `share` goes through, as [`Summary::bytes`] will say and progress counts up to.
+    #[must_use]
+    pub fn share_bytes(&self, share: Share) -> u64 {
+        let plain = share.range(self.plain_bytes());
+        let gzip: u64 = self
+            .files
+            .iter()
+            .filter(|file| file.is_gzip())
+            .map(SourceFile::len)
+            .sum();
+        plain.end - plain.start + gzip
+    }
+
+    /// Calls `on_segment` with each run of sequence letters in `share`, line ends removed.
+    ///
+    /// A segment lies within one record. A FASTQ read is one segment. A FASTA sequence comes in pieces of at most 64 Ki
+    /// letters, each with the first `k - 1` letters of the next, so that each k-mer lies in exactly one piece of one share.
+    ///
+    /// # Errors
+    /// If a file cannot be read, is damaged or malformed, or changed since [`open`](Self::open). In a plain file each
+    /// rank finds the faults of its share; together they find all.
+    pub fn for_each_segment(
+        &self,
+        share: Share,
+        k: KmerLength,
+        mut on_segment: impl FnMut(&[u8]),
+    ) -> Result<Summary> {
+        let on_segment = |segment: &[u8]| {
+            on_segment(segment);
+            Ok(())
+        };
+        self.try_for_each_segment(share, k, on_segment, |_| {})
+    }
+
+    /// [`for_each_segment`](Self::for_each_segment) with a callback that may fail, and a second one that hears of
+    /// progress: every MiB or so, how many of [`share_bytes`](Self::share_bytes) are done.
+    ///
+    /// # Errors
+    /// As [`for_each_segment`](Self::for_each_segment), and the first error of `on_segment`, which ends the reading.
+    pub fn try_for_each_segment<E: From<Error>>(
+        &self,
+        share: Share,
+        k: KmerLength,
+        mut on_segment: impl FnMut(&[u8]) -> Result<(), E>,
+        mut on_progress: impl FnMut(u64),
+    ) -> Result<Summary, E> {
+        let mut total = Summary::default();
+        let mut file_start = 0;
+        let plain = share.range(self.plain_bytes());
+        for file in &self.files {
+            let mut progress = Progress::new(total.bytes, &mut on_progress);
+            let summary = if file.is_gzip() {
+                match file.format() {
+                    Format::Fasta => {
+                        fasta::read_all(file, share, k, &mut on_segment, &mut progress)?
+                    }
+                    Format::Fastq => fastq::read_all(file, share, &mut on_segment, &mut progress)?,
+                }
+            } else {
+                let file_end = file_start + file.len();
+                let range = plain.start.clamp(file_start, file_end) - file_start
+                    ..plain.end.clamp(file_start, file_end) - file_start;
+                file_start = file_end;
+                match file.format() {
+                    Format::Fasta => {
+                        fasta::read_range(file, range, k, &mut on_segment, &mut progress)?
+                    }
+                    Format::Fastq => {
+                        fastq::read_range(file, range, &mut on_segment, &mut progress)?
+                    }
+                }
+            };
+            total.add(summary);
+        }
+        on_progress(total.bytes);
+        Ok(total)
+    }
+
+    fn plain_bytes(&self) -> u64 {
+        self.files
+            .iter()
+            .filter(|file| !file.is_gzip())
+            .map(SourceFile::len)
+            .sum()
+    }
+}
+
+/// A single file's format and its text, for a reader that needs whole records.
+pub(crate) fn text_of(path: &Path) -> Result<(Format, Text)> {
+    let file = SourceFile::open(path)?;
+    Ok((file.format(), file.text()?))
+}
+
+/// Tells the caller how far the reading is, now and then.
+struct Progress<'a> {
+    before: u64,
+    next: u64,
+    hook: &'a mut dyn FnMut(u64),
+}
+
+impl<'a> Progress<'a> {
+    const STEP: u64 = 1 << 20;
+
+    fn new(before: u64, hook: &'a mut dyn FnMut(u64)) -> Self {
+        Self {
+            before,
+            next: Self::STEP,
+            hook,
+        }
+    }
+
+    /// `done` bytes of the present file are read.
+    fn at(&mut self, done: u64) {
+        if done >= self.next {
+            self.next = done + Self::STEP;
+            (self.hook)(self.before + done);
+        }
+    }
+}
+
+/// The first byte of a sequence that no sequence can hold: control characters, blanks, and what is not ASCII.
+fn find_bad_byte(sequence: &[u8]) -> Option<usize> {
+    let all_good = sequence
+        .iter()
+        .fold(true, |good, byte| good & byte.is_ascii_graphic());
+    if all_good {
+        None
+    } else {
+        sequence.iter().position(|byte| !byte.is_ascii_graphic())
+    }
+}

@@ -1,0 +1,78 @@
+//! A naive sequential counter of k-mers, and the sum of what all shares of an input give.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pgas_genomics::{Input, KmerLength, Kmers, Share};
+
+/// What is counted: reads, bases, and each k-mer's text with its count.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) reads: u64,
+    pub(crate) bases: u64,
+    pub(crate) kmers: BTreeMap<String, u64>,
+}
+
+impl Counted {
+    /// Adds a read letter by letter, without any of the crate's code.
+    pub(crate) fn add_naively(&mut self, sequence: &str, k: usize) {
+        self.reads += 1;
+        self.bases += sequence.len() as u64;
+        let sequence = sequence.to_ascii_uppercase();
+        for start in 0..(sequence.len() + 1).saturating_sub(k) {
+            let text = &sequence[start..start + k];
+            if text.chars().all(|letter| "ACGT".contains(letter)) {
+                *self.kmers.entry(text.into()).or_default() += 1;
+            }
+        }
+    }
+}
+
+/// The sum over all shares; also checks what each share says of its bytes and progress.
+pub(crate) fn count_shares(paths: &[PathBuf], k: KmerLength, n_ranks: usize) -> Counted {
+    let input = Input::open(paths).unwrap();
+    let mut counted = Counted::default();
+    for rank in 0..n_ranks {
+        let share = Share::new(rank, n_ranks);
+        let mut progress = Vec::new();
+        let summary = input
+            .try_for_each_segment(
+                share,
+                k,
+                |segment| {
+                    for kmer in Kmers::new(segment, k) {
+                        *counted.kmers.entry(kmer.to_text(k)).or_default() += 1;
+                    }
+                    Ok::<(), pgas_genomics::Error>(())
+                },
+                |done| progress.push(done),
+            )
+            .unwrap();
+        counted.reads += summary.reads;
+        counted.bases += summary.bases;
+        assert_eq!(summary.bytes, input.share_bytes(share));
+        assert_eq!(progress.last(), Some(&summary.bytes));
+        assert!(progress.is_sorted());
+    }
+    counted
+}
+
+pub(crate) fn write(dir: &Path, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// `text` as gzip members of at most `n_bytes` each.
+pub(crate) fn gzip(text: &[u8], n_bytes: usize) -> Vec<u8> {
+    let mut members = Vec::new();
+    for part in text.chunks(n_bytes) {
+        let mut encoder = GzEncoder::new(&mut members, Compression::fast());
+        encoder.write_all(part).unwrap();
+        encoder.finish().unwrap();
+    }
+    members
+}
