@@ -90,14 +90,11 @@ pub(crate) fn doc(open: bool) -> Result<Outcome> {
 
 /// Checks the dependencies against `deny.toml`. Advisories need a network, so they are not part of it.
 pub(crate) fn deny() -> Result<Outcome> {
-    cargo([
-        "deny",
-        "--workspace",
-        "check",
-        "licenses",
-        "bans",
-        "sources",
-    ])
+    let mut cargo = command(
+        "cargo",
+        ["deny", "--workspace", "check", "--hide-inclusion-graph"],
+    );
+    process::run(cargo.args(["licenses", "bans", "sources"]))
 }
 
 fn select(names: &[String]) -> Result<Vec<&'static Step>> {

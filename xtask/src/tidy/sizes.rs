@@ -14,14 +14,7 @@ const FUNCTION_LINES: usize = 60;
 
 /// What is longer than it should be. Lines of code count, tests left out.
 pub(super) fn notes(source: &Source) -> Vec<String> {
-    let mut lengths = Lengths::default();
-    lengths.visit_file(&source.syntax);
-    let tests: usize = lengths
-        .tests
-        .into_iter()
-        .map(|lines| count(source, lines))
-        .sum();
-    let file = source.code_lines.len() - tests;
+    let file = code_lines(source);
     let mut notes = Vec::new();
     if file > FILE_LINES {
         notes.push(format!(
@@ -29,7 +22,7 @@ pub(super) fn notes(source: &Source) -> Vec<String> {
             source.path
         ));
     }
-    for (name, lines) in lengths.functions {
+    for (name, lines) in lengths(source).functions {
         let start = *lines.start();
         let n_lines = count(source, lines);
         if n_lines > FUNCTION_LINES {
@@ -42,12 +35,24 @@ pub(super) fn notes(source: &Source) -> Vec<String> {
     notes
 }
 
+/// The file's lines of code, tests left out.
+pub(super) fn code_lines(source: &Source) -> usize {
+    let tests = lengths(source).tests.into_iter();
+    source.code_lines.len() - tests.map(|lines| count(source, lines)).sum::<usize>()
+}
+
 /// Whether the attributes make an item part of the tests.
 pub(super) fn is_test(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|attr| match &attr.meta {
         Meta::List(list) => list.path.is_ident("cfg") && list.tokens.to_string().contains("test"),
         _ => false,
     })
+}
+
+fn lengths(source: &Source) -> Lengths {
+    let mut lengths = Lengths::default();
+    lengths.visit_file(&source.syntax);
+    lengths
 }
 
 fn count(source: &Source, lines: RangeInclusive<usize>) -> usize {
