@@ -1,0 +1,129 @@
+//! Received messages of a rank in short queues, and the bell that wakes it.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
+
+use crate::Rank;
+use crate::backend::{HandlerId, Message, MessageClass, Sent};
+use crate::world::lock;
+
+/// Messages of one class that wait for a rank; short, so that back-pressure is met often.
+const CAPACITY: usize = 16;
+
+/// The two queues of a rank.
+#[derive(Default)]
+pub(super) struct Mailbox {
+    requests: Mutex<Queue>,
+    replies: Mutex<Queue>,
+    /// Held by the one thread that receives.
+    receiving: Mutex<()>,
+}
+
+#[derive(Default)]
+struct Queue {
+    letters: VecDeque<Letter>,
+    taken: usize,
+}
+
+struct Letter {
+    from: Rank,
+    handler: HandlerId,
+    payload: Vec<u8>,
+}
+
+impl Queue {
+    /// The next message; every third one is overtaken by its successor, since nothing promises order.
+    fn take(&mut self) -> Option<Letter> {
+        self.taken += 1;
+        if self.taken.is_multiple_of(3) && self.letters.len() > 1 {
+            return self.letters.remove(1);
+        }
+        self.letters.pop_front()
+    }
+}
+
+impl Mailbox {
+    fn queue(&self, class: MessageClass) -> &Mutex<Queue> {
+        match class {
+            MessageClass::Request => &self.requests,
+            MessageClass::Reply => &self.replies,
+        }
+    }
+
+    /// Leaves a message, if there is room.
+    pub(super) fn offer(
+        &self,
+        class: MessageClass,
+        from: Rank,
+        handler: HandlerId,
+        payload: Vec<u8>,
+    ) -> Sent {
+        let mut queue = lock(self.queue(class));
+        if queue.letters.len() >= CAPACITY {
+            return Sent::BackPressure;
+        }
+        queue.letters.push_back(Letter {
+            from,
+            handler,
+            payload,
+        });
+        Sent::Accepted
+    }
+
+    /// Hands up to `limit` messages to `sink`; returns how many, and whether a full queue has room now.
+    pub(super) fn receive(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> (usize, bool) {
+        let _receiving = match self.receiving.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return (0, false),
+        };
+        let (mut received, mut freed) = (0, false);
+        while received < limit {
+            let letter = {
+                let mut queue = lock(self.queue(class));
+                freed |= queue.letters.len() == CAPACITY;
+                queue.take()
+            };
+            let Some(letter) = letter else { break };
+            received += 1;
+            sink(Message {
+                from: letter.from,
+                class,
+                handler: letter.handler,
+                payload: &letter.payload,
+            });
+        }
+        (received, freed)
+    }
+}
+
+/// What a rank sleeps on.
+#[derive(Default)]
+pub(super) struct Bell {
+    rung: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Bell {
+    /// Wakes who sleeps, or lets the next one not fall asleep.
+    pub(super) fn ring(&self) {
+        *lock(&self.rung) = true;
+        self.changed.notify_all();
+    }
+
+    /// Sleeps until the bell rings, at most `limit`.
+    pub(super) fn wait(&self, limit: Duration) {
+        let rung = lock(&self.rung);
+        let (mut rung, _) = self
+            .changed
+            .wait_timeout_while(rung, limit, |rung| !*rung)
+            .unwrap_or_else(PoisonError::into_inner);
+        *rung = false;
+    }
+}

@@ -1,0 +1,432 @@
+//! The reference transport: ranks as threads of one process, written for clarity, and as unkind as
+//! the contract allows.
+//!
+//! No segment is mapped, so that every access takes the path through the backend, and nothing here
+//! shares code with the direct path's copies and CPU atomics: a segment is plain memory behind a
+//! lock. What the contract leaves open is decided against the caller, always in the same way:
+//! non-blocking operations take several calls of progress, puts to other ranks are visible at their
+//! target only after a flush, operations in flight overtake each other, so do messages, and queues
+//! are short. A program that is right here does not lean on what one transport happens to do.
+//!
+//! # Examples
+//!
+//! ```
+//! use pgas_core::backend::loopback;
+//!
+//! assert_eq!(loopback::run(3, |world| world.rank().number() * 2), [0, 2, 4]);
+//! ```
+#![expect(unsafe_code, reason = "implements the contract, which is on raw bytes")]
+
+mod flight;
+mod mailbox;
+mod segment;
+mod threads;
+
+pub use threads::{run, run_with, world};
+
+use std::fmt;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+use super::{
+    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
+    MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
+    SwapCall,
+};
+use crate::world::lock;
+use crate::{Error, Rank, RankFailure, Result};
+
+use flight::{Flight, Operation};
+use mailbox::{Bell, Mailbox};
+use segment::Segment;
+
+/// The size of a segment unless somebody asks for another, in bytes. It costs no memory until touched.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+
+const CAPABILITIES: Capabilities = Capabilities {
+    atomics: AtomicsBy::Network,
+    needs_target: NeedsTarget::NOTHING,
+    max_short: 48,
+    max_medium: 4096,
+    max_transfer: 1 << 20,
+};
+
+/// One rank of a job that lives in this process.
+#[derive(Debug)]
+pub struct Loopback {
+    rank: Rank,
+    job: Arc<Job>,
+    flight: Mutex<Flight>,
+}
+
+/// What the ranks of a job share.
+struct Job {
+    ranks: Box<[Member]>,
+    segment_bytes: u64,
+    failure: OnceLock<RankFailure>,
+}
+
+/// What the others reach of a rank.
+struct Member {
+    segment: Segment,
+    mailbox: Mailbox,
+    bell: Bell,
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Job({} ranks)", self.ranks.len())
+    }
+}
+
+/// The ranks of a new job, in order, each with a segment of `segment_bytes`.
+///
+/// # Panics
+///
+/// If there are no ranks, or more than a process can hold.
+#[must_use]
+pub fn job(n_ranks: u32, segment_bytes: u64) -> Vec<Loopback> {
+    assert_ne!(n_ranks, 0, "a job has at least one rank");
+    let member = |_| Member {
+        segment: Segment::new(segment_bytes),
+        mailbox: Mailbox::default(),
+        bell: Bell::default(),
+    };
+    let job = Arc::new(Job {
+        ranks: (0..n_ranks).map(member).collect(),
+        segment_bytes,
+        failure: OnceLock::new(),
+    });
+    (0..n_ranks)
+        .map(|rank| Loopback {
+            rank: Rank::new(rank),
+            job: Arc::clone(&job),
+            flight: Mutex::default(),
+        })
+        .collect()
+}
+
+impl Job {
+    fn member(&self, rank: Rank) -> &Member {
+        &self.ranks[rank.index()]
+    }
+
+    /// Records the job's first failure and wakes whoever sleeps.
+    fn fail(&self, rank: Rank, cause: String) {
+        if self.failure.set(RankFailure { rank, cause }).is_ok() {
+            self.wake_all();
+        }
+    }
+
+    fn wake_all(&self) {
+        for member in &self.ranks {
+            member.bell.ring();
+        }
+    }
+
+    fn perform(&self, operation: &Operation) {
+        operation.perform(
+            |rank| &self.member(rank).segment,
+            |rank| self.member(rank).bell.ring(),
+        );
+    }
+}
+
+impl Loopback {
+    /// Performs what is complete on return whatever becomes of it later: at once on this rank's own
+    /// segment, and on others' when it is flushed or progress is made.
+    fn begin_unobserved(&self, target: Rank, operation: Operation) {
+        if target == self.rank {
+            self.job.perform(&operation);
+        } else {
+            lock(&self.flight).begin_unobserved(operation);
+        }
+    }
+
+    fn check_length(len: usize) {
+        assert!(
+            len as u64 <= CAPABILITIES.max_transfer,
+            "core cuts transfers to max_transfer, this one has {len} bytes"
+        );
+    }
+}
+
+// SAFETY: 1. segments live in the job, which every rank's handle keeps alive, and none is mapped.
+// 2. `flight` reads a source only until it reports it as free, and writes a result only until it
+// reports the operation. 3. `flush` performs everything in flight. 4. Atomics hold the segment's lock.
+// 5. A message is moved out of its target's queue under that queue's lock.
+unsafe impl Backend for Loopback {
+    fn name(&self) -> &'static str {
+        "loopback"
+    }
+
+    fn rank(&self) -> Rank {
+        self.rank
+    }
+
+    fn n_ranks(&self) -> u32 {
+        u32::try_from(self.job.ranks.len()).expect("made from a u32")
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &CAPABILITIES
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.job.segment_bytes
+    }
+
+    fn mapped_ranks(&self) -> Range<u32> {
+        0..0
+    }
+
+    fn mapped(&self, _: Rank) -> Option<NonNull<u8>> {
+        None
+    }
+
+    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        Self::check_length(len);
+        // SAFETY: the caller promises `len` readable bytes.
+        let bytes = unsafe { flight::copied(src, len) };
+        self.begin_unobserved(dst.rank, Operation::Write(vec![(dst, bytes)]));
+        Ok(())
+    }
+
+    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        Self::check_length(len);
+        let segment = &self.job.member(src.rank).segment;
+        // SAFETY: the caller promises `len` writable bytes.
+        unsafe { segment.read_to(src.offset, dst, len) };
+        Ok(())
+    }
+
+    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
+        Self::check_length(len);
+        // SAFETY: the caller leaves the source alone until `test` reports it, as `begin` asks.
+        let operation = unsafe { Operation::write_later(dst, src, len) };
+        Ok(lock(&self.flight).begin(operation))
+    }
+
+    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
+        Self::check_length(len);
+        // SAFETY: the caller leaves the destination alone until `test` reports the operation.
+        let operation = unsafe { Operation::read_later(src, dst, len) };
+        Ok(lock(&self.flight).begin(operation))
+    }
+
+    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
+        for fragment in fragments {
+            // SAFETY: the caller promises `len` readable bytes.
+            let bytes = unsafe { flight::copied(fragment.src, fragment.len) };
+            let write = Operation::Write(vec![(fragment.dst, bytes)]);
+            self.begin_unobserved(fragment.dst.rank, write);
+        }
+        Ok(())
+    }
+
+    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
+        for fragment in fragments {
+            let segment = &self.job.member(fragment.src.rank).segment;
+            // SAFETY: the caller promises `len` writable bytes.
+            unsafe { segment.read_to(fragment.src.offset, fragment.dst, fragment.len) };
+        }
+        Ok(())
+    }
+
+    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
+        let mut blocks = Vec::new();
+        shape.for_each_block(|remote, local| {
+            // SAFETY: the caller promises that every block lies inside the source.
+            let from = unsafe { src.offset(local) };
+            // SAFETY: as above.
+            let bytes = unsafe { flight::copied(from, shape.block_bytes) };
+            blocks.push((moved(dst, remote), bytes));
+            Ok::<_, Error>(())
+        })?;
+        self.begin_unobserved(dst.rank, Operation::Write(blocks));
+        Ok(())
+    }
+
+    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
+        let segment = &self.job.member(src.rank).segment;
+        shape.for_each_block(|remote, local| {
+            // SAFETY: the caller promises that every block lies inside the destination.
+            let to = unsafe { dst.offset(local) };
+            // SAFETY: as above.
+            unsafe { segment.read_to(moved(src, remote).offset, to, shape.block_bytes) };
+            Ok(())
+        })
+    }
+
+    unsafe fn put_signal(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    ) -> Result<()> {
+        // SAFETY: the caller promises `len` readable bytes.
+        let bytes = unsafe { flight::copied(src, len) };
+        let write = Operation::WriteSignal {
+            dst,
+            bytes,
+            signal,
+            update,
+        };
+        self.begin_unobserved(dst.rank, write);
+        Ok(())
+    }
+
+    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+        self.begin_unobserved(target.rank, Operation::Update { target, call });
+        Ok(())
+    }
+
+    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+        let segment = &self.job.member(target.rank).segment;
+        Ok(segment.fetch(target.offset, call))
+    }
+
+    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+        let segment = &self.job.member(target.rank).segment;
+        Ok(segment.compare_swap(target.offset, call))
+    }
+
+    unsafe fn fetch_atomic_nb(
+        &self,
+        target: RemoteAddr,
+        call: AtomicCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller leaves the result alone until `test` reports the operation.
+        let operation = unsafe { Operation::fetch_later(target, call, result) };
+        Ok(lock(&self.flight).begin(operation))
+    }
+
+    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
+        Ok(lock(&self.flight).test(op, stage))
+    }
+
+    fn flush(&self, rank: Rank) -> Result<()> {
+        lock(&self.flight).flush(Some(rank), |operation| self.job.perform(operation));
+        Ok(())
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        lock(&self.flight).flush(None, |operation| self.job.perform(operation));
+        Ok(())
+    }
+
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        Ok(None)
+    }
+
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
+        unreachable!("no barrier was begun, so there is no {ticket:?}")
+    }
+
+    fn barrier_missing(&self, _: BarrierTicket) -> Vec<Rank> {
+        Vec::new()
+    }
+
+    fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        let payload = parts.concat();
+        if payload.len() > CAPABILITIES.max_medium {
+            let length = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
+            return Err(Error::MessageTooLong {
+                bytes: length(payload.len()),
+                limit: length(CAPABILITIES.max_medium),
+            });
+        }
+        let target = self.job.member(to);
+        let sent = target.mailbox.offer(class, self.rank, handler, payload);
+        if sent == Sent::Accepted {
+            target.bell.ring();
+        }
+        Ok(sent)
+    }
+
+    fn poll(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        let mailbox = &self.job.member(self.rank).mailbox;
+        let (received, freed) = mailbox.receive(class, limit, sink);
+        if freed {
+            self.job.wake_all();
+        }
+        Ok(received)
+    }
+
+    fn progress(&self) -> Result<bool> {
+        Ok(lock(&self.flight).advance(|operation| self.job.perform(operation)))
+    }
+
+    fn park(&self, at_most: Duration) {
+        self.job.member(self.rank).bell.wait(at_most);
+    }
+
+    fn notify(&self, rank: Rank) {
+        self.job.member(rank).bell.ring();
+    }
+
+    fn is_oversubscribed(&self) -> bool {
+        thread::available_parallelism().is_ok_and(|n| n.get() < self.job.ranks.len())
+    }
+
+    fn health(&self) -> Result<()> {
+        match self.job.failure.get() {
+            None => Ok(()),
+            Some(failure) => Err(Box::new(failure.clone()).into()),
+        }
+    }
+
+    fn discard(&self, offset: u64, bytes: u64) -> bool {
+        self.job.member(self.rank).segment.zero(offset, bytes);
+        true
+    }
+
+    /// Fails the job and panics: a thread cannot end its process without ending the tests in it.
+    fn abort(&self, code: i32, message: &str) -> ! {
+        let cause = format!("aborted the job with code {code}: {message}");
+        self.job.fail(self.rank, cause.clone());
+        panic!("rank {} {cause}", self.rank);
+    }
+
+    fn leave(&self) {
+        lock(&self.flight).flush(None, |operation| self.job.perform(operation));
+    }
+}
+
+impl Drop for Loopback {
+    /// A rank whose panic unwinds through its last handle has died.
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.job.fail(self.rank, "panicked".into());
+        }
+    }
+}
+
+/// The place `bytes` bytes further.
+fn moved(at: RemoteAddr, bytes: isize) -> RemoteAddr {
+    let offset = at
+        .offset
+        .checked_add_signed(bytes as i64)
+        .expect("a block lies inside the segment");
+    RemoteAddr { offset, ..at }
+}
+
+#[cfg(test)]
+mod tests;

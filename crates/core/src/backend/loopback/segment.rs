@@ -1,0 +1,91 @@
+//! A segment: plain memory behind a lock.
+#![expect(unsafe_code, reason = "copies to raw destinations")]
+
+use std::ops::Range;
+use std::sync::Mutex;
+
+use zerocopy::IntoBytes;
+
+use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
+use crate::raw::word;
+use crate::world::lock;
+
+/// One rank's segment.
+pub(super) struct Segment(Mutex<Vec<u64>>);
+
+impl Segment {
+    pub(super) fn new(bytes: u64) -> Self {
+        let bytes = usize::try_from(bytes).expect("a segment fits into the address space");
+        // Zeroed by the system when it is first touched.
+        Self(Mutex::new(vec![0; bytes.div_ceil(8)]))
+    }
+
+    /// Calls `access` on `len` bytes; a range outside of the segment is a bug of core and panics.
+    fn with<R>(&self, offset: u64, len: usize, access: impl FnOnce(&mut [u8]) -> R) -> R {
+        let start = usize::try_from(offset).expect("core checks offsets");
+        let range: Range<usize> = start..start.checked_add(len).expect("core checks lengths");
+        access(&mut lock(&self.0).as_mut_bytes()[range])
+    }
+
+    pub(super) fn write(&self, offset: u64, bytes: &[u8]) {
+        self.with(offset, bytes.len(), |place| place.copy_from_slice(bytes));
+    }
+
+    /// Copies `len` bytes to `dst`.
+    ///
+    /// # Safety
+    ///
+    /// `dst` is writable for `len` bytes.
+    pub(super) unsafe fn read_to(&self, offset: u64, dst: *mut u8, len: usize) {
+        self.with(offset, len, |place| {
+            // SAFETY: the caller promises `len` writable bytes, which are no part of a segment, since
+            // nobody outside of this file has a pointer into one.
+            unsafe { dst.copy_from_nonoverlapping(place.as_ptr(), len) };
+        });
+    }
+
+    pub(super) fn zero(&self, offset: u64, bytes: u64) {
+        let len = usize::try_from(bytes).expect("core checks lengths");
+        self.with(offset, len, |place| place.fill(0));
+    }
+
+    pub(super) fn fetch(&self, offset: u64, call: AtomicCall) -> u64 {
+        self.update(offset, call.ty, |old| word::apply(old, call))
+    }
+
+    pub(super) fn compare_swap(&self, offset: u64, call: SwapCall) -> u64 {
+        self.update(offset, call.ty, |old| {
+            if old == call.expected {
+                call.desired
+            } else {
+                old
+            }
+        })
+    }
+
+    /// Updates a signal word.
+    pub(super) fn signal(&self, offset: u64, op: AtomicOp, operand: u64) {
+        let ty = AtomicType::U64;
+        self.fetch(offset, AtomicCall { op, ty, operand });
+    }
+
+    /// Replaces the bits of a word by `change` of them, and returns the former ones.
+    fn update(&self, offset: u64, ty: AtomicType, change: impl FnOnce(u64) -> u64) -> u64 {
+        assert_eq!(
+            offset % ty.bytes() as u64,
+            0,
+            "core checks the alignment of atomics"
+        );
+        self.with(offset, ty.bytes(), |place| {
+            if let Ok(half) = <[u8; 4]>::try_from(&*place) {
+                let old = u64::from(u32::from_ne_bytes(half));
+                let new = u32::try_from(change(old)).expect("four-byte types use the low half");
+                place.copy_from_slice(&new.to_ne_bytes());
+                return old;
+            }
+            let old = u64::from_ne_bytes((&*place).try_into().expect("eight bytes"));
+            place.copy_from_slice(&change(old).to_ne_bytes());
+            old
+        })
+    }
+}

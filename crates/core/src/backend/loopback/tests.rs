@@ -1,0 +1,133 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::*;
+use crate::{GlobalPtr, World};
+
+fn elsewhere(world: &World) -> GlobalPtr<u64> {
+    let next = (world.rank().number() + 1) % world.n_ranks();
+    GlobalPtr::new(Rank::new(next), 4096)
+}
+
+#[test]
+fn a_put_elsewhere_is_visible_after_a_flush_and_not_before() {
+    run(2, |world| {
+        if world.rank() == Rank::ZERO {
+            let cell = elsewhere(&world);
+            cell.put(&world, 5).unwrap();
+            assert_eq!(cell.get(&world).unwrap(), 0);
+            world.flush(cell.rank()).unwrap();
+            assert_eq!(cell.get(&world).unwrap(), 5);
+        }
+    });
+}
+
+#[test]
+fn a_source_is_free_before_the_operation_is_complete() {
+    let world = world();
+    let cell = world.alloc::<u64>(1).unwrap();
+    let mut event = cell.put_nb(&world, 9).unwrap();
+    let mut calls = 0;
+    while !event.test_source().unwrap() {
+        calls += 1;
+    }
+    assert_eq!(cell.get(&world).unwrap(), 0, "after {calls} calls");
+    event.wait().unwrap();
+    assert_eq!(cell.get(&world).unwrap(), 9);
+}
+
+#[test]
+fn later_operations_overtake_earlier_ones() {
+    let world = world();
+    let cell = world.alloc::<u64>(3).unwrap();
+    let events: Vec<_> = (0..6)
+        .map(|i| {
+            cell.offset(i % 3)
+                .fetch_op_nb(&world, super::super::AtomicOp::Add, 1)
+        })
+        .map(Result::unwrap)
+        .collect();
+    let mut order = Vec::new();
+    let mut events: Vec<_> = events.into_iter().enumerate().collect();
+    while !events.is_empty() {
+        events.retain_mut(|(i, event)| {
+            let done = event.test().unwrap();
+            if done {
+                order.push(*i);
+            }
+            !done
+        });
+    }
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, [0, 1, 2, 3, 4, 5]);
+    assert_ne!(order, sorted);
+}
+
+#[test]
+fn a_full_queue_pushes_back_and_has_room_after_a_poll() {
+    let ranks = job(2, 1 << 16);
+    let send = || {
+        ranks[0]
+            .try_send(
+                Rank::new(1),
+                MessageClass::Request,
+                HandlerId(20),
+                &[b"a", b"b"],
+            )
+            .unwrap()
+    };
+    let mut sent = 0;
+    while send() == Sent::Accepted {
+        sent += 1;
+    }
+    assert!(sent > 1);
+    let mut payloads = Vec::new();
+    let mut sink = |message: Message<'_>| payloads.push(message.payload.to_vec());
+    assert_eq!(ranks[1].poll(MessageClass::Reply, 9, &mut sink).unwrap(), 0);
+    assert_eq!(
+        ranks[1].poll(MessageClass::Request, 1, &mut sink).unwrap(),
+        1
+    );
+    assert_eq!(payloads, [b"ab"]);
+    assert_eq!(send(), Sent::Accepted);
+    assert_eq!(send(), Sent::BackPressure);
+}
+
+#[test]
+fn a_panic_on_one_rank_fails_the_waits_of_the_others_and_comes_out_of_run() {
+    let panic = catch_unwind(AssertUnwindSafe(|| {
+        run(3, |world| {
+            if world.rank() == Rank::new(1) {
+                panic!("the first cause");
+            }
+            let cell = world.alloc::<u64>(1).unwrap();
+            let error = cell.wait_until(&world, |value| value == 1).unwrap_err();
+            let Error::RankFailed(failure) = &error else {
+                panic!("{error}");
+            };
+            assert_eq!(failure.rank, Rank::new(1), "{error}");
+        })
+    }))
+    .unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the first cause"));
+}
+
+#[test]
+fn an_abort_is_seen_by_the_others_with_code_and_message() {
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        run(2, |world| {
+            if world.rank() == Rank::ZERO {
+                world.abort(3, "enough");
+            }
+            let cell = world.alloc::<u64>(1).unwrap();
+            let error = cell.wait_until(&world, |value| value == 1).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                "rank 0 aborted the job with code 3: enough"
+            );
+        })
+    }));
+    let panic = outcome.unwrap_err();
+    let text = panic.downcast_ref::<String>().unwrap();
+    assert_eq!(text, "rank 0 aborted the job with code 3: enough");
+}
