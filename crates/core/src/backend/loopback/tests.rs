@@ -1,3 +1,5 @@
+//! What the reference transport adds to the contract: delays, disorder, failures without a hang.
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
