@@ -12,5 +12,7 @@
 pub mod backoff;
 pub mod barrier;
 pub mod doorbell;
+#[cfg(not(loom))]
+pub mod launcher;
 pub mod mailbox;
 mod sync;

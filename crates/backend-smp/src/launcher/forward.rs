@@ -1,0 +1,206 @@
+//! Passing on what the ranks print, line by line.
+//!
+//! One thread reads the pipes of all ranks' standard outputs, another those of their standard
+//! errors. Each is the only writer of its stream, and writes whole lines, so that a line of one rank
+//! never has another's in its middle.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::thread::{self, JoinHandle};
+
+use rustix::event::{PollFd, PollFlags};
+
+use super::lines::LineMerger;
+
+/// How much of one rank's output is read at a time.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// One of the two standard streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Output,
+    Error,
+}
+
+/// A thread that passes on one stream of all ranks.
+pub(super) struct Forwarder {
+    thread: JoinHandle<io::Result<()>>,
+    /// Closed to say that nobody writes any more.
+    stop: PipeWriter,
+    /// At its end when the thread has finished.
+    finished: PipeReader,
+}
+
+impl Forwarder {
+    /// Starts to pass on what comes out of `pipes`, of rank 0 first.
+    pub(super) fn start(stream: Stream, pipes: Vec<OwnedFd>, prefix: bool) -> io::Result<Self> {
+        let sink = match stream {
+            Stream::Output => io::stdout().as_fd().try_clone_to_owned()?,
+            Stream::Error => io::stderr().as_fd().try_clone_to_owned()?,
+        };
+        let (stopped, stop) = io::pipe()?;
+        let (finished, running) = io::pipe()?;
+        let pipes: Vec<_> = pipes
+            .into_iter()
+            .map(|pipe| Some(File::from(pipe)))
+            .collect();
+        let lines = LineMerger::new(File::from(sink), pipes.len(), prefix);
+        let mut copier = Copier {
+            stream,
+            pipes,
+            lines,
+            stopped,
+        };
+        let thread = thread::Builder::new()
+            .name("forward".to_owned())
+            .spawn(move || {
+                let result = copier.run();
+                drop(running);
+                result
+            })?;
+        Ok(Self {
+            thread,
+            stop,
+            finished,
+        })
+    }
+
+    /// Says that no rank is left: what is still in the pipes is the last of it.
+    pub(super) fn stop(self) -> Draining {
+        drop(self.stop);
+        Draining {
+            thread: self.thread,
+            finished: self.finished,
+        }
+    }
+}
+
+/// A forwarder that writes what is left.
+pub(super) struct Draining {
+    thread: JoinHandle<io::Result<()>>,
+    finished: PipeReader,
+}
+
+impl Draining {
+    /// Becomes readable when all has been written.
+    pub(super) fn finished(&self) -> &PipeReader {
+        &self.finished
+    }
+
+    /// The first error of writing, other than that nobody reads.
+    pub(super) fn join(self) -> io::Result<()> {
+        self.thread
+            .join()
+            .unwrap_or_else(|_| Err(io::Error::other("the forwarding thread panicked")))
+    }
+}
+
+/// What the thread works on.
+struct Copier {
+    stream: Stream,
+    /// By rank; `None` after the end of a rank's output.
+    pipes: Vec<Option<File>>,
+    lines: LineMerger<File>,
+    stopped: PipeReader,
+}
+
+impl Copier {
+    fn run(&mut self) -> io::Result<()> {
+        match self.copy_all() {
+            // As without a launcher: a rank that goes on writing learns that nobody reads. Nobody
+            // shall fail for its diagnostics, though.
+            Err(error) if self.stream == Stream::Output => {
+                self.pipes.clear();
+                if error.kind() == ErrorKind::BrokenPipe {
+                    Ok(())
+                } else {
+                    Err(error)
+                }
+            }
+            Err(_) => self.discard_all(),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn copy_all(&mut self) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let (ready, stopping) = self.ready()?;
+            for rank in &ready {
+                self.copy_one(*rank, &mut chunk)?;
+            }
+            if ready.is_empty() && (stopping || self.pipes.iter().all(Option::is_none)) {
+                return self.lines.finish_all();
+            }
+        }
+    }
+
+    /// Copies what one rank has ready.
+    fn copy_one(&mut self, rank: usize, chunk: &mut [u8]) -> io::Result<()> {
+        let Some(pipe) = &mut self.pipes[rank] else {
+            return Ok(());
+        };
+        match pipe.read(chunk) {
+            Ok(0) => {
+                self.pipes[rank] = None;
+                self.lines.finish(rank)
+            }
+            Ok(n) => self.lines.feed(rank, &chunk[..n]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits for output, or for the word that no more will come; gives the ranks that have some.
+    fn ready(&self) -> io::Result<(Vec<usize>, bool)> {
+        let open = || {
+            self.pipes
+                .iter()
+                .enumerate()
+                .filter_map(|(i, p)| Some((i, p.as_ref()?)))
+        };
+        let mut fds = vec![PollFd::new(&self.stopped, PollFlags::IN)];
+        fds.extend(open().map(|(_, pipe)| PollFd::new(pipe, PollFlags::IN)));
+        super::poll(&mut fds, None)?;
+        let ready = open()
+            .zip(&fds[1..])
+            .filter(|(_, fd)| !fd.revents().is_empty());
+        Ok((
+            ready.map(|((rank, _), _)| rank).collect(),
+            !fds[0].revents().is_empty(),
+        ))
+    }
+
+    /// Reads on without writing, so that no rank waits for room.
+    fn discard_all(&mut self) -> io::Result<()> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        loop {
+            let (ready, stopping) = self.ready()?;
+            for rank in &ready {
+                if let Some(pipe) = &mut self.pipes[*rank]
+                    && pipe.read(&mut chunk)? == 0
+                {
+                    self.pipes[*rank] = None;
+                }
+            }
+            if ready.is_empty() && stopping {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Writes one line of the launcher's own to standard error, unless nobody makes room for it.
+pub(super) fn tell(line: &str) {
+    const PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
+    let stderr = io::stderr();
+    let room = super::poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(PATIENCE));
+    if room.is_ok_and(|n_ready| n_ready > 0) {
+        // There is nobody left to tell about a failure of this.
+        stderr
+            .lock()
+            .write_all(format!("pgas: {line}\n").as_bytes())
+            .ok();
+    }
+}

@@ -1,0 +1,51 @@
+//! Starting the ranks of a job as processes of this host, watching them, and bringing the processes
+//! of a foreign launcher together.
+//!
+//! - [`supervise`] starts the ranks and stays with them until the last has ended. `pgas-run` is a
+//!   command line around it, and [`self_launch`] does the same with the program that calls it.
+//! - [`inherited_memory`] is the ranks' side: the job's shared memory arrives as an open descriptor.
+//!
+//! Nothing of a job has a name in a file system, so nothing can be left behind. What ends how:
+//!
+//! | what happens | what ends the others |
+//! |---|---|
+//! | a rank fails | the supervisor: the hook's own way, then SIGTERM, then SIGKILL, within a second |
+//! | the supervisor is killed | the kernel: each rank has asked for SIGKILL at its parent's death |
+//! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
+//!
+//! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the kernel
+//! binds a rank to its parent, but nobody further down.
+
+mod forward;
+mod lines;
+mod orphans;
+mod outcome;
+mod rank;
+mod signals;
+mod supervise;
+mod sys;
+mod watch;
+
+use std::io;
+use std::time::Duration;
+
+use rustix::event::{PollFd, Timespec};
+
+pub use outcome::{Cause, Failure, Outcome};
+pub use rank::{die_with_parent, inherited_memory};
+pub use supervise::{
+    JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions, self_launch, supervise,
+};
+
+/// Waits until one of `fds` is ready or the time is up; `None` waits for ever.
+///
+/// Gives the number of those that are ready, which is 0 if a signal handler ran.
+fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+    // More than the kernel can count is as good as for ever.
+    let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+    match rustix::event::poll(fds, timeout.as_ref()) {
+        Ok(n_ready) => Ok(n_ready),
+        Err(rustix::io::Errno::INTR) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,101 @@
+//! What the ranks started and left behind.
+//!
+//! A rank may start processes of its own, which a signal to the rank does not reach. The supervisor
+//! declares itself their reaper: when a rank ends, the kernel makes its children the supervisor's,
+//! also those in another session, so that at the end of the job none of them can hide.
+
+use std::fs;
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitOptions};
+
+/// How long killed orphans may take to end before the job is over without them.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// The children that reach this process by adoption, for as long as the job runs.
+pub(super) struct Orphans {
+    /// The children that this process had before; they are none of the job's.
+    unrelated: Vec<Pid>,
+}
+
+impl Orphans {
+    /// Has the kernel give the orphans among this process's descendants to this process.
+    pub(super) fn adopt() -> io::Result<Self> {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        Ok(Self {
+            unrelated: children(),
+        })
+    }
+
+    /// Forgets the orphans that have ended; `ranks` are the children whose end is awaited elsewhere.
+    pub(super) fn reap(&self, ranks: &[Pid]) {
+        for pid in children() {
+            if !ranks.contains(&pid) && !self.unrelated.contains(&pid) {
+                reap_one(pid);
+            }
+        }
+    }
+
+    /// Kills all orphans, when no rank is left.
+    pub(super) fn kill(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let mut left = children();
+            left.retain(|pid| !self.unrelated.contains(pid) && !reap_one(*pid));
+            if left.is_empty() || Instant::now() >= deadline {
+                return;
+            }
+            for pid in left {
+                // Fails only for a process that has just ended, or runs as another user.
+                rustix::process::kill_process(pid, Signal::KILL).ok();
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Whether `pid` had ended, in which case nothing is left of it.
+fn reap_one(pid: Pid) -> bool {
+    matches!(
+        rustix::process::waitpid(Some(pid), WaitOptions::NOHANG),
+        Ok(Some(_))
+    )
+}
+
+/// The children of this process, as far as `/proc` shows them.
+fn children() -> Vec<Pid> {
+    let parent = rustix::process::getpid();
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.filter_map(Pid::from_raw)
+        .filter(|pid| parent_of(*pid) == Some(parent))
+        .collect()
+}
+
+/// The parent of a process: the second field behind its name, which may hold anything.
+fn parent_of(pid: Pid) -> Option<Pid> {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).ok()?;
+    let (_, behind_name) = stat.rsplit_once(')')?;
+    Pid::from_raw(behind_name.split_ascii_whitespace().nth(1)?.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{children, parent_of};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_child_is_found_under_its_parent() {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        let pid = rustix::process::Pid::from_child(&child);
+        assert_eq!(parent_of(pid), Some(rustix::process::getpid()));
+        assert!(children().contains(&pid));
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(!children().contains(&pid));
+    }
+}

@@ -1,0 +1,179 @@
+//! The signals that reach the supervisor of a job, read as records instead of caught by handlers.
+//!
+//! The ranks stay in the supervisor's process group, so that a terminal's signals (Ctrl-C, Ctrl-Z)
+//! reach them directly, and a shell's `fg` and `bg` too. Only what somebody sent to the supervisor
+//! alone has to be passed on; the kernel's records tell the two apart.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use super::sys::{self, SignalSet};
+
+/// What is passed on to the ranks.
+const FORWARDED: [i32; 8] = [
+    libc::SIGINT,
+    libc::SIGTERM,
+    libc::SIGHUP,
+    libc::SIGQUIT,
+    libc::SIGUSR1,
+    libc::SIGUSR2,
+    libc::SIGTSTP,
+    libc::SIGCONT,
+];
+
+/// The code of a signal that the kernel itself sent, in practice the terminal's driver.
+const FROM_KERNEL: i32 = 0x80;
+
+/// The size of one record of a signal descriptor.
+const RECORD_BYTES: usize = size_of::<libc::signalfd_siginfo>();
+
+/// Receives the calling thread's signals from its creation to its drop.
+pub(super) struct SignalWatch {
+    descriptor: File,
+    previous_mask: SignalSet,
+}
+
+/// One signal that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Received {
+    pub(super) signal: i32,
+    /// Whether the terminal sent it, and so to the ranks as well.
+    pub(super) from_terminal: bool,
+}
+
+impl SignalWatch {
+    /// Blocks what is to be received; a signal that this process ignores stays ignored.
+    pub(super) fn start() -> io::Result<Self> {
+        let mut watched = vec![libc::SIGCHLD];
+        for signal in FORWARDED {
+            if !sys::is_ignored(signal)? {
+                watched.push(signal);
+            }
+        }
+        let set = SignalSet::of(&watched)?;
+        let previous_mask = set.block()?;
+        match set.descriptor() {
+            Ok(descriptor) => Ok(Self {
+                descriptor,
+                previous_mask,
+            }),
+            Err(error) => {
+                previous_mask.make_mask()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The mask that was in force before, which is what the ranks shall run with.
+    pub(super) fn previous_mask(&self) -> SignalSet {
+        self.previous_mask
+    }
+
+    /// The next signal that has arrived, if any.
+    pub(super) fn next(&self) -> io::Result<Option<Received>> {
+        let mut record = [0; RECORD_BYTES];
+        match (&self.descriptor).read(&mut record) {
+            Ok(_) => {
+                let [a, b, c, d, _, _, _, _, e, f, g, h, ..] = record;
+                let code = i32::from_ne_bytes([e, f, g, h]);
+                let signal = i32::from_ne_bytes([a, b, c, d]);
+                Ok(Some(Received {
+                    signal,
+                    from_terminal: code == FROM_KERNEL,
+                }))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for SignalWatch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+impl Drop for SignalWatch {
+    fn drop(&mut self) {
+        // Fails for a bad argument only, and the mask came from the kernel.
+        self.previous_mask.make_mask().ok();
+    }
+}
+
+/// Stops this process as the terminal's stop signal would, until it is continued.
+///
+/// Unlike SIGSTOP, the kernel ignores it where no shell could ever continue the process.
+pub(super) fn stop_self() -> io::Result<()> {
+    let stop = SignalSet::of(&[libc::SIGTSTP])?;
+    stop.unblock()?;
+    let raised = sys::raise(libc::SIGTSTP);
+    stop.block()?;
+    raised
+}
+
+/// Whether `signal` asks a program to end.
+pub(super) fn asks_to_end(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT
+    )
+}
+
+/// The name of a signal, as `kill -l` shows it with its prefix.
+pub(super) fn name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGHUP => "SIGHUP",
+        libc::SIGINT => "SIGINT",
+        libc::SIGQUIT => "SIGQUIT",
+        libc::SIGILL => "SIGILL",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGABRT => "SIGABRT",
+        libc::SIGBUS => "SIGBUS",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGKILL => "SIGKILL",
+        libc::SIGUSR1 => "SIGUSR1",
+        libc::SIGSEGV => "SIGSEGV",
+        libc::SIGUSR2 => "SIGUSR2",
+        libc::SIGPIPE => "SIGPIPE",
+        libc::SIGALRM => "SIGALRM",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGSTKFLT => "SIGSTKFLT",
+        libc::SIGVTALRM => "SIGVTALRM",
+        libc::SIGPROF => "SIGPROF",
+        libc::SIGXCPU => "SIGXCPU",
+        libc::SIGXFSZ => "SIGXFSZ",
+        libc::SIGPOLL => "SIGPOLL",
+        libc::SIGPWR => "SIGPWR",
+        libc::SIGSYS => "SIGSYS",
+        _ => "a real-time signal",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Received, SignalWatch, name};
+    use crate::launcher::sys;
+
+    #[test]
+    fn a_watched_signal_is_read_and_not_acted_upon() {
+        let watch = SignalWatch::start().unwrap();
+        assert_eq!(watch.next().unwrap(), None);
+        sys::raise(libc::SIGUSR1).unwrap();
+        let expected = Received {
+            signal: libc::SIGUSR1,
+            from_terminal: false,
+        };
+        assert_eq!(watch.next().unwrap(), Some(expected));
+    }
+
+    #[test]
+    fn every_standard_signal_that_can_end_a_process_has_a_name() {
+        let stops_or_ignored = [libc::SIGCHLD, libc::SIGCONT, libc::SIGSTOP, libc::SIGTSTP];
+        let others = [libc::SIGTTIN, libc::SIGTTOU, libc::SIGURG, libc::SIGWINCH];
+        for signal in (1..=31).filter(|s| !stops_or_ignored.contains(s) && !others.contains(s)) {
+            assert!(name(signal).starts_with("SIG"), "signal {signal}");
+        }
+    }
+}

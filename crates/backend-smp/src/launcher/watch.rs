@@ -1,0 +1,304 @@
+//! The supervisor's loop: what has ended, what has arrived, and what is due.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, Signal};
+
+use super::forward::{self, Draining, Forwarder};
+use super::orphans::Orphans;
+use super::outcome::{Cause, Failure, Outcome};
+use super::signals::{self, SignalWatch};
+use super::supervise::{JobHooks, RankProcess, Ranks, SuperviseError, SuperviseOptions};
+
+/// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
+const ONE_REQUEST: Duration = Duration::from_millis(200);
+
+/// How long a job that failed waits for a reader of its output.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
+
+/// A job on its way to its outcome.
+pub(super) struct Watch<'a> {
+    options: &'a SuperviseOptions,
+    signals: &'a SignalWatch,
+    orphans: &'a Orphans,
+    hooks: &'a mut dyn JobHooks,
+    started: Instant,
+    phase: Phase,
+    outcome: Outcome,
+    /// Whether the user has been told the outcome.
+    told: bool,
+    /// The last signal that asked the job to end, and when.
+    asked_to_end: Option<(i32, Instant)>,
+}
+
+/// How far the end of the job has come.
+#[derive(Clone, Copy)]
+enum Phase {
+    Running {
+        until: Option<Instant>,
+    },
+    /// The ranks end by themselves until then.
+    Grace {
+        until: Instant,
+    },
+    /// They have been sent SIGTERM and have until then.
+    Terminating {
+        until: Instant,
+    },
+    Killed,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(
+        options: &'a SuperviseOptions,
+        started: Instant,
+        signals: &'a SignalWatch,
+        orphans: &'a Orphans,
+        hooks: &'a mut dyn JobHooks,
+    ) -> Self {
+        let until = options
+            .timeout
+            .and_then(|timeout| started.checked_add(timeout));
+        Self {
+            options,
+            signals,
+            orphans,
+            hooks,
+            started,
+            phase: Phase::Running { until },
+            outcome: Outcome::Finished,
+            told: false,
+            asked_to_end: None,
+        }
+    }
+
+    pub(super) fn until_all_have_ended(&mut self, ranks: &mut Ranks) -> io::Result<()> {
+        while !ranks.running().is_empty() {
+            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
+            fds.extend(
+                ranks
+                    .running()
+                    .iter()
+                    .map(|p| PollFd::new(&p.ended, PollFlags::IN)),
+            );
+            super::poll(&mut fds, self.time_left())?;
+            let ended: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+            // Signals first: one that ends a rank explains its end.
+            self.receive_signals(ranks)?;
+            let mut ended = ended.into_iter();
+            let gone = ranks
+                .running_mut()
+                .extract_if(.., |_| ended.next() == Some(true))
+                .collect();
+            self.take_leave(gone)?;
+            if self.blames_the_culprit(ranks) {
+                self.tell(ranks);
+            }
+            self.advance(ranks);
+        }
+        Ok(())
+    }
+
+    /// Waits for what is left of the output, and gives the job's outcome.
+    pub(super) fn until_all_is_written(
+        self,
+        forwarders: Vec<Forwarder>,
+    ) -> Result<Outcome, SuperviseError> {
+        let mut draining: Vec<Draining> = forwarders.into_iter().map(Forwarder::stop).collect();
+        let deadline = match self.outcome {
+            Outcome::Finished => None,
+            _ => Some(Instant::now() + DRAIN_PATIENCE),
+        };
+        while !draining.is_empty() {
+            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
+            fds.extend(
+                draining
+                    .iter()
+                    .map(|d| PollFd::new(d.finished(), PollFlags::IN)),
+            );
+            super::poll(&mut fds, deadline.map(time_until))?;
+            let finished: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+            let mut finished = finished.into_iter();
+            for one in draining.extract_if(.., |_| finished.next() == Some(true)) {
+                one.join().map_err(SuperviseError::Output)?;
+            }
+            while let Some(received) = self.signals.next()? {
+                if signals::asks_to_end(received.signal) {
+                    return Ok(self.interrupted(received.signal));
+                }
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                break;
+            }
+        }
+        Ok(self.outcome)
+    }
+
+    fn receive_signals(&mut self, ranks: &Ranks) -> io::Result<()> {
+        while let Some(received) = self.signals.next()? {
+            let signal = received.signal;
+            if signal == libc::SIGCHLD {
+                let pids: Vec<Pid> = ranks.running().iter().map(RankProcess::pid).collect();
+                self.orphans.reap(&pids);
+                continue;
+            }
+            if !received.from_terminal
+                && let Some(signal) = Signal::from_named_raw(signal)
+            {
+                ranks.signal_all(signal);
+            }
+            if signal == libc::SIGTSTP {
+                signals::stop_self()?;
+            } else if signals::asks_to_end(signal) {
+                self.end_requested(signal, ranks);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first request is for the ranks to follow; a second one is not left to them.
+    fn end_requested(&mut self, signal: i32, ranks: &Ranks) {
+        let now = Instant::now();
+        match self.asked_to_end {
+            None => self.asked_to_end = Some((signal, now)),
+            Some((_, first)) if now - first > ONE_REQUEST => {
+                if self.outcome == Outcome::Finished {
+                    self.outcome = self.interrupted(signal);
+                    self.hooks.on_end(None);
+                }
+                self.kill(ranks);
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Waits for the processes that have ended, and judges their ends.
+    fn take_leave(&mut self, gone: Vec<RankProcess>) -> io::Result<()> {
+        for mut process in gone {
+            let pid = process.child.id();
+            let rank = process.rank;
+            let cause = match Cause::of(process.child.wait()?) {
+                Some(cause) => cause,
+                None if self.hooks.left_properly(rank) => continue,
+                None => Cause::LeftEarly,
+            };
+            let after = self.started.elapsed();
+            self.failed(Failure {
+                rank,
+                pid,
+                cause,
+                after,
+            });
+        }
+        Ok(())
+    }
+
+    fn failed(&mut self, failure: Failure) {
+        match (&self.outcome, failure.cause) {
+            (Outcome::Finished, Cause::Killed { signal, .. })
+                if self.asked_to_end.is_some_and(|(asked, _)| asked == signal) =>
+            {
+                self.begin_to_end(None, self.interrupted(signal));
+            }
+            (Outcome::Finished, _) => {
+                self.begin_to_end(Some(failure.rank), Outcome::Failed(failure));
+            }
+            (Outcome::Failed(first), _)
+                if matches!(self.phase, Phase::Grace { .. })
+                    && !self.told
+                    && self.hooks.culprit() == Some(failure.rank)
+                    && first.rank != failure.rank =>
+            {
+                self.outcome = Outcome::Failed(failure);
+            }
+            _ => {}
+        }
+    }
+
+    fn begin_to_end(&mut self, rank: Option<u32>, outcome: Outcome) {
+        self.outcome = outcome;
+        self.hooks.on_end(rank);
+        self.phase = Phase::Grace {
+            until: Instant::now() + self.options.grace,
+        };
+    }
+
+    fn interrupted(&self, signal: i32) -> Outcome {
+        Outcome::Interrupted {
+            signal,
+            after: self.started.elapsed(),
+        }
+    }
+
+    /// Whether there is an outcome and no reason to wait for a better explanation: the rank that the
+    /// job's memory names as the first to fail is the one that is blamed, or will not be.
+    fn blames_the_culprit(&mut self, ranks: &Ranks) -> bool {
+        match &self.outcome {
+            Outcome::Finished => false,
+            Outcome::Failed(failure) => match self.hooks.culprit() {
+                None => true,
+                Some(culprit) => {
+                    culprit == failure.rank || ranks.running().iter().all(|p| p.rank != culprit)
+                }
+            },
+            Outcome::Interrupted { .. } | Outcome::TimedOut { .. } => true,
+        }
+    }
+
+    /// Tells the user why the job ends, once.
+    fn tell(&mut self, ranks: &Ranks) {
+        if !self.told {
+            self.told = true;
+            let ending = if ranks.running().is_empty() {
+                ""
+            } else {
+                "; ending the job"
+            };
+            forward::tell(&format!("{}{ending}", self.outcome));
+        }
+    }
+
+    /// Does what is due by now.
+    fn advance(&mut self, ranks: &Ranks) {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Running { until: Some(until) } if now >= until => {
+                let limit = self.options.timeout.unwrap_or_default();
+                self.begin_to_end(None, Outcome::TimedOut { limit });
+                self.tell(ranks);
+            }
+            Phase::Grace { until } if now >= until => {
+                self.tell(ranks);
+                ranks.signal_all(Signal::TERM);
+                self.phase = Phase::Terminating {
+                    until: now + self.options.kill_after,
+                };
+            }
+            Phase::Terminating { until } if now >= until => self.kill(ranks),
+            Phase::Running { .. }
+            | Phase::Grace { .. }
+            | Phase::Terminating { .. }
+            | Phase::Killed => {}
+        }
+    }
+
+    fn kill(&mut self, ranks: &Ranks) {
+        ranks.signal_all(Signal::KILL);
+        self.phase = Phase::Killed;
+    }
+
+    /// How long nothing is due; `None` is for ever.
+    fn time_left(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Running { until } => until.map(time_until),
+            Phase::Grace { until } | Phase::Terminating { until } => Some(time_until(until)),
+            Phase::Killed => None,
+        }
+    }
+}
+
+fn time_until(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
+}

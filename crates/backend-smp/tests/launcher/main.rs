@@ -1,0 +1,9 @@
+//! Jobs of real processes, started by `pgas-run`, by the program itself, and by foreign launchers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod exit;
+mod job;
+mod output;
+mod self_launch;
+mod signals;

@@ -1,0 +1,183 @@
+//! A program that starts its own ranks, and what the owner of the job's memory can say.
+//!
+//! A supervisor adopts all orphans of its process, so it must not run among other tests: each of
+//! these tests starts this test program again, with the supervisor's part as the only test.
+
+use crate::job::{END_OF_JOB, Ended, start};
+use pgas_core::config::launch::Launcher;
+use pgas_smp::launcher::{self, JobHooks, SuperviseOptions};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
+use std::process::Command;
+
+/// Says that a test shall play the supervisor, and which.
+pub(crate) const PART: &str = "LAUNCHER_TEST_PART";
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a test reads what another test set"
+)]
+pub(crate) fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+fn play(part: &str) -> Ended {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", "self_launch::supervisor", "--nocapture"])
+        .env(PART, part);
+    start(command).end()
+}
+
+/// Runs in the processes that [`play`] starts, and in the ranks that these start; elsewhere it has
+/// nothing to do.
+#[test]
+fn supervisor() {
+    match (
+        variable(PART).as_deref(),
+        Launcher::detect(&variable).unwrap(),
+    ) {
+        (
+            Some("self launch"),
+            Launcher::Own {
+                rank,
+                n_ranks,
+                job_fd,
+                ..
+            },
+        ) => {
+            add_to_memory(rank, n_ranks, job_fd);
+        }
+        (Some("self launch"), _) => launch_myself(),
+        (Some("left early"), _) => watch_members(),
+        (Some("culprit"), _) => watch_culprit(),
+        _ => {}
+    }
+}
+
+/// Writes a line at once, past the buffer of the test harness.
+fn say(line: &str) {
+    std::io::stdout()
+        .write_all(format!("{line}\n").as_bytes())
+        .unwrap();
+}
+
+fn finish(code: u8) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the test harness would give its own code"
+    )]
+    std::process::exit(code.into());
+}
+
+fn launch_myself() {
+    let memory = memfd_create("job", MemfdFlags::CLOEXEC).unwrap();
+    ftruncate(&memory, 4).unwrap();
+    let outcome = launcher::self_launch(4, memory.as_fd(), &mut launcher::NoHooks).unwrap();
+    let mut written = Vec::new();
+    let mut memory = std::fs::File::from(memory);
+    memory.rewind().unwrap();
+    memory.read_to_end(&mut written).unwrap();
+    say(&format!("memory {written:?}"));
+    finish(outcome.code());
+}
+
+fn add_to_memory(rank: u32, n_ranks: u32, job_fd: i32) {
+    assert_eq!(n_ranks, 4);
+    let memory = launcher::inherited_memory(job_fd).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(
+        &memory,
+        &[10 + u8::try_from(rank).unwrap()],
+        rank.into(),
+    )
+    .unwrap();
+    // A duplicate shares its offset with the original, which the supervisor reads by.
+    (&memory).seek(SeekFrom::Start(0)).unwrap();
+    // Nothing that a rank starts is a member of the job by mistake.
+    let shell = format!("readlink /proc/self/fd/{job_fd} || echo closed");
+    let output = Command::new("sh").args(["-c", &shell]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "closed\n");
+    say(&format!("rank {rank} was here"));
+}
+
+#[test]
+fn a_program_starts_itself_as_the_ranks_of_a_job() {
+    let ended = play("self launch");
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(
+        ended.stdout.contains("memory [10, 11, 12, 13]\n"),
+        "{ended:?}"
+    );
+    for rank in 0..4 {
+        assert!(
+            ended.stdout.contains(&format!("rank {rank} was here\n")),
+            "{ended:?}"
+        );
+    }
+}
+
+/// Counts rank 1 as a member for ever.
+struct Members;
+
+impl JobHooks for Members {
+    fn left_properly(&mut self, rank: u32) -> bool {
+        rank != 1
+    }
+
+    fn on_end(&mut self, rank: Option<u32>) {
+        say(&format!("on_end {rank:?}"));
+    }
+}
+
+fn supervise_shell(script: &str, hooks: &mut dyn JobHooks) {
+    let memory = memfd_create("job", MemfdFlags::CLOEXEC).unwrap();
+    let mut options = SuperviseOptions::new("sh", 3);
+    options.args = vec!["-c".into(), script.into()];
+    let outcome = launcher::supervise(&options, memory.as_fd(), hooks).unwrap();
+    finish(outcome.code());
+}
+
+fn watch_members() {
+    supervise_shell("test $PGAS_RANK = 1 && exit 0; exec sleep 60", &mut Members);
+}
+
+#[test]
+fn a_member_that_exits_with_code_zero_ends_the_job() {
+    let ended = play("left early");
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.stderr.starts_with("pgas: rank 1 (pid "), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains(" exited with code 0 without leaving the job after "),
+        "{ended:?}"
+    );
+    assert!(ended.stdout.contains("on_end Some(1)\n"), "{ended:?}");
+    assert!(
+        ended.took < END_OF_JOB && ended.left.is_empty(),
+        "{ended:?}"
+    );
+}
+
+/// Knows from the job's memory that rank 2 failed first.
+struct Culprit;
+
+impl JobHooks for Culprit {
+    fn culprit(&mut self) -> Option<u32> {
+        Some(2)
+    }
+}
+
+fn watch_culprit() {
+    let script = "case $PGAS_RANK in 0) exit 5;; 1) exec sleep 60;; 2) sleep 0.1; exit 6;; esac";
+    supervise_shell(script, &mut Culprit);
+}
+
+#[test]
+fn the_rank_that_failed_first_is_blamed_although_it_ends_later() {
+    let ended = play("culprit");
+    assert_eq!(ended.code(), 6, "{ended:?}");
+    assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+}

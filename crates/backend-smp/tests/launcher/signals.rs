@@ -1,0 +1,127 @@
+//! Signals to the launcher.
+
+use crate::job::{END_OF_JOB, eventually, pgas_run, start, state_of};
+use rustix::process::Signal;
+use std::os::unix::process::CommandExt;
+use std::time::Instant;
+
+#[test]
+fn a_request_to_end_reaches_the_ranks() {
+    for (signal, name, number) in [
+        (Signal::TERM, "SIGTERM", 15),
+        (Signal::INT, "SIGINT", 2),
+        (Signal::HUP, "SIGHUP", 1),
+    ] {
+        let mut job = start(pgas_run(3, &[], "echo ready; exec sleep 60"));
+        job.lines(3);
+        let sent = Instant::now();
+        job.signal(signal);
+        let ended = job.end();
+        assert!(sent.elapsed() < END_OF_JOB, "{ended:?}");
+        assert_eq!(ended.code(), 128 + number, "{ended:?}");
+        assert!(
+            ended
+                .stderr
+                .starts_with(&format!("pgas: {name} ended the job after ")),
+            "{ended:?}"
+        );
+        assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
+fn ranks_may_end_in_their_own_way_when_asked() {
+    let script = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.02; done";
+    let mut job = start(pgas_run(2, &[], script));
+    job.lines(2);
+    job.signal(Signal::TERM);
+    let ended = job.end();
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (0, "saved\nsaved\n"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_second_request_to_end_kills_the_job() {
+    let script = "trap 'echo no' INT; echo ready; while :; do sleep 0.02; done";
+    let mut job = start(pgas_run(2, &[], script));
+    job.lines(2);
+    job.signal(Signal::INT);
+    assert_eq!(job.lines(2), ["no", "no"]);
+    // Requests at once after another are one; the ranks say when enough time has passed.
+    std::thread::sleep(std::time::Duration::from_millis(250));
+    let sent = Instant::now();
+    job.signal(Signal::INT);
+    let ended = job.end();
+    assert!(sent.elapsed() < END_OF_JOB, "{ended:?}");
+    assert_eq!(ended.code(), 128 + 2, "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn other_signals_are_passed_on() {
+    let script = "trap 'echo one' USR1; trap 'echo two; exit 0' USR2; echo ready; while :; do sleep 0.02; done";
+    let mut job = start(pgas_run(2, &[], script));
+    job.lines(2);
+    job.signal(Signal::USR1);
+    assert_eq!(job.lines(2), ["one", "one"]);
+    job.signal(Signal::USR2);
+    let ended = job.end();
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (0, "two\ntwo\n"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn the_death_of_the_launcher_ends_all_ranks() {
+    for options in [&[][..], &["--inherit"]] {
+        let mut job = start(pgas_run(
+            4,
+            options,
+            "trap '' TERM HUP; echo ready; exec sleep 60",
+        ));
+        job.lines(4);
+        assert_eq!(job.processes().len(), 5);
+        job.signal(Signal::KILL);
+        eventually("no process is left", || job.processes().len() <= 1);
+        let ended = job.end();
+        assert_eq!(ended.code(), 128 + 9);
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_job_stops_and_continues_with_its_launcher() {
+    let mut command = pgas_run(2, &[], "echo ready; while :; do sleep 0.02; done");
+    // In a process group of its own, as a shell starts a job.
+    command.process_group(0);
+    let mut job = start(command);
+    job.lines(2);
+    let launcher = job.child.id();
+    let ranks = || {
+        let text = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children"));
+        text.unwrap()
+            .split_ascii_whitespace()
+            .map(|pid| pid.parse().unwrap())
+            .collect::<Vec<u32>>()
+    };
+    assert_eq!(ranks().len(), 2);
+    let all_stopped = || {
+        let mut all = ranks();
+        all.push(launcher);
+        all.into_iter().all(|pid| state_of(pid) == Some('T'))
+    };
+    job.signal(Signal::TSTP);
+    eventually("launcher and ranks are stopped", all_stopped);
+    job.signal(Signal::CONT);
+    eventually("the ranks go on", || {
+        ranks().into_iter().all(|pid| state_of(pid) != Some('T'))
+    });
+    job.signal(Signal::TERM);
+    assert_eq!(job.end().code(), 128 + 15);
+}
