@@ -4,6 +4,8 @@
 //! - [`supervise`] starts the ranks and stays with them until the last has ended. `pgas-run` is a
 //!   command line around it, and [`self_launch`] does the same with the program that calls it.
 //! - [`inherited_memory`] is the ranks' side: the job's shared memory arrives as an open descriptor.
+//! - [`meet`] brings together processes that Open MPI, MPICH or Slurm started: they agree on one
+//!   shared memory over a local socket, without a file.
 //!
 //! Nothing of a job has a name in a file system, so nothing can be left behind. What ends how:
 //!
@@ -20,7 +22,9 @@ mod forward;
 mod lines;
 mod orphans;
 mod outcome;
+mod pmi;
 mod rank;
+mod rendezvous;
 mod signals;
 mod supervise;
 mod sys;
@@ -33,6 +37,7 @@ use rustix::event::{PollFd, Timespec};
 
 pub use outcome::{Cause, Failure, Outcome};
 pub use rank::{die_with_parent, inherited_memory};
+pub use rendezvous::{MeetError, PATIENCE, meet};
 pub use supervise::{
     JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions, self_launch, supervise,
 };

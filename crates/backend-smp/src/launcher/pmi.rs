@@ -1,0 +1,48 @@
+//! What is asked of a launcher that speaks PMI-1: nothing.
+//!
+//! `PMI_FD` is a local socket to the launcher's process on this host, the same one for all ranks of
+//! the job here. That process's id, which the kernel knows, names the job, so there is no need to
+//! speak. A single message would have consequences: MPICH's Hydra then takes this process for a
+//! client, ends the job when it exits without a farewell, and after the farewell an `MPI_Init` in the
+//! same process finds the connection closed.
+
+use std::io;
+
+use super::sys;
+
+/// What tells the job of the launcher behind `pmi_fd` from all others of this host.
+///
+/// # Errors
+///
+/// Fails if the descriptor is not a socket whose other end is a process of this host.
+pub(super) fn job_key(pmi_fd: i32) -> io::Result<String> {
+    let socket = sys::adopt(pmi_fd)?;
+    match sys::peer(&socket)? {
+        sys::Peer { pid: 0, .. } => Err(io::Error::other("the launcher is not visible from here")),
+        sys::Peer { pid, .. } => Ok(format!("pmi {pid}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::job_key;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn the_job_is_named_by_the_process_at_the_other_end() {
+        let (launcher, rank) = UnixStream::pair().unwrap();
+        let expected = format!("pmi {}", std::process::id());
+        assert_eq!(job_key(rank.as_raw_fd()).unwrap(), expected);
+        drop(launcher);
+    }
+
+    #[test]
+    fn what_is_not_a_socket_is_refused() {
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(
+            job_key(file.as_raw_fd()).unwrap_err().raw_os_error(),
+            Some(libc::ENOTSOCK)
+        );
+    }
+}
