@@ -1,1 +1,72 @@
-//! Distributed data structures over a partitioned global address space.
+//! A partitioned global address space for Rust: programs that run as many processes and share data
+//! structures across them.
+//!
+//! # The model
+//!
+//! A job has [ranks](Rank): processes, numbered from 0, each running the same program. Every rank
+//! exposes a piece of its memory, its *segment*. A [`GlobalPtr`] names memory in any rank's segment
+//! in one word; [`put`](GlobalPtr::put), [`get`](GlobalPtr::get) and
+//! [atomics](GlobalPtr::fetch_add) on it are *one-sided*: the rank that owns the memory does nothing
+//! for them. Containers such as [`HashMap`] are built from such operations alone, so none needs the
+//! help of an owner. What all ranks do together is *collective*: every rank calls it, in the same
+//! order.
+//!
+//! ```
+//! use pgas::prelude::*;
+//!
+//! fn count(world: &World) -> pgas::Result<()> {
+//!     let words = HashMap::<u64, u64>::with_capacity(world, 1000)?; // collective
+//!     for word in [3, 1, 4, 1, 5] {
+//!         words.fetch_add(&word, 1)?; // one-sided and atomic
+//!     }
+//!     world.barrier()?; // collective
+//!     assert_eq!(words.find(&1)?, Some(4)); // two ranks, twice each
+//!     Ok(())
+//! }
+//!
+//! // Two ranks, here as threads; a program begins with `let world = pgas::init()?` instead.
+//! for result in pgas::threads(2, |world| count(&world))? {
+//!     result?;
+//! }
+//! # Ok::<(), pgas::Error>(())
+//! ```
+//!
+//! # How a program starts
+//!
+//! [`init`] joins the job that started the process, whatever that was, so one binary runs everywhere:
+//!
+//! | started as | is |
+//! |---|---|
+//! | `cargo run --release` | one rank |
+//! | `PGAS_RANKS=4 cargo run --release` | four ranks, started by the program itself |
+//! | `pgas-run -n 4 target/release/program` | four ranks, started and watched by `pgas-run` |
+//! | `mpirun -n 4 ...`, `srun -n 4 ...` on one host | four ranks over shared memory |
+//!
+//! # The crates
+//!
+//! | crate | has |
+//! |---|---|
+//! | [`pgas_core`] | world, teams, global pointers, transfers, atomics, collectives, the transport's contract |
+//! | [`pgas_containers`] | distributed containers |
+//! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
+//!
+//! Settings are environment variables, listed at [`Config`]. What the library does not do: survive
+//! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a remote
+//! access is a method call that says so).
+
+mod start;
+
+pub use pgas_containers::{Error, HashMap, Result};
+pub use pgas_core::{
+    Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
+    backend, collective, config, rma, segment,
+};
+#[cfg(feature = "smp")]
+pub use pgas_smp::{threads, threads_with};
+pub use start::{init, init_with};
+pub use zerocopy;
+
+/// What nearly every program uses.
+pub mod prelude {
+    pub use crate::{GlobalPtr, HashMap, Pod, Rank, Team, World};
+}

@@ -3,16 +3,43 @@
 //! # Building blocks
 //!
 //! [`mailbox`], [`barrier`] and [`doorbell`] are structures of plain atomic words inside the mapping that all ranks share: no pointers, valid when
-//! zero, the same at every address. [`backoff`] decides when a waiting rank spins, yields or sleeps.
+//! zero, the same at every address.
 //!
 //! Under `--cfg loom` the crate consists of these alone, written against loom's atomics (`sync`): what maps memory or starts
 //! processes is `#[cfg(not(loom))]`. `RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=2 CARGO_TARGET_DIR=target/loom
 //! cargo test --release -p pgas-smp --lib loom` runs the models.
 
-pub mod backoff;
+#[cfg(not(loom))]
+mod attach;
 pub mod barrier;
+#[cfg(not(loom))]
+mod control;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod launcher;
+#[cfg(not(loom))]
+mod liveness;
 pub mod mailbox;
+#[cfg(not(loom))]
+mod member;
+#[cfg(not(loom))]
+mod rma;
+#[cfg(not(loom))]
+mod segment;
 mod sync;
+#[cfg(not(loom))]
+mod threads;
+
+#[cfg(not(loom))]
+pub use attach::{Watcher, init, join};
+#[cfg(not(loom))]
+pub use segment::create_job;
+#[cfg(not(loom))]
+pub use threads::{threads, threads_with};
+
+/// Cores that this process may use: its affinity mask, and the limit of its control group if that is
+/// lower.
+#[cfg(not(loom))]
+pub(crate) fn usable_cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}

@@ -8,7 +8,7 @@ use crate::Rank;
 
 /// What a counted operation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CostKind {
+pub(crate) enum CostKind {
     /// R: a remote read.
     Read,
     /// W: a remote write.

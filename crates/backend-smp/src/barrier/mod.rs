@@ -39,6 +39,14 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// The ticket of the barrier with this number, to ask about it.
+    pub fn of_epoch(epoch: u64) -> Self {
+        Self {
+            epoch,
+            is_last: false,
+        }
+    }
+
     /// The number of this barrier, from 1.
     #[must_use]
     pub fn epoch(self) -> u64 {

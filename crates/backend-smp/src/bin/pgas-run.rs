@@ -1,14 +1,17 @@
 //! `pgas-run -n 4 PROGRAM ARGS...`: starts the ranks of a program on this host.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::error::ErrorKind;
-use pgas_smp::launcher::{self, NoHooks, Output, SuperviseError, SuperviseOptions};
+use pgas_core::Config;
+use pgas_smp::launcher::{self, Output, SuperviseError, SuperviseOptions};
+use pgas_smp::{Watcher, create_job};
 
 /// The exit codes that shells use for a program that cannot be started.
 const NOT_EXECUTABLE: u8 = 126;
@@ -66,12 +69,12 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             complain(&error.to_string());
-            ExitCode::from(code_of(&error))
+            ExitCode::from(code_of(&*error))
         }
     }
 }
 
-fn run(arguments: Arguments) -> Result<ExitCode, SuperviseError> {
+fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     let mut command = arguments.command.into_iter();
     let program = command.next().unwrap_or_default();
     let mut options = SuperviseOptions::new(program, arguments.n);
@@ -82,16 +85,13 @@ fn run(arguments: Arguments) -> Result<ExitCode, SuperviseError> {
         Arguments { inherit: true, .. } => Output::Inherit,
         Arguments { prefix, .. } => Output::Forward { prefix },
     };
-    let memory = job_memory()?;
-    let outcome = launcher::supervise(&options, memory.as_fd(), &mut NoHooks)?;
+    let config = Config::from_env_over(&|name| {
+        let set = options.env.iter().rev().find(|(key, _)| key == name);
+        set.map(|(_, value)| value.to_string_lossy().into_owned())
+    })?;
+    let memory = create_job(options.n_ranks, &config)?;
+    let outcome = launcher::supervise(&options, memory.as_fd(), &mut Watcher::new(&memory)?)?;
     Ok(outcome.exit_code())
-}
-
-/// Memory that the ranks share; it has no name, and ends with the last process that holds it.
-fn job_memory() -> io::Result<OwnedFd> {
-    let memory = rustix::fs::memfd_create("pgas-job", rustix::fs::MemfdFlags::CLOEXEC)?;
-    rustix::fs::ftruncate(&memory, 4096)?;
-    Ok(memory)
 }
 
 /// One line for a mistake, and the whole text for a question.
@@ -125,12 +125,12 @@ fn complain(message: &str) {
         .ok();
 }
 
-fn code_of(error: &SuperviseError) -> u8 {
-    match error {
-        SuperviseError::Start { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+fn code_of(error: &(dyn Error + 'static)) -> u8 {
+    match error.downcast_ref() {
+        Some(SuperviseError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             NOT_FOUND
         }
-        SuperviseError::Start { .. } => NOT_EXECUTABLE,
+        Some(SuperviseError::Start { .. }) => NOT_EXECUTABLE,
         _ => 1,
     }
 }

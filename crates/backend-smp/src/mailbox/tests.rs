@@ -5,7 +5,6 @@ use std::{collections::VecDeque, thread, time::Instant};
 use proptest::prelude::*;
 
 use super::*;
-use crate::backoff::{Backoff, Step};
 
 fn words(n_slots: usize) -> Vec<AtomicU64> {
     (0..Mailbox::bytes(n_slots) / WORD_BYTES)
@@ -359,10 +358,8 @@ fn stress(n_slots: usize, n_senders: u32, n_messages: u64, start: u64) {
     let mailbox = Mailbox::attach(&words, n_slots);
     let max = mailbox.max_message();
     let deadline = Instant::now() + std::time::Duration::from_secs(60);
-    let wait = |backoff: &mut Backoff| {
-        if backoff.step() == Step::Sleep {
-            thread::yield_now();
-        }
+    let wait = || {
+        thread::yield_now();
         assert!(Instant::now() < deadline, "{mailbox:?} stopped moving");
     };
     thread::scope(|scope| {
@@ -371,22 +368,19 @@ fn stress(n_slots: usize, n_senders: u32, n_messages: u64, start: u64) {
                 for n in 0..n_messages {
                     let payload = stress_payload(src, n, max);
                     let (head, body) = payload.split_at(payload.len().min(8 + n as usize % 9));
-                    let mut backoff = Backoff::new(true);
                     while mailbox.try_send(src, n as u16, &[head, body]) == Err(Full) {
-                        wait(&mut backoff);
+                        wait();
                     }
                 }
             });
         }
         let mut next = vec![0_u64; n_senders as usize];
         let mut buf = vec![];
-        let mut backoff = Backoff::new(true);
         while next.iter().any(|n| *n < n_messages) {
             let Some(envelope) = mailbox.try_receive(&mut buf).unwrap() else {
-                wait(&mut backoff);
+                wait();
                 continue;
             };
-            backoff.reset();
             let n = &mut next[envelope.src as usize];
             assert_eq!(envelope.handler, *n as u16);
             assert_eq!(

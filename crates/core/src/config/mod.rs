@@ -111,11 +111,20 @@ impl Config {
     ///
     /// [`Error::Setting`] or [`Error::Launch`] for a variable that means nothing.
     pub fn from_env() -> Result<Self> {
+        Self::from_env_over(&|_| None)
+    }
+
+    /// As [`from_env`](Self::from_env), where what `overrides` gives for a name takes precedence.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_env_over(overrides: &dyn Fn(&str) -> Option<String>) -> Result<Self> {
         #[expect(
             clippy::disallowed_methods,
             reason = "the one place that reads the environment"
         )]
-        let lookup = |name: &str| env::var(name).ok();
+        let lookup = |name: &str| overrides(name).or_else(|| env::var(name).ok());
         Self::from_lookup(&lookup)
     }
 

@@ -82,7 +82,7 @@ impl World {
     }
 }
 
-impl<'scope, 'env> Scope<'scope, 'env> {
+impl<'scope> Scope<'scope, '_> {
     /// Begins to read `out.len()` elements.
     ///
     /// # Cost

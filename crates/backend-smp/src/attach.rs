@@ -1,0 +1,140 @@
+//! How a process becomes a rank, whatever started it.
+
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use pgas_core::config::launch::Launcher;
+use pgas_core::{Config, Error, Result, World};
+
+use crate::launcher::{self, JobHooks, MeetError, PATIENCE};
+use crate::member::Member;
+use crate::segment::{Job, create_job};
+
+/// Joins the job that `config.launcher` describes.
+///
+/// With [`Launcher::SelfLaunch`] this process starts the ranks and ends with their exit code; the call
+/// returns in the ranks only.
+///
+/// # Errors
+///
+/// When the settings do not fit, memory is refused, the job spans several hosts, or its other ranks
+/// do not come.
+pub fn init(config: &Config) -> Result<World> {
+    match &config.launcher {
+        Launcher::Own { rank, job_fd, .. } => {
+            let memory = launcher::inherited_memory(*job_fd)
+                .map_err(|error| Error::os("PGAS_JOB_FD", error))?;
+            join(memory, *rank, config)
+        }
+        Launcher::SelfLaunch { n_ranks } => become_supervisor(*n_ranks, config),
+        Launcher::Pmi { place, .. }
+        | Launcher::OpenMpi { place, .. }
+        | Launcher::Slurm { place, .. } => {
+            let rank = place.rank;
+            let memory = launcher::meet(&config.launcher, PATIENCE, |n_ranks| {
+                create_job(n_ranks, config)
+                    .map(OwnedFd::from)
+                    .map_err(Meeting::Core)
+            })?;
+            join(File::from(memory), rank, config)
+        }
+        _ => single(config),
+    }
+}
+
+/// Joins the job whose memory [`create_job`] made, as `rank`.
+///
+/// # Errors
+///
+/// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
+/// of the job or is taken by a live process.
+pub fn join(memory: File, rank: u32, config: &Config) -> Result<World> {
+    let job = Job::open(memory)?;
+    let n_ranks = job.layout().n_ranks;
+    if rank >= n_ranks {
+        let reason = format!("the job's memory was made for {n_ranks} ranks");
+        return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
+    }
+    World::new(
+        Arc::new(Member::process(job, rank, config)?),
+        config.clone(),
+    )
+}
+
+/// A job of one rank: this process.
+fn single(config: &Config) -> Result<World> {
+    join(create_job(1, config)?, 0, config)
+}
+
+/// Starts the ranks, watches them, and ends with their exit code.
+fn become_supervisor(n_ranks: u32, config: &Config) -> Result<World> {
+    let memory = create_job(n_ranks, config)?;
+    let mut watcher = Watcher::new(&memory)?;
+    let outcome = launcher::self_launch(n_ranks, memory.as_fd(), &mut watcher)
+        .map_err(|error| Error::backend("self-launch", 0, error.to_string()))?;
+    drop(std::io::stdout().flush());
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this process is the launcher, not a rank"
+    )]
+    std::process::exit(i32::from(outcome.code()))
+}
+
+/// What a launcher knows of a job through its memory: who failed first, and how to tell the others.
+#[derive(Debug)]
+pub struct Watcher {
+    job: Job,
+}
+
+impl Watcher {
+    /// A watcher of the job whose memory [`create_job`] made.
+    ///
+    /// # Errors
+    ///
+    /// When the memory cannot be mapped.
+    pub fn new(memory: &File) -> Result<Self> {
+        let memory = memory
+            .try_clone()
+            .map_err(|error| Error::os("dup", error))?;
+        Job::open(memory).map(|job| Self { job })
+    }
+}
+
+impl JobHooks for Watcher {
+    fn culprit(&mut self) -> Option<u32> {
+        self.job.control().failure().map(|(rank, _)| rank)
+    }
+
+    fn on_end(&mut self, rank: Option<u32>) {
+        self.job.control().fail(
+            rank.unwrap_or(0),
+            match rank {
+                Some(_) => "has failed",
+                None => "and all others were told to end",
+            },
+        );
+    }
+}
+
+/// A failed meeting of ranks, or of what rank 0 does for it.
+enum Meeting {
+    Core(Error),
+    Meet(MeetError),
+}
+
+impl From<MeetError> for Meeting {
+    fn from(error: MeetError) -> Self {
+        Self::Meet(error)
+    }
+}
+
+impl From<Meeting> for Error {
+    fn from(error: Meeting) -> Self {
+        match error {
+            Meeting::Core(error) => error,
+            Meeting::Meet(error) => Self::backend("start-up", 0, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! One rank's membership of a job: its messages, barriers and sleep, and what it tells of failures.
+
+use std::cell::RefCell;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use pgas_core::backend::{
+    AtomicsBy, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, NeedsTarget, Sent,
+};
+use pgas_core::{Config, Error, Rank, Result};
+
+use crate::barrier::Ticket;
+use crate::control::{MAX_MEDIUM, MAX_SHORT, Membership};
+use crate::liveness::{self, Liveness};
+use crate::segment::Job;
+use crate::usable_cores;
+
+/// One rank of a job over shared memory.
+#[derive(Debug)]
+pub(crate) struct Member {
+    job: Arc<Job>,
+    rank: u32,
+    /// The barrier that this rank has entered, or the last one that it left.
+    epoch: AtomicU64,
+    has_too_few_cores: bool,
+    liveness: Option<Liveness>,
+}
+
+impl Member {
+    pub(crate) const CAPABILITIES: &Capabilities = &Capabilities {
+        atomics: AtomicsBy::Cpu,
+        needs_target: NeedsTarget::NOTHING,
+        max_short: MAX_SHORT,
+        max_medium: MAX_MEDIUM,
+        max_transfer: u64::MAX,
+    };
+
+    /// Joins the job as `rank`, a process of its own.
+    pub(crate) fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
+        let file = job.file().expect("a job of processes has a file");
+        liveness::hold(file, rank)?;
+        let member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
+        member.job.control().join(rank, std::process::id());
+        Ok(member)
+    }
+
+    /// Joins the job as `rank`, a thread of this process.
+    pub(crate) fn thread(job: Arc<Job>, rank: u32) -> Self {
+        let member = Self::new(job, rank, None);
+        member.job.control().join(rank, 0);
+        member
+    }
+
+    fn new(job: Arc<Job>, rank: u32, liveness: Option<Liveness>) -> Self {
+        let has_too_few_cores = job.layout().n_ranks as usize > usable_cores();
+        Self {
+            job,
+            rank,
+            epoch: AtomicU64::new(0),
+            has_too_few_cores,
+            liveness,
+        }
+    }
+
+    pub(crate) fn job(&self) -> &Job {
+        &self.job
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.rank
+    }
+
+    pub(crate) fn has_too_few_cores(&self) -> bool {
+        self.has_too_few_cores
+    }
+
+    pub(crate) fn arrive(&self) -> BarrierTicket {
+        let control = self.job.control();
+        let ticket = control.barrier().arrive(self.rank);
+        // Relaxed: read by this rank's own threads, to know what it sleeps for.
+        self.epoch.store(ticket.epoch(), Ordering::Relaxed);
+        if ticket.is_last() {
+            for rank in (0..self.job.layout().n_ranks).filter(|rank| *rank != self.rank) {
+                control.bell(rank).ring();
+            }
+        }
+        BarrierTicket(ticket.epoch())
+    }
+
+    pub(crate) fn is_complete(&self, ticket: BarrierTicket) -> bool {
+        self.job
+            .control()
+            .barrier()
+            .is_complete(Ticket::of_epoch(ticket.0))
+    }
+
+    pub(crate) fn missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        let missing = self
+            .job
+            .control()
+            .barrier()
+            .missing(Ticket::of_epoch(ticket.0));
+        missing.map(Rank::new).collect()
+    }
+
+    pub(crate) fn send(
+        &self,
+        to: u32,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        let bytes = parts
+            .iter()
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        if bytes > MAX_MEDIUM {
+            let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+            return Err(Error::MessageTooLong {
+                bytes: clamp(bytes),
+                limit: clamp(MAX_MEDIUM),
+            });
+        }
+        let control = self.job.control();
+        let mailbox = control.mailbox(to, class as usize);
+        if mailbox.try_send(self.rank, handler.0, parts).is_err() {
+            return Ok(Sent::BackPressure);
+        }
+        control.bell(to).ring();
+        Ok(Sent::Accepted)
+    }
+
+    pub(crate) fn receive(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        thread_local! {
+            /// Kept between calls, so that receiving does not allocate.
+            static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+        }
+        let mailbox = self.job.control().mailbox(self.rank, class as usize);
+        if mailbox.is_empty() {
+            return Ok(0);
+        }
+        // A sink that polls against the rule finds an empty buffer of its own.
+        let mut payload = PAYLOAD.take();
+        let mut n = 0;
+        while n < limit {
+            let received = mailbox.try_receive(&mut payload).map_err(|corrupt| {
+                Error::backend(
+                    "receive",
+                    0,
+                    format!("rank {}'s mailbox: {corrupt}", self.rank),
+                )
+            })?;
+            let Some(envelope) = received else { break };
+            let from = Rank::new(envelope.src);
+            sink(Message {
+                from,
+                class,
+                handler: HandlerId(envelope.handler),
+                payload: &payload,
+            });
+            n += 1;
+        }
+        PAYLOAD.set(payload);
+        Ok(n)
+    }
+
+    /// Sleeps until a message, a barrier's end, a ring or a failure, and looks after the others.
+    pub(crate) fn sleep(&self, at_most: Duration) {
+        let control = self.job.control();
+        let epoch = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
+        let was_open = !control.barrier().is_complete(epoch);
+        let mailboxes = [control.mailbox(self.rank, 0), control.mailbox(self.rank, 1)];
+        let mut first = true;
+        let ready = || {
+            // A ring that announces something else, such as a signal, ends the sleep too.
+            let rung = !std::mem::take(&mut first);
+            rung || control.has_failed()
+                || mailboxes.iter().any(|mailbox| !mailbox.is_empty())
+                || (was_open && control.barrier().is_complete(epoch))
+        };
+        let _ = control.bell(self.rank).sleep_until(ready, at_most);
+        if let (Some(liveness), Some(file)) = (&self.liveness, self.job.file()) {
+            liveness.check(self.rank, self.job.layout().n_ranks, &control, file);
+        }
+    }
+
+    /// An error if a rank has failed, or has left while this one waits for it in a barrier.
+    pub(crate) fn check_health(&self) -> Result<()> {
+        let control = self.job.control();
+        if control.has_failed()
+            && let Some((rank, text)) = control.failure()
+        {
+            return Err(Error::rank_failed(Rank::new(rank), text));
+        }
+        let epoch = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
+        if control.barrier().is_complete(epoch) {
+            return Ok(());
+        }
+        let mut missing = control.barrier().missing(epoch);
+        match missing.find(|rank| control.membership(*rank) == Membership::Left) {
+            // It may have arrived just before it left: what was asked first may be outdated.
+            Some(_) if control.barrier().is_complete(epoch) => Ok(()),
+            Some(rank) => Err(Error::rank_failed(
+                Rank::new(rank),
+                "has left the job while others wait in a barrier",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn end_job(&self, code: i32, message: &str) -> ! {
+        let rank = self.rank;
+        self.job
+            .control()
+            .fail(rank, &format!("ended the job: {message}"));
+        if self.liveness.is_none() {
+            panic!("rank {rank} ended the job (code {code}): {message}");
+        }
+        drop(writeln!(
+            std::io::stderr(),
+            "pgas: rank {rank} ended the job: {message}"
+        ));
+        drop(std::io::stdout().flush());
+        #[expect(clippy::disallowed_methods, reason = "this is what World::abort does")]
+        std::process::exit(if code == 0 { 1 } else { code })
+    }
+
+    pub(crate) fn mark_left(&self) {
+        let control = self.job.control();
+        control.leave(self.rank);
+        for rank in 0..self.job.layout().n_ranks {
+            control.bell(rank).ring();
+        }
+    }
+}
