@@ -66,7 +66,7 @@ impl Doorbell {
     /// threads of a rank may sleep on its bell; each ring wakes them all.
     ///
     /// # Cost
-    /// Microseconds, tens of them if the ringer is on another core: spin and yield first, see [`Backoff`](crate::backoff::Backoff).
+    /// Microseconds, tens of them if the ringer is on another core: spin and yield first, as core's wait loop does.
     #[must_use]
     pub fn sleep_until(&self, mut ready: impl FnMut() -> bool, timeout: Duration) -> bool {
         let deadline = Instant::now().checked_add(timeout);
