@@ -32,7 +32,7 @@ pub(crate) fn asan() -> Result<Outcome> {
     cargo.args(["test", "--lib", "--tests", "--target", &host]);
     cargo.args(NEAR_UNSAFE);
     cargo.env("CARGO_TARGET_DIR", "target/asan");
-    cargo.env("RUSTFLAGS", "-Zsanitizer=address");
+    cargo.env("RUSTFLAGS", "-Zsanitizer=address -Awarnings");
     process::run(&mut cargo)
 }
 
