@@ -9,13 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pgas_core::config::launch;
-use rustix::process::{Pid, PidfdFlags, Signal};
+use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
 
 use super::forward::{Forwarder, Stream};
 use super::orphans::Orphans;
 use super::outcome::Outcome;
 use super::signals::SignalWatch;
-use super::sys;
+use super::sys::{self, Inheritance};
 use super::watch::Watch;
 
 /// What a job is made of.
@@ -158,7 +158,12 @@ pub fn supervise(
     let started = Instant::now();
     let signals = SignalWatch::start()?;
     let orphans = Orphans::adopt()?;
-    let mut ranks = Ranks::start(options, memory, &signals)?;
+    let descriptors = allow_descriptors(options)?;
+    let inheritance = Inheritance {
+        mask: signals.previous_mask(),
+        descriptors,
+    };
+    let mut ranks = Ranks::start(options, memory, inheritance)?;
     let forwarders = ranks.forward(options.output)?;
     let mut watch = Watch::new(options, started, &signals, &orphans, hooks);
     watch.until_all_have_ended(&mut ranks)?;
@@ -213,14 +218,14 @@ impl Ranks {
     fn start(
         options: &SuperviseOptions,
         memory: BorrowedFd<'_>,
-        signals: &SignalWatch,
+        inheritance: Inheritance,
     ) -> Result<Self, SuperviseError> {
         let mut ranks = Self {
             running: Vec::new(),
         };
         for rank in 0..options.n_ranks {
             let mut command = command(options, rank, memory);
-            sys::tie_child(&mut command, memory, signals.previous_mask());
+            sys::tie_child(&mut command, memory, inheritance);
             let child = command.spawn().map_err(|source| {
                 let program = options.program.to_string_lossy().into();
                 SuperviseError::Start { program, source }
@@ -278,6 +283,26 @@ impl Drop for Ranks {
             .drain(..)
             .for_each(|process| end(process.child));
     }
+}
+
+/// Raises this process's limit of open descriptors to what a large job takes, as far as that is
+/// allowed, and gives the limit that the ranks shall keep.
+fn allow_descriptors(options: &SuperviseOptions) -> io::Result<Rlimit> {
+    /// What this process needs beside three a rank: its end, its output and its errors.
+    const SPARE: u64 = 64;
+    let before = rustix::process::getrlimit(Resource::Nofile);
+    let needed = u64::from(options.n_ranks) * 3 + SPARE;
+    if before.current.is_some_and(|current| current < needed) {
+        let current = before.maximum.map_or(needed, |maximum| maximum.min(needed));
+        rustix::process::setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(current),
+                ..before
+            },
+        )?;
+    }
+    Ok(before)
 }
 
 fn end(mut child: Child) {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 /// A set of signals, and also the signal mask of a thread.
 #[derive(Clone, Copy)]
@@ -82,17 +82,27 @@ pub(super) fn raise(signal: i32) -> io::Result<()> {
     check(unsafe { libc::raise(signal) }).map(drop)
 }
 
-/// Arranges that the process started by `command` dies with this thread, inherits `memory` under
-/// the same number, and runs with the signal mask `mask`.
-pub(super) fn tie_child(command: &mut Command, memory: BorrowedFd<'_>, mask: SignalSet) {
+/// What a rank has as this process had it before it became a supervisor.
+#[derive(Clone, Copy)]
+pub(super) struct Inheritance {
+    pub(super) mask: SignalSet,
+    /// The limit of open descriptors.
+    pub(super) descriptors: Rlimit,
+}
+
+/// Arranges that the process started by `command` dies with this thread and inherits `memory` under
+/// the same number.
+pub(super) fn tie_child(command: &mut Command, memory: BorrowedFd<'_>, inheritance: Inheritance) {
     let supervisor = rustix::process::getpid();
     let memory = memory.as_raw_fd();
     let between_fork_and_exec = move || {
         die_with_parent(supervisor)?;
         inherit(memory)?;
-        mask.make_mask()
+        rustix::process::setrlimit(Resource::Nofile, inheritance.descriptors)?;
+        inheritance.mask.make_mask()
     };
-    // SAFETY: the closure makes system calls only (prctl, getppid, fcntl, rt_sigprocmask), does not
+    // SAFETY: the closure makes system calls only (prctl, getppid, fcntl, prlimit,
+    // rt_sigprocmask), does not
     // allocate and takes no lock, so it may run in the child of a threaded process.
     unsafe { command.pre_exec(between_fork_and_exec) };
 }

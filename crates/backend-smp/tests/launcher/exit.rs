@@ -144,6 +144,21 @@ fn sixty_four_ranks_start_and_end() {
 }
 
 #[test]
+fn a_job_may_need_more_descriptors_than_its_ranks_are_allowed() {
+    let pgas_run = env!("CARGO_BIN_EXE_pgas-run");
+    let script = format!("ulimit -S -n 50; exec {pgas_run} -n 40 sh -c 'ulimit -S -n'");
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    let ended = start(command).end();
+    assert_eq!(
+        (ended.code(), ended.stdout),
+        (0, "50\n".repeat(40)),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn sixty_four_ranks_end_when_one_fails() {
     let ended = run(
         64,

@@ -33,9 +33,9 @@ fn a_rank_of_a_foreign_job() {
     let create = |n_ranks: u32| {
         let memory = memfd_create("job", MemfdFlags::CLOEXEC).unwrap();
         ftruncate(&memory, n_ranks.into()).unwrap();
-        Ok::<_, MeetError>(memory)
+        Ok::<_, MeetError>(File::from(memory))
     };
-    let memory = File::from(launcher::meet(&launcher, PATIENCE, create).unwrap());
+    let memory = launcher::meet(&launcher, PATIENCE, create).unwrap();
     memory
         .write_all_at(&[10 + u8::try_from(place.rank).unwrap()], place.rank.into())
         .unwrap();

@@ -12,6 +12,7 @@
 //!   thanks                               ->
 //! ```
 
+use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -143,8 +144,8 @@ const _: () = assert!(size_of::<MeetError>() <= 32);
 pub fn meet<E: From<MeetError>>(
     launcher: &Launcher,
     patience: Duration,
-    create: impl FnOnce(u32) -> Result<OwnedFd, E>,
-) -> Result<OwnedFd, E> {
+    create: impl FnOnce(u32) -> Result<File, E>,
+) -> Result<File, E> {
     let (place, key) = match launcher {
         Launcher::OpenMpi { place, job_key } | Launcher::Slurm { place, job_key } => {
             (place, job_key.clone())
@@ -160,7 +161,7 @@ pub fn meet<E: From<MeetError>>(
     };
     let meeting = Meeting::new(*place, key, patience)?;
     if place.rank > 0 {
-        return Ok(meeting.join()?);
+        return Ok(File::from(meeting.join()?));
     }
     let memory = create(place.n_ranks)?;
     meeting.host(memory.as_fd())?;

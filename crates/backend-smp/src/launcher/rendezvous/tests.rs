@@ -2,8 +2,9 @@
 
 use super::{ANOTHER_JOB, HEADER_BYTES, MeetError, Meeting, meet};
 use pgas_core::config::launch::{Launcher, Place};
+use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
@@ -41,10 +42,10 @@ fn new_job() -> String {
     )
 }
 
-fn memory(n_ranks: u32) -> Result<OwnedFd, MeetError> {
+fn memory(n_ranks: u32) -> Result<File, MeetError> {
     let memory = rustix::fs::memfd_create("job", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&memory, n_ranks.into()).unwrap();
-    Ok(memory)
+    Ok(File::from(memory))
 }
 
 fn inode(fd: impl AsFd) -> (u64, u64) {
