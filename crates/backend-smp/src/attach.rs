@@ -2,13 +2,14 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, Result, World};
 
-use crate::launcher::{self, JobHooks, MeetError, PATIENCE};
+use crate::control::Membership;
+use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
 use crate::member::Member;
 use crate::segment::{Job, create_job};
 
@@ -24,6 +25,7 @@ use crate::segment::{Job, create_job};
 pub fn init(config: &Config) -> Result<World> {
     match &config.launcher {
         Launcher::Own { rank, job_fd, .. } => {
+            die_with_parent()?;
             let memory = launcher::inherited_memory(*job_fd)
                 .map_err(|error| Error::os("PGAS_JOB_FD", error))?;
             join(memory, *rank, config)
@@ -32,13 +34,12 @@ pub fn init(config: &Config) -> Result<World> {
         Launcher::Pmi { place, .. }
         | Launcher::OpenMpi { place, .. }
         | Launcher::Slurm { place, .. } => {
+            die_with_parent()?;
             let rank = place.rank;
             let memory = launcher::meet(&config.launcher, PATIENCE, |n_ranks| {
-                create_job(n_ranks, config)
-                    .map(OwnedFd::from)
-                    .map_err(Meeting::Core)
+                create_job(n_ranks, config).map_err(Meeting::Core)
             })?;
-            join(File::from(memory), rank, config)
+            join(memory, rank, config)
         }
         _ => single(config),
     }
@@ -61,6 +62,12 @@ pub fn join(memory: File, rank: u32, config: &Config) -> Result<World> {
         Arc::new(Member::process(job, rank, config)?),
         config.clone(),
     )
+}
+
+/// Ties this process to the one that started it: the launcher, or a script between the two, whose
+/// death would leave it behind.
+fn die_with_parent() -> Result<()> {
+    launcher::die_with_parent().map_err(|error| Error::os("prctl", error))
 }
 
 /// A job of one rank: this process.
@@ -103,18 +110,20 @@ impl Watcher {
 }
 
 impl JobHooks for Watcher {
+    fn left_properly(&mut self, rank: u32) -> bool {
+        self.job.control().membership(rank) != Membership::Joined
+    }
+
     fn culprit(&mut self) -> Option<u32> {
         self.job.control().failure().map(|(rank, _)| rank)
     }
 
-    fn on_end(&mut self, rank: Option<u32>) {
-        self.job.control().fail(
-            rank.unwrap_or(0),
-            match rank {
-                Some(_) => "has failed",
-                None => "and all others were told to end",
-            },
-        );
+    fn on_end(&mut self, failure: Option<&Failure>) {
+        let (rank, text) = match failure {
+            Some(failure) => (failure.rank, failure.cause.to_string()),
+            None => (0, "and all others were told to end".to_owned()),
+        };
+        self.job.control().fail(rank, &text);
     }
 }
 

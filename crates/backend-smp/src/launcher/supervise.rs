@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
 
 use super::forward::{Forwarder, Stream};
 use super::orphans::Orphans;
-use super::outcome::Outcome;
+use super::outcome::{Failure, Outcome};
 use super::signals::SignalWatch;
 use super::sys::{self, Inheritance};
 use super::watch::Watch;
@@ -82,6 +82,9 @@ pub enum Output {
 /// What the supervisor of a job asks and tells its owner, who knows what is in the job's memory.
 pub trait JobHooks {
     /// Whether `rank`, which exited with code 0, was no longer a member of the job.
+    ///
+    /// A rank that was is blamed if another one fails for it. By itself it ends nothing: a program
+    /// may end by `exit` on all ranks.
     fn left_properly(&mut self, rank: u32) -> bool {
         let _ = rank;
         true
@@ -94,10 +97,10 @@ pub trait JobHooks {
         None
     }
 
-    /// The job is about to be ended, because `rank` failed or, if `None`, for another reason: the
-    /// place to tell waiting ranks. Called at most once.
-    fn on_end(&mut self, rank: Option<u32>) {
-        let _ = rank;
+    /// The job is about to be ended, by a failure or, if `None`, from outside: the place to tell
+    /// waiting ranks. Called at most once.
+    fn on_end(&mut self, failure: Option<&Failure>) {
+        let _ = failure;
     }
 }
 

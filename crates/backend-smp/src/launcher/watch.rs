@@ -29,6 +29,8 @@ pub(super) struct Watch<'a> {
     outcome: Outcome,
     /// Whether the user has been told the outcome.
     told: bool,
+    /// The ranks that have exited with code 0 while they were members of the job.
+    left_early: Vec<Failure>,
     /// The last signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
 }
@@ -70,6 +72,7 @@ impl<'a> Watch<'a> {
             phase: Phase::Running { until },
             outcome: Outcome::Finished,
             told: false,
+            left_early: Vec::new(),
             asked_to_end: None,
         }
     }
@@ -177,20 +180,24 @@ impl<'a> Watch<'a> {
     /// Waits for the processes that have ended, and judges their ends.
     fn take_leave(&mut self, gone: Vec<RankProcess>) -> io::Result<()> {
         for mut process in gone {
-            let pid = process.child.id();
             let rank = process.rank;
-            let cause = match Cause::of(process.child.wait()?) {
-                Some(cause) => cause,
-                None if self.hooks.left_properly(rank) => continue,
-                None => Cause::LeftEarly,
+            let cause = Cause::of(process.child.wait()?);
+            let failure = |cause, started: Instant| {
+                let pid = process.child.id();
+                Failure {
+                    rank,
+                    pid,
+                    cause,
+                    after: started.elapsed(),
+                }
             };
-            let after = self.started.elapsed();
-            self.failed(Failure {
-                rank,
-                pid,
-                cause,
-                after,
-            });
+            match cause {
+                Some(cause) => self.failed(failure(cause, self.started)),
+                None if self.hooks.left_properly(rank) => {}
+                None => self
+                    .left_early
+                    .push(failure(Cause::LeftEarly, self.started)),
+            }
         }
         Ok(())
     }
@@ -200,10 +207,11 @@ impl<'a> Watch<'a> {
             (Outcome::Finished, Cause::Killed { signal, .. })
                 if self.asked_to_end.is_some_and(|(asked, _)| asked == signal) =>
             {
-                self.begin_to_end(None, self.interrupted(signal));
+                self.begin_to_end(self.interrupted(signal));
             }
             (Outcome::Finished, _) => {
-                self.begin_to_end(Some(failure.rank), Outcome::Failed(failure));
+                let blamed = self.blamed(failure);
+                self.begin_to_end(Outcome::Failed(blamed));
             }
             (Outcome::Failed(first), _)
                 if matches!(self.phase, Phase::Grace { .. })
@@ -217,9 +225,22 @@ impl<'a> Watch<'a> {
         }
     }
 
-    fn begin_to_end(&mut self, rank: Option<u32>, outcome: Outcome) {
+    /// The end of the rank that the job's memory blames, if that one has ended early; else `failure`.
+    fn blamed(&mut self, failure: Failure) -> Failure {
+        let culprit = self.hooks.culprit();
+        let early = self
+            .left_early
+            .iter()
+            .position(|early| Some(early.rank) == culprit);
+        early.map_or(failure, |index| self.left_early.swap_remove(index))
+    }
+
+    fn begin_to_end(&mut self, outcome: Outcome) {
         self.outcome = outcome;
-        self.hooks.on_end(rank);
+        self.hooks.on_end(match &self.outcome {
+            Outcome::Failed(failure) => Some(failure),
+            _ => None,
+        });
         self.phase = Phase::Grace {
             until: Instant::now() + self.options.grace,
         };
@@ -266,7 +287,7 @@ impl<'a> Watch<'a> {
         match self.phase {
             Phase::Running { until: Some(until) } if now >= until => {
                 let limit = self.options.timeout.unwrap_or_default();
-                self.begin_to_end(None, Outcome::TimedOut { limit });
+                self.begin_to_end(Outcome::TimedOut { limit });
                 self.tell(ranks);
             }
             Phase::Grace { until } if now >= until => {

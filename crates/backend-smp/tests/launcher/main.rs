@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod exit;
+mod faults;
 mod foreign;
 mod job;
 mod output;

@@ -5,7 +5,7 @@
 
 use crate::job::{END_OF_JOB, Ended, start};
 use pgas_core::config::launch::Launcher;
-use pgas_smp::launcher::{self, JobHooks, SuperviseOptions};
+use pgas_smp::launcher::{self, Failure, JobHooks, SuperviseOptions};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::fd::AsFd;
@@ -51,19 +51,20 @@ fn supervisor() {
         }
         (Some("self launch"), _) => launch_myself(),
         (Some("left early"), _) => watch_members(),
+        (Some("all exit"), _) => watch_exits(),
         (Some("culprit"), _) => watch_culprit(),
         _ => {}
     }
 }
 
 /// Writes a line at once, past the buffer of the test harness.
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     std::io::stdout()
         .write_all(format!("{line}\n").as_bytes())
         .unwrap();
 }
 
-fn finish(code: u8) {
+pub(crate) fn finish(code: u8) {
     #[expect(
         clippy::disallowed_methods,
         reason = "the test harness would give its own code"
@@ -117,7 +118,7 @@ fn a_program_starts_itself_as_the_ranks_of_a_job() {
     }
 }
 
-/// Counts rank 1 as a member for ever.
+/// Counts rank 1 as a member for ever, and as the first to fail.
 struct Members;
 
 impl JobHooks for Members {
@@ -125,8 +126,13 @@ impl JobHooks for Members {
         rank != 1
     }
 
-    fn on_end(&mut self, rank: Option<u32>) {
-        say(&format!("on_end {rank:?}"));
+    fn culprit(&mut self) -> Option<u32> {
+        Some(1)
+    }
+
+    fn on_end(&mut self, failure: Option<&Failure>) {
+        let failure = failure.unwrap();
+        say(&format!("on_end: rank {} {}", failure.rank, failure.cause));
     }
 }
 
@@ -139,25 +145,33 @@ fn supervise_shell(script: &str, hooks: &mut dyn JobHooks) {
 }
 
 fn watch_members() {
-    supervise_shell("test $PGAS_RANK = 1 && exit 0; exec sleep 60", &mut Members);
+    let script = "case $PGAS_RANK in 0) sleep 0.2; exit 5;; 1) exit 0;; 2) exec sleep 60;; esac";
+    supervise_shell(script, &mut Members);
 }
 
 #[test]
-fn a_member_that_exits_with_code_zero_ends_the_job() {
+fn a_member_that_exits_with_code_zero_is_blamed_when_another_fails_for_it() {
     let ended = play("left early");
     assert_eq!(ended.code(), 1, "{ended:?}");
     assert!(ended.stderr.starts_with("pgas: rank 1 (pid "), "{ended:?}");
-    assert!(
-        ended
-            .stderr
-            .contains(" exited with code 0 without leaving the job after "),
-        "{ended:?}"
-    );
-    assert!(ended.stdout.contains("on_end Some(1)\n"), "{ended:?}");
+    let expected = " exited with code 0 without leaving the job after 0.0";
+    assert!(ended.stderr.contains(expected), "{ended:?}");
+    let expected = "on_end: rank 1 exited with code 0 without leaving the job\n";
+    assert!(ended.stdout.contains(expected), "{ended:?}");
     assert!(
         ended.took < END_OF_JOB && ended.left.is_empty(),
         "{ended:?}"
     );
+}
+
+fn watch_exits() {
+    supervise_shell("exit 0", &mut Members);
+}
+
+#[test]
+fn members_may_all_exit_with_code_zero() {
+    let ended = play("all exit");
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
 }
 
 /// Knows from the job's memory that rank 2 failed first.
