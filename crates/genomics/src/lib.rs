@@ -7,7 +7,9 @@
 //!    k-mer is seen exactly once, wherever the shares cut the files.
 //! 2. [`kmer`]: [`Kmers`] turns a run of bases into k-mers of two bits a base, canonical if asked.
 //! 3. [`packed`]: [`PackedReads`] keeps what was read in a quarter of its size, for a second pass without the files.
-//! 4. [`spectrum`]: how many distinct k-mers occur how often, as `jellyfish histo` writes it and as a terminal chart.
+//! 4. [`distinct`]: how many distinct k-mers there are, about, to make a table of the right size.
+//! 5. [`spectrum`]: how many distinct k-mers occur how often, as `jellyfish histo` writes it and as a terminal chart.
+//! 6. [`output`]: files that many ranks write together and that are there as a whole or not at all.
 //!
 //! [`simulate`] makes reads of a genome with a stated seed, for tests and measurements.
 //!
@@ -40,13 +42,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod distinct;
 mod error;
 pub mod kmer;
+pub mod output;
 pub mod packed;
 pub mod reads;
 pub mod simulate;
 pub mod spectrum;
 
+pub use distinct::DistinctSketch;
 pub use error::{Error, Fault, Malformed, Result};
 pub use kmer::{Kmer, KmerLength, Kmers};
 pub use packed::PackedReads;

@@ -279,6 +279,35 @@ impl PackedKmers<'_> {
         self
     }
 
+    /// Takes k-mers from the front into `batch`, from its start, and says how many; fewer than fit are the last ones.
+    ///
+    /// # Cost
+    /// As `for_each`, for loops that must be able to stop.
+    #[inline]
+    pub fn fill(&mut self, batch: &mut [Kmer]) -> usize {
+        let mut n_filled = 0;
+        while n_filled < batch.len() && (self.n_run > 0 || self.enter_run().is_some()) {
+            if self.bases.n_left == 0 {
+                self.bases.load();
+            }
+            let n_room = batch.len() - n_filled;
+            let n_now = self.n_run.min(self.bases.n_left).min(n_room);
+            let mut window = self.window;
+            let mut word = self.bases.word;
+            for place in &mut batch[n_filled..n_filled + n_now] {
+                window.push(word & 3);
+                word >>= 2;
+                *place = window.kmer();
+            }
+            self.window = window;
+            self.bases.word = word;
+            self.bases.n_left -= n_now;
+            self.n_run -= n_now;
+            n_filled += n_now;
+        }
+        n_filled
+    }
+
     /// Goes to the next run that has a k-mer and takes in its first `k - 1` bases.
     fn enter_run(&mut self) -> Option<()> {
         loop {
@@ -338,6 +367,33 @@ impl std::iter::FusedIterator for PackedKmers<'_> {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn batches_of_any_size_hold_the_kmers_in_order() {
+        let mut reads = PackedReads::new();
+        for (n_bases, letter) in [(7, b'A'), (100, b'G'), (2, b'T'), (65, b'C'), (3, b'T')] {
+            reads.push(&vec![letter; n_bases]);
+            reads.push(b"ACGTTGCAAGTCCATGNACGGT");
+        }
+        for k in [1, 3, 21, 32] {
+            let k = KmerLength::new(k).unwrap();
+            let expected: Vec<_> = reads.kmers(k).canonical().collect();
+            for size in [1, 2, 31, 64, 1000] {
+                let mut kmers = reads.kmers(k).canonical();
+                let mut batch = vec![Kmer::default(); size];
+                let mut all = Vec::new();
+                loop {
+                    let n = kmers.fill(&mut batch);
+                    all.extend_from_slice(&batch[..n]);
+                    if n < size {
+                        break;
+                    }
+                }
+                assert_eq!(all, expected, "{size}");
+                assert_eq!(kmers.fill(&mut batch), 0);
+            }
+        }
+    }
 
     #[test]
     fn eight_letters_at_once_have_the_codes_of_each() {

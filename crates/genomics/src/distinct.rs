@@ -1,0 +1,199 @@
+//! How many distinct k-mers there are, about, without keeping them.
+
+use crate::Kmer;
+
+/// Bits of the hash that choose a register: the registers stay in a first-level cache, and the standard error is 0.8 %.
+const INDEX_BITS: u32 = 14;
+
+/// Bits of the hash that are left for a register's run of zeros.
+const VALUE_BITS: u32 = 64 - INDEX_BITS;
+
+/// An estimate of the number of distinct k-mers, in 16 KiB however many there are.
+///
+/// This is `HyperLogLog` [1] with the estimator of Ertl [2], which is right from no k-mer on. A register holds the longest
+/// run of zeros seen in the hashes that chose it, so the sketches of the parts of some data become that of the whole by
+/// taking the larger of each two registers: on many ranks, by one reduction.
+///
+/// 1. Flajolet, Fusy, Gandouet, Meunier: `HyperLogLog`, the analysis of a near-optimal cardinality estimation algorithm. 2007.
+/// 2. Ertl: New cardinality estimation algorithms for `HyperLogLog` sketches. arXiv 1702.01284, 2017. Algorithm 6.
+///
+/// # Examples
+/// ```
+/// use pgas_genomics::{DistinctSketch, Kmer};
+///
+/// let mut sketch = DistinctSketch::new();
+/// for word in 0..300_000 {
+///     sketch.add(Kmer::from_word(word % 100_000));
+/// }
+/// assert!((97_000..103_000).contains(&sketch.estimate()));
+///
+/// let mut other_rank = DistinctSketch::new();
+/// other_rank.add(Kmer::from_word(5));
+/// for (mine, other) in sketch.registers_mut().iter_mut().zip(other_rank.registers_mut()) {
+///     *mine = (*mine).max(*other);
+/// }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DistinctSketch {
+    registers: Box<[u8; 1 << INDEX_BITS]>,
+}
+
+impl Default for DistinctSketch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl DistinctSketch {
+    /// The standard deviation of an estimate, as a part of it.
+    pub const RELATIVE_ERROR: f64 = 0.0082;
+
+    /// Of no k-mers.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            registers: Box::new([0; 1 << INDEX_BITS]),
+        }
+    }
+
+    /// Takes note of a k-mer.
+    ///
+    /// # Cost
+    /// Two multiplications, and a write that gets rarer with each k-mer.
+    #[inline]
+    pub fn add(&mut self, kmer: Kmer) {
+        let hash = mix(kmer.word());
+        let register = &mut self.registers[(hash >> VALUE_BITS) as usize];
+        // The bit below those of the value bounds the run of zeros.
+        let rest = hash << INDEX_BITS | 1 << (INDEX_BITS - 1);
+        let value = rest.leading_zeros().to_le_bytes()[0] + 1;
+        if value > *register {
+            *register = value;
+        }
+    }
+
+    /// The registers, to be combined with those of other parts of the data by the larger of each two.
+    #[must_use]
+    pub fn registers_mut(&mut self) -> &mut [u8] {
+        &mut self.registers[..]
+    }
+
+    /// About how many distinct k-mers were added.
+    #[must_use]
+    pub fn estimate(&self) -> u64 {
+        const N_REGISTERS: f64 = (1_u64 << INDEX_BITS) as f64;
+        let mut n_with_value = [0_u32; VALUE_BITS as usize + 2];
+        for register in &self.registers[..] {
+            n_with_value[usize::from(*register).min(VALUE_BITS as usize + 1)] += 1;
+        }
+        let n_full = f64::from(n_with_value[VALUE_BITS as usize + 1]);
+        let mut z = N_REGISTERS * tau(1.0 - n_full / N_REGISTERS);
+        for n in n_with_value[1..=VALUE_BITS as usize].iter().rev() {
+            z = 0.5 * (z + f64::from(*n));
+        }
+        z += N_REGISTERS * sigma(f64::from(n_with_value[0]) / N_REGISTERS);
+        let estimate = N_REGISTERS * N_REGISTERS / (2.0 * std::f64::consts::LN_2 * z);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "positive, and all there can be are 2^64, at which the conversion stops"
+        )]
+        let rounded = estimate.round() as u64;
+        rounded
+    }
+}
+
+/// Spreads a k-mer over all bits, by the finalizer of `MurmurHash3`.
+#[inline]
+const fn mix(word: u64) -> u64 {
+    let word = (word ^ word >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    let word = (word ^ word >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    word ^ word >> 33
+}
+
+/// Corrects for registers that nothing chose. Infinite if that is all of them, and the estimate so 0.
+fn sigma(mut x: f64) -> f64 {
+    if x >= 1.0 {
+        return f64::INFINITY;
+    }
+    let (mut y, mut z) = (1.0, x);
+    loop {
+        x *= x;
+        let before = z;
+        z += x * y;
+        y += y;
+        if z <= before {
+            return z;
+        }
+    }
+}
+
+/// Corrects for registers that can grow no more.
+fn tau(mut x: f64) -> f64 {
+    if x <= 0.0 || x >= 1.0 {
+        return 0.0;
+    }
+    let (mut y, mut z) = (1.0, 1.0 - x);
+    loop {
+        x = x.sqrt();
+        let before = z;
+        y *= 0.5;
+        z -= (1.0 - x) * (1.0 - x) * y;
+        if z >= before {
+            return z / 3.0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(words: impl Iterator<Item = u64>) -> f64 {
+        let mut sketch = DistinctSketch::new();
+        words.for_each(|word| sketch.add(Kmer::from_word(word)));
+        sketch.estimate() as f64
+    }
+
+    #[test]
+    fn none_are_none_and_few_are_exact_within_one() {
+        assert_eq!(DistinctSketch::new().estimate(), 0);
+        for n in [1_u64, 2, 10, 50] {
+            let error = estimate((0..n).chain(0..n)) - n as f64;
+            assert!(error.abs() <= 1.0, "{n}: off by {error}");
+        }
+    }
+
+    #[test]
+    fn estimates_are_within_three_standard_deviations_at_every_size() {
+        for n in [1000_u64, 16_384, 40_000, 100_000, 1_000_000] {
+            for step in [1, 4, 0x9e37_79b9_7f4a_7c15] {
+                let words = (0..n).map(|i| i.wrapping_mul(step));
+                let error = estimate(words) / n as f64 - 1.0;
+                let limit = 3.0 * DistinctSketch::RELATIVE_ERROR;
+                assert!(error.abs() < limit, "{n} by {step}: off by {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_larger_registers_are_those_of_the_whole() {
+        let sketch_of = |words: std::ops::Range<u64>| {
+            let mut sketch = DistinctSketch::new();
+            words.for_each(|word| sketch.add(Kmer::from_word(word)));
+            sketch
+        };
+        let mut whole = sketch_of(0..5000);
+        let mut other = sketch_of(4000..9000);
+        let pairs = whole.registers_mut().iter_mut().zip(other.registers_mut());
+        pairs.for_each(|(mine, other)| *mine = (*mine).max(*other));
+        assert_eq!(whole, sketch_of(0..9000));
+    }
+
+    #[test]
+    fn registers_at_their_limit_do_not_overflow() {
+        let mut sketch = DistinctSketch::new();
+        sketch.registers_mut().fill(VALUE_BITS.to_le_bytes()[0] + 1);
+        assert_eq!(sketch.estimate(), u64::MAX);
+    }
+}

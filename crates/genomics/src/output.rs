@@ -1,0 +1,258 @@
+//! Output files that are there as a whole or not at all, and the text of k-mers with their counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::{Error, Kmer, KmerLength, Result};
+
+/// A file in the making, beside the file that it will become: `dump.txt.1234.partial` for `dump.txt`.
+///
+/// One rank [creates](Self::create) it, others [join](Self::join) in, each writes its part of the bytes, and when all have
+/// succeeded the first one [publishes](Self::publish) it by a rename. So whoever opens the file itself sees what it was
+/// before, or all of the new text. The draft is removed when its creator drops it unpublished; one that a killed process
+/// left behind is known by its name.
+///
+/// # Examples
+/// ```
+/// use pgas_genomics::output::Draft;
+///
+/// let target = std::env::temp_dir().join(format!("pgas-genomics-doc-{}.txt", std::process::id()));
+/// let draft = Draft::create(&target, 1)?;
+/// let other_rank = Draft::join(&target, 1)?;
+/// other_rank.write_at(6, b"world\n")?;
+/// draft.write_at(0, b"hello ")?;
+/// assert!(!target.exists());
+/// draft.publish()?;
+/// assert_eq!(std::fs::read_to_string(&target)?, "hello world\n");
+/// # std::fs::remove_file(&target)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Draft {
+    target: PathBuf,
+    path: PathBuf,
+    file: File,
+    /// Whether dropping this removes the file.
+    is_creator: bool,
+}
+
+impl Draft {
+    /// Begins to write what will be `target`. Drafts with different `tag`s do not meet.
+    ///
+    /// # Errors
+    /// If the directory cannot be written to, or `target` is there and is no regular file.
+    pub fn create(target: &Path, tag: u64) -> Result<Self> {
+        let target = real(target)?;
+        let path = draft_path(&target, tag);
+        let file = io_at(&target, File::create(&path))?;
+        Ok(Self {
+            target,
+            path,
+            file,
+            is_creator: true,
+        })
+    }
+
+    /// Opens the draft that another rank has created for the same `target` and `tag`.
+    ///
+    /// # Errors
+    /// If it cannot be opened.
+    pub fn join(target: &Path, tag: u64) -> Result<Self> {
+        let target = real(target)?;
+        let path = draft_path(&target, tag);
+        let file = io_at(&target, OpenOptions::new().write(true).open(&path))?;
+        Ok(Self {
+            target,
+            path,
+            file,
+            is_creator: false,
+        })
+    }
+
+    /// Writes `bytes` at `offset`.
+    ///
+    /// # Errors
+    /// Those of the system, such as a full disk.
+    pub fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<()> {
+        io_at(&self.target, self.file.write_all_at(bytes, offset))
+    }
+
+    /// Gives the file its name. To be called by the creator when everybody has written.
+    ///
+    /// # Errors
+    /// If the system refuses; the draft is removed then.
+    pub fn publish(mut self) -> Result<()> {
+        io_at(&self.target, fs::rename(&self.path, &self.target))?;
+        self.is_creator = false;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.is_creator {
+            // Nobody is left to tell that it cannot be removed.
+            fs::remove_file(&self.path).ok();
+        }
+    }
+}
+
+/// The file that `target` is, through links: a rename must not replace a link, and still less a device.
+fn real(target: &Path) -> Result<PathBuf> {
+    match fs::metadata(target) {
+        Ok(found) if !found.is_file() => Err(Error::NotAFile {
+            file: target.into(),
+        }),
+        Ok(_) => io_at(target, fs::canonicalize(target)),
+        Err(_) => Ok(target.to_path_buf()),
+    }
+}
+
+fn draft_path(target: &Path, tag: u64) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{tag}.partial"));
+    target.with_file_name(name)
+}
+
+fn io_at<T>(file: &Path, result: io::Result<T>) -> Result<T> {
+    result.map_err(|source| Error::Io {
+        file: file.into(),
+        source,
+    })
+}
+
+/// The letters of four bases.
+const QUADS: [[u8; 4]; 256] = {
+    let mut quads = [[0; 4]; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut place = 0;
+        while place < 4 {
+            quads[index][place] = b"ACGT"[index >> (6 - 2 * place) & 3];
+            place += 1;
+        }
+        index += 1;
+    }
+    quads
+};
+
+/// The bytes of the line that [`push_line`] appends.
+#[must_use]
+pub fn line_bytes(k: KmerLength, count: u64) -> u64 {
+    k.get() as u64 + u64::from(count.checked_ilog10().unwrap_or(0)) + 3
+}
+
+/// Appends a line as `jellyfish dump -c` has it: the k-mer, a blank, its count.
+///
+/// # Examples
+/// ```
+/// use pgas_genomics::{Kmer, KmerLength, output};
+///
+/// let k = KmerLength::new(5)?;
+/// let mut text = Vec::new();
+/// output::push_line(&mut text, Kmer::from_text("GATTA", k)?, k, 1207);
+/// assert_eq!(text, b"GATTA 1207\n");
+/// assert_eq!(text.len() as u64, output::line_bytes(k, 1207));
+/// # Ok::<(), pgas_genomics::Error>(())
+/// ```
+pub fn push_line(text: &mut Vec<u8>, kmer: Kmer, k: KmerLength, count: u64) {
+    let mut letters = [0; 32];
+    let (quads, _) = letters.as_chunks_mut::<4>();
+    for (quad, byte) in quads.iter_mut().zip(kmer.word().to_be_bytes()) {
+        *quad = QUADS[usize::from(byte)];
+    }
+    text.extend_from_slice(&letters[32 - k.get()..]);
+    // Twenty digits of the largest count, between a blank and a line end.
+    let mut tail = [b' '; 22];
+    tail[21] = b'\n';
+    let mut at = 21;
+    let mut rest = count;
+    loop {
+        at -= 1;
+        tail[at] = b'0' + (rest % 10).to_le_bytes()[0];
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    text.extend_from_slice(&tail[at - 1..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let name = |entry: io::Result<fs::DirEntry>| entry.unwrap().file_name();
+        let mut names: Vec<_> = entries
+            .map(|entry| name(entry).into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_dropped_draft_leaves_the_old_file_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("dump");
+        fs::write(&target, "old").unwrap();
+        let draft = Draft::create(&target, 7).unwrap();
+        let joined = Draft::join(&target, 7).unwrap();
+        joined.write_at(0, b"new").unwrap();
+        drop(joined);
+        assert_eq!(names(dir.path()), ["dump", "dump.7.partial"]);
+        drop(draft);
+        assert_eq!(names(dir.path()), ["dump"]);
+        assert_eq!(fs::read(&target).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_published_draft_replaces_the_file_that_a_link_points_to() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("dump"), dir.path().join("link"));
+        fs::write(&target, "old").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let draft = Draft::create(&link, 1).unwrap();
+        draft.write_at(0, b"new").unwrap();
+        draft.publish().unwrap();
+        assert_eq!(fs::read(&target).unwrap(), b"new");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(names(dir.path()), ["dump", "link"]);
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_refused_by_name() {
+        for (target, message) in [
+            (
+                "/dev/null",
+                "/dev/null: not a regular file, so ranks cannot share it by bytes",
+            ),
+            (
+                "/no/such/dir/dump",
+                "/no/such/dir/dump: No such file or directory (os error 2)",
+            ),
+        ] {
+            let error = Draft::create(Path::new(target), 1).unwrap_err();
+            assert_eq!(error.to_string(), message);
+        }
+    }
+
+    #[test]
+    fn lines_have_every_length_and_the_largest_count() {
+        for length in 1..=32 {
+            let k = KmerLength::new(length).unwrap();
+            let word = 0x1b2c_93d4_e5a6_7788 >> (64 - 2 * length);
+            for count in [0, 1, 9, 10, 999, 1000, u64::MAX] {
+                let kmer = Kmer::from_word(word);
+                let mut text = b"before\n".to_vec();
+                push_line(&mut text, kmer, k, count);
+                let expected = format!("before\n{} {count}\n", kmer.to_text(k));
+                assert_eq!(String::from_utf8(text).unwrap(), expected);
+                assert_eq!(line_bytes(k, count), expected.len() as u64 - 7);
+            }
+        }
+    }
+}
