@@ -8,6 +8,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::pin;
+use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
@@ -19,7 +20,7 @@ use crate::event::Orphans;
 use crate::raw::map::SegmentMap;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::wait::Awaited;
-use crate::{Config, Costs, Error, Rank, Result};
+use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
 
 /// One rank's handle on the job.
 ///
@@ -32,6 +33,10 @@ pub struct World {
 
 #[derive(Debug)]
 struct Inner {
+    /// What most accesses look at: the two maps below, or nothing while operations are counted, so
+    /// that an access pays for counting only when it is on.
+    fast_memory: SegmentMap,
+    fast_words: SegmentMap,
     /// Whose segments are read and written directly, and whose words are changed by this CPU. The
     /// two differ where the network's atomics are not coherent with the CPU's.
     memory: SegmentMap,
@@ -67,11 +72,18 @@ impl World {
         }
         let (memory, words) = maps(&*backend, &config);
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
+        let counting = Counting::new(config.statistics, backend.n_ranks());
+        let fast = |map: &SegmentMap| match counting {
+            Some(_) => SegmentMap::empty(),
+            None => map.clone(),
+        };
         let inner = Inner {
+            fast_memory: fast(&memory),
+            fast_words: fast(&words),
             memory,
             words,
             segment_bytes,
-            counting: Counting::new(config.statistics, backend.n_ranks()),
+            counting,
             rank: backend.rank(),
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
@@ -285,6 +297,31 @@ impl World {
     #[inline]
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.inner.backend
+    }
+
+    /// Where the `n` elements at `ptr` are, if they lie within a segment, are aligned, and can be read
+    /// and written without further ado; else the slow way finds out what is the matter.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<NonNull<u8>> {
+        self.inner
+            .fast_memory
+            .place(ptr, n, self.inner.segment_bytes)
+    }
+
+    /// As [`direct`](Self::direct), for a word that is changed by CPU atomics.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<NonNull<u8>> {
+        self.inner
+            .fast_words
+            .place(ptr, 1, self.inner.segment_bytes)
     }
 
     /// The segments that are read and written directly.

@@ -40,17 +40,32 @@ impl<T: Atomic> GlobalPtr<T> {
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]
     pub fn fetch_op(self, world: &World, op: AtomicOp, operand: T) -> Result<T> {
-        let at = world.checked(self, 1);
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        let call = call(op, operand);
-        if let Some(base) = world.words().base(at.rank) {
-            // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
-            let place = unsafe { base.add(offset(at)) };
-            // SAFETY: the word is aligned; segments are only accessed atomically.
-            return Ok(T::from_bits(unsafe { word::fetch(place.as_ptr(), call) }));
+        if let Some(place) = world.direct_word(self) {
+            // SAFETY: `direct_word` found the word inside a mapped segment, and aligned; segments are
+            // only accessed atomically.
+            return Ok(T::from_bits(unsafe {
+                word::fetch(place.as_ptr(), call(op, operand))
+            }));
         }
-        // SAFETY: `checked` found the word aligned and inside a segment.
-        unsafe { world.backend().fetch_atomic(at, call) }.map(T::from_bits)
+        self.fetch_op_indirectly(world, op, operand)
+    }
+
+    /// An atomic that is refused, counted, or left to the backend.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn fetch_op_indirectly(self, world: &World, op: AtomicOp, operand: T) -> Result<T> {
+        let at = world.checked(self, 1);
+        let call = call(op, operand);
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        let Some(base) = world.words().base(at.rank) else {
+            // SAFETY: `checked` found the word aligned and inside a segment.
+            return unsafe { world.backend().fetch_atomic(at, call) }.map(T::from_bits);
+        };
+        // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
+        let place = unsafe { base.add(offset(at)) };
+        // SAFETY: the word is aligned; segments are only accessed atomically.
+        Ok(T::from_bits(unsafe { word::fetch(place.as_ptr(), call) }))
     }
 
     /// Performs `op` with `operand`, without a result.
@@ -130,22 +145,18 @@ impl<T: Atomic> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn compare_exchange(self, world: &World, current: T, new: T) -> Result<Result<T, T>> {
-        let at = world.checked(self, 1);
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
         let (expected, desired) = (current.to_bits(), new.to_bits());
         let call = SwapCall {
             ty: T::TYPE,
             expected,
             desired,
         };
-        let former = if let Some(base) = world.words().base(at.rank) {
-            // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
-            let place = unsafe { base.add(offset(at)) };
-            // SAFETY: the word is aligned; segments are only accessed atomically.
+        let former = if let Some(place) = world.direct_word(self) {
+            // SAFETY: `direct_word` found the word inside a mapped segment, and aligned; segments are
+            // only accessed atomically.
             unsafe { word::compare_swap(place.as_ptr(), call) }
         } else {
-            // SAFETY: `checked` found the word aligned and inside a segment.
-            unsafe { world.backend().compare_swap(at, call) }?
+            self.compare_swap_indirectly(world, expected, desired)?
         };
         let value = T::from_bits(former);
         Ok(if former == expected {
@@ -153,6 +164,28 @@ impl<T: Atomic> GlobalPtr<T> {
         } else {
             Err(value)
         })
+    }
+
+    /// A compare-and-swap that is refused, counted, or left to the backend.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn compare_swap_indirectly(self, world: &World, expected: u64, desired: u64) -> Result<u64> {
+        let at = world.checked(self, 1);
+        let call = SwapCall {
+            ty: T::TYPE,
+            expected,
+            desired,
+        };
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        let Some(base) = world.words().base(at.rank) else {
+            // SAFETY: `checked` found the word aligned and inside a segment.
+            return unsafe { world.backend().compare_swap(at, call) };
+        };
+        // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
+        let place = unsafe { base.add(offset(at)) };
+        // SAFETY: the word is aligned; segments are only accessed atomically.
+        Ok(unsafe { word::compare_swap(place.as_ptr(), call) })
     }
 
     /// Reads the value atomically.

@@ -3,12 +3,13 @@
 
 use std::ptr::{self, NonNull};
 
-use crate::Rank;
 use crate::backend::Backend;
+use crate::segment::{MIN_SEGMENT_BYTES, NULL_BYTES};
+use crate::{GlobalPtr, Rank};
 
 /// The segments that are mapped into this process: one entry for each rank of this host's range, so
 /// its size does not grow with the job.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct SegmentMap {
     first: u32,
     bases: Box<[*mut u8]>,
@@ -59,5 +60,43 @@ impl SegmentMap {
     pub(crate) fn base(&self, rank: Rank) -> Option<NonNull<u8>> {
         let index = rank.number().wrapping_sub(self.first);
         NonNull::new(*self.bases.get(index as usize)?)
+    }
+
+    /// Where the `n` elements at `ptr` are, if their rank is mapped, its segment of `segment_bytes`
+    /// holds all of them, and they are aligned.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the whole of a direct access besides the access"
+    )]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below the size of a mapped segment"
+    )]
+    pub(crate) fn place<T>(
+        &self,
+        ptr: GlobalPtr<T>,
+        n: usize,
+        segment_bytes: u64,
+    ) -> Option<NonNull<u8>> {
+        let base = self.base(ptr.rank())?;
+        let offset = ptr.offset_bytes();
+        // No segment is smaller than that, which spares small elements a check.
+        let bytes = if n == 1 && size_of::<T>() as u64 <= MIN_SEGMENT_BYTES - NULL_BYTES {
+            size_of::<T>() as u64
+        } else {
+            let bytes = size_of::<T>().checked_mul(n)? as u64;
+            if bytes > segment_bytes - NULL_BYTES {
+                return None;
+            }
+            bytes
+        };
+        let last = (segment_bytes - NULL_BYTES) - bytes;
+        let fits = offset.wrapping_sub(NULL_BYTES) <= last;
+        if !fits || offset % align_of::<T>() as u64 != 0 {
+            return None;
+        }
+        // SAFETY: the offset lies inside of the segment, which is mapped at `base`.
+        Some(unsafe { base.add(offset as usize) })
     }
 }

@@ -22,6 +22,8 @@ pub use fragments::Fragment;
 pub use scope::Scope;
 pub use strided::Strides;
 
+use std::ptr::NonNull;
+
 use zerocopy::IntoBytes;
 
 use crate::backend::RemoteAddr;
@@ -92,17 +94,13 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn get(self, world: &World) -> Result<T> {
-        let at = world.checked(self, 1);
-        world.count(CostKind::Read, Some(at.rank), 1, size_of::<T>());
-        if let Some(base) = world.memory().base(at.rank) {
-            // SAFETY: `checked` found the element inside the segment, which is mapped at `base`.
-            let place = unsafe { base.add(offset(at)) };
-            // SAFETY: it is readable there, and aligned, since segments are and the offset is.
+        if let Some(place) = world.direct(self, 1) {
+            // SAFETY: `direct` found the element inside a mapped segment, and aligned.
             return Ok(unsafe { copy::load(place.as_ptr()) });
         }
-        let mut value = T::new_zeroed();
-        get_by_backend(world, at, value.as_mut_bytes())?;
-        Ok(value)
+        let mut value = [T::new_zeroed()];
+        self.get_indirectly(world, &mut value)?;
+        Ok(value[0])
     }
 
     /// Writes a value.
@@ -122,16 +120,12 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn put(self, world: &World, value: T) -> Result<()> {
-        let at = world.checked(self, 1);
-        world.count(CostKind::Write, Some(at.rank), 1, size_of::<T>());
-        if let Some(base) = world.memory().base(at.rank) {
-            // SAFETY: `checked` found the element inside the segment, which is mapped at `base`.
-            let place = unsafe { base.add(offset(at)) };
-            // SAFETY: it is writable there, and aligned, since segments are and the offset is.
+        if let Some(place) = world.direct(self, 1) {
+            // SAFETY: `direct` found the element inside a mapped segment, and aligned.
             unsafe { copy::store(place.as_ptr(), value) };
             return Ok(());
         }
-        put_by_backend(world, at, value.as_bytes())
+        self.put_indirectly(world, &[value])
     }
 
     /// Reads `out.len()` elements into `out`.
@@ -150,18 +144,14 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn get_slice(self, world: &World, out: &mut [T]) -> Result<()> {
-        let at = world.checked(self, out.len());
-        let bytes = out.as_mut_bytes();
-        world.count(CostKind::Read, Some(at.rank), 1, bytes.len());
-        if let Some(base) = world.memory().base(at.rank) {
-            // SAFETY: `checked` found all elements inside the segment, which is mapped at `base`.
-            let src = unsafe { base.add(offset(at)) };
-            // SAFETY: `src` is readable for that many bytes, and `out` is exclusively ours and no
-            // part of a segment, to which no references exist.
+        if let Some(src) = world.direct(self, out.len()) {
+            let bytes = out.as_mut_bytes();
+            // SAFETY: `direct` found all elements inside a mapped segment; `out` is exclusively ours and
+            // no part of a segment, to which no references exist.
             unsafe { copy::from_shared(bytes.as_mut_ptr(), src.as_ptr(), bytes.len()) };
             return Ok(());
         }
-        get_by_backend(world, at, bytes)
+        self.get_indirectly(world, out)
     }
 
     /// Reads `n` elements.
@@ -201,18 +191,52 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn put_slice(self, world: &World, values: &[T]) -> Result<()> {
-        let at = world.checked(self, values.len());
-        let bytes = values.as_bytes();
-        world.count(CostKind::Write, Some(at.rank), 1, bytes.len());
-        if let Some(base) = world.memory().base(at.rank) {
-            // SAFETY: `checked` found all elements inside the segment, which is mapped at `base`.
-            let dst = unsafe { base.add(offset(at)) };
-            // SAFETY: `dst` is writable for that many bytes, and `values` is private memory and no
-            // part of a segment, to which no references exist.
+        if let Some(dst) = world.direct(self, values.len()) {
+            let bytes = values.as_bytes();
+            // SAFETY: `direct` found all elements inside a mapped segment; `values` is private memory
+            // and no part of a segment, to which no references exist.
             unsafe { copy::to_shared(dst.as_ptr(), bytes.as_ptr(), bytes.len()) };
             return Ok(());
         }
-        put_by_backend(world, at, bytes)
+        self.put_indirectly(world, values)
+    }
+
+    /// A get that is refused, counted, or left to the backend.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn get_indirectly(self, world: &World, out: &mut [T]) -> Result<()> {
+        let at = world.checked(self, out.len());
+        let bytes = out.as_mut_bytes();
+        world.count(CostKind::Read, Some(at.rank), 1, bytes.len());
+        let Some(base) = world.memory().base(at.rank) else {
+            return get_by_backend(world, at, bytes);
+        };
+        // SAFETY: `checked` found all elements inside the segment, which is mapped at `base`.
+        let src = unsafe { base.add(offset(at)) };
+        // SAFETY: `src` is readable for that many bytes, and `out` is exclusively ours and no part of a
+        // segment, to which no references exist.
+        unsafe { copy::from_shared(bytes.as_mut_ptr(), src.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    /// A put that is refused, counted, or left to the backend.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn put_indirectly(self, world: &World, values: &[T]) -> Result<()> {
+        let at = world.checked(self, values.len());
+        let bytes = values.as_bytes();
+        world.count(CostKind::Write, Some(at.rank), 1, bytes.len());
+        let Some(base) = world.memory().base(at.rank) else {
+            return put_by_backend(world, at, bytes);
+        };
+        // SAFETY: `checked` found all elements inside the segment, which is mapped at `base`.
+        let dst = unsafe { base.add(offset(at)) };
+        // SAFETY: `dst` is writable for that many bytes, and `values` is private memory and no part of
+        // a segment, to which no references exist.
+        unsafe { copy::to_shared(dst.as_ptr(), bytes.as_ptr(), bytes.len()) };
+        Ok(())
     }
 
     /// Begins to read the value.
@@ -332,6 +356,28 @@ impl<T: Pod> GlobalPtr<T> {
         // the operation is complete.
         let op = unsafe { world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
         Ok(Event::pending(world, op, Box::new(move || values)))
+    }
+
+    /// Where this process has the object mapped, if the peer is direct (UPC++'s `local`).
+    ///
+    /// Other ranks may access the memory at any time: through the pointer it may only be accessed
+    /// atomically, or while the program makes sure that nobody else writes it.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Panics
+    ///
+    /// As [`get`](Self::get).
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn local(self, world: &World) -> Option<NonNull<T>> {
+        let at = world.checked(self, 1);
+        let base = world.memory().base(at.rank)?;
+        // SAFETY: `checked` found the element inside the segment, which is mapped at `base`.
+        Some(unsafe { base.add(offset(at)) }.cast())
     }
 
     /// Asks the memory system to fetch the pointer's cache line for an access that will follow; does

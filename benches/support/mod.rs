@@ -1,0 +1,52 @@
+//! What the benches share: a job of two ranks, of which rank 0 measures.
+
+#![allow(dead_code, reason = "each bench uses a part")]
+
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+use pgas::config::launch::Launcher;
+use pgas::{Config, Rank, Symmetric, World};
+
+/// Starts two ranks as processes and runs `measure` on rank 0, and meanwhile `serve` on rank 1.
+pub fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: impl FnOnce(&World)) {
+    let mut config = Config::from_env().expect("usable settings");
+    if matches!(config.launcher, Launcher::Single) {
+        config.launcher = Launcher::SelfLaunch { n_ranks: 2 };
+    }
+    let world = pgas::init_with(config).expect("a job of two ranks");
+    assert_eq!(world.n_ranks(), 2, "the benches are for two ranks");
+    if world.rank() == Rank::ZERO {
+        let mut criterion = Criterion::default()
+            .sample_size(20)
+            .warm_up_time(Duration::from_millis(500))
+            .measurement_time(Duration::from_secs(2))
+            .configure_from_args();
+        measure(&world, &mut criterion);
+        criterion.final_summary();
+    } else {
+        serve(&world);
+    }
+    world.barrier().expect("the other rank ends too");
+}
+
+/// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times: what
+/// disturbs a machine for longer than a moment disturbs both.
+pub fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) {
+    const ROUNDS: usize = 201;
+    let mut time = |run: &mut dyn FnMut()| {
+        let start = Instant::now();
+        run();
+        start.elapsed().as_secs_f64() * 1e9 / n_ops as f64
+    };
+    let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
+        .map(|_| (time(&mut floor), time(&mut ours)))
+        .collect();
+    let mut median = |of: fn(&(f64, f64)) -> f64| {
+        rounds.sort_by(|a, b| of(a).total_cmp(&of(b)));
+        of(&rounds[ROUNDS / 2])
+    };
+    let (floor, ours) = (median(|r| r.0), median(|r| r.1));
+    let ratio = median(|r| r.1 / r.0);
+    println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
+}
