@@ -31,6 +31,24 @@ impl Awaited<'_> {
 }
 
 impl World {
+    /// Makes progress until `ready` says so; `what` is waited for, in the message of a failed wait
+    /// ("rank 3 waited 5s for {what}").
+    ///
+    /// It spins briefly, then yields, then sleeps, and looks at the job's health meanwhile, so a rank
+    /// that waits for a dead one gets an error.
+    ///
+    /// # Cost
+    ///
+    /// That of `ready`, once a round.
+    ///
+    /// # Errors
+    ///
+    /// What `ready` returns; the failure of the job, or the end of
+    /// [`Config::timeout`](crate::Config::timeout).
+    pub fn wait_for(&self, what: &'static str, ready: impl FnMut() -> Result<bool>) -> Result<()> {
+        self.wait_until(&Awaited::new(what), ready)
+    }
+
     /// Makes progress until `ready`, and fails when the job fails or the configured limit is over.
     pub(crate) fn wait_until(
         &self,
