@@ -1,1 +1,26 @@
 //! Distributed containers of `pgas`.
+//!
+//! A container is spread over the segments of all ranks and used by one-sided operations alone: the
+//! rank that holds an element is never asked to do anything. Every method says what it costs, in the
+//! units of the BCL paper: `R` a remote read, `W` a remote write, `A` a remote atomic, `B` a barrier,
+//! `l` work on this rank's own memory.
+//!
+//! ```
+//! use pgas_containers::HashMap;
+//!
+//! # let world = pgas_core::backend::loopback::world();
+//! let counts = HashMap::<u64, u64>::with_capacity(&world, 1 << 10)?; // collective
+//! counts.fetch_add(&42, 1)?; // one-sided, by any rank
+//! counts.fetch_add(&42, 1)?;
+//! world.barrier()?;
+//! assert_eq!(counts.find(&42)?, Some(2));
+//! assert_eq!(counts.len()?, 1);
+//! # Ok::<(), pgas_containers::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod error;
+pub mod hash_map;
+
+pub use error::{BatchError, Error, Result};
+pub use hash_map::HashMap;

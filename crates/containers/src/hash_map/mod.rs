@@ -1,0 +1,445 @@
+//! A hash map over the memory of all ranks.
+//!
+//! On the path of an operation this file comes after [`GlobalPtr`](pgas_core::GlobalPtr), which it is
+//! built on: an insert takes a slot (A), writes key and value (W) and publishes them (A). What the
+//! backend makes of these three is in its `rma.rs`.
+//!
+//! ```text
+//! hash of the key  -->  home slot, in one ring of slots over all ranks  -->  the next slot, ...
+//! ```
+//!
+//! The ring is one symmetric allocation, cut into equal blocks. A search walks from the key's home slot
+//! over the ring until it meets the key or a free slot, so an absent key costs no more than a
+//! present one, and every slot can be reached from every home. [`slot`] has the protocol
+//! between ranks that meet at a slot, and says why it is linearizable.
+
+mod batch;
+mod global;
+mod hash;
+mod layout;
+mod local;
+#[cfg(all(test, loom))]
+mod models;
+mod slot;
+mod state;
+mod walk;
+
+pub use local::LocalIter;
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgas_core::atomics::AtomicInteger;
+use pgas_core::{GlobalPtr, Mismatch, Pod, Rank, Symmetric, World};
+
+use crate::{Error, Result};
+use global::GlobalSlot;
+use hash::{Hash, Ring};
+use layout::Layout;
+use slot::{Held, SlotMemory, Wanted};
+use state::StateWord;
+use walk::{Place, Slots};
+
+/// A hash map from `K` to `V` whose entries live in the segments of all ranks.
+///
+/// Every rank may do everything at any time; operations on one key take effect one after the other
+/// (the map is linearizable), and when a method returns, its effect is complete at the target. Entries
+/// stay: there is no removal. The capacity is fixed, and the map does not grow by itself; a full one
+/// refuses new keys with [`Error::Full`] and goes on serving those that it has.
+///
+/// Keys are hashed and compared by their bytes, so for float keys 0.0 and -0.0 are two. Values of
+/// four or eight bytes are words: every operation on one is a single atomic. Values of other sizes
+/// are read and written whole, under a version in their slot; a reader may have to wait for a writer of
+/// the same key.
+///
+/// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is called
+/// once by each rank; lend it to threads.
+///
+/// # Cost
+///
+/// One slot is a state word, key and value without padding: 24 bytes for `u64` to `u64`. The prices of
+/// the methods are those of an operation that ends at the key's home slot; each further slot costs A
+/// (and R where a fingerprint of 14 bits happens to agree). Expect half a further slot at half
+/// load, 1.5 for a present and 7.5 for an absent key at three quarters.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::HashMap;
+/// use pgas_containers::hash_map::Inserted;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let map = HashMap::<u32, [f32; 3]>::with_capacity(&world, 100)?;
+/// assert_eq!(map.insert(&7, [1.0, 2.0, 3.0])?, Inserted::New);
+/// assert_eq!(map.insert(&7, [0.0, 2.0, 3.0])?, Inserted::Replaced);
+/// let former = map.update(&7, |[x, y, z]| [x + 1.0, y, z])?;
+/// assert_eq!(former, Some([0.0, 2.0, 3.0]));
+/// assert_eq!(map.find(&7)?, Some([1.0, 2.0, 3.0]));
+/// assert_eq!(map.find(&8)?, None);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct HashMap<K, V> {
+    slots: Symmetric<u8>,
+    ring: Ring,
+    /// Whether this process's own loads, stores and atomics reach every slot.
+    direct: bool,
+    n_new: Counter,
+    entry: PhantomData<fn() -> (K, V)>,
+}
+
+/// On a cache line of its own, since the threads of a rank count in it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counter(AtomicU64);
+
+/// What an insert did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The key was absent.
+    New,
+    /// The key was present, and its value was overwritten.
+    Replaced,
+}
+
+impl<K: Pod, V: Pod> HashMap<K, V> {
+    /// A map with room for `capacity` keys over all ranks, rounded up to a multiple of their number.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 2 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::NoCapacity`] for a capacity of 0, and of [`Error::Core`]
+    /// [`Mismatch`](pgas_core::Error::Mismatch) if the ranks ask for different capacities and
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
+    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
+        agree(world, capacity as u64)?;
+        if capacity == 0 {
+            return Err(Error::NoCapacity);
+        }
+        let n_ranks = world.n_ranks();
+        let local_capacity = (capacity as u64).div_ceil(n_ranks.into());
+        let align = Layout::<K, V>::ALIGN as u64;
+        let bytes = local_capacity.saturating_mul(Layout::<K, V>::STRIDE);
+        let padded = usize::try_from(bytes.saturating_add(align - 1)).unwrap_or(usize::MAX);
+        let slots = world.alloc_symmetric::<u8>(padded)?;
+        let start = slots.here().offset_bytes().next_multiple_of(align);
+        let direct = world.has_direct_atomics() && world.ranks().all(|rank| world.is_direct(rank));
+        Ok(Self {
+            slots,
+            ring: Ring::new(n_ranks, local_capacity, Layout::<K, V>::STRIDE, start),
+            direct,
+            n_new: Counter::default(),
+            entry: PhantomData,
+        })
+    }
+
+    /// The world whose segments hold the map.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &World {
+        self.slots.world()
+    }
+
+    /// The number of keys that the map has room for, over all ranks.
+    ///
+    /// # Cost
+    ///
+    /// Nothing: it is known here.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.ring.capacity()
+    }
+
+    /// The number of keys in the map, exact if nobody inserts meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// An allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn len(&self) -> Result<u64> {
+        // Only a sum: what was inserted before is ordered before by whatever told this rank of it.
+        let mut sum = [self.n_new.0.load(Ordering::Relaxed)];
+        self.world()
+            .team()
+            .allreduce_slice(&mut sum, |a: u64, b: u64| a + b)?;
+        Ok(sum[0])
+    }
+
+    /// Whether there are no keys in the map.
+    ///
+    /// # Cost
+    ///
+    /// An allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.len().map(|n| n == 0)
+    }
+
+    /// Puts `value` under `key`, over the value that stood there.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W for
+    /// another one, nothing for one without bytes. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] if the key is new and no slot is free; what the transport reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashMap, hash_map::Inserted};
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u8, u64>::with_capacity(&world, 1)?;
+    /// assert_eq!(map.insert(&1, 10)?, Inserted::New);
+    /// assert!(matches!(map.insert(&2, 20), Err(Error::Full { capacity: 1 })));
+    /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline]
+    pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
+        let inserted = self.insert_from(self.home(key), key, value)?;
+        self.count_new(u64::from(inserted == Inserted::New));
+        Ok(inserted)
+    }
+
+    /// The value of `key`, if it is there.
+    ///
+    /// # Cost
+    ///
+    /// Present: A + R, and A for a value with bytes; with other values than words A + R more each time
+    /// that a writer of the same key comes in between. Absent: A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    #[inline]
+    pub fn find(&self, key: &K) -> Result<Option<V>> {
+        self.find_from(self.home(key), key)
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Cost
+    ///
+    /// Present: A + R. Absent: A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        let held = walk::look(self, self.home(key), key, Wanted::Key)?;
+        Ok(held.is_some())
+    }
+
+    /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None` if
+    /// the key is absent.
+    ///
+    /// `f` runs on this rank while nothing is locked, and again each time that another rank changed the
+    /// value meanwhile; if it panics, the map is as before.
+    ///
+    /// # Cost
+    ///
+    /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each time
+    /// that another rank was faster. Absent: A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    #[inline]
+    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
+        match walk::look(self, self.home(key), key, Wanted::Value)? {
+            None => Ok(None),
+            Some((slot, held)) => Ok(Some(slot::update(&slot, held, f)?)),
+        }
+    }
+
+    /// The value of `key`; if it is absent, inserts `value` and returns that.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one. One-sided.
+    /// Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    #[inline]
+    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V> {
+        match self.held_or_inserted(self.home(key), key, value, Wanted::Value)? {
+            Some((slot, held)) => Ok(slot::load(&slot, held)?),
+            None => {
+                self.count_new(1);
+                Ok(value)
+            }
+        }
+    }
+}
+
+impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
+    /// Adds `n` to the value of `key`, wrapping around, and returns the former one; an absent key is
+    /// inserted as if it had been there with 0.
+    ///
+    /// # Cost
+    ///
+    /// 2A + R for a present key, 2A + W for a new one. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<[u8; 4], u32>::with_capacity(&world, 1000)?;
+    /// assert_eq!(counts.fetch_add(b"ACGT", 2)?, 0);
+    /// assert_eq!(counts.fetch_add(b"ACGT", 1)?, 2);
+    /// assert_eq!(counts.find(b"ACGT")?, Some(3));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[inline]
+    pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
+        let former = self.add_from(self.home(key), key, n)?;
+        self.count_new(u64::from(former.is_none()));
+        Ok(former.unwrap_or(V::new_zeroed()))
+    }
+
+    /// Adds to the value of `key`, and returns the former one if it was there.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the inner loop of counting")]
+    fn add_from(&self, home: Home, key: &K, n: V) -> Result<Option<V>> {
+        match self.held_or_inserted(home, key, n, Wanted::Key)? {
+            Some((slot, _)) => Ok(Some(slot.value_as::<V>().fetch_add(self.world(), n)?)),
+            None => Ok(None),
+        }
+    }
+}
+
+type Home = walk::Home<GlobalPtr<u8>>;
+type Holding<'a, K, V> = (GlobalSlot<'a, K, V>, Held<V>);
+
+/// The ring of slots in global memory.
+impl<K: Pod, V: Pod> Slots for HashMap<K, V> {
+    type At = GlobalPtr<u8>;
+    type Slot<'a> = GlobalSlot<'a, K, V>;
+
+    #[inline]
+    fn slot(&self, at: GlobalPtr<u8>) -> GlobalSlot<'_, K, V> {
+        GlobalSlot::new(self.world(), at, self.direct)
+    }
+
+    #[inline]
+    fn next(&self, at: GlobalPtr<u8>) -> GlobalPtr<u8> {
+        self.ring.next(at)
+    }
+}
+
+/// The parts of the methods, from a home slot on, which a batch has prefetched; none of them counts keys.
+impl<K: Pod, V: Pod> HashMap<K, V> {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few instructions")]
+    fn home(&self, key: &K) -> Home {
+        let hash = Hash::of(key);
+        Home {
+            at: self.ring.home(hash),
+            fingerprint: hash.fingerprint(),
+        }
+    }
+
+    /// The slot that holds `key`; or nothing, after `value` was inserted under it.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the hot part of an insert")]
+    fn held_or_inserted(
+        &self,
+        home: Home,
+        key: &K,
+        value: V,
+        wanted: Wanted,
+    ) -> Result<Option<Holding<'_, K, V>>> {
+        match walk::claim(self, home, key, wanted)? {
+            Place::Held(slot, held) => Ok(Some((slot, held))),
+            Place::New(slot) => {
+                slot.publish_entry(key, value, StateWord::ready(home.fingerprint))?;
+                Ok(None)
+            }
+            Place::Full => Err(self.full()),
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the hot part of an insert")]
+    fn insert_from(&self, home: Home, key: &K, value: V) -> Result<Inserted> {
+        match self.held_or_inserted(home, key, value, Wanted::Key)? {
+            None => Ok(Inserted::New),
+            Some((slot, held)) => {
+                slot::store(&slot, held, value)?;
+                Ok(Inserted::Replaced)
+            }
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the whole of a lookup")]
+    fn find_from(&self, home: Home, key: &K) -> Result<Option<V>> {
+        match walk::look(self, home, key, Wanted::Value)? {
+            None => Ok(None),
+            Some((slot, held)) => Ok(Some(slot::load(&slot, held)?)),
+        }
+    }
+
+    #[inline]
+    fn count_new(&self, n: u64) {
+        if n > 0 {
+            // Counts only; nothing is ordered by it.
+            self.n_new.0.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    #[cold]
+    fn full(&self) -> Error {
+        Error::Full {
+            capacity: self.capacity(),
+        }
+    }
+}
+
+/// An error on every rank if the ranks differ in the capacity that they ask for.
+fn agree(world: &World, capacity: u64) -> Result<()> {
+    let mine = [capacity, u64::from(world.rank().number())];
+    let mut extremes = [mine, [!capacity, mine[1]]];
+    world
+        .team()
+        .allreduce_slice(&mut extremes, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
+    let [[smallest, rank_a], [not_largest, rank_b]] = extremes;
+    if smallest == !not_largest {
+        return Ok(());
+    }
+    let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
+    let mismatch = Mismatch {
+        what: "the capacity of a hash map",
+        rank_a: rank(rank_a),
+        value_a: smallest,
+        rank_b: rank(rank_b),
+        value_b: !not_largest,
+    };
+    Err(Error::Core(Box::new(mismatch).into()))
+}
+
+impl<K, V> fmt::Debug for HashMap<K, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HashMap({} slots)", self.ring.capacity())
+    }
+}

@@ -1,0 +1,326 @@
+//! The protocol of the slots under loom, which tries every interleaving and every value that a relaxed
+//! load may return: `RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=2 CARGO_TARGET_DIR=target/loom cargo test
+//! --release -p pgas-containers --lib loom`.
+
+use std::sync::Arc as StdArc;
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::thread;
+use pgas_core::Result;
+
+use super::hash::Fingerprint;
+use super::slot::{self, Held, SlotMemory, Wanted};
+use super::state::StateWord;
+use super::walk::{self, Home, Place, Slots};
+
+/// A slot with a key and a value of two words, which a reader may see torn, or of one.
+struct Memory {
+    state: AtomicU64,
+    key: AtomicU64,
+    value: [AtomicU64; 2],
+}
+
+/// Slots whose values are words, or wide.
+struct Table<const IS_WORD: bool>(Vec<Memory>);
+
+impl<const IS_WORD: bool> Table<IS_WORD> {
+    fn new(n: usize) -> Arc<Self> {
+        let free = || Memory {
+            state: AtomicU64::new(0),
+            key: AtomicU64::new(0),
+            value: [AtomicU64::new(0), AtomicU64::new(0)],
+        };
+        Arc::new(Self((0..n).map(|_| free()).collect()))
+    }
+}
+
+impl<const IS_WORD: bool> Slots for Table<IS_WORD> {
+    type At = usize;
+    type Slot<'a> = Slot<'a, IS_WORD>;
+
+    fn slot(&self, at: usize) -> Slot<'_, IS_WORD> {
+        Slot(&self.0[at])
+    }
+
+    fn next(&self, at: usize) -> usize {
+        (at + 1) % self.0.len()
+    }
+}
+
+/// The same orderings as those of a slot in directly addressable memory.
+struct Slot<'a, const IS_WORD: bool>(&'a Memory);
+
+impl<const IS_WORD: bool> Slot<'_, IS_WORD> {
+    fn publish(&self, key: Option<u64>, value: [u64; 2], state: StateWord) {
+        fence(Ordering::Release);
+        if let Some(key) = key {
+            self.0.key.store(key, Ordering::Relaxed);
+        }
+        for (word, half) in self.0.value.iter().zip(value) {
+            word.store(half, Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
+        self.0.state.swap(state.to_bits(), Ordering::AcqRel);
+    }
+}
+
+impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
+    type Key = u64;
+    type Value = [u64; 2];
+
+    const IS_WORD: bool = IS_WORD;
+
+    fn load_state(&self) -> Result<StateWord> {
+        Ok(StateWord::from_bits(self.0.state.load(Ordering::Acquire)))
+    }
+
+    fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>> {
+        let swapped = self.0.state.compare_exchange(
+            current.to_bits(),
+            new.to_bits(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
+    }
+
+    fn publish_entry(&self, key: &u64, value: [u64; 2], state: StateWord) -> Result<()> {
+        self.publish(Some(*key), value, state);
+        Ok(())
+    }
+
+    fn publish_value(&self, value: [u64; 2], state: StateWord) -> Result<()> {
+        self.publish(None, value, state);
+        Ok(())
+    }
+
+    fn has_key(&self, key: &u64) -> Result<bool> {
+        Ok(self.0.key.load(Ordering::Acquire) == *key)
+    }
+
+    fn entry_of(&self, key: &u64) -> Result<Option<[u64; 2]>> {
+        let there = self.0.key.load(Ordering::Relaxed);
+        let value = self.value()?;
+        Ok((there == *key).then_some(value))
+    }
+
+    fn value(&self) -> Result<[u64; 2]> {
+        let value = [0, 1].map(|i: usize| self.0.value[i].load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        Ok(value)
+    }
+
+    fn load_word(&self) -> Result<[u64; 2]> {
+        Ok([self.0.value[0].load(Ordering::Acquire), 0])
+    }
+
+    fn swap_word(&self, value: [u64; 2]) -> Result<()> {
+        self.0.value[0].swap(value[0], Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn compare_swap_word(&self, current: [u64; 2], new: [u64; 2]) -> Result<Result<(), [u64; 2]>> {
+        let swapped = self.0.value[0].compare_exchange(
+            current[0],
+            new[0],
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        Ok(swapped.map(|_| ()).map_err(|now| [now, 0]))
+    }
+
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        while !ready()? {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+/// All keys have the same home and fingerprint.
+const HOME: Home<usize> = Home {
+    at: 0,
+    fingerprint: Fingerprint::of(0x123),
+};
+
+/// As [`HashMap::insert`](super::HashMap::insert): whether the key was new, or nothing on a full table.
+fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
+    match walk::claim(table, HOME, &key, Wanted::Key).unwrap() {
+        Place::New(slot) => {
+            slot.publish_entry(&key, value, StateWord::ready(HOME.fingerprint))
+                .unwrap();
+            Some(true)
+        }
+        Place::Held(slot, held) => {
+            slot::store(&slot, held, value).unwrap();
+            Some(false)
+        }
+        Place::Full => None,
+    }
+}
+
+/// As [`HashMap::find`](super::HashMap::find).
+fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
+    let found: Option<(Slot<'_, W>, Held<_>)> =
+        walk::look(table, HOME, &key, Wanted::Value).unwrap();
+    found.map(|(slot, held)| slot::load(&slot, held).unwrap())
+}
+
+/// As [`HashMap::update`](super::HashMap::update).
+fn add_one<const W: bool>(table: &Table<W>, key: u64) {
+    let (slot, held) = walk::look(table, HOME, &key, Wanted::Value)
+        .unwrap()
+        .expect("the key is there");
+    slot::update(&slot, held, |[a, b]| {
+        assert!(W || a == b, "a torn value reaches the caller");
+        [a + 1, if W { 0 } else { b + 1 }]
+    })
+    .unwrap();
+}
+
+/// Runs the two as threads on a table with `n` slots, and `end` on what they leave.
+fn race<const W: bool, A: 'static, B: 'static>(
+    n: usize,
+    before: impl Fn(&Table<W>) + Sync + Send + 'static,
+    a: impl Fn(&Table<W>) -> A + Sync + Send + 'static,
+    b: impl Fn(&Table<W>) -> B + Sync + Send + 'static,
+    end: impl Fn(&Table<W>, A, B) + Sync + Send + 'static,
+) {
+    let (a, b) = (StdArc::new(a), StdArc::new(b));
+    loom::model(move || {
+        let table = Table::<W>::new(n);
+        before(&table);
+        let first = {
+            let (table, a) = (Arc::clone(&table), StdArc::clone(&a));
+            thread::spawn(move || a(&table))
+        };
+        let second = b(&table);
+        let first = first.join().unwrap();
+        end(&table, first, second);
+    });
+}
+
+#[test]
+fn loom_two_inserts_of_one_key_take_one_slot_and_one_is_new() {
+    race::<false, _, _>(
+        2,
+        |_| (),
+        |table| insert(table, 7, [1, 1]),
+        |table| insert(table, 7, [2, 2]),
+        |table, a, b| {
+            assert_ne!(a, b, "exactly one of them is new");
+            // The one that overwrote is the later one.
+            let last = if a == Some(false) { [1, 1] } else { [2, 2] };
+            assert_eq!(find(table, 7), Some(last));
+            assert_eq!(table.0[1].state.load(Ordering::Relaxed), 0);
+        },
+    );
+}
+
+#[test]
+fn loom_two_keys_with_one_fingerprint_both_find_a_slot() {
+    race::<true, _, _>(
+        2,
+        |_| (),
+        |table| insert(table, 7, [1, 0]),
+        |table| insert(table, 8, [2, 0]),
+        |table, a, b| {
+            assert_eq!((a, b), (Some(true), Some(true)));
+            assert_eq!(
+                (find(table, 7), find(table, 8)),
+                (Some([1, 0]), Some([2, 0]))
+            );
+            assert_eq!(insert(table, 9, [3, 0]), None, "the table is full");
+        },
+    );
+}
+
+#[test]
+fn loom_the_last_slot_goes_to_one_key_and_the_other_is_refused() {
+    race::<true, _, _>(
+        1,
+        |_| (),
+        |table| insert(table, 7, [1, 0]),
+        |table| insert(table, 8, [2, 0]),
+        |table, a, b| {
+            assert!(matches!((a, b), (Some(true), None) | (None, Some(true))));
+            let both = (find(table, 7), find(table, 8));
+            assert!(matches!(both, (Some(_), None) | (None, Some(_))));
+        },
+    );
+}
+
+#[test]
+fn loom_a_search_sees_an_insert_whole_or_not_at_all_and_never_forgets_it() {
+    race::<false, _, _>(
+        2,
+        |table| assert_eq!(insert(table, 6, [5, 5]), Some(true)),
+        |table| insert(table, 7, [1, 1]),
+        |table| (find(table, 7), find(table, 7)),
+        |table, _, (first, second)| {
+            assert!(matches!(first, None | Some([1, 1])), "{first:?}");
+            assert!(first.is_none() || second == first);
+            assert_eq!(find(table, 7), Some([1, 1]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_wide_value_is_read_whole_while_it_is_overwritten() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| insert(table, 7, [2, 2]),
+        |table| (find(table, 7), find(table, 7)),
+        |_, _, (first, second)| {
+            assert!(matches!(first, Some([1, 1] | [2, 2])), "{first:?}");
+            assert!(matches!(second, Some([1, 1] | [2, 2])), "{second:?}");
+            assert!(first <= second, "time runs backwards: {first:?} {second:?}");
+        },
+    );
+}
+
+#[test]
+fn loom_concurrent_updates_of_a_wide_value_all_count() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| add_one(table, 7),
+        |table| add_one(table, 7),
+        |table, (), ()| assert_eq!(find(table, 7), Some([3, 3])),
+    );
+}
+
+#[test]
+fn loom_an_update_and_an_overwrite_of_a_wide_value_happen_one_after_the_other() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| add_one(table, 7),
+        |table| insert(table, 7, [5, 5]),
+        |table, (), _| assert!(matches!(find(table, 7), Some([5, 5] | [6, 6]))),
+    );
+}
+
+#[test]
+fn loom_concurrent_additions_to_an_absent_key_all_count() {
+    let add = |table: &Table<true>| match walk::claim(table, HOME, &7, Wanted::Key).unwrap() {
+        Place::New(slot) => slot
+            .publish_entry(&7, [1, 0], StateWord::ready(HOME.fingerprint))
+            .unwrap(),
+        Place::Held(slot, held) => {
+            slot::update(&slot, held, |[n, _]| [n + 1, 0]).unwrap();
+        }
+        Place::Full => panic!("there is room"),
+    };
+    race::<true, _, _>(
+        2,
+        |_| (),
+        add,
+        add,
+        |table, (), ()| {
+            assert_eq!(find(table, 7), Some([2, 0]));
+        },
+    );
+}
