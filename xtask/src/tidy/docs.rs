@@ -12,6 +12,7 @@ use super::source::Source;
 /// Where a public function that returns a `Result` is one-sided or collective: whatever communicates can fail. An entry is a
 /// file, or a folder with all that is in it.
 const COMMUNICATES: &[&str] = &[
+    "crates/containers/src/hash_map",
     "crates/core/src/atomics",
     "crates/core/src/rma",
     "crates/core/src/segment",

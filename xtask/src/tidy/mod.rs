@@ -5,6 +5,7 @@ mod comments;
 mod docs;
 mod fence;
 mod manifests;
+mod reading_path;
 mod sizes;
 mod source;
 
@@ -75,6 +76,7 @@ pub(crate) fn run() -> Result<Outcome> {
         findings.extend(comments::check(source));
     }
     findings.extend(docs::check_table(&sources));
+    findings.extend(reading_path::check(&sources));
     findings.extend(fence::check(&read("docs/UNSAFE.md")?, &sources));
     for (path, text) in files(&|name| name == "Cargo.toml")? {
         findings.extend(manifests::check(&path, &text));
@@ -82,6 +84,7 @@ pub(crate) fn run() -> Result<Outcome> {
     for note in sources.iter().flat_map(sizes::notes) {
         println!("note: {note}");
     }
+    println!("note: {}", reading_path::length(&sources));
     findings.sort();
     for finding in &findings {
         println!("{finding}");
