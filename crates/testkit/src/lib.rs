@@ -1,1 +1,94 @@
-//! Test support of `pgas`.
+//! The conformance suite that every backend passes, and what its tests need: sequential models, a
+//! runner, deadlines, random numbers that are the same in every run.
+//!
+//! A case is a function that every rank of a job runs. It says what the library promises, in terms
+//! of the public interface only, so that one suite serves threads, processes, real networks and the
+//! [reference transport](pgas_core::backend::loopback). A rank that finds something wrong panics or
+//! returns an error; the others' waits then fail, and none hangs.
+//!
+//! A backend's test, `harness = false`, is a [`runner::Suite`]:
+//!
+//! ```no_run
+//! use pgas_core::backend::loopback;
+//! use pgas_testkit::runner::{Suite, over_threads};
+//!
+//! fn main() -> std::process::ExitCode {
+//!     Suite::new()
+//!         .over("loopback", &[1, 2, 3, 4, 7], |case, n_ranks| {
+//!             over_threads(case, |config| loopback::worlds(n_ranks, config))
+//!         })
+//!         .main()
+//! }
+//! ```
+//!
+//! Where ranks are processes, the closure starts the test's own binary as each rank, and such a
+//! process calls [`run_named`] with its world instead of building a suite.
+#![forbid(unsafe_code)]
+
+mod cases;
+mod deadline;
+pub mod model;
+mod random;
+pub mod runner;
+mod support;
+
+pub use cases::SUITE;
+pub use deadline::Deadline;
+pub use random::{rng, rng_of};
+pub use support::panic_text;
+
+use std::time::Duration;
+
+use pgas_core::{Config, Result, Statistics, World};
+
+/// The size of each rank's segment in the suite's jobs, in bytes.
+pub const SEGMENT_BYTES: u64 = 16 << 20;
+
+/// How long a wait of a case may take. Generous: many ranks share few processors.
+pub const WAIT_LIMIT: Duration = Duration::from_secs(40);
+
+/// One claim about the library, checked by all ranks of a job together.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// The claim.
+    pub name: &'static str,
+    /// The smallest job in which it means something.
+    pub min_ranks: u32,
+    /// Whether collectives compare their arguments across ranks (`PGAS_CHECK=1`).
+    pub check: bool,
+    /// What each rank does.
+    pub run: fn(&World) -> Result<()>,
+}
+
+impl Case {
+    /// The settings that the case needs, in addition to those of `base`: where its own say something,
+    /// they win.
+    #[must_use]
+    pub fn config(&self, mut base: Config) -> Config {
+        base.segment_bytes = Some(SEGMENT_BYTES);
+        base.statistics = Statistics::PerPeer;
+        base.check = self.check;
+        base.timeout = Some(WAIT_LIMIT);
+        base
+    }
+}
+
+/// The case with this name.
+#[must_use]
+pub fn case_named(name: &str) -> Option<&'static Case> {
+    SUITE.iter().find(|case| case.name == name)
+}
+
+/// Runs the case with this name as one rank of a job whose other ranks do the same.
+///
+/// # Errors
+///
+/// What the library reports.
+///
+/// # Panics
+///
+/// If there is no such case, and when a claim does not hold.
+pub fn run_named(name: &str, world: &World) -> Result<()> {
+    let case = case_named(name).unwrap_or_else(|| panic!("the suite has no case {name:?}"));
+    (case.run)(world)
+}

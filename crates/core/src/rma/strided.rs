@@ -128,9 +128,12 @@ impl<T: Pod> GlobalPtr<T> {
         // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
         let dst = unsafe { base.add(offset(at)) }.as_ptr();
         shape.for_each_block(|remote, local| {
-            // SAFETY: each block lies inside the checked box on both sides, so its distances stay
-            // within the mapped segment and the slice.
-            unsafe { copy::to_shared(dst.offset(remote), src.offset(local), shape.block_bytes) };
+            // SAFETY: each block lies inside the checked box, whose whole is inside the segment.
+            let to = unsafe { dst.offset(remote) };
+            // SAFETY: as above, inside the slice.
+            let from = unsafe { src.offset(local) };
+            // SAFETY: `to` is writable for the block's bytes; `from` is private memory.
+            unsafe { copy::to_shared(to, from, shape.block_bytes) };
             Ok(())
         })
     }
@@ -168,9 +171,12 @@ impl<T: Pod> GlobalPtr<T> {
         // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
         let src = unsafe { base.add(offset(at)) }.as_ptr();
         shape.for_each_block(|remote, local| {
-            // SAFETY: each block lies inside the checked box on both sides, so its distances stay
-            // within the mapped segment and the slice, which is ours alone.
-            unsafe { copy::from_shared(dst.offset(local), src.offset(remote), shape.block_bytes) };
+            // SAFETY: each block lies inside the checked box, whose whole is inside the slice.
+            let to = unsafe { dst.offset(local) };
+            // SAFETY: as above, inside the segment.
+            let from = unsafe { src.offset(remote) };
+            // SAFETY: `from` is readable for the block's bytes; `to` is ours alone.
+            unsafe { copy::from_shared(to, from, shape.block_bytes) };
             Ok(())
         })
     }

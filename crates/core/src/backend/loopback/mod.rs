@@ -22,7 +22,7 @@ mod mailbox;
 mod segment;
 mod threads;
 
-pub use threads::{run, run_with, world};
+pub use threads::{run, run_with, world, worlds};
 
 use std::fmt;
 use std::ops::Range;

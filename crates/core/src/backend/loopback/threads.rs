@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::{Job, Loopback, SEGMENT_BYTES, job};
-use crate::{Config, World};
+use crate::{Config, Result, World};
 
 /// The world of a job of one rank, for documentation and tests.
 ///
@@ -25,6 +25,22 @@ pub fn world() -> World {
     let mut ranks = job(1, SEGMENT_BYTES);
     let only = ranks.pop().expect("a job of one rank");
     World::new(Arc::new(only), Config::default()).expect("the default settings can be used")
+}
+
+/// The worlds of a new job, in the order of ranks, for a caller that gives each a thread of its own.
+///
+/// # Errors
+///
+/// [`Error::Setting`](crate::Error::Setting) if a segment of that size cannot be used.
+///
+/// # Panics
+///
+/// If there are no ranks.
+pub fn worlds(n_ranks: u32, config: &Config) -> Result<Vec<World>> {
+    job(n_ranks, config.segment_bytes.unwrap_or(SEGMENT_BYTES))
+        .into_iter()
+        .map(|backend| World::new(Arc::new(backend), config.clone()))
+        .collect()
 }
 
 /// Runs `body` as each rank of a new job, a thread each, and returns the results in the order of ranks.

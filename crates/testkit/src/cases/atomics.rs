@@ -1,0 +1,253 @@
+//! Every atomic of every type against its sequential model.
+
+use pgas_core::backend::AtomicOp;
+use pgas_core::{GlobalPtr, Result, World};
+
+use super::case;
+use crate::model::{ModelAtomic, ModelInteger};
+use crate::support::{neighbour, random_value};
+use crate::{Case, rng_of};
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, atomics_on_u32_follow_the_model),
+    case!(1, atomics_on_i32_follow_the_model),
+    case!(1, atomics_on_u64_follow_the_model),
+    case!(1, atomics_on_i64_follow_the_model),
+    case!(1, atomics_on_f32_follow_the_model),
+    case!(1, atomics_on_f64_follow_the_model),
+    case!(1, compare_exchange_follows_the_model_for_every_type),
+    case!(1, compare_exchange_of_floats_compares_bits),
+    case!(1, integers_wrap_around),
+    case!(1, named_methods_do_what_their_operations_do),
+    case!(1, atomics_do_not_touch_neighbouring_words),
+    case!(1, atomics_and_flushed_puts_see_each_other),
+];
+
+fn atomics_on_u32_follow_the_model(world: &World) -> Result<()> {
+    follow::<u32>(world)
+}
+
+fn atomics_on_i32_follow_the_model(world: &World) -> Result<()> {
+    follow::<i32>(world)
+}
+
+fn atomics_on_u64_follow_the_model(world: &World) -> Result<()> {
+    follow::<u64>(world)
+}
+
+fn atomics_on_i64_follow_the_model(world: &World) -> Result<()> {
+    follow::<i64>(world)
+}
+
+fn atomics_on_f32_follow_the_model(world: &World) -> Result<()> {
+    follow::<f32>(world)
+}
+
+fn atomics_on_f64_follow_the_model(world: &World) -> Result<()> {
+    follow::<f64>(world)
+}
+
+/// How an operation is begun.
+#[derive(Clone, Copy, Debug)]
+enum Form {
+    Fetching,
+    Plain,
+    NonBlocking,
+}
+
+/// Each operation in each form on each pair of edge values, then long random sequences.
+fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<T>(4)?;
+    let word = array.on(neighbour(world, 1)).offset(1);
+    for &op in T::ops() {
+        for start in T::edges() {
+            for operand in T::edges() {
+                for form in [Form::Fetching, Form::Plain, Form::NonBlocking] {
+                    word.swap(world, start)?;
+                    step(world, word, (op, form), start, operand)?;
+                }
+            }
+        }
+    }
+    let mut rng = rng_of(world, 50);
+    let mut value = T::from_bits(0);
+    word.swap(world, value)?;
+    for _ in 0..1500 {
+        let op = T::ops()[rng.usize(..T::ops().len())];
+        let form = [Form::Fetching, Form::Plain, Form::NonBlocking][rng.usize(..3)];
+        let operand = if rng.bool() {
+            random_value(&mut rng)
+        } else {
+            T::edges()[rng.usize(..T::edges().len())]
+        };
+        value = step(world, word, (op, form), value, operand)?;
+    }
+    world.barrier()
+}
+
+/// One operation on a word that holds `start`; checks the result and returns what the word then holds.
+fn step<T: ModelAtomic>(
+    world: &World,
+    word: GlobalPtr<T>,
+    (op, form): (AtomicOp, Form),
+    start: T,
+    operand: T,
+) -> Result<T> {
+    let former = match form {
+        Form::Fetching => word.fetch_op(world, op, operand)?,
+        Form::NonBlocking => word.fetch_op_nb(world, op, operand)?.wait()?,
+        Form::Plain => {
+            word.atomic_op(world, op, operand)?;
+            world.flush(word.rank())?;
+            start
+        }
+    };
+    let what = format!("{op:?} of {operand:?} to {start:?} ({form:?})");
+    // Nothing is computed on the way out, so not a bit may change.
+    assert_eq!(former.to_bits(), start.to_bits(), "{what}: former value");
+    let (seen, right) = (word.atomic_load(world)?, start.after(op, operand));
+    assert!(seen.is_like(right), "{what}: {seen:?} instead of {right:?}");
+    if matches!(op, AtomicOp::Load | AtomicOp::Swap) {
+        assert_eq!(seen.to_bits(), right.to_bits(), "{what}");
+    }
+    Ok(seen)
+}
+
+fn compare_exchange_follows_the_model_for_every_type(world: &World) -> Result<()> {
+    exchange::<u32>(world)?;
+    exchange::<i32>(world)?;
+    exchange::<u64>(world)?;
+    exchange::<i64>(world)?;
+    exchange::<f32>(world)?;
+    exchange::<f64>(world)
+}
+
+fn exchange<T: ModelAtomic>(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<T>(2)?;
+    let word = array.on(neighbour(world, 1)).offset(1);
+    for start in T::edges() {
+        for expected in T::edges() {
+            for new in T::edges() {
+                word.swap(world, start)?;
+                let outcome = word.compare_exchange(world, expected, new)?;
+                let fits = expected.to_bits() == start.to_bits();
+                let what = format!("{expected:?} -> {new:?} on {start:?}");
+                assert_eq!(outcome.is_ok(), fits, "{what}");
+                let former = outcome.unwrap_or_else(|seen| seen);
+                assert_eq!(former.to_bits(), start.to_bits(), "{what}");
+                let left = if fits { new } else { start };
+                assert_eq!(word.atomic_load(world)?.to_bits(), left.to_bits(), "{what}");
+            }
+        }
+    }
+    world.barrier()
+}
+
+fn compare_exchange_of_floats_compares_bits(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<f64>(1)?;
+    let word = array.on(neighbour(world, 1));
+    word.swap(world, -0.0)?;
+    assert!(word.compare_exchange(world, 0.0, 1.0)?.is_err());
+    assert!(word.compare_exchange(world, -0.0, 1.0)?.is_ok());
+    let nan = f64::from_bits(0x7ff8_0000_0000_1234);
+    word.swap(world, nan)?;
+    assert!(word.compare_exchange(world, f64::NAN, 2.0)?.is_err());
+    assert!(word.compare_exchange(world, nan, 2.0)?.is_ok());
+    assert_eq!(word.atomic_load(world)?.to_bits(), 2.0_f64.to_bits());
+    world.barrier()
+}
+
+fn integers_wrap_around(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(1)?;
+    let word = array.on(neighbour(world, 1));
+    assert_eq!(word.fetch_dec(world)?, 0);
+    assert_eq!(word.fetch_inc(world)?, u64::MAX);
+    assert_eq!(word.fetch_sub(world, 5)?, 0);
+    assert_eq!(word.fetch_add(world, 5)?, u64::MAX - 4);
+    let small = word.cast::<i32>();
+    assert_eq!(small.fetch_sub(world, i32::MIN)?, 0);
+    assert_eq!(small.fetch_dec(world)?, i32::MIN);
+    assert_eq!(small.atomic_load(world)?, i32::MAX);
+    assert_eq!(
+        small.offset(1).atomic_load(world)?,
+        0,
+        "no carry into the next word"
+    );
+    world.barrier()
+}
+
+fn named_methods_do_what_their_operations_do(world: &World) -> Result<()> {
+    methods::<u32>(world)?;
+    methods::<i32>(world)?;
+    methods::<u64>(world)?;
+    methods::<i64>(world)
+}
+
+fn methods<T: ModelInteger>(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<T>(1)?;
+    let word = array.on(neighbour(world, 1));
+    let mut value = T::from_bits(0);
+    for a in T::edges() {
+        let mut check = |former: T, op, operand| {
+            assert_eq!(former, value, "{op:?}");
+            value = value.after(op, operand);
+        };
+        check(word.swap(world, a)?, AtomicOp::Swap, a);
+        for b in T::edges() {
+            check(word.fetch_add(world, b)?, AtomicOp::Add, b);
+            check(word.fetch_xor(world, b)?, AtomicOp::Xor, b);
+            check(word.fetch_sub(world, b)?, AtomicOp::Add, b.negated());
+            check(word.fetch_or(world, b)?, AtomicOp::Or, b);
+            check(word.fetch_inc(world)?, AtomicOp::Add, T::ONE);
+            check(word.fetch_max(world, b)?, AtomicOp::Max, b);
+            check(word.fetch_dec(world)?, AtomicOp::Add, T::ONE.negated());
+            check(word.fetch_min(world, b)?, AtomicOp::Min, b);
+            check(word.fetch_and(world, b)?, AtomicOp::And, b);
+            let former = word.atomic_load(world)?;
+            word.atomic_store(world, b)?;
+            world.flush(word.rank())?;
+            check(former, AtomicOp::Swap, b);
+        }
+        assert_eq!(word.atomic_load(world)?, value);
+    }
+    world.barrier()
+}
+
+fn atomics_do_not_touch_neighbouring_words(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u32>(7)?;
+    let there = array.on(neighbour(world, 1));
+    for i in [1, 2, 5] {
+        there.put_slice(world, &[0xffff_ffff; 7])?;
+        world.flush(there.rank())?;
+        let word = there.offset(i);
+        word.fetch_inc(world)?;
+        word.fetch_dec(world)?;
+        word.swap(world, 0)?;
+        word.fetch_sub(world, 1)?;
+        word.fetch_and(world, 0)?;
+        let float = word.cast::<f32>();
+        float.fetch_add(world, 1.5)?;
+        let seen = there.get_vec(world, 7)?;
+        for (j, value) in seen.into_iter().enumerate() {
+            let right = if i == j { 1.5_f32.to_bits() } else { u32::MAX };
+            assert_eq!(value, right, "word {j}, atomics on word {i}");
+        }
+    }
+    world.barrier()
+}
+
+fn atomics_and_flushed_puts_see_each_other(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(1)?;
+    let word = array.on(neighbour(world, 1));
+    for round in 0..50 {
+        word.put(world, round * 10)?;
+        world.flush(word.rank())?;
+        assert_eq!(word.fetch_add(world, 1)?, round * 10);
+        assert_eq!(word.get(world)?, round * 10 + 1);
+        word.atomic_op(world, AtomicOp::Add, 2)?;
+        world.flush(word.rank())?;
+        assert_eq!(word.get(world)?, round * 10 + 3);
+        assert_eq!(word.get_vec(world, 1)?, [round * 10 + 3]);
+    }
+    world.barrier()
+}

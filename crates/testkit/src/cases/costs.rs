@@ -1,0 +1,197 @@
+//! The cost counters, exact for known sequences.
+
+use pgas_core::backend::{AtomicOp, HandlerId, MessageClass, Sent, SignalUpdate};
+use pgas_core::rma::{Fragment, Strides};
+use pgas_core::{Costs, Result, World};
+
+use super::case;
+use crate::Case;
+use crate::support::{assert_panics, neighbour};
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, each_transfer_counts_once_with_its_bytes),
+    case!(1, each_atomic_counts_once_with_its_bytes),
+    case!(1, costs_are_kept_for_each_peer),
+    case!(1, a_barrier_counts_one_barrier),
+    case!(1, refused_operations_cost_nothing),
+];
+
+/// What `body` costs this rank.
+fn costs_of(world: &World, body: impl FnOnce() -> Result<()>) -> Result<Costs> {
+    let before = world.costs();
+    body()?;
+    Ok(world.costs() - before)
+}
+
+fn reads(reads: u64, bytes: u64) -> Costs {
+    Costs {
+        reads,
+        bytes,
+        ..Costs::default()
+    }
+}
+
+fn writes(writes: u64, bytes: u64) -> Costs {
+    Costs {
+        writes,
+        bytes,
+        ..Costs::default()
+    }
+}
+
+fn atomics(atomics: u64, bytes: u64) -> Costs {
+    Costs {
+        atomics,
+        bytes,
+        ..Costs::default()
+    }
+}
+
+#[track_caller]
+fn assert_costs(
+    world: &World,
+    what: &str,
+    expected: Costs,
+    body: impl FnOnce() -> Result<()>,
+) -> Result<()> {
+    assert_eq!(costs_of(world, body)?, expected, "{what}");
+    Ok(())
+}
+
+fn each_transfer_counts_once_with_its_bytes(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(64)?;
+    let there = array.on(neighbour(world, 1));
+    world.barrier()?;
+    assert_costs(world, "get", reads(1, 8), || there.get(world).map(drop))?;
+    assert_costs(world, "put", writes(1, 8), || there.put(world, 1))?;
+    assert_costs(world, "get_vec", reads(1, 80), || {
+        there.get_vec(world, 10).map(drop)
+    })?;
+    assert_costs(world, "put_slice", writes(1, 24), || {
+        there.put_slice(world, &[1; 3])
+    })?;
+    assert_costs(world, "get_nb", reads(1, 8), || {
+        there.get_nb(world)?.wait().map(drop)
+    })?;
+    assert_costs(world, "put_nb", writes(1, 8), || {
+        there.put_nb(world, 1)?.wait()
+    })?;
+    assert_costs(world, "get_vec_nb", reads(1, 16), || {
+        there.get_vec_nb(world, 2)?.wait().map(drop)
+    })?;
+    assert_costs(world, "put_vec_nb", writes(1, 32), || {
+        there.put_vec_nb(world, vec![1; 4])?.wait().map(drop)
+    })?;
+    assert_costs(world, "scope", reads(2, 24), || {
+        let (mut a, mut b) = ([0], [0; 2]);
+        world.scope(|scope| scope.get(there, &mut a).and(scope.get(there, &mut b)))?
+    })?;
+    let pieces = [2, 3].map(|len| Fragment { ptr: there, len });
+    assert_costs(world, "fragments", reads(2, 40), || {
+        world.get_fragments(&pieces, &mut [0; 5])
+    })?;
+    assert_costs(world, "indexed", writes(3, 48), || {
+        world.put_indexed(there, &[0, 8, 16], 2, &[1; 6])
+    })?;
+    let grid = Strides {
+        extents: [3, 2],
+        global: [8, 1],
+        local: [2, 1],
+    };
+    assert_costs(world, "strided", writes(1, 48), || {
+        there.put_strided(world, &grid, &[1; 6])
+    })?;
+    assert_costs(world, "flush", Costs::default(), || world.flush_all())?;
+    world.barrier()
+}
+
+fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(16)?;
+    let there = array.on(neighbour(world, 1));
+    world.barrier()?;
+    assert_costs(world, "fetch_add", atomics(1, 8), || {
+        there.fetch_add(world, 1).map(drop)
+    })?;
+    assert_costs(world, "atomic_op", atomics(1, 8), || {
+        there.atomic_op(world, AtomicOp::Add, 1)
+    })?;
+    assert_costs(world, "fetch_op_nb", atomics(1, 4), || {
+        let half = there.cast::<u32>();
+        half.fetch_op_nb(world, AtomicOp::Add, 1)?.wait().map(drop)
+    })?;
+    assert_costs(world, "compare_exchange", atomics(1, 8), || {
+        there.compare_exchange(world, 0, 0).map(drop)
+    })?;
+    let signalled = Costs {
+        writes: 1,
+        ..atomics(1, 24)
+    };
+    assert_costs(world, "put_signal", signalled, || {
+        there.put_signal(world, &[1; 2], there.offset(8), SignalUpdate::Add(1))
+    })?;
+    let local = Costs {
+        local: 1,
+        ..Costs::default()
+    };
+    assert_costs(world, "count_local", local, || {
+        world.count_local();
+        Ok(())
+    })?;
+    world.barrier()
+}
+
+fn costs_are_kept_for_each_peer(world: &World) -> Result<()> {
+    const HANDLER: HandlerId = HandlerId(HandlerId::N_RESERVED);
+    let array = world.alloc_symmetric::<u64>(1)?;
+    world.set_handler(HANDLER, |_, _| {});
+    world.barrier()?;
+    let all = || {
+        world
+            .ranks()
+            .map(|rank| world.costs_with(rank).unwrap_or_default())
+    };
+    let before: Vec<Costs> = all().collect();
+    for rank in world.ranks() {
+        for _ in 0..=rank.number() {
+            array.on(rank).fetch_add(world, 1)?;
+        }
+        array.on(rank).get(world)?;
+        let sent = world.try_send(rank, MessageClass::Request, HANDLER, &[b"12345"])?;
+        assert_eq!(sent, Sent::Accepted, "an empty queue has room");
+    }
+    for ((rank, now), before) in world.ranks().zip(all()).zip(before) {
+        let n = u64::from(rank.number()) + 1;
+        let expected = Costs {
+            reads: 1,
+            atomics: n,
+            messages: 1,
+            bytes: 8 + 8 * n + 5,
+            ..Costs::default()
+        };
+        assert_eq!(now - before, expected, "rank {rank}");
+    }
+    world.barrier()
+}
+
+fn a_barrier_counts_one_barrier(world: &World) -> Result<()> {
+    let spent = costs_of(world, || {
+        world.barrier()?;
+        world.barrier()
+    })?;
+    assert_eq!(spent.barriers, 2);
+    assert_eq!((spent.reads, spent.writes, spent.atomics), (0, 0, 0));
+    Ok(())
+}
+
+fn refused_operations_cost_nothing(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(1)?;
+    let crooked = array.on(neighbour(world, 1)).byte_offset(1);
+    let spent = costs_of(world, || {
+        assert_panics("not aligned", || crooked.put(world, 1));
+        assert_panics("not aligned", || crooked.fetch_add(world, 1));
+        assert_panics("not aligned", || crooked.get_nb(world));
+        Ok(())
+    })?;
+    assert_eq!(spent, Costs::default());
+    world.barrier()
+}

@@ -1,0 +1,86 @@
+//! The cases, by subject.
+
+mod atomics;
+mod bounds;
+mod contention;
+mod costs;
+mod heap;
+mod messages;
+mod nonblocking;
+mod noncontiguous;
+mod ordering;
+mod pointers;
+mod signal;
+mod transfer;
+mod world;
+
+use crate::Case;
+
+/// A case named by its function: `case!(2, puts_are_seen)` needs two ranks.
+macro_rules! case {
+    ($min_ranks:expr, $run:ident) => {
+        $crate::Case {
+            name: stringify!($run),
+            min_ranks: $min_ranks,
+            check: false,
+            run: $run,
+        }
+    };
+}
+use case;
+
+const GROUPS: &[&[Case]] = &[
+    world::CASES,
+    transfer::CASES,
+    bounds::CASES,
+    nonblocking::CASES,
+    noncontiguous::CASES,
+    ordering::CASES,
+    signal::CASES,
+    atomics::CASES,
+    contention::CASES,
+    pointers::CASES,
+    heap::CASES,
+    messages::CASES,
+    costs::CASES,
+];
+
+/// Every case.
+pub const SUITE: &[Case] = &joined::<{ count() }>();
+
+const fn count() -> usize {
+    let (mut group, mut n) = (0, 0);
+    while group < GROUPS.len() {
+        n += GROUPS[group].len();
+        group += 1;
+    }
+    n
+}
+
+const fn joined<const N: usize>() -> [Case; N] {
+    let mut all = [GROUPS[0][0]; N];
+    let (mut group, mut n) = (0, 0);
+    while group < GROUPS.len() {
+        let mut i = 0;
+        while i < GROUPS[group].len() {
+            all[n] = GROUPS[group][i];
+            n += 1;
+            i += 1;
+        }
+        group += 1;
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::SUITE;
+
+    #[test]
+    fn no_two_cases_have_one_name() {
+        let names: HashSet<_> = SUITE.iter().map(|case| case.name).collect();
+        assert_eq!(names.len(), SUITE.len());
+    }
+}

@@ -1,0 +1,299 @@
+//! Fragments, indexed blocks and strided boxes against plain loops.
+
+use std::fmt::Debug;
+
+use fastrand::Rng;
+use pgas_core::rma::{Fragment, Strides};
+use pgas_core::{Pod, Result, World};
+
+use super::case;
+use crate::model::indices;
+use crate::support::{neighbour, random_values};
+use crate::{Case, rng_of};
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, strided_transfers_move_what_loops_would),
+    case!(1, strided_transfers_without_dimensions_or_elements),
+    case!(1, strided_gets_may_read_elements_more_than_once),
+    case!(1, strided_transfers_of_long_blocks),
+    case!(1, fragments_on_all_ranks_move_what_loops_would),
+    case!(1, fragments_of_nothing_move_nothing),
+    case!(1, indexed_blocks_move_what_loops_would),
+    case!(1, a_transposition_by_strides),
+];
+
+/// Elements of the arrays of these cases.
+const ROOM: usize = 600;
+
+fn strided_transfers_move_what_loops_would(world: &World) -> Result<()> {
+    let mut rng = rng_of(world, 20);
+    boxes::<u8, 1>(world, &mut rng)?;
+    boxes::<u8, 3>(world, &mut rng)?;
+    boxes::<u32, 2>(world, &mut rng)?;
+    boxes::<u64, 3>(world, &mut rng)?;
+    boxes::<[u8; 3], 2>(world, &mut rng)?;
+    boxes::<[u32; 3], 2>(world, &mut rng)?;
+    boxes::<u16, 4>(world, &mut rng)
+}
+
+fn boxes<T: Pod + PartialEq + Debug, const N: usize>(world: &World, rng: &mut Rng) -> Result<()> {
+    let array = world.alloc_symmetric::<T>(ROOM)?;
+    let there = array.on(neighbour(world, 1));
+    let mut model = vec![T::new_zeroed(); ROOM];
+    for _ in 0..30 {
+        let strides = random_strides::<N>(rng);
+        let places = indices(&strides);
+        let span = |place: fn(&(usize, usize)) -> usize| places.iter().map(place).max();
+        let start = rng.usize(..ROOM - span(|p| p.0).unwrap_or(0));
+        let n_local = span(|p| p.1).unwrap_or(0) + 1;
+
+        let values: Vec<T> = random_values(rng, n_local);
+        there.offset(start).put_strided(world, &strides, &values)?;
+        world.flush(there.rank())?;
+        for (global, local) in &places {
+            model[start + global] = values[*local];
+        }
+        assert_eq!(there.get_vec(world, ROOM)?, model, "put of {strides:?}");
+
+        let background: Vec<T> = random_values(rng, n_local);
+        let (mut out, mut expected) = (background.clone(), background);
+        there.offset(start).get_strided(world, &strides, &mut out)?;
+        for (global, local) in &places {
+            expected[*local] = model[start + global];
+        }
+        assert_eq!(out, expected, "get of {strides:?}");
+    }
+    world.barrier()
+}
+
+/// A box that fits into `ROOM` elements and in which no element of either side appears twice; the
+/// dimensions are nested in an order of their own on each side.
+fn random_strides<const N: usize>(rng: &mut Rng) -> Strides<N> {
+    let most = [0, 24, 7, 4, 3][N];
+    let extents: [usize; N] = std::array::from_fn(|_| rng.usize(1..=most));
+    let mut nested = || {
+        let mut order: [usize; N] = std::array::from_fn(|dim| N - 1 - dim);
+        if rng.bool() {
+            rng.shuffle(&mut order);
+        }
+        let mut strides = [0; N];
+        let mut distance = if rng.bool() { 1 } else { rng.usize(1..=2) };
+        for dim in order {
+            strides[dim] = distance;
+            distance *= extents[dim];
+            if rng.bool() {
+                distance += rng.usize(..=2);
+            }
+        }
+        strides
+    };
+    let (global, local) = (nested(), nested());
+    Strides {
+        extents,
+        global,
+        local,
+    }
+}
+
+fn strided_transfers_without_dimensions_or_elements(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(4)?;
+    let there = array.on(neighbour(world, 1));
+    let point = Strides {
+        extents: [],
+        global: [],
+        local: [],
+    };
+    there.offset(1).put_strided(world, &point, &[9])?;
+    let nothing = Strides {
+        extents: [4, 0],
+        global: [usize::MAX, 1],
+        local: [1, 1],
+    };
+    there.put_strided(world, &nothing, &[])?;
+    there.get_strided(world, &nothing, &mut [])?;
+    world.flush(there.rank())?;
+    let mut out = [0];
+    there.offset(1).get_strided(world, &point, &mut out)?;
+    assert_eq!(out, [9]);
+    assert_eq!(there.get_vec(world, 4)?, [0, 9, 0, 0]);
+    world.barrier()
+}
+
+fn strided_gets_may_read_elements_more_than_once(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u32>(8)?;
+    let there = array.on(neighbour(world, 1));
+    there.put_slice(world, &[10, 11, 12, 13, 14, 15, 16, 17])?;
+    world.flush(there.rank())?;
+    // A sliding window of three elements, and one element many times.
+    let windows = Strides {
+        extents: [4, 3],
+        global: [1, 1],
+        local: [3, 1],
+    };
+    let mut out = [0; 12];
+    there.get_strided(world, &windows, &mut out)?;
+    assert_eq!(out, [10, 11, 12, 11, 12, 13, 12, 13, 14, 13, 14, 15]);
+    let same = Strides {
+        extents: [5],
+        global: [0],
+        local: [1],
+    };
+    let mut out = [0; 5];
+    there.offset(7).get_strided(world, &same, &mut out)?;
+    assert_eq!(out, [17; 5]);
+    world.barrier()
+}
+
+/// A box of which each block alone is longer than some transports' longest transfer.
+fn strided_transfers_of_long_blocks(world: &World) -> Result<()> {
+    const LONG: usize = (1 << 20) + 8;
+    let array = world.alloc_symmetric::<u8>(3 * LONG)?;
+    let there = array.on(neighbour(world, 1));
+    let mut rng = rng_of(world, 21);
+    let values: Vec<u8> = random_values(&mut rng, 2 * LONG);
+    let rows = Strides {
+        extents: [2, LONG],
+        global: [LONG + 16, 1],
+        local: [LONG, 1],
+    };
+    there.put_strided(world, &rows, &values)?;
+    world.flush(there.rank())?;
+    let mut out = vec![0; 2 * LONG];
+    there.get_strided(world, &rows, &mut out)?;
+    assert!(out == values);
+    let pieces = [
+        Fragment {
+            ptr: there.offset(LONG + 16),
+            len: LONG,
+        },
+        Fragment {
+            ptr: there,
+            len: LONG,
+        },
+    ];
+    world.get_fragments(&pieces, &mut out)?;
+    assert!(out[..LONG] == values[LONG..] && out[LONG..] == values[..LONG]);
+    world.barrier()
+}
+
+/// The fragments of one rank lie in its own lane of every rank's array.
+fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
+    const LANE: usize = 64;
+    let n = world.n_ranks() as usize;
+    let array = world.alloc_symmetric::<[u8; 3]>(n * LANE)?;
+    let mut rng = rng_of(world, 22);
+    let mut model = vec![vec![[0_u8; 3]; LANE]; n];
+    for _ in 0..20 {
+        let mut cuts: Vec<(usize, usize, usize)> = Vec::new();
+        for rank in 0..n {
+            let mut at = 0;
+            while at < LANE {
+                let len = rng.usize(..=9).min(LANE - at);
+                if rng.bool() {
+                    cuts.push((rank, at, len));
+                }
+                at += len + rng.usize(..=3);
+            }
+        }
+        rng.shuffle(&mut cuts);
+        let fragments: Vec<_> = cuts
+            .iter()
+            .map(|(rank, at, len)| Fragment {
+                ptr: lane(&array, world, *rank, LANE).offset(*at),
+                len: *len,
+            })
+            .collect();
+        let total = cuts.iter().map(|cut| cut.2).sum();
+        let values: Vec<[u8; 3]> = random_values(&mut rng, total);
+        world.put_fragments(&fragments, &values)?;
+        world.flush_all()?;
+        let mut rest = &values[..];
+        for (rank, at, len) in &cuts {
+            let (these, others) = rest.split_at(*len);
+            model[*rank][*at..at + len].copy_from_slice(these);
+            rest = others;
+        }
+        for (rank, expected) in model.iter().enumerate() {
+            let seen = lane(&array, world, rank, LANE).get_vec(world, LANE)?;
+            assert_eq!(seen, *expected, "rank {rank}");
+        }
+        let mut out = vec![[0; 3]; total];
+        world.get_fragments(&fragments, &mut out)?;
+        assert_eq!(out, values);
+    }
+    world.barrier()
+}
+
+/// The lane of this rank in the array of another.
+fn lane<T: Pod>(
+    array: &pgas_core::Symmetric<T>,
+    world: &World,
+    rank: usize,
+    len: usize,
+) -> pgas_core::GlobalPtr<T> {
+    let rank = world.ranks().nth(rank).expect("a rank of the job");
+    array.on(rank).offset(world.rank().index() * len)
+}
+
+fn fragments_of_nothing_move_nothing(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u64>(2)?;
+    let there = array.on(neighbour(world, 1));
+    world.put_fragments::<u64>(&[], &[])?;
+    world.get_fragments::<u64>(&[], &mut [])?;
+    let empty = Fragment { ptr: there, len: 0 };
+    world.put_fragments(&[empty, empty], &[])?;
+    let one = Fragment { ptr: there, len: 1 };
+    world.put_fragments(&[empty, one, empty], &[4])?;
+    world.flush_all()?;
+    let mut out = [0; 2];
+    world.get_fragments(&[one, empty, one], &mut out)?;
+    assert_eq!(out, [4, 4]);
+    world.put_indexed(there, &[], 3, &[])?;
+    world.put_indexed(there, &[0, 1], 0, &[])?;
+    world.barrier()
+}
+
+fn indexed_blocks_move_what_loops_would(world: &World) -> Result<()> {
+    let array = world.alloc_symmetric::<u32>(ROOM)?;
+    let there = array.on(neighbour(world, 1));
+    let mut rng = rng_of(world, 23);
+    let mut model = vec![0; ROOM];
+    for _ in 0..40 {
+        let block = rng.usize(1..=8);
+        let mut slots: Vec<usize> = (0..ROOM / block).map(|slot| slot * block).collect();
+        rng.shuffle(&mut slots);
+        slots.truncate(rng.usize(..=20));
+        let values: Vec<u32> = random_values(&mut rng, slots.len() * block);
+        world.put_indexed(there, &slots, block, &values)?;
+        world.flush(there.rank())?;
+        for (slot, value) in slots.iter().zip(values.chunks(block)) {
+            model[*slot..slot + block].copy_from_slice(value);
+        }
+        assert_eq!(there.get_vec(world, ROOM)?, model);
+        let mut out = vec![0; values.len()];
+        world.get_indexed(there, &slots, block, &mut out)?;
+        assert_eq!(out, values);
+    }
+    world.barrier()
+}
+
+fn a_transposition_by_strides(world: &World) -> Result<()> {
+    let (rows, columns) = (5, 7);
+    let array = world.alloc_symmetric::<u64>(rows * columns)?;
+    let there = array.on(neighbour(world, 1));
+    let matrix: Vec<u64> = (0..35).collect();
+    let transposed = Strides {
+        extents: [rows, columns],
+        global: [1, rows],
+        local: [columns, 1],
+    };
+    there.put_strided(world, &transposed, &matrix)?;
+    world.barrier()?;
+    let seen = array.here().get_vec(world, 35)?;
+    for row in 0..rows {
+        for column in 0..columns {
+            assert_eq!(seen[column * rows + row], matrix[row * columns + column]);
+        }
+    }
+    world.barrier()
+}

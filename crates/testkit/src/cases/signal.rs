@@ -1,0 +1,136 @@
+//! Puts that update a signal word when their data has arrived.
+
+use pgas_core::backend::SignalUpdate;
+use pgas_core::{Rank, Result, World};
+
+use super::case;
+use crate::support::{neighbour, random_values};
+use crate::{Case, rng_of};
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, who_sees_the_signal_sees_the_data),
+    case!(1, signals_of_all_ranks_add_up_and_all_data_is_there),
+    case!(1, a_signal_without_data),
+    case!(1, long_data_arrives_before_its_signal),
+    case!(2, a_waiting_rank_is_woken_by_a_plain_atomic_too),
+];
+
+fn who_sees_the_signal_sees_the_data(world: &World) -> Result<()> {
+    const ROUNDS: u64 = 300;
+    const WORDS: usize = 40;
+    let data = world.alloc_symmetric::<u64>(WORDS)?;
+    let words = world.alloc_symmetric::<u64>(16)?;
+    let (arrived, consumed) = (0, 8);
+    let (next, previous) = (neighbour(world, 1), neighbour(world, world.n_ranks() - 1));
+    for round in 1..=ROUNDS {
+        let n = 1 + usize::try_from(round).expect("small") * 7 % WORDS;
+        let signal = words.on(next).offset(arrived);
+        let update = if round % 2 == 0 {
+            SignalUpdate::Set(round)
+        } else {
+            SignalUpdate::Add(1)
+        };
+        data.on(next)
+            .put_signal(world, &vec![round; n], signal, update)?;
+        if round % 5 == 0 {
+            world.flush(next)?;
+        } else {
+            world.flush_all()?;
+        }
+        let mine = words.here().offset(arrived);
+        assert_eq!(mine.wait_until(world, |seen| seen == round)?, round);
+        assert_eq!(data.here().get_vec(world, n)?, vec![round; n]);
+        let empty: [u64; 0] = [];
+        let taken = words.on(previous).offset(consumed);
+        taken.put_signal(world, &empty, taken, SignalUpdate::Add(1))?;
+        world.flush(previous)?;
+        words
+            .here()
+            .offset(consumed)
+            .wait_until(world, |seen| seen == round)?;
+    }
+    world.barrier()
+}
+
+fn signals_of_all_ranks_add_up_and_all_data_is_there(world: &World) -> Result<()> {
+    const ROUNDS: u64 = 20;
+    let n = world.n_ranks() as usize;
+    let lanes = world.alloc_symmetric::<[u64; 5]>(n)?;
+    let signal = world.alloc_symmetric::<u64>(1)?;
+    let me = world.rank().index();
+    for round in 1..=ROUNDS {
+        for rank in world.ranks() {
+            let lane = lanes.on(rank).offset(me);
+            let update = SignalUpdate::Add(1);
+            lane.put_signal(world, &[[round; 5]], signal.on(rank), update)?;
+        }
+        world.flush_all()?;
+        let all = round * n as u64;
+        signal.here().wait_until(world, |seen| seen >= all)?;
+        assert_eq!(lanes.here().get_vec(world, n)?, vec![[round; 5]; n]);
+        world.barrier()?;
+    }
+    Ok(())
+}
+
+fn a_signal_without_data(world: &World) -> Result<()> {
+    let words = world.alloc_symmetric::<u64>(2)?;
+    let there = words.on(neighbour(world, 1));
+    let nothing: [u8; 0] = [];
+    let update = SignalUpdate::Add(u64::MAX);
+    there
+        .cast::<u8>()
+        .put_signal(world, &nothing, there.offset(1), update)?;
+    world.flush_all()?;
+    words
+        .here()
+        .offset(1)
+        .wait_until(world, |seen| seen == u64::MAX)?;
+    world.barrier()?;
+    let update = SignalUpdate::Add(3);
+    there
+        .cast::<u8>()
+        .put_signal(world, &nothing, there.offset(1), update)?;
+    world.barrier()?;
+    assert_eq!(
+        words.here().get_vec(world, 2)?,
+        [0, 2],
+        "signals wrap around"
+    );
+    world.barrier()
+}
+
+fn long_data_arrives_before_its_signal(world: &World) -> Result<()> {
+    const N: usize = 300_000;
+    let data = world.alloc_symmetric::<u64>(N)?;
+    let signal = world.alloc_symmetric::<u64>(1)?;
+    let next = neighbour(world, 1);
+    let values: Vec<u64> = random_values(&mut rng_of(world, 40), N);
+    let update = SignalUpdate::Set(u64::MAX);
+    data.on(next)
+        .put_signal(world, &values, signal.on(next), update)?;
+    world.flush(next)?;
+    signal.here().wait_until(world, |seen| seen != 0)?;
+    let author = neighbour(world, world.n_ranks() - 1);
+    let mut rng = crate::rng((40 << 32) + u64::from(author.number()) + 1);
+    let expected: Vec<u64> = random_values(&mut rng, N);
+    assert!(data.here().get_vec(world, N)? == expected);
+    world.barrier()
+}
+
+fn a_waiting_rank_is_woken_by_a_plain_atomic_too(world: &World) -> Result<()> {
+    let words = world.alloc_symmetric::<u64>(1)?;
+    let turn =
+        |round: u64| Rank::new(u32::try_from(round % u64::from(world.n_ranks())).expect("a rank"));
+    // The baton goes around; all others wait.
+    for round in 0..40 {
+        if turn(round) == world.rank() {
+            if round > 0 {
+                words.here().wait_until(world, |seen| seen == round)?;
+            }
+            words.on(turn(round + 1)).atomic_store(world, round + 1)?;
+            world.flush_all()?;
+        }
+    }
+    world.barrier()
+}

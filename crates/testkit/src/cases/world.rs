@@ -1,0 +1,86 @@
+//! Who is who, and several threads on one rank.
+
+use std::thread;
+
+use pgas_core::{Rank, Result, World};
+
+use super::case;
+use crate::Case;
+use crate::support::neighbour;
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, every_rank_has_a_number_and_knows_the_size_of_the_job),
+    case!(1, capabilities_and_sizes_are_the_same_on_every_rank),
+    case!(1, threads_of_a_rank_share_its_world),
+];
+
+fn every_rank_has_a_number_and_knows_the_size_of_the_job(world: &World) -> Result<()> {
+    let seen = world.alloc_symmetric::<u64>(world.n_ranks() as usize)?;
+    let me = world.rank();
+    assert!(me.number() < world.n_ranks());
+    let mark = u64::from(world.n_ranks()) << 32 | u64::from(me.number());
+    for rank in world.ranks() {
+        seen.on(rank).offset(me.index()).put(world, mark)?;
+    }
+    world.barrier()?;
+    let expected: Vec<u64> = (0..u64::from(world.n_ranks()))
+        .map(|rank| u64::from(world.n_ranks()) << 32 | rank)
+        .collect();
+    assert_eq!(seen.here().get_vec(world, expected.len())?, expected);
+    world.barrier()
+}
+
+fn capabilities_and_sizes_are_the_same_on_every_rank(world: &World) -> Result<()> {
+    let facts = |world: &World| {
+        let capabilities = world.capabilities();
+        [
+            world.segment_bytes(),
+            capabilities.max_short as u64,
+            capabilities.max_medium as u64,
+            capabilities.max_transfer,
+            u64::from(world.has_direct_atomics()),
+        ]
+    };
+    let mine = facts(world);
+    assert!(mine[2] >= 512, "max_medium is at least 512");
+    assert!(mine[1] <= mine[2], "a short message is a medium one too");
+    assert!(mine[3] > 0);
+    let shown = world.alloc_symmetric::<[u64; 5]>(1)?;
+    shown.here().put(world, mine)?;
+    world.barrier()?;
+    for rank in world.ranks() {
+        assert_eq!(shown.on(rank).get(world)?, mine, "rank {rank}");
+    }
+    world.barrier()
+}
+
+fn threads_of_a_rank_share_its_world(world: &World) -> Result<()> {
+    const ROUNDS: u64 = 100;
+    const THREADS: u64 = 3;
+    let counter = world.alloc_symmetric::<u64>(1)?;
+    let cells = world.alloc_symmetric::<u64>(4)?;
+    let target = neighbour(world, 1);
+    let outcomes: Vec<Result<()>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (counter, cells) = (&counter, &cells);
+                scope.spawn(move || {
+                    let cell = cells.on(target).offset(usize::try_from(thread).expect("3"));
+                    for round in 0..ROUNDS {
+                        counter.on(Rank::ZERO).fetch_add(world, 1)?;
+                        cell.put_nb(world, round)?.wait()?;
+                        assert_eq!(cell.get_nb(world)?.wait()?, round);
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
+        threads.into_iter().map(join).collect()
+    });
+    outcomes.into_iter().collect::<Result<()>>()?;
+    world.barrier()?;
+    let total = counter.on(Rank::ZERO).atomic_load(world)?;
+    assert_eq!(total, u64::from(world.n_ranks()) * THREADS * ROUNDS);
+    world.barrier()
+}

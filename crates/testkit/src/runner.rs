@@ -1,0 +1,149 @@
+//! Running the suite: which cases, over which backends, in jobs of which sizes.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use pgas_core::{Config, Error, World};
+
+use crate::{Case, Deadline, SUITE, panic_text};
+
+/// How long a case may take before the whole test is aborted.
+const CASE_LIMIT: Duration = Duration::from_secs(120);
+
+/// The cases of a test binary. Each is one test, named `backend::case::n_ranks`, which libtest's
+/// usual arguments select.
+#[derive(Default)]
+pub struct Suite {
+    trials: Vec<Trial>,
+}
+
+impl std::fmt::Debug for Suite {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Suite({} tests)", self.trials.len())
+    }
+}
+
+impl Suite {
+    /// Without cases.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds every case of [`SUITE`] over a backend, in a job of each of these sizes. `run` runs a case
+    /// on a number of ranks and says what went wrong.
+    #[must_use]
+    pub fn over(
+        mut self,
+        backend: &str,
+        rank_counts: &[u32],
+        run: impl Fn(&Case, u32) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        let run = Arc::new(run);
+        for case in SUITE {
+            for &n_ranks in rank_counts.iter().filter(|n| **n >= case.min_ranks) {
+                let name = format!("{backend}::{}::{n_ranks}", case.name);
+                let run = Arc::clone(&run);
+                let body = move || {
+                    let _deadline =
+                        Deadline::new(format!("{} on {n_ranks} ranks", case.name), CASE_LIMIT);
+                    run(case, n_ranks).map_err(Failed::from)
+                };
+                self.trials.push(Trial::test(name, body));
+            }
+        }
+        self
+    }
+
+    /// Adds one test of the backend's own.
+    #[must_use]
+    pub fn with(
+        mut self,
+        name: &str,
+        run: impl FnOnce() -> Result<(), String> + Send + 'static,
+    ) -> Self {
+        let what = name.to_owned();
+        let body = move || {
+            let _deadline = Deadline::new(what, CASE_LIMIT);
+            run().map_err(Failed::from)
+        };
+        self.trials.push(Trial::test(name, body));
+        self
+    }
+
+    /// Runs what the command line selects, and prints what came of it.
+    #[must_use]
+    pub fn main(self) -> ExitCode {
+        libtest_mimic::run(&Arguments::from_args(), self.trials).exit_code()
+    }
+}
+
+/// Runs a case on worlds of this process, a thread each; `launch` makes them from the case's settings.
+///
+/// # Errors
+///
+/// What the first rank found that found something wrong, or what `launch` reports.
+pub fn over_threads(
+    case: &Case,
+    launch: impl FnOnce(&Config) -> pgas_core::Result<Vec<World>>,
+) -> Result<(), String> {
+    let worlds = launch(&case.config(Config::default())).map_err(|error| error.to_string())?;
+    run_case(case, worlds)
+}
+
+/// Runs a case as all ranks of a job, a thread each.
+///
+/// # Errors
+///
+/// What the first rank found that found something wrong; failures of others that only follow from it
+/// are left out.
+///
+/// # Panics
+///
+/// If the system has no thread for a rank.
+pub fn run_case(case: &Case, worlds: Vec<World>) -> Result<(), String> {
+    let failures = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for world in worlds {
+            let failures = &failures;
+            let rank = world.rank();
+            let body = move || {
+                let outcome = panic::catch_unwind(AssertUnwindSafe(|| run_rank(case, world)));
+                if let Err(payload) = outcome {
+                    let text = format!("rank {rank}: {}", panic_text(&*payload));
+                    let mut list = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                    list.push(text);
+                }
+            };
+            thread::Builder::new()
+                .name(format!("rank {rank}"))
+                .spawn_scoped(scope, body)
+                .expect("a thread for each rank");
+        }
+    });
+    let mut failures = failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
+    // A failure that only reports another rank's comes last.
+    failures.sort_by_key(|text| text.contains(CONSEQUENCE));
+    match failures.into_iter().next() {
+        None => Ok(()),
+        Some(first) => Err(first),
+    }
+}
+
+/// Marks failures that follow from another rank's.
+const CONSEQUENCE: &str = "the job has failed: ";
+
+/// One rank: the world dies by the panic, if there is one, which is how the others learn of it.
+fn run_rank(case: &Case, world: World) {
+    match (case.run)(&world) {
+        Ok(()) => drop(world),
+        Err(error @ Error::RankFailed(_)) => panic!("{CONSEQUENCE}{error}"),
+        Err(error) => panic!("{error}"),
+    }
+}

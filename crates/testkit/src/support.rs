@@ -1,0 +1,67 @@
+//! What cases have in common: neighbours, bounded waits, expected panics.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use pgas_core::{Pod, Rank, World};
+
+/// The rank `distance` further, around the ring.
+pub(crate) fn neighbour(world: &World, distance: u32) -> Rank {
+    Rank::new((world.rank().number() + distance) % world.n_ranks())
+}
+
+/// A value of any byte-copyable type from random bytes.
+pub(crate) fn random_value<T: Pod>(rng: &mut fastrand::Rng) -> T {
+    let mut value = T::new_zeroed();
+    rng.fill(value.as_mut_bytes());
+    value
+}
+
+/// As [`random_value`], `n` times.
+pub(crate) fn random_values<T: Pod>(rng: &mut fastrand::Rng, n: usize) -> Vec<T> {
+    (0..n).map(|_| random_value(rng)).collect()
+}
+
+/// Random bytes.
+pub(crate) fn random_bytes(rng: &mut fastrand::Rng, n: usize) -> Vec<u8> {
+    random_values(rng, n)
+}
+
+/// What a panic's payload says.
+#[must_use]
+pub fn panic_text(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| payload.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without text")
+}
+
+thread_local! {
+    /// Whether a panic of this thread is expected, and not to be printed.
+    static EXPECTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Asserts that `body` panics with a text that contains `part`, and keeps the panic off the screen.
+#[track_caller]
+pub(crate) fn assert_panics<R>(part: &str, body: impl FnOnce() -> R) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !EXPECTED.get() {
+                usual(info);
+            }
+        }));
+    });
+    EXPECTED.set(true);
+    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
+        body();
+    }));
+    EXPECTED.set(false);
+    let Err(payload) = outcome else {
+        panic!("there was no panic with {part:?}");
+    };
+    let text = panic_text(&*payload);
+    assert!(text.contains(part), "{part:?} is not in {text:?}");
+}
