@@ -14,6 +14,8 @@
 #![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
 mod fragments;
+#[cfg(test)]
+mod properties;
 mod scope;
 mod signal;
 mod strided;

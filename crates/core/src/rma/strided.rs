@@ -40,7 +40,7 @@ pub struct Strides<const N: usize> {
 impl<const N: usize> Strides<N> {
     /// The number of elements from the first to one past the last in an array with `strides`; `None`
     /// if that overflows.
-    fn span(&self, strides: &[usize; N]) -> Option<usize> {
+    pub(super) fn span(&self, strides: &[usize; N]) -> Option<usize> {
         if self.extents.contains(&0) {
             return Some(0);
         }
@@ -52,22 +52,24 @@ impl<const N: usize> Strides<N> {
     }
 
     /// The box in bytes, with dimensions that are contiguous on both sides folded into the block.
-    fn shape(&self, element: usize) -> Shape {
+    pub(super) fn shape(&self, element: usize) -> Shape {
         let mut block = 1_usize;
-        let mut dims = N;
-        while dims > 0 && self.global[dims - 1] == block && self.local[dims - 1] == block {
-            dims -= 1;
-            block *= self.extents[dims];
+        // A dimension of one element is never stepped in, so its strides may be anything.
+        let mut dims: Vec<usize> = (0..N).filter(|dim| self.extents[*dim] != 1).collect();
+        while let Some(&dim) = dims.last()
+            && self.global[dim] == block
+            && self.local[dim] == block
+        {
+            block *= self.extents[dim];
+            dims.pop();
         }
         let bytes = |strides: &[usize; N]| {
-            strides[..dims]
-                .iter()
-                .map(|stride| (stride * element).cast_signed())
-                .collect()
+            let distance = |dim: &usize| (strides[*dim] * element).cast_signed();
+            dims.iter().map(distance).collect()
         };
         Shape {
             block_bytes: block * element,
-            extents: self.extents[..dims].to_vec(),
+            extents: dims.iter().map(|dim| self.extents[*dim]).collect(),
             remote: bytes(&self.global),
             local: bytes(&self.local),
         }

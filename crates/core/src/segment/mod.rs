@@ -15,6 +15,8 @@
 
 mod alloc;
 mod heap;
+#[cfg(test)]
+mod properties;
 mod symmetric;
 
 pub(crate) use heap::Heap;

@@ -101,7 +101,7 @@ impl SymmetricHeap {
         Ok(block)
     }
 
-    fn drop_handle(&mut self, offset: u64) {
+    pub(super) fn drop_handle(&mut self, offset: u64) {
         if let Some(live) = self.live.iter_mut().find(|live| live.offset == offset) {
             live.dropped = true;
         }
