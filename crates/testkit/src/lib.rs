@@ -27,6 +27,7 @@
 
 mod cases;
 mod deadline;
+pub mod linearizability;
 pub mod model;
 mod random;
 pub mod runner;
