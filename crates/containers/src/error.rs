@@ -1,5 +1,7 @@
 //! What can go wrong in a container: its room is used up, or the communication below it fails.
 
+use pgas_core::Rank;
+
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -22,6 +24,9 @@ pub enum Error {
     /// A container without slots was asked for.
     #[error("a hash map has at least one slot; it was to be made with a capacity of 0")]
     NoCapacity,
+    /// The ranks asked for one container with different capacities.
+    #[error(transparent)]
+    CapacitiesDiffer(#[from] Box<CapacitiesDiffer>),
     /// The communication below the container failed.
     #[error(transparent)]
     Core(#[from] pgas_core::Error),
@@ -31,6 +36,23 @@ const _: () = assert!(
     size_of::<Error>() <= 32,
     "errors travel by value on hot paths"
 );
+
+/// Two ranks that asked for one container with different capacities.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "ranks disagree on the capacity of a hash map: rank {rank_a} has {capacity_a}, rank {rank_b} has \
+     {capacity_b}; every rank must ask for the same"
+)]
+pub struct CapacitiesDiffer {
+    /// A rank with the smallest capacity.
+    pub rank_a: Rank,
+    /// What it asked for.
+    pub capacity_a: u64,
+    /// A rank with the largest capacity.
+    pub rank_b: Rank,
+    /// What it asked for.
+    pub capacity_b: u64,
+}
 
 /// Why a batch ended early: the elements before number `done` were carried out, in order, those from
 /// it on were not.

@@ -22,5 +22,5 @@
 mod error;
 pub mod hash_map;
 
-pub use error::{BatchError, Error, Result};
+pub use error::{BatchError, CapacitiesDiffer, Error, Result};
 pub use hash_map::HashMap;

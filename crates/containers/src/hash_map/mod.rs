@@ -31,9 +31,9 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_core::atomics::AtomicInteger;
-use pgas_core::{GlobalPtr, Mismatch, Pod, Rank, Symmetric, World};
+use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
-use crate::{Error, Result};
+use crate::{CapacitiesDiffer, Error, Result};
 use global::GlobalSlot;
 use hash::{Hash, Ring};
 use layout::Layout;
@@ -111,9 +111,9 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::NoCapacity`] for a capacity of 0, and of [`Error::Core`]
-    /// [`Mismatch`](pgas_core::Error::Mismatch) if the ranks ask for different capacities and
-    /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
+    /// On every rank: [`Error::NoCapacity`] for a capacity of 0, [`Error::CapacitiesDiffer`] if the
+    /// ranks ask for different ones, and [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if
+    /// the symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         agree(world, capacity as u64)?;
         if capacity == 0 {
@@ -428,14 +428,13 @@ fn agree(world: &World, capacity: u64) -> Result<()> {
         return Ok(());
     }
     let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
-    let mismatch = Mismatch {
-        what: "the capacity of a hash map",
+    let differ = CapacitiesDiffer {
         rank_a: rank(rank_a),
-        value_a: smallest,
+        capacity_a: smallest,
         rank_b: rank(rank_b),
-        value_b: !not_largest,
+        capacity_b: !not_largest,
     };
-    Err(Error::Core(Box::new(mismatch).into()))
+    Err(Box::new(differ).into())
 }
 
 impl<K, V> fmt::Debug for HashMap<K, V> {

@@ -2,6 +2,8 @@
 //! load may return: `RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=2 CARGO_TARGET_DIR=target/loom cargo test
 //! --release -p pgas-containers --lib loom`.
 
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the model")]
+
 use std::sync::Arc as StdArc;
 
 use loom::sync::Arc;
