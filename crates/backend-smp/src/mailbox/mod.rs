@@ -12,7 +12,8 @@
 //! | 0 | `tail`: slots ever reserved by senders |
 //! | 1 | a lower bound of `head` that senders keep beside `tail`, so that they seldom touch the receiver's line |
 //! | 16 | `head`: slots ever given back by the receiver |
-//! | 17 | the receiver's lock |
+//! | 24 | `received`: slots ever received; `head` follows it in steps of a sixteenth of the ring |
+//! | 25 | the receiver's lock |
 //! | 32 and on | the slots, 8 words (64 bytes) each |
 //!
 //! A message fills consecutive slots and may continue at the start of the ring: a publication word, a header word
@@ -22,9 +23,12 @@
 //!
 //! A sender reserves slots by compare-and-swap of `tail`, after it has seen in `head` that they are free. A ticket is never undone:
 //! a full ring is noticed before anything is reserved. The sender then writes header and payload, and last the
-//! publication word, with release. The receiver looks at the publication word of the slot at `head` alone. That word is derived from the
+//! publication word, with release. The receiver looks at the publication word of the slot at `received` alone. That word is derived from the
 //! 64-bit ticket, is never zero, and differs from whatever an earlier message left at that place: publication words of earlier laps
 //! carry other tickets, and words that held payload are zeroed before `head` passes them.
+//!
+//! `head` lags behind `received` because senders that wait for room keep looking at it, and the receiver would pay for taking its line
+//! back at every message. It catches up whenever the receiver finds nothing, so an empty mailbox has all its room.
 //!
 //! The payload is copied out before it is looked at, and the length is checked before it is used: a rank that scribbles over a mailbox
 //! can break the job, but it cannot make a safe function read outside of the ring.
@@ -47,7 +51,8 @@ use crate::sync::{
 const TAIL: usize = 0;
 const HEAD_HINT: usize = 1;
 const HEAD: usize = 16;
-const LOCK: usize = 17;
+const RECEIVED: usize = 24;
+const LOCK: usize = 25;
 /// Words before the slots.
 const CONTROL_WORDS: usize = 32;
 
@@ -64,6 +69,8 @@ const _: () = assert!(SRC_BITS + HANDLER_BITS + LEN_BITS == u64::BITS);
 
 /// The longest message takes this part of the ring, so that several fit.
 const MESSAGES_PER_RING: usize = 8;
+/// The receiver gives slots back when they make this part of the ring.
+const GIVE_BACKS_PER_RING: usize = 16;
 const MIN_SLOTS: usize = MESSAGES_PER_RING;
 /// Beyond this the longest message would not fit the header's length.
 const MAX_SLOTS: usize = MESSAGES_PER_RING << (LEN_BITS as usize - SLOT_BYTES.ilog2() as usize);
@@ -128,6 +135,22 @@ impl Envelope {
 ///
 /// Two instances make a rank's inbox, one for requests and one for replies; which class a message belongs to is the caller's business.
 /// Messages of one sender arrive in the order in which they were sent; nothing is said about the order between senders.
+///
+/// # Examples
+/// ```
+/// use std::sync::atomic::AtomicU64;
+/// use pgas_smp::mailbox::Mailbox;
+///
+/// let words: Vec<_> = (0..Mailbox::bytes(64) / 8).map(|_| AtomicU64::new(0)).collect();
+/// let mailbox = Mailbox::attach(&words, 64);
+/// mailbox.try_send(3, 17, &[b"head", b"body"])?;
+///
+/// let mut payload = Vec::new();
+/// let envelope = mailbox.try_receive(&mut payload)?.expect("one was sent");
+/// assert_eq!((envelope.src, envelope.handler), (3, 17));
+/// assert_eq!(payload, b"headbody");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Mailbox<'a> {
     control: &'a [AtomicU64; CONTROL_WORDS],
@@ -187,17 +210,18 @@ impl<'a> Mailbox<'a> {
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: only the owner's threads move `head`, and whoever wants to receive looks again under the lock.
-        let ticket = self.control[HEAD].load(Relaxed);
+        // Relaxed: only the owner's threads move it, and whoever wants to receive looks again under the lock.
+        let ticket = self.control[RECEIVED].load(Relaxed);
         !self.is_published(ticket)
     }
 
     /// Bytes of the ring between the receiver and the last reservation, for reports: messages, their prefixes and their padding.
     #[must_use]
     pub fn n_queued_bytes(&self) -> u64 {
-        let head = self.control[HEAD].load(Acquire);
+        // Acquire: pairs with the release in `try_receive`; the tail is then no older.
+        let received = self.control[RECEIVED].load(Acquire);
         let tail = self.control[TAIL].load(Relaxed);
-        tail.wrapping_sub(head) * SLOT_BYTES as u64
+        tail.wrapping_sub(received) * SLOT_BYTES as u64
     }
 
     /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
@@ -258,19 +282,20 @@ impl<'a> Mailbox<'a> {
     /// left alone unless a message comes; kept between calls, it makes them free of allocation.
     ///
     /// # Cost
-    /// Two loads if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
+    /// Four loads of own lines if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
     ///
     /// # Errors
     /// [`Corrupt`] if what stands there cannot be a message; it stays there.
     #[inline]
     pub fn try_receive(&self, buf: &mut Vec<u8>) -> Result<Option<Envelope>, Corrupt> {
         if self.is_empty() {
+            self.give_back_the_rest();
             return Ok(None);
         }
         let Some(_lock) = Lock::try_take(&self.control[LOCK]) else {
             return Ok(None);
         };
-        let ticket = self.control[HEAD].load(Relaxed);
+        let ticket = self.control[RECEIVED].load(Relaxed);
         if !self.is_published(ticket) {
             return Ok(None);
         }
@@ -292,9 +317,30 @@ impl<'a> Mailbox<'a> {
         for slot in 1..n_slots {
             self.slots[(first + slot * SLOT_WORDS) & (self.slots.len() - 1)].store(0, Relaxed);
         }
-        // Release: pairs with the senders' acquire in `reserve`; the loads and the zeroing above come before their stores.
-        self.control[HEAD].store(ticket.wrapping_add(n_slots as u64), Release);
+        let received = ticket.wrapping_add(n_slots as u64);
+        self.control[RECEIVED].store(received, Release);
+        let n_kept = received.wrapping_sub(self.control[HEAD].load(Relaxed));
+        if n_kept >= (self.n_slots() / GIVE_BACKS_PER_RING) as u64 {
+            self.give_back(received);
+        }
         Ok(Some(envelope))
+    }
+
+    /// Lets senders have the slots before `received`. For the holder of the lock.
+    #[inline]
+    fn give_back(&self, received: u64) {
+        // Release: pairs with the senders' acquire in `reserve`; what the receiver read and zeroed comes before their stores.
+        self.control[HEAD].store(received, Release);
+    }
+
+    #[inline]
+    fn give_back_the_rest(&self) {
+        // Relaxed: a look without the lock, to save taking it.
+        if self.control[HEAD].load(Relaxed) != self.control[RECEIVED].load(Relaxed)
+            && let Some(_lock) = Lock::try_take(&self.control[LOCK])
+        {
+            self.give_back(self.control[RECEIVED].load(Relaxed));
+        }
     }
 
     /// Takes `n_slots` consecutive slots for the caller, and says which.
@@ -310,7 +356,7 @@ impl<'a> Mailbox<'a> {
         let mut tail = self.control[TAIL].load(Relaxed);
         loop {
             if !has_room(tail, head) {
-                // Acquire: pairs with the receiver's release in `try_receive`, whose zeroing must come before our stores.
+                // Acquire: pairs with the receiver's release in `give_back`, whose zeroing must come before our stores.
                 head = self.control[HEAD].load(Acquire);
                 let newer_tail = self.control[TAIL].load(Relaxed);
                 if !has_room(newer_tail, head) && newer_tail == tail {
@@ -395,7 +441,7 @@ struct Lock<'a>(&'a AtomicU64);
 impl<'a> Lock<'a> {
     #[inline]
     fn try_take(word: &'a AtomicU64) -> Option<Self> {
-        // Acquire: pairs with the release in `drop`, so that `head` is what the last receiver left.
+        // Acquire: pairs with the release in `drop`, so that `received` is what the last receiver left.
         word.compare_exchange(0, 1, Acquire, Relaxed)
             .ok()
             .map(|_| Self(word))

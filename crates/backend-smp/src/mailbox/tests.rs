@@ -14,7 +14,7 @@ fn words(n_slots: usize) -> Vec<AtomicU64> {
 
 /// Makes the empty mailbox in `words` one that has already moved `ticket` slots.
 fn start_at(words: &[AtomicU64], ticket: u64) {
-    for word in [TAIL, HEAD_HINT, HEAD] {
+    for word in [TAIL, HEAD_HINT, HEAD, RECEIVED] {
         words[word].store(ticket, Relaxed);
     }
 }
@@ -145,6 +145,26 @@ fn a_full_ring_refuses_and_loses_nothing() {
 }
 
 #[test]
+fn room_is_given_back_in_steps_and_all_of_it_once_the_mailbox_is_found_empty() {
+    let words = words(64);
+    let mailbox = Mailbox::attach(&words, 64);
+    let fill = || {
+        let mut n_sent = 0;
+        while mailbox.try_send(0, 0, &[]).is_ok() {
+            n_sent += 1;
+        }
+        n_sent
+    };
+    assert_eq!(fill(), 64);
+    for n_sent in [0, 0, 0, 4, 0] {
+        assert!(receive(&mailbox).is_some());
+        assert_eq!(fill(), n_sent);
+    }
+    while receive(&mailbox).is_some() {}
+    assert_eq!(fill(), 64);
+}
+
+#[test]
 fn a_short_message_fits_where_a_long_one_does_not() {
     let words = words(16);
     let mailbox = Mailbox::attach(&words, 16);
@@ -263,6 +283,13 @@ fn a_reserved_message_blocks_those_behind_it_until_it_is_published() {
     assert_eq!(receive(&mailbox).unwrap().0.handler, 2);
 }
 
+fn n_slots_of(messages: &VecDeque<(Envelope, Vec<u8>)>) -> usize {
+    messages
+        .iter()
+        .map(|(envelope, _)| envelope.n_slots())
+        .sum()
+}
+
 /// What a test does next.
 #[derive(Clone, Debug)]
 enum Action {
@@ -307,24 +334,31 @@ proptest! {
         let mailbox = Mailbox::attach(&words, n_slots);
         prop_assert_eq!(mailbox.max_message(), 240);
         let mut model: VecDeque<(Envelope, Vec<u8>)> = VecDeque::new();
+        // Slots received that senders do not know of yet.
+        let mut n_kept = 0;
         for (n, action) in actions.into_iter().enumerate() {
-            let n_slots_used: usize = model.iter().map(|(envelope, _)| envelope.n_slots()).sum();
             match action {
                 Action::Send { src, handler, len, cut } => {
                     let payload = bytes(len, n as u64);
                     let envelope = Envelope { src, handler, len: len as u32 };
-                    let fits = n_slots_used + (16 + len).div_ceil(64) <= n_slots;
+                    let fits = n_slots_of(&model) + n_kept + (16 + len).div_ceil(64) <= n_slots;
                     let sent = mailbox.try_send(src, handler, &[&payload[..cut], &payload[cut..]]);
                     prop_assert_eq!(sent, if fits { Ok(()) } else { Err(Full) });
                     if fits {
                         model.push_back((envelope, payload));
                     }
                 }
-                Action::Receive => prop_assert_eq!(receive(&mailbox), model.pop_front()),
+                Action::Receive => {
+                    let expected = model.pop_front();
+                    n_kept += expected.as_ref().map_or(n_slots, |(envelope, _)| envelope.n_slots());
+                    if n_kept >= n_slots / GIVE_BACKS_PER_RING {
+                        n_kept = 0;
+                    }
+                    prop_assert_eq!(receive(&mailbox), expected);
+                }
             }
             prop_assert_eq!(mailbox.is_empty(), model.is_empty());
-            let n_slots_used: usize = model.iter().map(|(envelope, _)| envelope.n_slots()).sum();
-            prop_assert_eq!(mailbox.n_queued_bytes(), n_slots_used as u64 * 64);
+            prop_assert_eq!(mailbox.n_queued_bytes(), n_slots_of(&model) as u64 * 64);
         }
     }
 
