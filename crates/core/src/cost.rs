@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::ops::Sub;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Rank;
@@ -139,14 +140,14 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    pub(crate) fn new(statistics: Statistics, n_ranks: u32) -> Option<Box<Self>> {
+    pub(crate) fn new(statistics: Statistics, n_ranks: u32) -> Option<Arc<Self>> {
         let n_peers = match statistics {
             Statistics::Off => return None,
             Statistics::Total => 0,
             Statistics::PerPeer => n_ranks,
         };
         let peers = (0..n_peers).map(|_| Counters::default()).collect();
-        Some(Box::new(Self {
+        Some(Arc::new(Self {
             total: Counters::default(),
             peers,
         }))

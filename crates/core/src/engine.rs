@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -42,35 +43,37 @@ impl Engine {
         self.n_tasks.store(tasks.len(), Ordering::Relaxed);
     }
 
+    /// Whether tasks are left to run.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.n_tasks.load(Ordering::Relaxed) > 0
+    }
+
     /// Polls each task once, and says whether one has ended.
+    ///
+    /// A task runs a user's operators, which may call into the library; so the tasks are not locked
+    /// while they run. Another thread that finds them taken leaves the work to this one.
     pub(crate) fn advance(&self) -> bool {
-        if self.n_tasks.load(Ordering::Relaxed) == 0 {
+        if !self.has_tasks() {
             return false;
         }
-        // Another thread that holds the lock does the work.
-        let Ok(mut tasks) = self.tasks.try_lock() else {
-            return false;
-        };
-        let before = tasks.len();
+        let mut running = mem::take(&mut *lock(&self.tasks));
+        let before = running.len();
         let mut cx = Context::from_waker(Waker::noop());
-        tasks.retain_mut(|task| task.as_mut().poll(&mut cx).is_pending());
+        running.retain_mut(|task| task.as_mut().poll(&mut cx).is_pending());
+        let has_ended = running.len() < before;
+        let mut tasks = lock(&self.tasks);
+        running.append(&mut tasks);
+        *tasks = running;
         self.n_tasks.store(tasks.len(), Ordering::Relaxed);
-        tasks.len() < before
+        has_ended
     }
 
     /// Serves received messages, and says whether there were any.
     pub(crate) fn receive(&self, world: &World) -> Result<bool> {
-        let mut unknown = None;
+        let mut failure = None;
         let mut sink = |message: Message<'_>| {
-            let handler = self
-                .handlers
-                .read()
-                .unwrap_or_else(std::sync::PoisonError::into_inner)
-                .get(&message.handler)
-                .cloned();
-            match handler {
-                Some(handler) => handler(world, message),
-                None => unknown = Some((message.handler, message.from)),
+            if let Err(error) = self.dispatch(world, message) {
+                failure.get_or_insert(error);
             }
         };
         let replies = world
@@ -79,14 +82,30 @@ impl Engine {
         let requests = world
             .backend()
             .poll(MessageClass::Request, BATCH, &mut sink)?;
-        match unknown {
+        match failure {
             None => Ok(replies + requests > 0),
-            Some((HandlerId(id), from)) => {
-                let text =
-                    format!("a message from rank {from} is for handler {id}, which nobody set");
-                Err(Error::backend("progress", i64::from(id), text))
-            }
+            Some(error) => Err(error),
         }
+    }
+
+    fn dispatch(&self, world: &World, message: Message<'_>) -> Result<()> {
+        if message.handler == HandlerId::COLLECTIVE {
+            return world.wire().deliver(message);
+        }
+        let handler = self
+            .handlers
+            .read()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .get(&message.handler)
+            .cloned();
+        let Some(handler) = handler else {
+            let HandlerId(id) = message.handler;
+            let from = message.from;
+            let text = format!("a message from rank {from} is for handler {id}, which nobody set");
+            return Err(Error::backend("progress", i64::from(id), text));
+        };
+        handler(world, message);
+        Ok(())
     }
 }
 

@@ -145,15 +145,15 @@ pub struct SettingError {
 )]
 pub struct Mismatch {
     /// The collective, and the argument that differs.
-    pub what: &'static str,
+    pub what: String,
     /// One rank.
     pub rank_a: Rank,
     /// Its value.
-    pub value_a: u64,
+    pub value_a: String,
     /// Another rank.
     pub rank_b: Rank,
     /// Its value.
-    pub value_b: u64,
+    pub value_b: String,
 }
 
 impl Error {

@@ -2,6 +2,7 @@
 
 pub mod atomics;
 pub mod backend;
+pub mod collective;
 pub mod config;
 mod cost;
 mod engine;
@@ -28,5 +29,5 @@ pub use global_ptr::GlobalPtr;
 pub use pod::Pod;
 pub use rank::Rank;
 pub use segment::Symmetric;
-pub use team::Team;
+pub use team::{Team, TeamId};
 pub use world::World;

@@ -9,16 +9,19 @@ use std::fmt;
 use std::future::Future;
 use std::pin::pin;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::backend::{AtomicsBy, Backend, Capabilities};
+use crate::collective::Wire;
 use crate::cost::{CostKind, Counting};
 use crate::engine::Engine;
 use crate::event::Orphans;
 use crate::raw::map::SegmentMap;
 use crate::segment::{self, Heap, SymmetricHeap};
+use crate::team;
 use crate::wait::Awaited;
 use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
 
@@ -42,13 +45,17 @@ struct Inner {
     memory: SegmentMap,
     words: SegmentMap,
     segment_bytes: u64,
-    counting: Option<Box<Counting>>,
+    counting: Option<Arc<Counting>>,
     rank: Rank,
     n_ranks: u32,
     local: Mutex<Heap>,
     symmetric: Mutex<SymmetricHeap>,
     engine: Engine,
     orphans: Orphans,
+    wire: Arc<Wire>,
+    team: Arc<team::Shared>,
+    /// Teams that this rank was asked to name.
+    n_teams: AtomicU64,
     config: Config,
     backend: Arc<dyn Backend>,
 }
@@ -77,6 +84,8 @@ impl World {
             Some(_) => SegmentMap::empty(),
             None => map.clone(),
         };
+        let wire = Wire::new(&backend, counting.as_ref(), &config);
+        let team = team::Shared::world(backend.rank(), backend.n_ranks());
         let inner = Inner {
             fast_memory: fast(&memory),
             fast_words: fast(&words),
@@ -90,6 +99,9 @@ impl World {
             symmetric: Mutex::new(SymmetricHeap::new(Heap::new("symmetric", symmetric))),
             engine: Engine::default(),
             orphans: Orphans::default(),
+            wire: Arc::new(wire),
+            team: Arc::new(team),
+            n_teams: AtomicU64::new(0),
             config,
             backend,
         };
@@ -167,6 +179,9 @@ impl World {
     pub fn barrier(&self) -> Result<()> {
         self.count(CostKind::Barrier, None, 1, 0);
         self.flush_all()?;
+        if self.config().check {
+            return self.team().barrier_by_messages();
+        }
         let Some(ticket) = self.backend().barrier_begin()? else {
             return self.team().barrier_by_messages();
         };
@@ -344,6 +359,20 @@ impl World {
         &self.inner.orphans
     }
 
+    pub(crate) fn wire(&self) -> &Arc<Wire> {
+        &self.inner.wire
+    }
+
+    pub(crate) fn team_shared(&self) -> &Arc<team::Shared> {
+        &self.inner.team
+    }
+
+    /// A number, from 1, for a team whose first member is this rank.
+    pub(crate) fn next_team(&self) -> u64 {
+        // A count: it orders nothing.
+        self.inner.n_teams.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
     pub(crate) fn symmetric_heap(&self) -> MutexGuard<'_, SymmetricHeap> {
         lock(&self.inner.symmetric)
     }
@@ -388,19 +417,25 @@ impl fmt::Debug for World {
 }
 
 impl Drop for Inner {
-    /// Waits for operations whose events were dropped, then leaves the job; a rank that panics does
-    /// not leave in good order, and its death is reported as such.
+    /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank that
+    /// panics does not leave in good order, and its death is reported as such.
     fn drop(&mut self) {
         let is_over = |op| {
             self.backend
                 .test(op, crate::backend::Stage::Operation)
                 .unwrap_or(true)
         };
-        while self.orphans.len() > 0 {
-            if self.backend.health().is_err() || self.backend.progress().is_err() {
+        while self.orphans.len() > 0 || self.engine.has_tasks() && !thread::panicking() {
+            let step = self
+                .backend
+                .health()
+                .and_then(|()| self.backend.progress())
+                .and_then(|_| self.wire.receive());
+            if step.is_err() {
                 self.orphans.leak();
                 return;
             }
+            self.engine.advance();
             self.orphans.reap(is_over);
             thread::yield_now();
         }

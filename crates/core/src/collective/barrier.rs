@@ -1,0 +1,135 @@
+//! Meeting, and agreeing.
+
+use super::call::Lane;
+use super::{Kind, Signature, doublings};
+use crate::cost::CostKind;
+use crate::event::Event;
+use crate::{Result, Team};
+
+/// Waits until all members have come here: a round for each distance 1, 2, 4, ..., in which every
+/// member tells the one that far behind it of all that it has heard of.
+pub(super) async fn meet(lane: Lane<'_>) -> Result<()> {
+    for (round, distance) in doublings(lane.n_ranks()) {
+        lane.send(lane.after(distance), round, &[]).await?;
+        lane.receive_into(lane.before(distance), round, &mut [])
+            .await?;
+    }
+    Ok(())
+}
+
+impl Team {
+    /// Waits until every member has come here, with all its earlier puts and atomics complete: a
+    /// [`flush_all`](crate::World::flush_all), then a meeting. (MPI's and UPC++'s barriers do not flush.)
+    ///
+    /// # Cost
+    ///
+    /// B: a flush and log n rounds; over all ranks the transport's own barrier where it has one.
+    /// Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Rank, backend::loopback};
+    /// loopback::run(4, |world| {
+    ///     let slots = world.alloc_symmetric::<u64>(4)?;
+    ///     let half = world.team().split(Some(world.rank().number() / 2), 0)?.unwrap();
+    ///     let first = half.world_rank(0);
+    ///     slots.on(first).offset(half.rank() as usize).put(&world, 7)?;
+    ///     half.barrier()?;
+    ///     assert_eq!(slots.on(first).get_vec(&world, 2)?, [7, 7]);
+    ///     world.barrier()
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    pub fn barrier(&self) -> Result<()> {
+        if self.is_world() {
+            return self.world().barrier();
+        }
+        self.world().count(CostKind::Barrier, None, 1, 0);
+        self.world().flush_all()?;
+        self.barrier_by_messages()
+    }
+
+    /// Flushes, then begins a barrier; the event is complete when every member has begun it.
+    ///
+    /// # Cost
+    ///
+    /// B: a flush before this returns, and log n rounds. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports of the flush.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let met = world.team().barrier_nb()?;
+    ///     let busy: u64 = (0..1000).sum();
+    ///     met.wait()?;
+    ///     assert_eq!(busy, 499_500);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    pub fn barrier_nb(&self) -> Result<Event<()>> {
+        self.world().count(CostKind::Barrier, None, 1, 0);
+        self.world().flush_all()?;
+        let call = self.begin(Signature::new(Kind::Barrier));
+        Ok(self.launch(async move {
+            call.enter().await?;
+            meet(call.main()).await
+        }))
+    }
+
+    /// The meeting of a barrier, without the flush.
+    pub(crate) fn barrier_by_messages(&self) -> Result<()> {
+        let call = self.begin(Signature::new(Kind::Barrier));
+        self.drive(&call, async {
+            call.enter().await?;
+            meet(call.main()).await
+        })
+    }
+
+    /// With `PGAS_CHECK=1`, compares `value` across the team; else does nothing.
+    ///
+    /// A container compares what its collective methods are called with; `what` names it in the error,
+    /// as in "the capacity of a hash map".
+    ///
+    /// # Cost
+    ///
+    /// Nothing, or log n rounds of 200 bytes. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Mismatch`](crate::Error::Mismatch), on every member, naming two that differ; the failure
+    /// of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Config, backend::loopback};
+    /// let mut config = Config::default();
+    /// config.check = true;
+    /// loopback::run_with(2, &config, |world| {
+    ///     let mine = u64::from(world.rank().number());
+    ///     let error = world.team().agree("the answer", mine).unwrap_err();
+    ///     assert!(error.to_string().contains("the answer: rank 0 has 0, rank 1 has 1"));
+    /// });
+    /// ```
+    pub fn agree(&self, what: &'static str, value: u64) -> Result<()> {
+        if !self.world().config().check {
+            return Ok(());
+        }
+        let call = self.begin(Signature {
+            subject: Some((what, value)),
+            ..Signature::new(Kind::Agreement)
+        });
+        self.drive(&call, call.enter())
+    }
+}

@@ -1,0 +1,264 @@
+//! All members' values side by side, for one of them or for all.
+
+use zerocopy::IntoBytes;
+
+use super::call::Lane;
+use super::{Kind, Signature, blocks, doublings, wrap, zeroed};
+use crate::event::Event;
+use crate::{Pod, Result, Team};
+
+/// Blocks of more bytes than this go to the root at once, and not through other members' memory.
+const LONG_BYTES: usize = 1024;
+
+/// Writes all members' blocks, as long as `mine`, to the root's `all` in the order of the members.
+pub(super) async fn gather(lane: Lane<'_>, root: u32, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    if mine.len() > LONG_BYTES {
+        return gather_directly(lane, root, mine, all).await;
+    }
+    if let Some(rotated) = climb(lane, root, mine, Some(mine.len())).await? {
+        let (first, last) = all.split_at_mut(blocks(root, mine.len()));
+        let (from_root_on, before_root) = rotated.split_at(last.len());
+        last.copy_from_slice(from_root_on);
+        first.copy_from_slice(before_root);
+    }
+    Ok(())
+}
+
+async fn gather_directly(lane: Lane<'_>, root: u32, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    if lane.rank() != root {
+        return lane.send(root, 0, mine).await;
+    }
+    for (member, block) in (0..).zip(all.chunks_exact_mut(mine.len())) {
+        if member == root {
+            block.copy_from_slice(mine);
+        } else {
+            lane.receive_into(member, 0, block).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Appends the blocks of the members after this one to its own, up a binomial tree; the root gets them
+/// all, its own first. Without `block_bytes` the blocks have different lengths.
+pub(super) async fn climb(
+    lane: Lane<'_>,
+    root: u32,
+    mine: &[u8],
+    block_bytes: Option<usize>,
+) -> Result<Option<Vec<u8>>> {
+    let n = lane.n_ranks();
+    let place = wrap(lane.rank(), n - root, n);
+    let mut gathered = mine.to_vec();
+    for (round, distance) in doublings(n) {
+        if place & distance != 0 {
+            let parent = wrap(root, place - distance, n);
+            lane.send(parent, round, &gathered).await?;
+            return Ok(None);
+        }
+        if place + distance < n {
+            let child = wrap(root, place + distance, n);
+            let payload = match block_bytes {
+                Some(bytes) => {
+                    let n_blocks = distance.min(n - place - distance);
+                    let bytes = blocks(n_blocks, bytes);
+                    lane.receive_exactly(child, round, bytes).await?
+                }
+                None => lane.receive(child, round).await,
+            };
+            gathered.extend_from_slice(payload.bytes());
+        }
+    }
+    Ok(Some(gathered))
+}
+
+/// Fills `all`, which begins with this member's block, with those of the members after it, around the
+/// team: in each round a member gets as many blocks as it has from the one so many places after it.
+/// `end` says where the first so many blocks of `all` end.
+pub(super) async fn collect(
+    lane: Lane<'_>,
+    all: &mut [u8],
+    end: impl Fn(u32) -> usize,
+) -> Result<()> {
+    let n = lane.n_ranks();
+    for (round, distance) in doublings(n) {
+        let n_blocks = distance.min(n - distance);
+        lane.send(lane.before(distance), round, &all[..end(n_blocks)])
+            .await?;
+        let into = &mut all[end(distance)..end(distance + n_blocks)];
+        lane.receive_into(lane.after(distance), round, into).await?;
+    }
+    Ok(())
+}
+
+/// Writes all members' blocks, as long as `mine`, to `all` in the order of the members.
+pub(super) async fn allgather(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Result<()> {
+    all[..mine.len()].copy_from_slice(mine);
+    collect(lane, all, |count| blocks(count, mine.len())).await?;
+    all.rotate_right(blocks(lane.rank(), mine.len()));
+    Ok(())
+}
+
+impl Team {
+    /// Puts all members' values side by side in the order of the members, for the root: `Some` there,
+    /// `None` elsewhere. Every member gives equally many.
+    ///
+    /// # Cost
+    ///
+    /// Up to 1 KiB a member, log n rounds, in which a member passes on what those below it in a tree
+    /// have sent; longer ones go to the root in one round. Collective over the team; who is not the root
+    /// does not wait for all others.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
+    /// with another length.
+    ///
+    /// # Panics
+    ///
+    /// If `root` is not a member's number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let me = world.rank().number();
+    ///     let all = world.team().gather(1, &[me, 10 * me])?;
+    ///     assert_eq!(all, (me == 1).then(|| vec![0, 0, 1, 10, 2, 20]));
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[track_caller]
+    pub fn gather<T: Pod>(&self, root: u32, values: &[T]) -> Result<Option<Vec<T>>> {
+        let call = self.begin(self.gather_signature(root, values));
+        let mut all = self.room_at(root, values);
+        self.drive(&call, async {
+            call.enter().await?;
+            gather(call.main(), root, values.as_bytes(), all.as_mut_bytes()).await
+        })?;
+        Ok((self.rank() == root).then_some(all))
+    }
+
+    /// Begins a [`gather`](Self::gather).
+    ///
+    /// # Cost
+    ///
+    /// As [`gather`](Self::gather). Collective over the team.
+    ///
+    /// # Panics
+    ///
+    /// If `root` is not a member's number.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let me = world.rank().number();
+    ///     let all = world.team().gather_nb(0, vec![me]).wait()?;
+    ///     assert_eq!(all, (me == 0).then(|| vec![0, 1, 2]));
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[track_caller]
+    pub fn gather_nb<T: Pod>(&self, root: u32, values: Vec<T>) -> Event<Option<Vec<T>>> {
+        let call = self.begin(self.gather_signature(root, &values));
+        let mut all = self.room_at(root, &values);
+        self.launch(async move {
+            call.enter().await?;
+            gather(call.main(), root, values.as_bytes(), all.as_mut_bytes()).await?;
+            Ok((call.main().rank() == root).then_some(all))
+        })
+    }
+
+    /// Puts all members' values side by side in the order of the members, for all. Every member gives
+    /// equally many.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds, in which a member sends as much as it gets: all values but its own. Collective
+    /// over the team.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
+    /// with another length.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let squares = world.team().allgather(&[world.rank().number().pow(2)])?;
+    ///     assert_eq!(squares, [0, 1, 4]);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    pub fn allgather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
+        let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
+        self.allgather_as(signature, values)
+    }
+
+    pub(crate) fn allgather_as<T: Pod>(
+        &self,
+        signature: Signature,
+        values: &[T],
+    ) -> Result<Vec<T>> {
+        let call = self.begin(signature);
+        let mut all = zeroed::<T>(blocks(self.n_ranks(), values.len()));
+        self.drive(&call, async {
+            call.enter().await?;
+            allgather(call.main(), values.as_bytes(), all.as_mut_bytes()).await
+        })?;
+        Ok(all)
+    }
+
+    /// Begins an [`allgather`](Self::allgather).
+    ///
+    /// # Cost
+    ///
+    /// As [`allgather`](Self::allgather). Collective over the team.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let all = world.team().allgather_nb(vec![world.rank().number()]);
+    ///     assert_eq!(all.wait()?, [0, 1, 2]);
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    pub fn allgather_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
+        let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
+        let call = self.begin(signature);
+        let mut all = zeroed::<T>(blocks(self.n_ranks(), values.len()));
+        self.launch(async move {
+            call.enter().await?;
+            allgather(call.main(), values.as_bytes(), all.as_mut_bytes()).await?;
+            Ok(all)
+        })
+    }
+
+    #[track_caller]
+    fn gather_signature<T>(&self, root: u32, values: &[T]) -> Signature {
+        self.assert_member(root);
+        Signature::new(Kind::Gather)
+            .root(root)
+            .of::<T>(values.len())
+    }
+
+    /// Room for all members' values at the root, none elsewhere.
+    fn room_at<T: Pod>(&self, root: u32, values: &[T]) -> Vec<T> {
+        let n_members = if self.rank() == root {
+            self.n_ranks()
+        } else {
+            0
+        };
+        zeroed(blocks(n_members, values.len()))
+    }
+}

@@ -1,0 +1,265 @@
+//! Messages of collectives that have arrived before they were asked for.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Mutex;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::world::lock;
+use crate::{Error, Rank, Result};
+
+/// What every message of a collective begins with; 40 bytes, so that with one word it fills one
+/// slot of 48 bytes.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(super) struct Header {
+    pub(super) team: u64,
+    /// Which collective of the team.
+    pub(super) number: u64,
+    /// Bytes of the payload in all its pieces.
+    pub(super) total: u64,
+    /// Where in the payload this piece goes.
+    pub(super) offset: u64,
+    /// Which part of the collective, and which message between two members in it.
+    pub(super) phase: u32,
+    pub(super) round: u32,
+}
+
+/// Where a payload belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub(super) team: u64,
+    pub(super) number: u64,
+    pub(super) phase: u32,
+    pub(super) round: u32,
+    pub(super) from: Rank,
+}
+
+/// A payload; short ones need no allocation.
+#[derive(Debug)]
+pub(crate) enum Payload {
+    /// Up to 16 bytes.
+    Short([u8; 16], u8),
+    /// Any number of bytes.
+    Long(Vec<u8>),
+}
+
+impl Payload {
+    /// `total` zero bytes.
+    fn zeroed(total: u64, from: Rank) -> Result<Self> {
+        if let Ok(len) = u8::try_from(total)
+            && len <= 16
+        {
+            return Ok(Self::Short([0; 16], len));
+        }
+        let mut bytes = Vec::new();
+        let len = usize::try_from(total).unwrap_or(usize::MAX);
+        if bytes.try_reserve_exact(len).is_err() {
+            let text = format!("no memory for {total} bytes from rank {from}");
+            return Err(Error::backend("collective", 0, text));
+        }
+        bytes.resize(len, 0);
+        Ok(Self::Long(bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes, len) => &bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Short(bytes, len) => &mut bytes[..usize::from(*len)],
+            Self::Long(bytes) => bytes,
+        }
+    }
+}
+
+/// A payload, some of whose pieces may be under way.
+#[derive(Debug)]
+struct Arriving {
+    payload: Payload,
+    missing: usize,
+}
+
+/// The payloads that have arrived, whole or in part.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    arriving: Mutex<HashMap<Key, Arriving, BuildHasherDefault<Mix>>>,
+}
+
+impl Inbox {
+    /// Stores a message of `from`, or reports that it is not one of ours.
+    pub(super) fn deliver(&self, from: Rank, message: &[u8]) -> Result<()> {
+        let malformed = |what: &str| {
+            let text = format!("a message of rank {from} {what}");
+            Err(Error::backend("collective", 0, text))
+        };
+        let Ok((header, piece)) = Header::read_from_prefix(message) else {
+            return malformed("is too short for its header");
+        };
+        let end = header.offset.checked_add(piece.len() as u64);
+        if end.is_none_or(|end| end > header.total) {
+            return malformed("goes past the payload that it is a part of");
+        }
+        if piece.is_empty() && header.total != 0 {
+            return malformed("has no bytes of its payload");
+        }
+        let key = Key {
+            team: header.team,
+            number: header.number,
+            phase: header.phase,
+            round: header.round,
+            from,
+        };
+        let mut arriving = lock(&self.arriving);
+        let slot = match arriving.entry(key) {
+            Entry::Occupied(slot) => slot.into_mut(),
+            Entry::Vacant(slot) => {
+                let payload = Payload::zeroed(header.total, from)?;
+                let missing = payload.bytes().len();
+                slot.insert(Arriving { payload, missing })
+            }
+        };
+        if slot.payload.bytes().len() as u64 != header.total {
+            return malformed("disagrees with an earlier one about their payload's length");
+        }
+        let Some(missing) = slot.missing.checked_sub(piece.len()) else {
+            return malformed("came twice");
+        };
+        slot.missing = missing;
+        let offset = usize::try_from(header.offset).expect("offset <= total, which is in memory");
+        slot.payload.bytes_mut()[offset..offset + piece.len()].copy_from_slice(piece);
+        Ok(())
+    }
+
+    /// Takes the payload, if all of it is here.
+    pub(super) fn take(&self, key: &Key) -> Option<Payload> {
+        let mut arriving = lock(&self.arriving);
+        if arriving.get(key)?.missing > 0 {
+            return None;
+        }
+        arriving.remove(key).map(|arrived| arrived.payload)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        lock(&self.arriving).len()
+    }
+}
+
+/// A hash of a few words. Keys come from the ranks of one job, so nobody aims at collisions.
+#[derive(Default)]
+struct Mix(u64);
+
+impl Hasher for Mix {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(u64::from(word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        // The multiplier of Fibonacci hashing: 2^64 over the golden ratio.
+        self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: Header = Header {
+        team: 1,
+        number: 2,
+        total: 20,
+        offset: 0,
+        phase: 3,
+        round: 4,
+    };
+    const FROM: Rank = Rank::new(5);
+    const KEY: Key = Key {
+        team: 1,
+        number: 2,
+        phase: 3,
+        round: 4,
+        from: FROM,
+    };
+
+    fn deliver(inbox: &Inbox, header: Header, piece: &[u8]) -> Result<()> {
+        inbox.deliver(FROM, &[header.as_bytes(), piece].concat())
+    }
+
+    #[test]
+    fn a_payload_is_whole_when_its_pieces_have_come_in_any_order() {
+        let inbox = Inbox::default();
+        let last = Header {
+            offset: 12,
+            ..HEADER
+        };
+        deliver(&inbox, last, &[2; 8]).unwrap();
+        assert!(inbox.take(&KEY).is_none());
+        deliver(&inbox, HEADER, &[1; 12]).unwrap();
+        let payload = inbox.take(&KEY).unwrap();
+        assert_eq!(payload.bytes(), [[1; 12].as_slice(), &[2; 8]].concat());
+        assert_eq!(inbox.len(), 0);
+    }
+
+    #[test]
+    fn payloads_without_bytes_and_with_few_arrive_too() {
+        let inbox = Inbox::default();
+        for len in [0, 1, 15, 16, 17] {
+            let total = len as u64;
+            deliver(&inbox, Header { total, ..HEADER }, &vec![7; len]).unwrap();
+            assert_eq!(inbox.take(&KEY).unwrap().bytes(), vec![7; len]);
+        }
+    }
+
+    #[test]
+    fn a_message_that_is_not_ours_is_an_error() {
+        let inbox = Inbox::default();
+        assert!(inbox.deliver(FROM, &[0; 39]).is_err());
+        let past = Header {
+            offset: 15,
+            ..HEADER
+        };
+        assert!(deliver(&inbox, past, &[0; 6]).is_err());
+        let overflowing = Header {
+            offset: u64::MAX,
+            ..HEADER
+        };
+        assert!(deliver(&inbox, overflowing, &[0; 6]).is_err());
+        assert!(deliver(&inbox, HEADER, &[]).is_err());
+        let huge = Header {
+            total: u64::MAX,
+            ..HEADER
+        };
+        assert!(deliver(&inbox, huge, &[0; 6]).is_err());
+        assert_eq!(inbox.len(), 0);
+    }
+
+    #[test]
+    fn pieces_that_disagree_or_repeat_are_errors() {
+        let inbox = Inbox::default();
+        deliver(&inbox, HEADER, &[0; 12]).unwrap();
+        let longer = Header {
+            total: 21,
+            ..HEADER
+        };
+        assert!(deliver(&inbox, longer, &[0; 6]).is_err());
+        let error = deliver(&inbox, HEADER, &[0; 12]).unwrap_err();
+        assert!(error.to_string().contains("came twice"), "{error}");
+    }
+}

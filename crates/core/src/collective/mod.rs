@@ -1,0 +1,228 @@
+//! What all members of a team do together: barrier, broadcast, reductions, exchanges and scans.
+//!
+//! The methods are those of [`Team`]; [`World`](crate::World) has the commonest for all ranks. Every
+//! member calls the same collectives of a team in the same order, with the same root, length and
+//! operator, from one thread at a time; collectives of different teams may interleave. With
+//! `PGAS_CHECK=1` members that disagree get [`Error::Mismatch`](crate::Error::Mismatch), each of them,
+//! instead of a hang. After any other error the team's collectives cannot be used any more: its members
+//! no longer agree how far they are.
+//!
+//! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its buffers,
+//! advances whenever its rank makes progress, and completes even if its event is dropped, since other
+//! ranks depend on it. Several may be in flight at once, on one team and on teams that overlap.
+//!
+//! # Cost
+//!
+//! In rounds of messages that follow each other, and bytes that a member sends (the busiest one, where
+//! they differ), with `n` members and `m` bytes for each; `log` is that of base 2, rounded up.
+//!
+//! | collective | rounds | bytes | algorithm |
+//! |---|---|---|---|
+//! | barrier | log n | - | dissemination [1] |
+//! | broadcast | log n | m log n | binomial tree; long ones in pieces that are passed on as they come |
+//! | reduce | log n, + 1 unless the root is member 0 | m | binomial tree [3] |
+//! | allreduce, up to 32 KiB | log n + 2 | m log n | recursive doubling [3] |
+//! | allreduce, longer | 2 log n + 2 | 2 m | reduce-scatter and allgather (Rabenseifner) [3] |
+//! | gather | log n (long blocks: 1) | n m / 2 (m) | binomial tree [3] (to the root at once) |
+//! | allgather | log n | n m | Bruck [2] |
+//! | `all_to_all`, up to 256 bytes a member | log n | (n m log n) / 2 | Bruck [2] |
+//! | `all_to_all`, longer | n - 1 | n m | pairwise exchange [3] |
+//! | scans | log n | m log n | recursive doubling [4] |
+//!
+//! Operators are applied to neighbouring members' values in the order of the members, so they need to
+//! be associative but not commutative; and all members get the same bits. The same operator on the same
+//! number of members is always applied in the same shape, so that sums of floats repeat from run to run.
+//!
+//! A member may run ahead of the slowest one by at most 64 collectives of a team: before
+//! every 64th the members meet (a barrier), so that what arrives early stays bounded. A collective keeps
+//! no table that grows with the number of ranks, except its result.
+//!
+//! 1. Hensgen, Finkel, Manber: Two Algorithms for Barrier Synchronization. IJPP 17(1), 1988.
+//! 2. Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in
+//!    Multiport Message-Passing Systems. IEEE TPDS 8(11), 1997.
+//! 3. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH. IJHPCA
+//!    19(1), 2005.
+//! 4. Hillis, Steele: Data Parallel Algorithms. CACM 29(12), 1986.
+
+mod all_to_all;
+mod allreduce;
+mod barrier;
+mod broadcast;
+mod call;
+mod check;
+mod gather;
+mod inbox;
+pub mod op;
+mod reduce;
+mod scan;
+mod varying;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use zerocopy::IntoBytes;
+
+pub(crate) use call::Wire;
+pub use op::{OpKind, ReduceOp};
+
+use crate::{Pod, Team};
+
+/// Which collective is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Kind {
+    Barrier,
+    Broadcast,
+    Reduce,
+    Allreduce,
+    Gather,
+    GatherVarying,
+    Allgather,
+    AllgatherVarying,
+    AllToAll,
+    AllToAllVarying,
+    ScanInclusive,
+    ScanExclusive,
+    Split,
+    Agreement,
+}
+
+impl Kind {
+    /// All of them, each at the index that is its number.
+    const ALL: [Self; 14] = [
+        Self::Barrier,
+        Self::Broadcast,
+        Self::Reduce,
+        Self::Allreduce,
+        Self::Gather,
+        Self::GatherVarying,
+        Self::Allgather,
+        Self::AllgatherVarying,
+        Self::AllToAll,
+        Self::AllToAllVarying,
+        Self::ScanInclusive,
+        Self::ScanExclusive,
+        Self::Split,
+        Self::Agreement,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Barrier => "a barrier",
+            Self::Broadcast => "a broadcast",
+            Self::Reduce => "a reduce",
+            Self::Allreduce => "an allreduce",
+            Self::Gather => "a gather",
+            Self::GatherVarying => "a gather of varying lengths",
+            Self::Allgather => "an allgather",
+            Self::AllgatherVarying => "an allgather of varying lengths",
+            Self::AllToAll => "an all-to-all",
+            Self::AllToAllVarying => "an all-to-all of varying lengths",
+            Self::ScanInclusive => "an inclusive scan",
+            Self::ScanExclusive => "an exclusive scan",
+            Self::Split => "a split of the team",
+            Self::Agreement => "a comparison",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What the members of a team must agree on in a collective.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Signature {
+    kind: Kind,
+    root: u32,
+    element_bytes: usize,
+    len: usize,
+    op: Option<OpKind>,
+    /// What an agreement is about, and the value.
+    subject: Option<(&'static str, u64)>,
+}
+
+impl Signature {
+    pub(crate) const fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            root: 0,
+            element_bytes: 0,
+            len: 0,
+            op: None,
+            subject: None,
+        }
+    }
+
+    const fn root(self, root: u32) -> Self {
+        Self { root, ..self }
+    }
+
+    const fn of<T>(self, len: usize) -> Self {
+        Self {
+            element_bytes: size_of::<T>(),
+            len,
+            ..self
+        }
+    }
+
+    fn op<T>(self, op: &impl ReduceOp<T>) -> Self {
+        Self {
+            op: op.kind(),
+            ..self
+        }
+    }
+}
+
+impl Team {
+    #[track_caller]
+    fn assert_member(&self, root: u32) {
+        assert!(
+            root < self.n_ranks(),
+            "the root {root} is not one of the team's {} members",
+            self.n_ranks()
+        );
+    }
+}
+
+/// `start + distance`, counted around `n` members; both are below or at `n`.
+const fn wrap(start: u32, distance: u32, n: u32) -> u32 {
+    // Ranks are below 2^24, so the sum fits.
+    (start + distance) % n
+}
+
+/// The distances 1, 2, 4, ... below `n`, with the numbers of their rounds.
+fn doublings(n: u32) -> impl DoubleEndedIterator<Item = (u32, u32)> {
+    let rounds = n.next_power_of_two().trailing_zeros();
+    (0..rounds).map(|round| (round, 1 << round))
+}
+
+/// The number of bytes of `count` blocks of `block_bytes`.
+const fn blocks(count: u32, block_bytes: usize) -> usize {
+    count as usize * block_bytes
+}
+
+/// `len` zero elements.
+fn zeroed<T: Pod>(len: usize) -> Vec<T> {
+    vec![T::new_zeroed(); len]
+}
+
+/// The elements that `bytes` hold.
+fn elements<T: Pod>(bytes: &[u8]) -> Vec<T> {
+    let mut elements = zeroed(bytes.len().checked_div(size_of::<T>()).unwrap_or(0));
+    elements.as_mut_bytes().copy_from_slice(bytes);
+    elements
+}
+
+/// The only element of `elements`.
+fn single<T: Pod>(elements: &[T]) -> T {
+    match elements {
+        [element] => *element,
+        _ => unreachable!("a collective keeps the number of elements"),
+    }
+}

@@ -1,0 +1,324 @@
+//! What reductions and scans combine values with.
+
+use std::fmt;
+
+/// An associative operator: `combine(combine(a, b), c)` equals `combine(a, combine(b, c))`.
+///
+/// It need not be commutative: it is applied to neighbours in the order of a team's members. It must
+/// give the same result on every rank. Closures `Fn(T, T) -> T` are operators (their arguments' types
+/// must be written out), and so are [`Sum`], [`Product`], [`Min`], [`Max`], [`BitAnd`], [`BitOr`],
+/// [`BitXor`], [`And`] and [`Or`].
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::collective::{ReduceOp, op};
+///
+/// assert_eq!(op::Sum.combine(40, 2), 42);
+/// assert_eq!((|a: u64, b: u64| a.max(b)).combine(40, 2), 40);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operator on `{T}`",
+    note = "use one of `pgas_core::collective::op`, or a closure `|a: T, b: T| ...` with its types \
+            written out"
+)]
+pub trait ReduceOp<T> {
+    /// Combines the value of some members, `before`, with that of the members after them, `after`.
+    fn combine(&self, before: T, after: T) -> T;
+
+    /// Which of the built-in operators this is.
+    fn kind(&self) -> Option<OpKind> {
+        None
+    }
+}
+
+impl<T, F: Fn(T, T) -> T> ReduceOp<T> for F {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        self(before, after)
+    }
+}
+
+/// The built-in operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum OpKind {
+    /// [`Sum`].
+    Sum,
+    /// [`Product`].
+    Product,
+    /// [`Min`].
+    Min,
+    /// [`Max`].
+    Max,
+    /// [`BitAnd`].
+    BitAnd,
+    /// [`BitOr`].
+    BitOr,
+    /// [`BitXor`].
+    BitXor,
+    /// [`And`].
+    And,
+    /// [`Or`].
+    Or,
+}
+
+impl OpKind {
+    /// All of them, each at the index that is its number.
+    pub(super) const ALL: [Self; 9] = [
+        Self::Sum,
+        Self::Product,
+        Self::Min,
+        Self::Max,
+        Self::BitAnd,
+        Self::BitOr,
+        Self::BitXor,
+        Self::And,
+        Self::Or,
+    ];
+}
+
+/// Adds; integers wrap around.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sum;
+/// Multiplies; integers wrap around.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Product;
+/// The smaller value; for floats a number is smaller than NaN, as for atomics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Min;
+/// The larger value; for floats a number is larger than NaN, as for atomics.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Max;
+/// Bitwise and.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BitAnd;
+/// Bitwise or.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BitOr;
+/// Bitwise exclusive or.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BitXor;
+/// 1 if both values are other than 0, else 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct And;
+/// 1 if one of the values is other than 0, else 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Or;
+
+/// A number that [`Sum`], [`Product`], [`Min`] and [`Max`] combine: the primitive integers and floats.
+pub trait Number: Copy + fmt::Debug + sealed::Sealed {
+    /// `self + other`, wrapping around.
+    #[must_use]
+    fn sum(self, other: Self) -> Self;
+    /// `self * other`, wrapping around.
+    #[must_use]
+    fn product(self, other: Self) -> Self;
+    /// The smaller one.
+    #[must_use]
+    fn smaller(self, other: Self) -> Self;
+    /// The larger one.
+    #[must_use]
+    fn larger(self, other: Self) -> Self;
+}
+
+/// A number that [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`] combine: the primitive integers.
+pub trait Integer:
+    Number
+    + std::ops::BitAnd<Output = Self>
+    + std::ops::BitOr<Output = Self>
+    + std::ops::BitXor<Output = Self>
+    + From<bool>
+    + PartialEq
+{
+}
+
+#[expect(unnameable_types, reason = "sealed")]
+mod sealed {
+    pub trait Sealed {}
+}
+
+macro_rules! integers {
+    ($($ty:ty)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Integer for $ty {}
+        impl Number for $ty {
+            #[inline]
+            fn sum(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline]
+            fn product(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            #[inline]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+            #[inline]
+            fn larger(self, other: Self) -> Self {
+                self.max(other)
+            }
+        }
+    )*};
+}
+
+macro_rules! floats {
+    ($($ty:ty)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Number for $ty {
+            #[inline]
+            fn sum(self, other: Self) -> Self {
+                self + other
+            }
+            #[inline]
+            fn product(self, other: Self) -> Self {
+                self * other
+            }
+            #[inline]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+            #[inline]
+            fn larger(self, other: Self) -> Self {
+                self.max(other)
+            }
+        }
+    )*};
+}
+
+integers!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize);
+floats!(f32 f64);
+
+impl<T: Number> ReduceOp<T> for Sum {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before.sum(after)
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::Sum)
+    }
+}
+
+impl<T: Number> ReduceOp<T> for Product {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before.product(after)
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::Product)
+    }
+}
+
+impl<T: Number> ReduceOp<T> for Min {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before.smaller(after)
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::Min)
+    }
+}
+
+impl<T: Number> ReduceOp<T> for Max {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before.larger(after)
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::Max)
+    }
+}
+
+impl<T: Integer> ReduceOp<T> for BitAnd {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before & after
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::BitAnd)
+    }
+}
+
+impl<T: Integer> ReduceOp<T> for BitOr {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before | after
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::BitOr)
+    }
+}
+
+impl<T: Integer> ReduceOp<T> for BitXor {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        before ^ after
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::BitXor)
+    }
+}
+
+impl<T: Integer> ReduceOp<T> for And {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        let no = T::from(false);
+        T::from(before != no && after != no)
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::And)
+    }
+}
+
+impl<T: Integer> ReduceOp<T> for Or {
+    #[inline]
+    fn combine(&self, before: T, after: T) -> T {
+        let no = T::from(false);
+        T::from(before != no || after != no)
+    }
+    fn kind(&self) -> Option<OpKind> {
+        Some(OpKind::Or)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn apply<T>(op: &impl ReduceOp<T>, a: T, b: T) -> T {
+        op.combine(a, b)
+    }
+
+    #[test]
+    fn integers_wrap_around_in_sums_and_products() {
+        assert_eq!(apply(&Sum, u8::MAX, 2), 1);
+        assert_eq!(apply(&Product, i64::MAX, 2), -2);
+    }
+
+    #[test]
+    fn a_number_wins_over_nan() {
+        assert_eq!(apply(&Min, f64::NAN, 1.0).to_bits(), 1.0_f64.to_bits());
+        assert_eq!(apply(&Max, 1.0, f32::NAN).to_bits(), 1.0_f32.to_bits());
+        assert!(apply(&Sum, 1.0, f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn bits_and_truth_are_different_things() {
+        assert_eq!(apply(&BitAnd, 0b0110_u8, 0b1001), 0);
+        assert_eq!(apply(&And, 0b0110_u8, 0b1001), 1);
+        assert_eq!(apply(&BitOr, 4_i32, 2), 6);
+        assert_eq!(apply(&Or, 4_i32, 2), 1);
+        assert_eq!(apply(&Or, 0_i32, 0), 0);
+        assert_eq!(apply(&BitXor, 6_u128, 3), 5);
+    }
+
+    #[test]
+    fn kinds_are_listed_at_their_numbers() {
+        for (i, kind) in (0..).zip(OpKind::ALL) {
+            assert_eq!(kind as u64, i);
+        }
+        assert_eq!(ReduceOp::<u64>::kind(&Max), Some(OpKind::Max));
+        assert_eq!((|a: u64, _: u64| a).kind(), None);
+    }
+}

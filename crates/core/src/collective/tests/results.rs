@@ -1,0 +1,373 @@
+//! Each collective against what it is defined to give, at all sizes of job and of data.
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "numbers of members and elements are small"
+)]
+
+use super::{compose, composed, map, on, on_all_sizes};
+use crate::collective::op;
+use crate::{Config, Rank, Result, Team, World};
+
+/// Lengths around every border between algorithms: nothing, one word, a message, many messages.
+const LENS: [usize; 6] = [0, 1, 3, 33, 513, 9000];
+
+/// Teams in which ranks and members differ: the world, it reversed, and its odd and even ranks.
+fn teams(world: &World) -> Result<Vec<Team>> {
+    let me = world.rank().number();
+    let reversed = world.team().split(Some(0), world.n_ranks() - me)?;
+    let alternate = world.team().split(Some(me % 2), 0)?;
+    Ok([Some(world.team()), reversed, alternate]
+        .into_iter()
+        .flatten()
+        .collect())
+}
+
+fn on_teams(body: impl Fn(&Team) -> Result<()> + Sync) {
+    on_all_sizes(|world| {
+        for team in teams(&world)? {
+            body(&team)?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_broadcast_gives_all_members_the_roots_values() {
+    on_teams(|team| {
+        for root in 0..team.n_ranks() {
+            let mine = u64::from(team.rank()) << 40 | 7;
+            assert_eq!(team.broadcast(root, mine)?, u64::from(root) << 40 | 7);
+        }
+        let root = team.n_ranks() / 2;
+        for len in LENS {
+            let value = |i: usize, member: u32| (i as u32).wrapping_mul(31) ^ member;
+            let of = |member| -> Vec<u32> { (0..len).map(|i| value(i, member)).collect() };
+            let mut mine = of(team.rank());
+            let event = team.broadcast_slice_nb(root, mine.clone());
+            team.broadcast_slice(root, &mut mine)?;
+            assert_eq!(mine, of(root));
+            assert_eq!(event.wait()?, of(root));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_reduce_applies_the_operator_in_the_order_of_the_members() {
+    on_teams(|team| {
+        let n = team.n_ranks();
+        for root in 0..n {
+            let expected = (team.rank() == root).then(|| composed(0..n, 5).unwrap());
+            assert_eq!(team.reduce(root, map(team.rank(), 5), compose)?, expected);
+            let event = team.reduce_nb(root, map(team.rank(), 5), compose);
+            assert_eq!(event.wait()?, expected);
+        }
+        let root = n - 1;
+        for len in LENS {
+            let mine: Vec<_> = (0..len).map(|i| map(team.rank(), i)).collect();
+            let expected: Option<Vec<_>> = (team.rank() == root)
+                .then(|| (0..len).map(|i| composed(0..n, i).unwrap()).collect());
+            assert_eq!(team.reduce_slice(root, &mine, compose)?, expected);
+            assert_eq!(team.reduce_slice_nb(root, mine, compose).wait()?, expected);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_allreduce_applies_the_operator_in_the_order_of_the_members() {
+    on_teams(|team| {
+        let n = team.n_ranks();
+        let whole = composed(0..n, 5).unwrap();
+        assert_eq!(team.allreduce(map(team.rank(), 5), compose)?, whole);
+        assert_eq!(
+            team.allreduce_nb(map(team.rank(), 5), compose).wait()?,
+            whole
+        );
+        for len in LENS {
+            let mut mine: Vec<_> = (0..len).map(|i| map(team.rank(), i)).collect();
+            let expected: Vec<_> = (0..len).map(|i| composed(0..n, i).unwrap()).collect();
+            let event = team.allreduce_slice_nb(mine.clone(), compose);
+            team.allreduce_slice(&mut mine, compose)?;
+            assert_eq!(mine, expected);
+            assert_eq!(event.wait()?, expected);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_allreduce_of_floats_gives_every_member_the_same_bits_however_long_it_is() {
+    on_all_sizes(|world| {
+        let team = world.team();
+        let mine = |i: usize| 1.0 / (f64::from(team.rank()) + 3.0 + i as f64);
+        // Short and long slices are reduced by different algorithms.
+        let mut short: Vec<f64> = (0..10).map(mine).collect();
+        let mut long: Vec<f64> = (0..10_000).map(mine).collect();
+        team.allreduce_slice(&mut short, op::Sum)?;
+        team.allreduce_slice(&mut long, op::Sum)?;
+        let bits = |values: &[f64]| -> Vec<u64> { values.iter().map(|v| v.to_bits()).collect() };
+        assert_eq!(bits(&short), bits(&long[..10]));
+        let firsts = team.allgather(&bits(&long))?;
+        for theirs in firsts.chunks(long.len()) {
+            assert_eq!(theirs, bits(&long));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn built_in_operators_reduce_what_they_say() {
+    on_all_sizes(|world| {
+        let n = u64::from(world.n_ranks());
+        let i = u64::from(world.rank().number());
+        assert_eq!(world.allreduce(i, op::Sum)?, n * (n - 1) / 2);
+        assert_eq!(world.allreduce(2_u64, op::Product)?, 1 << n);
+        assert_eq!(world.allreduce(-(i as i64), op::Min)?, 1 - n as i64);
+        assert_eq!(world.allreduce(i as f32, op::Max)?, (n - 1) as f32);
+        assert_eq!(world.allreduce(1_u64 << i, op::BitOr)?, (1 << n) - 1);
+        assert_eq!(world.allreduce(!(1_u64 << i), op::BitAnd)?, !((1 << n) - 1));
+        assert_eq!(world.allreduce(1_u8, op::BitXor)?, (n % 2) as u8);
+        assert_eq!(world.allreduce(i + 1, op::And)?, 1);
+        assert_eq!(world.allreduce(i, op::And)?, 0);
+        assert_eq!(world.allreduce(i, op::Or)?, u64::from(n > 1));
+        Ok(())
+    });
+}
+
+#[test]
+fn a_gather_puts_the_members_values_in_order_at_the_root_alone() {
+    on_teams(|team| {
+        let n = team.n_ranks();
+        for root in 0..n {
+            for len in LENS {
+                let of = |member: u32| {
+                    (0..len)
+                        .map(move |i| (member, i as u32))
+                        .map(<[u32; 2]>::from)
+                };
+                let mine: Vec<_> = of(team.rank()).collect();
+                let expected =
+                    (team.rank() == root).then(|| (0..n).flat_map(of).collect::<Vec<_>>());
+                let event = team.gather_nb(root, mine.clone());
+                assert_eq!(team.gather(root, &mine)?, expected, "{len} to {root}");
+                assert_eq!(event.wait()?, expected, "{len} to {root}");
+            }
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn an_allgather_puts_the_members_values_in_order_everywhere() {
+    on_teams(|team| {
+        for len in LENS {
+            let of = |member: u32| (0..len).map(move |i| i as u64 * 100 + u64::from(member));
+            let mine: Vec<_> = of(team.rank()).collect();
+            let expected: Vec<_> = (0..team.n_ranks()).flat_map(of).collect();
+            let event = team.allgather_nb(mine.clone());
+            assert_eq!(team.allgather(&mine)?, expected);
+            assert_eq!(event.wait()?, expected);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn gathers_of_varying_lengths_keep_the_members_apart() {
+    on_teams(|team| {
+        let n = team.n_ranks();
+        // Some members give nothing, others more than a message.
+        let of = |member: u32| vec![member as u16 + 1; (member as usize % 3) * 1500];
+        let expected: Vec<Vec<u16>> = (0..n).map(of).collect();
+        let mine = of(team.rank());
+        for root in 0..n {
+            let at_root = (team.rank() == root).then(|| expected.clone());
+            let event = team.gather_varying_nb(root, mine.clone());
+            assert_eq!(team.gather_varying(root, &mine)?, at_root);
+            assert_eq!(event.wait()?, at_root);
+        }
+        let event = team.allgather_varying_nb(mine.clone());
+        assert_eq!(team.allgather_varying(&mine)?, expected);
+        assert_eq!(event.wait()?, expected);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_all_to_all_brings_each_block_to_its_member() {
+    on_teams(|team| {
+        let n = team.n_ranks();
+        for len in LENS {
+            let block = |from: u32, to: u32| {
+                (0..len).map(move |i| u64::from(from) << 48 | u64::from(to) << 32 | i as u64)
+            };
+            let mine: Vec<_> = (0..n).flat_map(|to| block(team.rank(), to)).collect();
+            let expected: Vec<_> = (0..n).flat_map(|from| block(from, team.rank())).collect();
+            let event = team.all_to_all_nb(mine.clone());
+            assert_eq!(team.all_to_all(&mine)?, expected);
+            assert_eq!(event.wait()?, expected);
+        }
+        let entry = |from: u32, to: u32| vec![from * 100 + to; (from * to) as usize % 5 * 700];
+        let mine: Vec<_> = (0..n).map(|to| entry(team.rank(), to)).collect();
+        let expected: Vec<_> = (0..n).map(|from| entry(from, team.rank())).collect();
+        let event = team.all_to_all_varying_nb(mine.clone());
+        assert_eq!(team.all_to_all_varying(&mine)?, expected);
+        assert_eq!(event.wait()?, expected);
+        Ok(())
+    });
+}
+
+#[test]
+fn scans_combine_the_members_up_to_each_one_in_order() {
+    on_teams(|team| {
+        let me = team.rank();
+        let mine = map(me, 5);
+        let first = [9, 9];
+        let inclusive = composed(0..me + 1, 5).unwrap();
+        let exclusive = composed(0..me, 5).unwrap_or(first);
+        assert_eq!(team.scan_inclusive(mine, compose)?, inclusive);
+        assert_eq!(team.scan_exclusive(mine, first, compose)?, exclusive);
+        assert_eq!(team.scan_inclusive_nb(mine, compose).wait()?, inclusive);
+        assert_eq!(
+            team.scan_exclusive_nb(mine, first, compose).wait()?,
+            exclusive
+        );
+        for len in LENS {
+            let mine: Vec<_> = (0..len).map(|i| map(me, i)).collect();
+            let mut values = mine.clone();
+            team.scan_inclusive_slice(&mut values, compose)?;
+            let expected: Vec<_> = (0..len).map(|i| composed(0..me + 1, i).unwrap()).collect();
+            assert_eq!(values, expected);
+            values = mine;
+            team.scan_exclusive_slice(&mut values, first, compose)?;
+            let expected: Vec<_> = (0..len)
+                .map(|i| composed(0..me, i).unwrap_or(first))
+                .collect();
+            assert_eq!(values, expected);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn elements_without_bytes_are_counted_like_others() {
+    on(3, &Config::default(), |world| {
+        let team = world.team();
+        let nothing = [[0_u64; 0]; 5];
+        assert_eq!(team.allgather(&nothing)?.len(), 15);
+        assert_eq!(team.allgather_varying(&nothing)?, vec![nothing.to_vec(); 3]);
+        assert_eq!(team.all_to_all(&nothing[..3])?.len(), 3);
+        assert_eq!(
+            team.allreduce([0_u64; 0], |a: [u64; 0], _: [u64; 0]| a)?,
+            []
+        );
+        assert_eq!(
+            team.scan_exclusive([0_u64; 0], [], |a: [u64; 0], _: [u64; 0]| a)?,
+            []
+        );
+        Ok(())
+    });
+}
+
+#[test]
+fn a_split_orders_members_by_key_and_then_by_their_order() {
+    on_all_sizes(|world| {
+        let (me, n) = (world.rank().number(), world.n_ranks());
+        // Three colours, the third of which is nobody's; two keys, the later half first.
+        let colour = (me % 3 < 2).then_some(me % 3);
+        let key = u32::from(me < n / 2);
+        let team = world.team().split(colour, key)?;
+        assert_eq!(team.is_some(), colour.is_some());
+        let Some(team) = team else {
+            return Ok(());
+        };
+        let of_colour = |rank: &u32| Some(rank % 3) == colour;
+        let expected: Vec<Rank> = (n / 2..n)
+            .filter(of_colour)
+            .chain((0..n / 2).filter(of_colour))
+            .map(Rank::new)
+            .collect();
+        assert_eq!(team.ranks().collect::<Vec<_>>(), expected);
+        assert_eq!(team.world_rank(team.rank()), world.rank());
+        for rank in world.ranks() {
+            let place = expected.iter().position(|r| *r == rank);
+            assert_eq!(team.team_rank(rank).map(|i| i as usize), place);
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn teams_have_one_name_each_and_the_same_on_all_members() {
+    on(7, &Config::default(), |world| {
+        let me = world.rank().number();
+        let mut ids = vec![world.team().id().bits()];
+        for i in 0..3 {
+            let team = world.team().split(Some(me / 2), i)?.unwrap();
+            ids.push(team.id().bits());
+            assert_eq!(
+                team.allgather(&[team.id().bits()])?,
+                vec![ids[ids.len() - 1]; team.n_ranks() as usize]
+            );
+            let single = team.split(Some(me), 0)?.unwrap();
+            ids.push(single.id().bits());
+            assert_eq!((single.n_ranks(), single.rank()), (1, 0));
+        }
+        // A pair has one name, so seven ranks know 1 + 3 * 4 + 3 * 7 of them.
+        let mut all = world.allgather(&ids)?;
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), 1 + 3 * 4 + 3 * 7);
+        Ok(())
+    });
+}
+
+#[test]
+fn every_rank_is_in_its_node_team() {
+    on(4, &Config::default(), |world| {
+        let team = world.node_team()?;
+        assert_eq!(team.world_rank(team.rank()), world.rank());
+        team.barrier()
+    });
+}
+
+#[test]
+fn a_barrier_of_a_team_completes_earlier_puts() {
+    on_all_sizes(|world| {
+        let slots = world.alloc_symmetric::<u64>(world.n_ranks() as usize)?;
+        let half = world
+            .team()
+            .split(Some(world.rank().number() % 2), 0)?
+            .unwrap();
+        let me = half.rank() as usize;
+        for rank in half.ranks() {
+            slots
+                .on(rank)
+                .offset(me)
+                .put(&world, u64::from(half.rank()) + 1)?;
+        }
+        half.barrier()?;
+        let n = half.n_ranks();
+        let expected: Vec<u64> = (1..=u64::from(n)).collect();
+        assert_eq!(slots.here().get_vec(&world, n as usize)?, expected);
+        world.barrier()
+    });
+}
+
+#[test]
+#[should_panic(expected = "the root 3 is not one of the team's 3 members")]
+fn a_root_outside_of_the_team_panics() {
+    on(3, &Config::default(), |world| {
+        world.team().broadcast(3, 0).map(drop)
+    });
+}
+
+#[test]
+#[should_panic(expected = "4 values cannot be cut into 3 equal blocks")]
+fn blocks_that_do_not_come_out_even_panic() {
+    on(3, &Config::default(), |world| {
+        world.all_to_all(&[0; 4]).map(drop)
+    });
+}

@@ -1,0 +1,128 @@
+//! Making teams.
+
+use std::sync::Arc;
+
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::{Members, Shared, Team, TeamId};
+use crate::collective::{Kind, Signature};
+use crate::{Rank, Result, World};
+
+/// What a member says in a split.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Choice {
+    /// The count that names the new team, should this be its first member.
+    counter: u64,
+    /// 1 for who joins a new team.
+    joins: u32,
+    colour: u32,
+    key: u32,
+    _pad: u32,
+}
+
+impl Team {
+    /// Splits the team into one new team for each colour; `None` joins no team, and gets `None`.
+    ///
+    /// In a new team the members stand by rising `key`, and members with the same key in the order
+    /// that they have in this team.
+    ///
+    /// # Cost
+    ///
+    /// An allgather of 24 bytes a member, and their sorting; the memory for that is freed on return.
+    /// Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Rank, backend::loopback};
+    /// loopback::run(5, |world| {
+    ///     // Ranks 0 and 1, ranks 2 and 3 in reverse; rank 4 stays away.
+    ///     let me = world.rank().number();
+    ///     let colour = (me < 4).then_some(me / 2);
+    ///     let team = world.team().split(colour, 5 - me)?;
+    ///     assert_eq!(team.is_some(), me < 4);
+    ///     if let Some(pair) = team {
+    ///         assert_eq!(pair.n_ranks(), 2);
+    ///         assert_eq!(pair.rank(), (me + 1) % 2);
+    ///     }
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Self>> {
+        let choice = Choice {
+            counter: self.world.next_team(),
+            joins: u32::from(colour.is_some()),
+            colour: colour.unwrap_or(0),
+            key,
+            _pad: 0,
+        };
+        let choices = self.allgather_as(Signature::new(Kind::Split), &[choice])?;
+        let mut members: Vec<u32> = (0..)
+            .zip(&choices)
+            .filter(|(_, choice)| choice.joins == 1 && Some(choice.colour) == colour)
+            .map(|(i, _)| i)
+            .collect();
+        // The sort is stable, so members with one key keep their order.
+        members.sort_by_key(|i| choices[*i as usize].key);
+        let Some((rank, _)) = (0..).zip(&members).find(|(_, i)| **i == self.rank()) else {
+            // Who has no colour is not among those of any.
+            return Ok(None);
+        };
+        let first = members[0];
+        let ranks = members.iter().map(|i| self.shared.world_rank(*i));
+        let shared = Shared::new(
+            TeamId::new(
+                self.shared.world_rank(first),
+                choices[first as usize].counter,
+            ),
+            Members::collect(ranks),
+            rank,
+        );
+        Ok(Some(Self {
+            world: self.world.clone(),
+            shared: Arc::new(shared),
+        }))
+    }
+}
+
+impl World {
+    /// The team of the ranks whose segments this process has mapped, which are those of its host (or
+    /// of the part of it that shares memory).
+    ///
+    /// # Cost
+    ///
+    /// An allgather of 24 bytes a rank, and their sorting. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let node = world.node_team()?;
+    ///     assert!(node.team_rank(world.rank()).is_some());
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    pub fn node_team(&self) -> Result<Team> {
+        let first = self
+            .backend()
+            .mapped_ranks()
+            .find(|rank| self.backend().mapped(Rank::new(*rank)).is_some());
+        let colour = first.unwrap_or(self.rank().number());
+        match self.team().split(Some(colour), 0)? {
+            Some(team) => Ok(team),
+            None => unreachable!("a rank with a colour is in a team"),
+        }
+    }
+}
