@@ -10,6 +10,7 @@ mod error;
 mod event;
 mod global_ptr;
 mod pod;
+mod progress;
 mod rank;
 
 pub mod raw;

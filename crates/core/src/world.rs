@@ -16,9 +16,11 @@ use std::thread;
 
 use crate::backend::{AtomicsBy, Backend, Capabilities};
 use crate::collective::Wire;
+use crate::config::Progress;
 use crate::cost::{CostKind, Counting};
 use crate::engine::Engine;
 use crate::event::Orphans;
+use crate::progress::ProgressThread;
 use crate::raw::map::SegmentMap;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::team;
@@ -29,9 +31,10 @@ use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
 ///
 /// It is cheap to clone and may be used by any thread of the rank. When the last clone is dropped
 /// the rank leaves the job.
-#[derive(Clone)]
 pub struct World {
     inner: Arc<Inner>,
+    /// Whether this is a handle of the program, and not the progress thread's.
+    is_counted: bool,
 }
 
 #[derive(Debug)]
@@ -56,6 +59,7 @@ struct Inner {
     team: Arc<team::Shared>,
     /// Teams that this rank was asked to name.
     n_teams: AtomicU64,
+    progress: ProgressThread,
     config: Config,
     backend: Arc<dyn Backend>,
 }
@@ -102,12 +106,24 @@ impl World {
             wire: Arc::new(wire),
             team: Arc::new(team),
             n_teams: AtomicU64::new(0),
+            progress: ProgressThread::default(),
             config,
             backend,
         };
-        Ok(Self {
-            inner: Arc::new(inner),
-        })
+        let inner = Arc::new(inner);
+        let world = Self {
+            inner,
+            is_counted: true,
+        };
+        world.inner.progress.count_handle();
+        if world.config().progress == Progress::Thread {
+            let inner = Arc::clone(&world.inner);
+            world.inner.progress.start(Self {
+                inner,
+                is_counted: false,
+            })?;
+        }
+        Ok(world)
     }
 
     /// This process's rank.
@@ -355,6 +371,10 @@ impl World {
         &self.inner.engine
     }
 
+    pub(crate) fn progress_thread(&self) -> &ProgressThread {
+        &self.inner.progress
+    }
+
     pub(crate) fn orphans(&self) -> &Orphans {
         &self.inner.orphans
     }
@@ -402,6 +422,28 @@ fn maps(backend: &dyn Backend, config: &Config) -> (SegmentMap, SegmentMap) {
         SegmentMap::empty()
     };
     (memory, words)
+}
+
+impl Clone for World {
+    #[inline]
+    fn clone(&self) -> Self {
+        self.inner.progress.count_handle();
+        Self {
+            inner: Arc::clone(&self.inner),
+            is_counted: true,
+        }
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.is_counted {
+            let backend = self.backend();
+            self.inner
+                .progress
+                .drop_handle(|| backend.notify(self.rank()));
+        }
+    }
 }
 
 impl fmt::Debug for World {
