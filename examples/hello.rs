@@ -1,0 +1,20 @@
+//! The smallest program: every rank says who it is, and adds to a number on rank 0.
+//!
+//! `cargo run --example hello`, `PGAS_RANKS=4 cargo run --example hello`.
+
+use pgas::prelude::*;
+
+fn main() -> pgas::Result<()> {
+    let world = pgas::init()?;
+    println!("rank {} of {}", world.rank(), world.n_ranks());
+
+    let sum = world.alloc_symmetric::<u64>(1)?;
+    sum.on(Rank::ZERO)
+        .fetch_add(&world, u64::from(world.rank().number()))?;
+    world.barrier()?;
+    if world.rank() == Rank::ZERO {
+        println!("the ranks add up to {}", sum.here().get(&world)?);
+    }
+    world.barrier()?;
+    Ok(())
+}

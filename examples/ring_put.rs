@@ -1,0 +1,32 @@
+//! Each rank puts a message into its right neighbour's memory and tells it by a signal; nobody calls receive.
+//!
+//! `PGAS_RANKS=4 cargo run --example ring_put`.
+
+use pgas::backend::SignalUpdate;
+use pgas::prelude::*;
+
+fn main() -> pgas::Result<()> {
+    let world = pgas::init()?;
+    let me = world.rank().number();
+    let right = Rank::new((me + 1) % world.n_ranks());
+
+    // The same offset on every rank: a place for the message, and a word that says that it is there.
+    let inbox = world.alloc_symmetric::<[u8; 32]>(1)?;
+    let signal = world.alloc_symmetric::<u64>(1)?;
+
+    let mut text = [b' '; 32];
+    let greeting = format!("greetings from rank {me}");
+    text[..greeting.len()].copy_from_slice(greeting.as_bytes());
+    inbox
+        .on(right)
+        .put_signal(&world, &[text], signal.on(right), SignalUpdate::Set(1))?;
+
+    signal.here().wait_until(&world, |value| value == 1)?;
+    let message = inbox.here().get(&world)?;
+    println!(
+        "rank {me} has {:?}",
+        String::from_utf8_lossy(&message).trim_end()
+    );
+    world.barrier()?;
+    Ok(())
+}
