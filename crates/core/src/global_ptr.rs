@@ -122,8 +122,12 @@ impl<T> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub const fn offset(self, n: usize) -> Self {
-        let Some(bytes) = (n as u64).checked_mul(size_of::<T>() as u64) else {
-            panic!("a global pointer's offset overflows 2^40")
+        // Below 2^40 elements of below 2^23 bytes the product cannot overflow: one compare, not two.
+        let is_small = size_of::<T>() < 1 << 23 && n as u64 <= OFFSET_MASK;
+        let bytes = match (n as u64).checked_mul(size_of::<T>() as u64) {
+            _ if is_small => n as u64 * size_of::<T>() as u64,
+            Some(bytes) => bytes,
+            None => panic!("a global pointer's offset overflows 2^40"),
         };
         self.byte_offset(bytes)
     }
@@ -137,10 +141,10 @@ impl<T> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub const fn byte_offset(self, bytes: u64) -> Self {
-        match self.offset_bytes().checked_add(bytes) {
-            Some(sum) if sum <= OFFSET_MASK => Self::from_bits((self.bits & !OFFSET_MASK) | sum),
-            _ => panic!("a global pointer's offset overflows 2^40"),
-        }
+        let room = OFFSET_MASK - self.offset_bytes();
+        assert!(bytes <= room, "a global pointer's offset overflows 2^40");
+        // The sum stays within the offset's bits, so nothing is carried into the rank.
+        Self::from_bits(self.bits + bytes)
     }
 
     /// The number of elements from `origin` to this pointer.

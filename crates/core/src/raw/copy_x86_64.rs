@@ -59,8 +59,18 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
                     options(nostack, preserves_flags));
             }
         }
+        16..=32 => {
+            // SAFETY: the two (overlapping) halves at the start and the end lie within `len` bytes.
+            unsafe {
+                asm!("movups {t}, xmmword ptr [{s}]", "movups {u}, xmmword ptr [{s} + {n} - 16]",
+                    "movups xmmword ptr [{d}], {t}", "movups xmmword ptr [{d} + {n} - 16], {u}",
+                    t = out(xmm_reg) _, u = out(xmm_reg) _,
+                    s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
         // SAFETY: at least 16 bytes; the promises are the same.
-        16..LONG => unsafe { middle(dst, src, len) },
+        33..LONG => unsafe { middle(dst, src, len) },
         _ => {
             // SAFETY: `rep movsb` reads and writes exactly `len` bytes, upwards, since the direction
             // flag is clear at every call by the platform's convention.
