@@ -9,13 +9,15 @@ use syn::{
 use super::Finding;
 use super::source::Source;
 
-/// Where a public function that returns a `Result` is one-sided or collective: whatever communicates can fail. An entry is a
-/// file, or a folder with all that is in it.
+/// Where a public function that returns a `Result` or an `Event` is one-sided or collective: whatever communicates can fail. An
+/// entry is a file, or a folder with all that is in it.
 const COMMUNICATES: &[&str] = &[
     "crates/containers/src/hash_map",
     "crates/core/src/atomics",
+    "crates/core/src/collective",
     "crates/core/src/rma",
     "crates/core/src/segment",
+    "crates/core/src/team",
 ];
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {
@@ -78,7 +80,7 @@ struct Function {
     docs: String,
 }
 
-/// The functions that are `pub` without restriction and return a `Result`, tests left out.
+/// The functions that are `pub` without restriction and return a `Result` or an `Event`, tests left out.
 #[derive(Debug, Default)]
 struct PublicFunctions {
     found: Vec<Function>,
@@ -86,7 +88,7 @@ struct PublicFunctions {
 
 impl PublicFunctions {
     fn add(&mut self, visibility: &Visibility, attrs: &[Attribute], signature: &Signature) {
-        if matches!(visibility, Visibility::Public(_)) && returns_result(&signature.output) {
+        if matches!(visibility, Visibility::Public(_)) && may_communicate(&signature.output) {
             self.found.push(Function {
                 name: signature.ident.to_string(),
                 line: signature.ident.span().start().line,
@@ -112,13 +114,13 @@ impl<'ast> Visit<'ast> for PublicFunctions {
     }
 }
 
-fn returns_result(output: &ReturnType) -> bool {
+fn may_communicate(output: &ReturnType) -> bool {
     match output {
         ReturnType::Type(_, ty) if let Type::Path(path) = &**ty => path
             .path
             .segments
             .last()
-            .is_some_and(|last| last.ident == "Result"),
+            .is_some_and(|last| last.ident == "Result" || last.ident == "Event"),
         _ => false,
     }
 }
@@ -167,6 +169,8 @@ mod tests {
                 pub fn get(&self) -> Result<u8> {}
                 /// The cost is unknown.
                 pub fn flush(&self) -> crate::Result<()> {}
+                /// Later.
+                pub fn flush_nb(&self) -> Event<()> {}
                 /// Says who this is.
                 pub fn rank(&self) -> Rank {}
                 pub(crate) fn inner(&self) -> Result<()> {}
@@ -179,9 +183,10 @@ mod tests {
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(found.len(), 2, "{found:?}");
+        assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("a.rs:3: `put`"), "{found:?}");
         assert!(found[1].contains("`flush`"), "{found:?}");
+        assert!(found[2].contains("`flush_nb`"), "{found:?}");
     }
 
     #[test]
