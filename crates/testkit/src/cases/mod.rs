@@ -2,6 +2,8 @@
 
 mod atomics;
 mod bounds;
+mod collectives;
+mod concurrency;
 mod contention;
 mod costs;
 mod heap;
@@ -11,6 +13,7 @@ mod noncontiguous;
 mod ordering;
 mod pointers;
 mod signal;
+mod teams;
 mod transfer;
 mod world;
 
@@ -29,6 +32,17 @@ macro_rules! case {
 }
 use case;
 
+/// As [`case`], with the comparison of collectives' arguments.
+macro_rules! checked_case {
+    ($min_ranks:expr, $run:ident) => {
+        $crate::Case {
+            check: true,
+            ..case!($min_ranks, $run)
+        }
+    };
+}
+use checked_case;
+
 const GROUPS: &[&[Case]] = &[
     world::CASES,
     transfer::CASES,
@@ -42,6 +56,9 @@ const GROUPS: &[&[Case]] = &[
     pointers::CASES,
     heap::CASES,
     messages::CASES,
+    teams::CASES,
+    collectives::CASES,
+    concurrency::CASES,
     costs::CASES,
 ];
 
