@@ -8,7 +8,7 @@ use pgas_testkit::runner::{Suite, over_threads};
 
 fn main() -> ExitCode {
     Suite::new()
-        .over("loopback", &[1], |case, n_ranks| {
+        .over("loopback", &[1, 2, 3, 4, 7], |case, n_ranks| {
             over_threads(case, |config| loopback::worlds(n_ranks, config))
         })
         .main()

@@ -14,9 +14,15 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_broadcast_from_every_root_reaches_all),
     case!(1, a_reduce_to_every_root_combines_all),
     case!(1, an_allreduce_combines_all_for_all),
-    case!(1, reductions_keep_the_order_of_operators_that_do_not_commute),
+    case!(
+        1,
+        reductions_keep_the_order_of_operators_that_do_not_commute
+    ),
     case!(1, every_built_in_operator_follows_its_definition),
-    case!(1, sums_of_floats_are_the_same_bits_everywhere_and_every_time),
+    case!(
+        1,
+        sums_of_floats_are_the_same_bits_everywhere_and_every_time
+    ),
     case!(1, a_gather_to_every_root_keeps_the_order),
     case!(1, an_allgather_keeps_the_order),
     case!(1, gathers_of_varying_lengths),
@@ -39,7 +45,9 @@ fn given<T: Pod>(salt: u64, member: u32, len: usize) -> Vec<T> {
 
 /// What all members contribute.
 fn all_given<T: Pod>(salt: u64, team: &Team, len: usize) -> Vec<Vec<T>> {
-    (0..team.n_ranks()).map(|member| given(salt, member, len)).collect()
+    (0..team.n_ranks())
+        .map(|member| given(salt, member, len))
+        .collect()
 }
 
 /// The elements of all members combined place by place, in the order of the members.
@@ -60,12 +68,12 @@ fn a_broadcast_from_every_root_reaches_all(world: &World) -> Result<()> {
             assert_eq!(value, [root, 7, root]);
             for len in LENGTHS {
                 let expected: Vec<[u8; 3]> = given(1, root, len);
-                let mut values = given(1, team.rank(), len);
+                let mut values: Vec<[u8; 3]> = given(1, team.rank(), len);
                 team.broadcast_slice(root, &mut values)?;
                 assert!(values == expected, "{len} elements from {root}");
             }
             let expected: Vec<u64> = given(2, root, 700);
-            let event = team.broadcast_slice_nb(root, given(2, team.rank(), 700));
+            let event = team.broadcast_slice_nb(root, given::<u64>(2, team.rank(), 700));
             assert!(event.wait()? == expected);
             assert_eq!(team.broadcast_nb(root, team.rank()).wait()?, root);
         }
@@ -80,15 +88,23 @@ fn a_reduce_to_every_root_combines_all(world: &World) -> Result<()> {
             let sum = (0..u64::from(team.n_ranks())).sum::<u64>();
             let seen = team.reduce(root, u64::from(team.rank()), op::Sum)?;
             assert_eq!(seen, here.then_some(sum));
-            let seen = team.reduce_nb(root, u64::from(team.rank()), op::Sum).wait()?;
+            let seen = team
+                .reduce_nb(root, u64::from(team.rank()), op::Sum)
+                .wait()?;
             assert_eq!(seen, here.then_some(sum));
             for len in LENGTHS {
                 let expected = folded(&all_given::<u32>(3, &team, len), &op::Sum);
                 let mine: Vec<u32> = given(3, team.rank(), len);
                 let seen = team.reduce_slice(root, &mine, op::Sum)?;
-                assert!(seen == here.then(|| expected.clone()), "{len} elements to {root}");
+                assert!(
+                    seen == here.then(|| expected.clone()),
+                    "{len} elements to {root}"
+                );
                 let seen = team.reduce_slice_nb(root, mine, op::Sum).wait()?;
-                assert!(seen == here.then_some(expected), "_nb: {len} elements to {root}");
+                assert!(
+                    seen == here.then_some(expected),
+                    "_nb: {len} elements to {root}"
+                );
             }
         }
     }
@@ -132,16 +148,23 @@ fn reductions_keep_the_order_of_operators_that_do_not_commute(world: &World) -> 
             assert!(values == expected, "allreduce of {len}");
             for root in [0, team.n_ranks() - 1, team.n_ranks() / 2] {
                 let seen = team.reduce_slice(root, mine, then)?;
-                assert!(seen.is_none_or(|seen| seen == expected), "reduce of {len} to {root}");
+                assert!(
+                    seen.is_none_or(|seen| seen == expected),
+                    "reduce of {len} to {root}"
+                );
             }
             let before = &all[..team.rank() as usize];
             let mut values = mine.clone();
             team.scan_inclusive_slice(&mut values, then)?;
             assert!(values == folded(&all[..=team.rank() as usize], &then));
             let mut values = mine.clone();
-            let first = vec![[1, 0]; len];
-            team.scan_exclusive_slice(&mut values, &first, then)?;
-            let expected = if before.is_empty() { first } else { folded(before, &then) };
+            let first: Map = [1, 0];
+            team.scan_exclusive_slice(&mut values, first, then)?;
+            let expected = if before.is_empty() {
+                vec![first; len]
+            } else {
+                folded(before, &then)
+            };
             assert!(values == expected, "exclusive scan of {len}");
         }
     }
@@ -156,7 +179,12 @@ where
     let all = all_given::<T>(6, team, 33);
     let mut values = all[team.rank() as usize].clone();
     team.allreduce_slice(&mut values, op)?;
-    assert_eq!(values, folded(&all, &plain), "{}", std::any::type_name::<O>());
+    assert_eq!(
+        values,
+        folded(&all, &plain),
+        "{}",
+        std::any::type_name::<O>()
+    );
     Ok(())
 }
 
@@ -177,7 +205,10 @@ fn every_built_in_operator_follows_its_definition(world: &World) -> Result<()> {
         let of = |member: u32| case >> (member % 3) & 1 == 1;
         let all = (0..team.n_ranks()).all(of);
         let any = (0..team.n_ranks()).any(of);
-        let (and, or) = (team.allreduce(mine, op::And)?, team.allreduce(mine, op::Or)?);
+        let (and, or) = (
+            team.allreduce(mine, op::And)?,
+            team.allreduce(mine, op::Or)?,
+        );
         if team.n_ranks() > 1 {
             assert_eq!((and, or), (truth(all), truth(any)), "case {case}");
         }
@@ -199,7 +230,8 @@ fn sums_of_floats_are_the_same_bits_everywhere_and_every_time(world: &World) -> 
             let mine: Vec<f64> = (0..len).map(|_| own.f64() * 1e10 - 5e9).collect();
             let mut first = mine.clone();
             team.allreduce_slice(&mut first, op::Sum)?;
-            let bits = |values: &[f64]| -> Vec<u64> { values.iter().map(|v| v.to_bits()).collect() };
+            let bits =
+                |values: &[f64]| -> Vec<u64> { values.iter().map(|v| v.to_bits()).collect() };
             let mut roots = bits(&first);
             team.broadcast_slice(0, &mut roots)?;
             assert!(roots == bits(&first), "all members have the same bits");
@@ -219,7 +251,10 @@ fn a_gather_to_every_root_keeps_the_order(world: &World) -> Result<()> {
             for len in LENGTHS {
                 let mine: Vec<u16> = given(7, team.rank(), len);
                 let expected = (team.rank() == root).then(|| all_given(7, &team, len).concat());
-                assert!(team.gather(root, &mine)? == expected, "{len} elements to {root}");
+                assert!(
+                    team.gather(root, &mine)? == expected,
+                    "{len} elements to {root}"
+                );
                 assert!(team.gather_nb(root, mine).wait()? == expected);
             }
         }
@@ -231,9 +266,12 @@ fn an_allgather_keeps_the_order(world: &World) -> Result<()> {
     for team in some_teams(world)? {
         for len in LENGTHS {
             let mine: Vec<[u8; 5]> = given(8, team.rank(), len);
-            let expected = all_given(8, &team, len).concat();
+            let expected = all_given::<[u8; 5]>(8, &team, len).concat();
             assert!(team.allgather(&mine)? == expected, "{len} elements");
-            assert!(team.allgather_nb(mine).wait()? == expected, "_nb: {len} elements");
+            assert!(
+                team.allgather_nb(mine).wait()? == expected,
+                "_nb: {len} elements"
+            );
         }
     }
     world.barrier()
@@ -269,7 +307,10 @@ fn an_all_to_all_transposes(world: &World) -> Result<()> {
             let sent: Vec<Vec<u32>> = members.clone().map(|to| block(team.rank(), to)).collect();
             let expected: Vec<Vec<u32>> = members.map(|from| block(from, team.rank())).collect();
             let (sent, expected) = (sent.concat(), expected.concat());
-            assert!(team.all_to_all(&sent)? == expected, "{len} elements a member");
+            assert!(
+                team.all_to_all(&sent)? == expected,
+                "{len} elements a member"
+            );
             assert!(team.all_to_all_nb(sent).wait()? == expected);
         }
     }
@@ -297,7 +338,10 @@ fn scans_combine_what_stands_before(world: &World) -> Result<()> {
         // The first member's value is given, and is no part of the others'.
         let seen = team.scan_exclusive_nb(me + 10, 1_000_000, op::Sum).wait()?;
         assert_eq!(seen, if me == 0 { 1_000_000 } else { before });
-        assert_eq!(team.scan_inclusive_nb(me + 10, op::Sum).wait()?, before + me + 10);
+        assert_eq!(
+            team.scan_inclusive_nb(me + 10, op::Sum).wait()?,
+            before + me + 10
+        );
         for len in LENGTHS {
             let all = all_given::<u32>(11, &team, len);
             let mut values = all[team.rank() as usize].clone();
@@ -335,7 +379,10 @@ fn collectives_of_values_without_size(world: &World) -> Result<()> {
         assert_eq!(team.broadcast::<Empty>(0, [])?, [0; 0]);
         assert_eq!(team.allgather::<Empty>(&[[], []])?.len(), 2 * n);
         assert_eq!(team.all_to_all::<Empty>(&vec![[]; 3 * n])?.len(), 3 * n);
-        assert_eq!(team.allreduce(Empty::default(), |a: Empty, _: Empty| a)?, [0; 0]);
+        assert_eq!(
+            team.allreduce(Empty::default(), |a: Empty, _: Empty| a)?,
+            [0; 0]
+        );
         let mine = vec![Empty::default(); team.rank() as usize];
         let seen = team.allgather_varying(&mine)?;
         assert!(seen.iter().enumerate().all(|(i, list)| list.len() == i));
@@ -353,13 +400,19 @@ fn the_methods_of_the_world_are_those_of_its_team(world: &World) -> Result<()> {
     assert_eq!(list, [n - 1, 5]);
     let sum = n * (n - 1) / 2;
     assert_eq!(world.allreduce(me, op::Sum)?, sum);
-    assert_eq!(world.reduce(last, me, op::Sum)?, (world.rank() == last).then_some(sum));
+    assert_eq!(
+        world.reduce(last, me, op::Sum)?,
+        (world.rank() == last).then_some(sum)
+    );
     let mut sums = [me, 1];
     world.allreduce_slice(&mut sums, op::Sum)?;
     assert_eq!(sums, [sum, n]);
     let everybody: Vec<u32> = (0..n).collect();
     assert_eq!(world.allgather(&[me])?, everybody);
-    assert_eq!(world.gather(last, &[me])?, (world.rank() == last).then(|| everybody.clone()));
+    assert_eq!(
+        world.gather(last, &[me])?,
+        (world.rank() == last).then(|| everybody.clone())
+    );
     assert_eq!(world.all_to_all(&everybody)?, vec![me; n as usize]);
     assert_eq!(world.scan_inclusive(1, op::Sum)?, me + 1);
     assert_eq!(world.scan_exclusive(1, 0, op::Sum)?, me);
@@ -374,7 +427,9 @@ fn arguments_that_no_member_can_have_panic(world: &World) -> Result<()> {
         assert_panics("", || team.reduce(n, 1, op::Sum));
         assert_panics("", || team.gather(u32::MAX, &none));
         assert_panics("", || team.gather_varying(n, &none));
-        assert_panics("", || team.all_to_all_varying(&vec![vec![1]; n as usize + 1]));
+        assert_panics("", || {
+            team.all_to_all_varying(&vec![vec![1]; n as usize + 1])
+        });
         assert_panics("", || team.world_rank(n));
         if n > 1 {
             assert_panics("", || team.all_to_all(&vec![1_u8; n as usize + 1]));

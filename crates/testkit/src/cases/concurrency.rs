@@ -1,7 +1,7 @@
 //! Collectives in flight together, ahead of each other, dropped, and compared (`PGAS_CHECK=1`).
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
@@ -121,7 +121,12 @@ fn long_collectives_in_flight_together(world: &World) -> Result<()> {
     let exchanged = team.all_to_all_nb(vec![me; 3000 * world.n_ranks() as usize]);
     let exchanged = exchanged.wait()?;
     assert!(exchanged.iter().zip(0..).all(|(seen, i)| *seen == i / 3000));
-    assert!(all.wait()?.iter().zip(0..).all(|(seen, i)| *seen == i / LEN as u64));
+    assert!(
+        all.wait()?
+            .iter()
+            .zip(0..)
+            .all(|(seen, i)| *seen == i / LEN as u64)
+    );
     assert!(from_last.wait()? == vec![n - 1; LEN]);
     assert!(sum.wait()? == vec![n * (n - 1) / 2; LEN]);
     world.barrier()
@@ -155,7 +160,9 @@ fn collectives_between_transfers_and_messages(world: &World) -> Result<()> {
     let expected = world.allgather(&[sent])?;
     let previous = neighbour(world, world.n_ranks() - 1);
     let all = expected[previous.index()];
-    world.wait_for("the messages", || Ok(received.load(Ordering::Relaxed) == all))?;
+    world.wait_for("the messages", || {
+        Ok(received.load(Ordering::Relaxed) == all)
+    })?;
     world.barrier()
 }
 
@@ -239,24 +246,40 @@ fn members_that_disagree_on_an_argument_are_told(world: &World) -> Result<()> {
     let root = if odd { last } else { 0 };
     let outcome = world.team().broadcast(root, 1);
     let value = format!("rank {last} has {last}");
-    assert_told(world, outcome, &["the root of a broadcast", "rank 0 has 0", &value])?;
+    assert_told(
+        world,
+        outcome,
+        &["the root of a broadcast", "rank 0 has 0", &value],
+    )?;
 
     let outcome = world.allgather(&vec![1_u8; pick(3, 2)]);
-    assert_told(world, outcome, &["the length of an allgather", "has 2", "has 3"])?;
+    assert_told(
+        world,
+        outcome,
+        &["the length of an allgather", "has 2", "has 3"],
+    )?;
 
     let outcome = if odd {
         world.allreduce(1_u32, op::Max)
     } else {
         world.allreduce(1_u32, op::Sum)
     };
-    assert_told(world, outcome, &["the operator of an allreduce", "Sum", "Max"])?;
+    assert_told(
+        world,
+        outcome,
+        &["the operator of an allreduce", "Sum", "Max"],
+    )?;
 
     let outcome = if odd {
         world.allreduce(1_u64, op::Sum).map(drop)
     } else {
         world.allreduce(1_u32, op::Sum).map(drop)
     };
-    assert_told(world, outcome, &["the element size of an allreduce", "4", "8"])?;
+    assert_told(
+        world,
+        outcome,
+        &["the element size of an allreduce", "4", "8"],
+    )?;
 
     world.barrier()
 }

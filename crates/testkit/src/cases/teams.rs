@@ -15,7 +15,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, who_gives_no_colour_joins_no_team),
     case!(1, random_splits_follow_the_model),
     case!(1, splits_of_splits),
-    case!(1, numbers_in_a_team_and_in_the_world_translate_into_each_other),
+    case!(
+        1,
+        numbers_in_a_team_and_in_the_world_translate_into_each_other
+    ),
     case!(1, teams_that_exist_together_have_different_ids),
     case!(1, the_team_of_a_node_has_this_rank),
     case!(1, the_barrier_of_a_team_separates_its_phases),
@@ -28,7 +31,8 @@ pub(super) fn some_teams(world: &World) -> Result<Vec<Team>> {
     let me = world.rank().number();
     let n = world.n_ranks();
     let all = world.team();
-    let split = |colour: u32, key: u32| Ok(all.split(Some(colour), key)?.expect("a colour"));
+    let split =
+        |colour, key| -> Result<Team> { Ok(all.split(Some(colour), key)?.expect("a colour")) };
     let reversed = split(0, n - me)?;
     let alternate = split(me % 2, me * 7 % 5)?;
     let alone = split(me, 0)?;
@@ -42,7 +46,10 @@ fn members(team: &Team) -> Vec<u32> {
 fn the_team_of_the_world_has_all_ranks_in_order(world: &World) -> Result<()> {
     let team = world.team();
     assert!(team.is_world());
-    assert_eq!((team.rank(), team.n_ranks()), (world.rank().number(), world.n_ranks()));
+    assert_eq!(
+        (team.rank(), team.n_ranks()),
+        (world.rank().number(), world.n_ranks())
+    );
     assert!(team.ranks().eq(world.ranks()));
     assert_eq!(team.id(), world.team().id());
     assert_eq!(team.world().rank(), world.rank());
@@ -52,8 +59,13 @@ fn the_team_of_the_world_has_all_ranks_in_order(world: &World) -> Result<()> {
 fn a_split_puts_each_colour_into_a_team_of_its_own(world: &World) -> Result<()> {
     let me = world.rank().number();
     for colours in 1..=world.n_ranks() + 1 {
-        let team = world.team().split(Some(me % colours), 0)?.expect("a colour");
-        let expected: Vec<u32> = (me % colours..world.n_ranks()).step_by(colours as usize).collect();
+        let team = world
+            .team()
+            .split(Some(me % colours), 0)?
+            .expect("a colour");
+        let expected: Vec<u32> = (me % colours..world.n_ranks())
+            .step_by(colours as usize)
+            .collect();
         assert_eq!(members(&team), expected, "{colours} colours");
         assert_eq!(team.world_rank(team.rank()), world.rank());
         let sum = team.allreduce(me, op::Sum)?;
@@ -65,7 +77,10 @@ fn a_split_puts_each_colour_into_a_team_of_its_own(world: &World) -> Result<()> 
 fn keys_decide_the_order_of_a_team(world: &World) -> Result<()> {
     let n = world.n_ranks();
     let me = world.rank().number();
-    let reversed = world.team().split(Some(u32::MAX), n - me)?.expect("a colour");
+    let reversed = world
+        .team()
+        .split(Some(u32::MAX), n - me)?
+        .expect("a colour");
     assert_eq!(members(&reversed), (0..n).rev().collect::<Vec<_>>());
     assert_eq!(reversed.rank(), n - 1 - me);
     assert!(!reversed.is_world());
@@ -73,7 +88,10 @@ fn keys_decide_the_order_of_a_team(world: &World) -> Result<()> {
     let same = reversed.split(Some(0), 5)?.expect("a colour");
     assert_eq!(members(&same), members(&reversed));
     let odd_first = world.team().split(Some(0), 1 - me % 2)?.expect("a colour");
-    let expected: Vec<u32> = (0..n).filter(|r| r % 2 == 1).chain((0..n).filter(|r| r % 2 == 0)).collect();
+    let expected: Vec<u32> = (0..n)
+        .filter(|r| r % 2 == 1)
+        .chain((0..n).filter(|r| r % 2 == 0))
+        .collect();
     assert_eq!(members(&odd_first), expected);
     assert_eq!(odd_first.allgather(&[me])?, expected);
     world.barrier()
@@ -98,8 +116,11 @@ fn random_splits_follow_the_model(world: &World) -> Result<()> {
     for _ in 0..20 {
         let choices: Vec<(Option<u32>, u32)> = world
             .ranks()
-            .map(|_| (shared.u8(..5) > 0).then(|| shared.u32(..3)))
-            .map(|colour| (colour, rng(shared.u64(..)).u32(..3)))
+            .map(|_| {
+                let joins = shared.u8(..5) > 0;
+                let (colour, key) = (shared.u32(..3), shared.u32(..3));
+                (joins.then_some(colour), key)
+            })
             .collect();
         let (colour, key) = choices[world.rank().index()];
         let team = world.team().split(colour, key)?;
@@ -107,7 +128,10 @@ fn random_splits_follow_the_model(world: &World) -> Result<()> {
             .filter(|r| colour.is_some() && choices[*r as usize].0 == colour)
             .collect();
         expected.sort_by_key(|r| choices[*r as usize].1);
-        assert_eq!(team.as_ref().map(members), (!expected.is_empty()).then_some(expected));
+        assert_eq!(
+            team.as_ref().map(members),
+            (!expected.is_empty()).then_some(expected)
+        );
     }
     world.barrier()
 }
@@ -125,7 +149,9 @@ fn splits_of_splits(world: &World) -> Result<()> {
             expected[..half as usize].to_vec()
         };
         expected.reverse();
-        team = team.split(Some(upper.into()), u32::MAX - team.rank())?.expect("a colour");
+        team = team
+            .split(Some(upper.into()), u32::MAX - team.rank())?
+            .expect("a colour");
         assert_eq!(members(&team), expected);
         let sum = team.allreduce(world.rank().number() + 1, op::Sum)?;
         assert_eq!(sum, expected.iter().map(|r| r + 1).sum::<u32>());
@@ -223,7 +249,7 @@ fn teams_that_overlap_work_side_by_side(world: &World) -> Result<()> {
     let row = world.team().split(Some(me / WIDTH), me)?.expect("a colour");
     let column = world.team().split(Some(me % WIDTH), me)?.expect("a colour");
     for round in 0..50_u32 {
-        let (a, b) = if (round + me) % 2 == 0 {
+        let (a, b) = if (round + me).is_multiple_of(2) {
             let a = row.allreduce_nb(me + round, op::Sum);
             (a, column.allreduce_nb(me * round, op::Sum))
         } else {
