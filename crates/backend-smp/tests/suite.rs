@@ -1,0 +1,74 @@
+//! The conformance suite over shared memory: ranks as threads and as processes, with the direct path
+//! and through the backend.
+
+use std::env;
+use std::process::{Command, ExitCode, Stdio};
+
+use pgas_core::Config;
+use pgas_testkit::runner::Suite;
+use pgas_testkit::{Case, SEGMENT_BYTES, case_named};
+
+/// The argument by which the binary runs as one rank of the case that follows it.
+const RANK_OF: &str = "--rank-of";
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    if args.next().as_deref() == Some(RANK_OF) {
+        return run_as_rank(&args.next().expect("the name of a case"));
+    }
+    Suite::new()
+        .over("threads", &[1, 2, 3, 4, 7], |case, n| {
+            over_threads(case, n, true)
+        })
+        .over("threads, no direct path", &[2, 3], |case, n| {
+            over_threads(case, n, false)
+        })
+        .over("processes", &[1, 2, 3, 4, 7], |case, n| {
+            over_processes(case, n, "1")
+        })
+        .over("processes, no direct path", &[2, 3], |case, n| {
+            over_processes(case, n, "0")
+        })
+        .main()
+}
+
+fn over_threads(case: &Case, n_ranks: u32, direct: bool) -> Result<(), String> {
+    let mut config = case.config(Config::default());
+    config.direct = direct;
+    let outcomes = pgas_smp::threads_with(n_ranks, &config, |world| {
+        (case.run)(&world).expect("the case's operations succeed");
+    });
+    outcomes.map(drop).map_err(|error| error.to_string())
+}
+
+/// Starts this binary as the ranks of a job.
+fn over_processes(case: &Case, n_ranks: u32, direct: &str) -> Result<(), String> {
+    let output = Command::new(env!("CARGO_BIN_EXE_pgas-run"))
+        .args(["-n", &n_ranks.to_string(), "--prefix", "--timeout", "100"])
+        .arg(env::current_exe().expect("this program"))
+        .args([RANK_OF, case.name])
+        .env("PGAS_SEGMENT", SEGMENT_BYTES.to_string())
+        .env("PGAS_DIRECT", direct)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("pgas-run: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let told =
+        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    Err(format!("{}\n{}{}", output.status, told[0], told[1]))
+}
+
+fn run_as_rank(name: &str) -> ExitCode {
+    let case = case_named(name).expect("a case of the suite");
+    let config = case.config(Config::from_env().expect("the launcher's settings"));
+    let world = pgas_smp::init(&config).expect("a rank of the job");
+    match (case.run)(&world) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
