@@ -22,6 +22,8 @@ mod local;
 mod models;
 mod slot;
 mod state;
+#[cfg(all(test, not(loom)))]
+mod tests;
 mod walk;
 
 pub use local::LocalIter;

@@ -1,0 +1,211 @@
+//! All ranks at once.
+
+use std::sync::{Barrier, Mutex};
+
+use super::*;
+use crate::Error;
+use crate::hash_map::Inserted;
+
+/// A generator of the same numbers on every machine (SplitMix64).
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+}
+
+#[test]
+fn additions_of_all_ranks_to_few_keys_are_all_counted() {
+    const N: u64 = 600;
+    for n_ranks in [2, 4, 7] {
+        everywhere(n_ranks, |world| {
+            let map = map::<u64, u64>(&world, 8);
+            let keys = &colliding_keys()[..4];
+            let mut random = Random(world.rank().number().into());
+            let mut batch = Vec::new();
+            for i in 0..N {
+                let key = keys[usize::try_from(random.below(4)).unwrap()];
+                if i % 2 == 0 {
+                    map.fetch_add(&key, 1).unwrap();
+                } else {
+                    batch.push(key);
+                }
+                if batch.len() == 50 {
+                    map.add_many(&batch, 1).unwrap();
+                    batch.clear();
+                }
+            }
+            map.add_many(&batch, 1).unwrap();
+            world.barrier().unwrap();
+            let values = map.find_many(keys).unwrap();
+            let sum: u64 = values.iter().map(|value| value.unwrap()).sum();
+            assert_eq!(sum, N * u64::from(world.n_ranks()));
+            assert_eq!(map.len().unwrap(), 4, "one slot for each key");
+            let mut held = [map.local_len().unwrap()];
+            world
+                .team()
+                .allreduce_slice(&mut held, |a: u64, b| a + b)
+                .unwrap();
+            assert_eq!(held[0], 4);
+        });
+    }
+}
+
+#[test]
+fn former_values_of_concurrent_additions_are_all_different() {
+    everywhere(3, |world| {
+        let map = map::<u32, i32>(&world, 16);
+        let formers: Vec<_> = (0..200).map(|_| map.fetch_add(&5, 1).unwrap()).collect();
+        assert!(formers.is_sorted());
+        let mut seen = vec![0_u64; 600];
+        for former in formers {
+            seen[usize::try_from(former).unwrap()] += 1;
+        }
+        world
+            .team()
+            .allreduce_slice(&mut seen, |a: u64, b| a + b)
+            .unwrap();
+        assert_eq!(seen, vec![1; 600]);
+    });
+}
+
+#[test]
+fn ranks_that_insert_the_same_keys_fill_the_table_exactly() {
+    for capacity in [1_usize, 30, 31] {
+        everywhere(3, |world| {
+            let map = map::<u64, [u64; 3]>(&world, capacity);
+            let capacity = map.capacity();
+            let mine = u64::from(world.rank().number());
+            let mut n_new = [0_u64];
+            let mut acknowledged = Vec::new();
+            for key in 0..40_u64 {
+                match map.insert(&key, [key, mine, key + mine]) {
+                    Ok(inserted) => {
+                        n_new[0] += u64::from(inserted == Inserted::New);
+                        acknowledged.push(key);
+                    }
+                    Err(Error::Full { .. }) => {}
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            world.barrier().unwrap();
+            // Nothing that was acknowledged is lost, and each value is one that was inserted.
+            for (key, value) in acknowledged
+                .iter()
+                .zip(map.find_many(&acknowledged).unwrap())
+            {
+                let [k, rank, sum] = value.expect("an acknowledged key");
+                assert_eq!((k, sum), (*key, key + rank));
+            }
+            world
+                .team()
+                .allreduce_slice(&mut n_new, |a: u64, b| a + b)
+                .unwrap();
+            assert_eq!(n_new[0], capacity, "every slot was new once");
+            assert_eq!(map.len().unwrap(), capacity);
+        });
+    }
+}
+
+/// Writers fill values with one byte, readers and updaters check that they never see two.
+fn check_whole<const N: usize>(world: &World) {
+    let map = map::<u64, [u8; N]>(world, 4);
+    let rank = u8::try_from(world.rank().number()).unwrap();
+    map.get_or_insert(&1, [0; N]).unwrap();
+    let whole = |value: [u8; N]| assert!(value.iter().all(|&b| b == value[0]), "torn: {value:?}");
+    for i in 0..200_u8 {
+        match (i.wrapping_add(rank)) % 4 {
+            0 => assert_eq!(map.insert(&1, [i; N]).unwrap(), Inserted::Replaced),
+            1 => {
+                let former = map.update(&1, |value| {
+                    whole(value);
+                    [value[0].wrapping_add(1); N]
+                });
+                whole(former.unwrap().unwrap());
+            }
+            2 => whole(map.get_or_insert(&1, [0; N]).unwrap()),
+            _ => whole(map.find(&1).unwrap().unwrap()),
+        }
+        if i % 16 == 0 {
+            map.find_many(&[1, 1])
+                .unwrap()
+                .into_iter()
+                .for_each(|value| whole(value.unwrap()));
+            map.for_each_local(|_, value| whole(value)).unwrap();
+        }
+    }
+    world.barrier().unwrap();
+}
+
+#[test]
+fn wide_values_are_never_seen_torn() {
+    everywhere(3, |world| {
+        check_whole::<3>(&world);
+        check_whole::<16>(&world);
+        check_whole::<40>(&world);
+        check_whole::<700>(&world);
+    });
+}
+
+#[test]
+fn the_threads_of_a_rank_share_one_handle() {
+    everywhere(2, |world| {
+        let map = map::<u64, u64>(&world, 100);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for i in 0..100 {
+                        map.fetch_add(&(i % 10), 1).unwrap();
+                    }
+                    map.add_many(&[3; 50], 2).unwrap();
+                });
+            }
+        });
+        world.barrier().unwrap();
+        let n = u64::from(world.n_ranks());
+        assert_eq!(map.find(&3).unwrap(), Some(n * 3 * (10 + 100)));
+        assert_eq!(map.find(&4).unwrap(), Some(n * 30));
+        assert_eq!(map.len().unwrap(), 10);
+    });
+}
+
+#[test]
+fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
+    use crate::hash_map::slot::Wanted;
+    use crate::hash_map::walk::{self, Place};
+
+    let waited = Mutex::new(String::new());
+    // The library's own barrier fails for whoever is still in it when the job does.
+    let meeting = Barrier::new(2);
+    let job = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        loopback::run(2, |world| {
+            let map = map::<u64, u64>(&world, 8);
+            if world.rank().number() == 0 {
+                let place = walk::claim(&map, map.home(&7), &7, Wanted::Key).unwrap();
+                assert!(matches!(place, Place::New(_)));
+                meeting.wait();
+                meeting.wait();
+                panic!("between claim and publication");
+            }
+            meeting.wait();
+            // Neither a search nor another key is held up.
+            assert_eq!(map.find(&7).unwrap(), None);
+            assert_eq!(map.insert(&8, 1).unwrap(), Inserted::New);
+            meeting.wait();
+            let error = map.insert(&7, 1).unwrap_err();
+            *waited.lock().unwrap() = error.to_string();
+        });
+    }));
+    assert!(job.is_err());
+    let waited = waited.into_inner().unwrap();
+    assert!(waited.contains("rank 0 panicked"), "{waited:?}");
+}

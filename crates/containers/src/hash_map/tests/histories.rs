@@ -1,0 +1,175 @@
+//! Recorded histories of concurrent operations, checked for linearizability key by key.
+//!
+//! The map is linearizable if each key is, since linearizability is a local property and no operation
+//! touches two keys.
+
+use std::sync::Mutex;
+
+use pgas_testkit::linearizability::{self, Call, Clock, Model};
+
+use super::concurrent::Random;
+use super::*;
+use crate::hash_map::Inserted;
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Insert(u64),
+    Find,
+    Contains,
+    Add(u64),
+    Double,
+    GetOrInsert(u64),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    Inserted(Inserted),
+    Value(Option<u64>),
+    There(bool),
+}
+
+/// What is under one key.
+struct Entry;
+
+impl Model for Entry {
+    type State = Option<u64>;
+    type Op = Op;
+    type Answer = Answer;
+
+    fn initial(&self) -> Option<u64> {
+        None
+    }
+
+    fn step(&self, state: &Option<u64>, op: &Op, answer: &Answer) -> Option<Option<u64>> {
+        let state = *state;
+        let (expected, next) = match *op {
+            Op::Insert(value) => {
+                let inserted = state.map_or(Inserted::New, |_| Inserted::Replaced);
+                (Answer::Inserted(inserted), Some(value))
+            }
+            Op::Find => (Answer::Value(state), state),
+            Op::Contains => (Answer::There(state.is_some()), state),
+            Op::Add(n) => {
+                let former = state.unwrap_or(0);
+                (Answer::Value(Some(former)), Some(former.wrapping_add(n)))
+            }
+            Op::Double => (Answer::Value(state), state.map(double)),
+            Op::GetOrInsert(value) => {
+                let there = state.unwrap_or(value);
+                (Answer::Value(Some(there)), Some(there))
+            }
+        };
+        (expected == *answer).then_some(next)
+    }
+}
+
+fn double(value: u64) -> u64 {
+    value.wrapping_mul(2).wrapping_add(1)
+}
+
+/// A map of values of some type, seen as numbers.
+trait Numbers: Sync {
+    fn perform(&self, key: u64, op: Op) -> Answer;
+}
+
+impl Numbers for HashMap<u64, u64> {
+    fn perform(&self, key: u64, op: Op) -> Answer {
+        match op {
+            Op::Insert(value) => Answer::Inserted(self.insert(&key, value).unwrap()),
+            Op::Find => Answer::Value(self.find(&key).unwrap()),
+            Op::Contains => Answer::There(self.contains(&key).unwrap()),
+            Op::Add(n) => Answer::Value(Some(self.fetch_add(&key, n).unwrap())),
+            Op::Double => Answer::Value(self.update(&key, double).unwrap()),
+            Op::GetOrInsert(value) => Answer::Value(Some(self.get_or_insert(&key, value).unwrap())),
+        }
+    }
+}
+
+type Wide = [u64; 5];
+
+impl Numbers for HashMap<u64, Wide> {
+    fn perform(&self, key: u64, op: Op) -> Answer {
+        let number = |value: Wide| {
+            assert_eq!(value, [value[0]; 5], "torn");
+            value[0]
+        };
+        match op {
+            Op::Insert(value) => Answer::Inserted(self.insert(&key, [value; 5]).unwrap()),
+            Op::Find => Answer::Value(self.find(&key).unwrap().map(number)),
+            Op::Contains => Answer::There(self.contains(&key).unwrap()),
+            Op::Double | Op::Add(_) => {
+                let former = self.update(&key, |value| [double(number(value)); 5]);
+                Answer::Value(former.unwrap().map(number))
+            }
+            Op::GetOrInsert(value) => {
+                Answer::Value(Some(number(self.get_or_insert(&key, [value; 5]).unwrap())))
+            }
+        }
+    }
+}
+
+/// What one rank does in one round, to keys that nobody has used before.
+fn record(
+    map: &dyn Numbers,
+    clock: Clock,
+    keys: &[u64],
+    random: &mut Random,
+    with_add: bool,
+) -> Vec<(u64, Call<Op, Answer>)> {
+    let mut calls = Vec::new();
+    for _ in 0..12 {
+        let key = keys[usize::try_from(random.below(keys.len() as u64)).unwrap()];
+        let op = match random.below(if with_add { 7 } else { 6 }) {
+            0 | 1 => Op::Find,
+            2 => Op::Insert(random.next()),
+            3 => Op::Contains,
+            4 => Op::Double,
+            5 => Op::GetOrInsert(random.next()),
+            _ => Op::Add(random.below(100)),
+        };
+        calls.push((key, clock.call(op, |op| map.perform(key, *op))));
+    }
+    calls
+}
+
+fn check(n_ranks: u32, rounds: u64) {
+    let clock = Clock::default();
+    let history = Mutex::new(Vec::new());
+    everywhere(n_ranks, |world| {
+        let words = map::<u64, u64>(&world, 4096);
+        let wide = map::<u64, Wide>(&world, 4096);
+        let mut random = Random(u64::from(world.rank().number()) << 32);
+        for round in 0..rounds {
+            let keys = [3 * round, 3 * round + 1, 3 * round + 2];
+            for (map, with_add) in [(&words as &dyn Numbers, true), (&wide, false)] {
+                world.barrier().unwrap();
+                let calls = record(map, clock, &keys, &mut random, with_add);
+                history.lock().unwrap().extend(calls);
+                world.barrier().unwrap();
+                if world.rank().number() == 0 {
+                    explain(&std::mem::take(&mut *history.lock().unwrap()), &keys);
+                }
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+/// Checks the calls on each key.
+fn explain(calls: &[(u64, Call<Op, Answer>)], keys: &[u64]) {
+    for key in keys {
+        let of_key = calls.iter().filter(|(k, _)| k == key);
+        let history: Vec<_> = of_key.map(|(_, call)| call.clone()).collect();
+        linearizability::check(&Entry, &history).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn histories_of_two_ranks_are_linearizable() {
+    check(2, 150);
+}
+
+#[test]
+fn histories_of_four_ranks_are_linearizable() {
+    check(4, 60);
+}

@@ -1,0 +1,352 @@
+//! One operation after the other, against the standard library's map, and the edges of the table.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::Error;
+use crate::hash_map::Inserted;
+use pgas_core::Rank;
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(u64, u64),
+    Find(u64),
+    Contains(u64),
+    Update(u64, u64),
+    GetOrInsert(u64, u64),
+    InsertMany(Vec<(u64, u64)>),
+    FindMany(Vec<u64>),
+}
+
+/// Few keys, so that they meet, and some that collide in slot and fingerprint.
+fn key() -> impl Strategy<Value = u64> {
+    prop_oneof![0..10_u64, (0..6_usize).prop_map(|i| colliding_keys()[i])]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (key(), any::<u64>()).prop_map(|(k, v)| Op::Insert(k, v)),
+        3 => key().prop_map(Op::Find),
+        1 => key().prop_map(Op::Contains),
+        2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::Update(k, v)),
+        2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::GetOrInsert(k, v)),
+        1 => prop::collection::vec((key(), any::<u64>()), 0..40).prop_map(Op::InsertMany),
+        1 => prop::collection::vec(key(), 0..40).prop_map(Op::FindMany),
+    ]
+}
+
+/// The standard library's map with a capacity.
+struct Reference<V> {
+    entries: BTreeMap<u64, V>,
+    capacity: u64,
+}
+
+impl<V: Copy> Reference<V> {
+    /// As [`HashMap::insert`], with nothing for a full table.
+    fn insert(&mut self, key: u64, value: V) -> Option<Inserted> {
+        if let Some(there) = self.entries.get_mut(&key) {
+            *there = value;
+            return Some(Inserted::Replaced);
+        }
+        if self.entries.len() as u64 == self.capacity {
+            return None;
+        }
+        self.entries.insert(key, value);
+        Some(Inserted::New)
+    }
+}
+
+/// What an operation returned; nothing stands for a full table.
+#[derive(Debug, PartialEq)]
+enum Answer<V> {
+    Inserted(Option<Inserted>),
+    Value(Option<V>),
+    There(bool),
+    Many { done: usize, n_new: Option<usize> },
+    Values(Vec<Option<V>>),
+}
+
+/// The result, or nothing for a full table.
+fn unless_full<T>(result: Result<T, Error>, capacity: u64) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(Error::Full { capacity: said }) => {
+            assert_eq!(said, capacity);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+impl<V: Copy> Reference<V> {
+    fn perform(&mut self, op: &Op, value: fn(u64) -> V) -> Answer<V> {
+        match op {
+            Op::Insert(k, v) => Answer::Inserted(self.insert(*k, value(*v))),
+            Op::Find(k) => Answer::Value(self.entries.get(k).copied()),
+            Op::Contains(k) => Answer::There(self.entries.contains_key(k)),
+            Op::Update(k, v) => {
+                let there = self.entries.get_mut(k);
+                Answer::Value(there.map(|there| std::mem::replace(there, value(*v))))
+            }
+            Op::GetOrInsert(k, v) => match self.entries.get(k) {
+                Some(&there) => Answer::Value(Some(there)),
+                None => Answer::Value(self.insert(*k, value(*v)).map(|_| value(*v))),
+            },
+            Op::InsertMany(entries) => {
+                let insert = |&(k, v): &(u64, u64)| self.insert(k, value(v));
+                let inserted: Vec<_> = entries.iter().map_while(insert).collect();
+                let n_new = inserted.iter().filter(|&&i| i == Inserted::New).count();
+                let done = inserted.len();
+                Answer::Many {
+                    done,
+                    n_new: (done == entries.len()).then_some(n_new),
+                }
+            }
+            Op::FindMany(keys) => {
+                let values = keys.iter().map(|k| self.entries.get(k).copied());
+                Answer::Values(values.collect())
+            }
+        }
+    }
+}
+
+fn perform<V: Pod>(map: &HashMap<u64, V>, op: &Op, value: fn(u64) -> V) -> Answer<V> {
+    let capacity = map.capacity();
+    match op {
+        Op::Insert(k, v) => Answer::Inserted(unless_full(map.insert(k, value(*v)), capacity)),
+        Op::Find(k) => Answer::Value(map.find(k).unwrap()),
+        Op::Contains(k) => Answer::There(map.contains(k).unwrap()),
+        Op::Update(k, v) => Answer::Value(map.update(k, |_| value(*v)).unwrap()),
+        Op::GetOrInsert(k, v) => {
+            Answer::Value(unless_full(map.get_or_insert(k, value(*v)), capacity))
+        }
+        Op::InsertMany(entries) => {
+            let entries: Vec<_> = entries.iter().map(|&(k, v)| (k, value(v))).collect();
+            let inserted = map.insert_many(&entries);
+            let done = inserted.as_ref().map_or_else(|e| e.done, |_| entries.len());
+            let n_new = unless_full(inserted.map_err(Error::from), capacity);
+            Answer::Many { done, n_new }
+        }
+        Op::FindMany(keys) => Answer::Values(map.find_many(keys).unwrap()),
+    }
+}
+
+/// The ranks take turns with the operations; what each one sees is what the reference map says.
+fn check<V: Pod + PartialEq + std::fmt::Debug>(
+    world: &World,
+    capacity: usize,
+    ops: &[(u32, Op)],
+    value: fn(u64) -> V,
+) {
+    let map = map::<u64, V>(world, capacity);
+    let mut reference = Reference {
+        entries: BTreeMap::new(),
+        capacity: map.capacity(),
+    };
+    for (rank, op) in ops {
+        let expected = reference.perform(op, value);
+        if rank % world.n_ranks() == world.rank().number() {
+            assert_eq!(perform(&map, op, value), expected, "{op:?}");
+        }
+        world.barrier().unwrap();
+    }
+    let here = map
+        .local_iter()
+        .collect::<Result<BTreeMap<_, _>, _>>()
+        .unwrap();
+    assert_eq!(here.len() as u64, map.local_len().unwrap());
+    assert!(
+        here.iter()
+            .all(|(k, v)| reference.entries.get(k) == Some(v))
+    );
+    let mut n = [here.len() as u64];
+    world
+        .team()
+        .allreduce_slice(&mut n, |a: u64, b| a + b)
+        .unwrap();
+    assert_eq!(n[0], reference.entries.len() as u64);
+    assert_eq!(map.len().unwrap(), n[0]);
+}
+
+fn wide(v: u64) -> [u8; 40] {
+    let mut bytes = [0; 40];
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = v.to_le_bytes()[i % 8];
+    }
+    bytes
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "any four bytes will do")]
+fn half(v: u64) -> u32 {
+    v as u32
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #[test]
+    fn every_sequence_of_operations_is_answered_as_the_standard_map_does(
+        n_ranks in 1_u32..=3,
+        capacity in 1_usize..14,
+        ops in prop::collection::vec((0_u32..3, op()), 1..60),
+    ) {
+        everywhere(n_ranks, |world| {
+            check(&world, capacity, &ops, |v| v);
+            check(&world, capacity, &ops, half);
+            check(&world, capacity, &ops, wide);
+            check(&world, capacity, &ops, |_| ());
+        });
+    }
+}
+
+#[test]
+fn every_slot_of_every_rank_is_used_before_the_table_is_full() {
+    for n_ranks in [1, 2, 3, 7] {
+        everywhere(n_ranks, |world| {
+            // All from one home slot, in the middle of the ring.
+            let keys = &colliding_keys()[..5];
+            let map = map::<u64, u64>(&world, 5);
+            let rounded = 5_u64.next_multiple_of(world.n_ranks().into());
+            assert_eq!(map.capacity(), rounded);
+            if world.rank() == Rank::ZERO {
+                for (i, key) in keys.iter().enumerate() {
+                    assert_eq!(map.insert(key, i as u64).unwrap(), Inserted::New);
+                }
+                let mut others = (0..).filter(|key| !keys.contains(key));
+                for _ in 5..rounded {
+                    map.insert(&others.next().unwrap(), 9).unwrap();
+                }
+                let one_more = others.next().unwrap();
+                let refused = map.insert(&one_more, 1).unwrap_err();
+                assert!(matches!(refused, Error::Full { capacity } if capacity == rounded));
+                assert!(refused.to_string().contains(&rounded.to_string()));
+                assert!(matches!(
+                    map.get_or_insert(&one_more, 1),
+                    Err(Error::Full { .. })
+                ));
+                assert!(matches!(
+                    map.fetch_add(&one_more, 1),
+                    Err(Error::Full { .. })
+                ));
+                assert_eq!(map.find(&one_more).unwrap(), None);
+                // What was there still is, and still works.
+                for (i, key) in keys.iter().enumerate() {
+                    assert_eq!(map.fetch_add(key, 1).unwrap(), i as u64);
+                }
+            }
+            assert_eq!(map.len().unwrap(), rounded);
+        });
+    }
+}
+
+#[test]
+fn a_capacity_of_zero_is_an_error_on_every_rank() {
+    everywhere(3, |world| {
+        let error = HashMap::<u64, u64>::with_capacity(&world, 0).unwrap_err();
+        assert!(matches!(error, Error::NoCapacity), "{error}");
+    });
+}
+
+#[test]
+fn a_segment_too_small_is_an_error_on_every_rank_and_the_job_goes_on() {
+    everywhere(2, |world| {
+        let error = HashMap::<u64, u64>::with_capacity(&world, 1 << 30).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("PGAS_SEGMENT") && text.contains("symmetric"),
+            "{text}"
+        );
+        assert!(HashMap::<u64, u64>::with_capacity(&world, usize::MAX).is_err());
+        let map = map::<u64, u64>(&world, 100);
+        map.fetch_add(&1, 1).unwrap();
+        assert_eq!(map.len().unwrap(), 1);
+    });
+}
+
+#[test]
+fn different_capacities_are_an_error_that_names_ranks_and_values_everywhere() {
+    everywhere(3, |world| {
+        let capacity = [100, 100, 40][world.rank().index()];
+        let error = HashMap::<u64, u64>::with_capacity(&world, capacity).unwrap_err();
+        let text = error.to_string();
+        for part in ["rank 2 has 40", "rank 0 has 100", "capacity"] {
+            assert!(text.contains(part), "{part:?} is missing in {text:?}");
+        }
+    });
+}
+
+#[test]
+fn keys_are_told_apart_by_their_bytes() {
+    everywhere(1, |world| {
+        let map = map::<f64, u32>(&world, 8);
+        map.insert(&0.0, 1).unwrap();
+        map.insert(&-0.0, 2).unwrap();
+        map.insert(&f64::NAN, 3).unwrap();
+        assert_eq!(
+            map.find_many(&[0.0, -0.0, f64::NAN, 1.0]).unwrap(),
+            [Some(1), Some(2), Some(3), None]
+        );
+        let nothing = super::map::<(), u64>(&world, 8);
+        assert_eq!(nothing.fetch_add(&(), 3).unwrap(), 0);
+        assert_eq!(nothing.fetch_add(&(), 3).unwrap(), 3);
+        assert_eq!(nothing.len().unwrap(), 1);
+    });
+}
+
+#[test]
+fn a_map_whose_memory_was_used_before_is_empty() {
+    everywhere(2, |world| {
+        for round in 0..3_u64 {
+            let map = map::<u64, u64>(&world, 64);
+            assert!(map.is_empty().unwrap());
+            assert_eq!(map.local_iter().count(), 0);
+            world.barrier().unwrap();
+            map.add_many(&(0..30).collect::<Vec<_>>(), round + 1)
+                .unwrap();
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn an_update_whose_closure_panics_leaves_the_entry_as_it_was() {
+    everywhere(1, |world| {
+        fn check<V: Pod + PartialEq + std::fmt::Debug>(world: &World, old: V, new: V) {
+            let map = map::<u64, V>(world, 8);
+            map.insert(&1, old).unwrap();
+            let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                map.update(&1, |_| panic!("in the closure"))
+            }));
+            assert!(panicked.is_err());
+            assert_eq!(map.find(&1).unwrap(), Some(old));
+            assert_eq!(map.update(&1, |_| new).unwrap(), Some(old));
+            assert_eq!(map.find(&1).unwrap(), Some(new));
+        }
+        check(&world, 1_u64, 2);
+        check(&world, [1_u8; 40], [2; 40]);
+    });
+}
+
+#[test]
+fn an_update_may_use_the_map_itself() {
+    everywhere(1, |world| {
+        let map = map::<u64, [u64; 2]>(&world, 8);
+        map.insert(&1, [1, 1]).unwrap();
+        map.insert(&2, [5, 5]).unwrap();
+        let sum = |[a, b]: [u64; 2]| {
+            let [c, d] = map.find(&2).unwrap().unwrap();
+            assert_eq!(map.find(&1).unwrap(), Some([a, b]), "nothing is locked");
+            [a + c, b + d]
+        };
+        map.update(&1, sum).unwrap();
+        assert_eq!(map.find(&1).unwrap(), Some([6, 6]));
+    });
+}
+
+#[test]
+#[should_panic(expected = "2 keys, but room for 1 values")]
+fn room_for_fewer_values_than_keys_is_refused() {
+    let world = loopback::world();
+    let map = map::<u64, u64>(&world, 8);
+    map.find_many_into(&[1, 2], &mut [None]).unwrap();
+}
