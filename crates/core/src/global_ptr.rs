@@ -91,7 +91,6 @@ impl<T> GlobalPtr<T> {
     /// The rank whose segment holds the object (its affinity).
     #[must_use]
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "24 bits are left")]
     pub const fn rank(self) -> Rank {
         Rank::new((self.bits >> OFFSET_BITS) as u32)
     }

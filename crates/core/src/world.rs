@@ -284,7 +284,10 @@ impl World {
             }
             Ok(output.is_some())
         })?;
-        Ok(output.expect("the wait ended because the future is ready"))
+        match output {
+            Some(output) => Ok(output),
+            None => unreachable!("the wait ended because the future is ready"),
+        }
     }
 
     /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is

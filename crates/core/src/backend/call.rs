@@ -172,7 +172,10 @@ mod tests {
         };
         let mut seen = Vec::new();
         shape
-            .for_each_block(|r, l| Ok::<_, ()>(seen.push((r, l))))
+            .for_each_block(|r, l| {
+                seen.push((r, l));
+                Ok::<_, ()>(())
+            })
             .unwrap();
         assert_eq!(
             seen,
@@ -189,7 +192,12 @@ mod tests {
             local: vec![8, 4],
         };
         let mut n = 0;
-        shape.for_each_block(|_, _| Ok::<_, ()>(n += 1)).unwrap();
+        shape
+            .for_each_block(|_, _| {
+                n += 1;
+                Ok::<_, ()>(())
+            })
+            .unwrap();
         assert_eq!(n, 0);
         shape = Shape {
             block_bytes: 4,
@@ -197,7 +205,12 @@ mod tests {
             remote: vec![],
             local: vec![],
         };
-        shape.for_each_block(|_, _| Ok::<_, ()>(n += 1)).unwrap();
+        shape
+            .for_each_block(|_, _| {
+                n += 1;
+                Ok::<_, ()>(())
+            })
+            .unwrap();
         assert_eq!(n, 1);
     }
 }

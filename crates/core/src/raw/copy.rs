@@ -133,8 +133,7 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
 }
 
 /// Asks the memory system to fetch the cache line at `at`; any address is allowed.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "one instruction")]
+#[inline]
 pub fn prefetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
@@ -158,8 +157,6 @@ fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
 mod tests {
     use super::*;
 
-    use zerocopy::{FromZeros, IntoBytes};
-
     type Copy = unsafe fn(*mut u8, *const u8, usize);
 
     fn check(copy: Copy, len: usize, src_at: usize, dst_at: usize) {
@@ -173,8 +170,8 @@ mod tests {
                 dst.as_mut_ptr().wrapping_add(dst_at),
                 src.as_ptr().wrapping_add(src_at),
                 len,
-            )
-        };
+            );
+        }
         assert!(
             dst[..dst_at].iter().all(|&b| b == 0),
             "wrote before the start, len {len}"

@@ -43,8 +43,8 @@ pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
             // SAFETY: eight private bytes are left; the write needs no alignment.
             unsafe {
                 to.cast::<u64>()
-                    .write_unaligned(word.load(Ordering::Relaxed))
-            };
+                    .write_unaligned(word.load(Ordering::Relaxed));
+            }
             i += 8;
         } else {
             // SAFETY: one byte is left.

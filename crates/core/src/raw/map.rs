@@ -93,7 +93,7 @@ impl SegmentMap {
         };
         let last = (segment_bytes - NULL_BYTES) - bytes;
         let fits = offset.wrapping_sub(NULL_BYTES) <= last;
-        if !fits || offset % align_of::<T>() as u64 != 0 {
+        if !fits || !offset.is_multiple_of(align_of::<T>() as u64) {
             return None;
         }
         // SAFETY: the offset lies inside of the segment, which is mapped at `base`.

@@ -49,7 +49,10 @@ impl World {
             .checked_mul(n)
             .and_then(|bytes| limit.checked_sub(bytes as u64))
             .is_some_and(|last| at.offset.wrapping_sub(NULL_BYTES) <= last);
-        if fits && at.offset % align_of::<T>() as u64 == 0 && at.rank.number() < self.n_ranks() {
+        if fits
+            && at.offset.is_multiple_of(align_of::<T>() as u64)
+            && at.rank.number() < self.n_ranks()
+        {
             return at;
         }
         self.refuse(ptr, n)

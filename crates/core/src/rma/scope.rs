@@ -76,6 +76,7 @@ impl World {
         };
         let guard = Completion(&scope);
         let result = body(&scope);
+        #[expect(clippy::mem_forget, reason = "the next line does what its drop would")]
         std::mem::forget(guard);
         scope.complete()?;
         Ok(result)
