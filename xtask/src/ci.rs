@@ -147,6 +147,20 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_gives_the_test_command() {
+        let page = std::fs::read_to_string(root().join("README.md")).unwrap();
+        let gives = |line: &str| {
+            line.split('#')
+                .next()
+                .is_some_and(|line| line.trim() == "cargo xtask test")
+        };
+        assert!(
+            page.lines().any(gives),
+            "README.md has no line `cargo xtask test`"
+        );
+    }
+
+    #[test]
     fn the_ci_script_calls_the_test_command() {
         let script = std::fs::read_to_string(root().join(".ci/run")).unwrap();
         assert!(
