@@ -18,16 +18,16 @@
 //!
 //! | collective | rounds | bytes | algorithm |
 //! |---|---|---|---|
-//! | barrier | log n | - | dissemination [1] |
+//! | barrier | log n | - | dissemination (1) |
 //! | broadcast | log n | m log n | binomial tree; long ones in pieces that are passed on as they come |
-//! | reduce | log n, + 1 unless the root is member 0 | m | binomial tree [3] |
-//! | allreduce, up to 32 KiB | log n + 2 | m log n | recursive doubling [3] |
-//! | allreduce, longer | 2 log n + 2 | 2 m | reduce-scatter and allgather (Rabenseifner) [3] |
-//! | gather | log n (long blocks: 1) | n m / 2 (m) | binomial tree [3] (to the root at once) |
-//! | allgather | log n | n m | Bruck [2] |
-//! | `all_to_all`, up to 256 bytes a member | log n | (n m log n) / 2 | Bruck [2] |
-//! | `all_to_all`, longer | n - 1 | n m | pairwise exchange [3] |
-//! | scans | log n | m log n | recursive doubling [4] |
+//! | reduce | log n, + 1 unless the root is member 0 | m | binomial tree (3) |
+//! | allreduce, up to 32 KiB | log n + 2 | m log n | recursive doubling (3) |
+//! | allreduce, longer | 2 log n + 2 | 2 m | reduce-scatter and allgather (Rabenseifner) (3) |
+//! | gather | log n (long blocks: 1) | n m / 2 (m) | binomial tree (3) (to the root at once) |
+//! | allgather | log n | n m | Bruck (2) |
+//! | `all_to_all`, up to 256 bytes a member | log n | (n m log n) / 2 | Bruck (2) |
+//! | `all_to_all`, longer | n - 1 | n m | pairwise exchange (3) |
+//! | scans | log n | m log n | recursive doubling (4) |
 //!
 //! Operators are applied to neighbouring members' values in the order of the members, so they need to
 //! be associative but not commutative; and all members get the same bits. The same operator on the same

@@ -71,7 +71,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// [`Error::Exhausted`](crate::Error::Exhausted), on every rank; the failure of the job.
+    /// [`Error::Exhausted`](crate::Error::Exhausted), on every rank; with `PGAS_CHECK=1`
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes; the failure of the job.
     ///
     /// # Examples
     ///
@@ -86,6 +87,8 @@ impl World {
     /// ```
     pub fn alloc_symmetric<T: Pod>(&self, n: usize) -> Result<Symmetric<T>> {
         let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
+        self.team()
+            .agree("the bytes of a symmetric allocation", bytes)?;
         self.reclaim()?;
         let align = align_of::<T>() as u64;
         let block = self.symmetric_heap().allocate(self.rank(), bytes, align)?;

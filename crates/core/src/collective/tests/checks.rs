@@ -109,6 +109,19 @@ fn different_values_to_agree_on_are_named() {
 }
 
 #[test]
+fn different_sizes_of_a_symmetric_allocation_are_named() {
+    let text = disagreement(3, |world, _| {
+        world
+            .alloc_symmetric::<u32>(world.rank().index() + 1)
+            .map(drop)
+    });
+    assert!(
+        text.contains("the bytes of a symmetric allocation: rank 0 has 4, rank 2 has 12"),
+        "{text}"
+    );
+}
+
+#[test]
 fn ranks_that_agree_notice_nothing() {
     on(7, &checking(), |world| {
         let team = world.team();
