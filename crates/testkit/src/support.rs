@@ -6,6 +6,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 use pgas_core::{Pod, Rank, World};
+use zerocopy::IntoBytes;
 
 /// The rank `distance` further, around the ring.
 pub(crate) fn neighbour(world: &World, distance: u32) -> Rank {
@@ -21,7 +22,9 @@ pub(crate) fn random_value<T: Pod>(rng: &mut fastrand::Rng) -> T {
 
 /// As [`random_value`], `n` times.
 pub(crate) fn random_values<T: Pod>(rng: &mut fastrand::Rng, n: usize) -> Vec<T> {
-    (0..n).map(|_| random_value(rng)).collect()
+    let mut values = T::new_vec_zeroed(n).expect("memory for the values");
+    rng.fill(values.as_mut_bytes());
+    values
 }
 
 /// Random bytes.
