@@ -61,6 +61,21 @@ impl KmerLength {
         self.0 as usize
     }
 
+    /// How many different k-mers of this length there can be, all of `u64::MAX` if that is too few for them.
+    ///
+    /// # Examples
+    /// ```
+    /// use pgas_genomics::KmerLength;
+    ///
+    /// assert_eq!(KmerLength::new(5)?.n_possible(), 1024);
+    /// assert_eq!(KmerLength::MAX.n_possible(), u64::MAX);
+    /// # Ok::<(), pgas_genomics::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn n_possible(self) -> u64 {
+        self.mask().saturating_add(1)
+    }
+
     /// The bits that a k-mer of this length may have set.
     const fn mask(self) -> u64 {
         u64::MAX >> (64 - 2 * self.0)

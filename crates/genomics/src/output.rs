@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::{Error, Kmer, KmerLength, Result};
 
+/// Bytes of lines that are written at once.
+const WRITE_BYTES: usize = 1 << 20;
+
 /// A file in the making, beside the file that it will become: `dump.txt.1234.partial` for `dump.txt`.
 ///
 /// One rank [creates](Self::create) it, others [join](Self::join) in, each writes its part of the bytes, and when all have
@@ -79,6 +82,36 @@ impl Draft {
         io_at(&self.target, self.file.write_all_at(bytes, offset))
     }
 
+    /// The bytes of all lines that [`write_lines`](Self::write_lines) writes for these k-mers and counts.
+    #[must_use]
+    pub fn lines_bytes(k: KmerLength, counts: impl IntoIterator<Item = (Kmer, u64)>) -> u64 {
+        let counts = counts.into_iter();
+        counts.map(|(_, count)| line_bytes(k, count)).sum()
+    }
+
+    /// Writes a line for each k-mer and its count, the first at `offset`, as `jellyfish dump -c` has them.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at).
+    pub fn write_lines(
+        &self,
+        offset: u64,
+        k: KmerLength,
+        counts: impl IntoIterator<Item = (Kmer, u64)>,
+    ) -> Result<()> {
+        let mut text = Vec::with_capacity(WRITE_BYTES + 64);
+        let mut offset = offset;
+        for (kmer, count) in counts {
+            push_line(&mut text, kmer, k, count);
+            if text.len() >= WRITE_BYTES {
+                self.write_at(offset, &text)?;
+                offset += text.len() as u64;
+                text.clear();
+            }
+        }
+        self.write_at(offset, &text)
+    }
+
     /// Gives the file its name. To be called by the creator when everybody has written.
     ///
     /// # Errors
@@ -139,25 +172,12 @@ const QUADS: [[u8; 4]; 256] = {
 };
 
 /// The bytes of the line that [`push_line`] appends.
-#[must_use]
-pub fn line_bytes(k: KmerLength, count: u64) -> u64 {
+fn line_bytes(k: KmerLength, count: u64) -> u64 {
     k.get() as u64 + u64::from(count.checked_ilog10().unwrap_or(0)) + 3
 }
 
-/// Appends a line as `jellyfish dump -c` has it: the k-mer, a blank, its count.
-///
-/// # Examples
-/// ```
-/// use pgas_genomics::{Kmer, KmerLength, output};
-///
-/// let k = KmerLength::new(5)?;
-/// let mut text = Vec::new();
-/// output::push_line(&mut text, Kmer::from_text("GATTA", k)?, k, 1207);
-/// assert_eq!(text, b"GATTA 1207\n");
-/// assert_eq!(text.len() as u64, output::line_bytes(k, 1207));
-/// # Ok::<(), pgas_genomics::Error>(())
-/// ```
-pub fn push_line(text: &mut Vec<u8>, kmer: Kmer, k: KmerLength, count: u64) {
+/// Appends a line: the k-mer, a blank, its count.
+fn push_line(text: &mut Vec<u8>, kmer: Kmer, k: KmerLength, count: u64) {
     let mut letters = [0; 32];
     let (quads, _) = letters.as_chunks_mut::<4>();
     for (quad, byte) in quads.iter_mut().zip(kmer.word().to_be_bytes()) {
@@ -221,6 +241,25 @@ mod tests {
         assert_eq!(fs::read(&target).unwrap(), b"new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(names(dir.path()), ["dump", "link"]);
+    }
+
+    #[test]
+    fn lines_from_several_ranks_meet_without_a_gap() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("dump");
+        let k = KmerLength::new(21).unwrap();
+        let counts: Vec<_> = (0..200_000_u64)
+            .map(|i| (Kmer::from_word(i << 20), i * i))
+            .collect();
+        let draft = Draft::create(&target, 1).unwrap();
+        let (low, high) = counts.split_at(70_001);
+        let offset = Draft::lines_bytes(k, low.iter().copied());
+        draft.write_lines(offset, k, high.iter().copied()).unwrap();
+        draft.write_lines(0, k, low.iter().copied()).unwrap();
+        draft.publish().unwrap();
+        let line = |(kmer, count): &(Kmer, u64)| format!("{} {count}\n", kmer.to_text(k));
+        let expected: String = counts.iter().map(line).collect();
+        assert!(fs::read_to_string(&target).unwrap() == expected);
     }
 
     #[test]

@@ -1,0 +1,600 @@
+//! Counts the k-mers of sequence files on many ranks.
+//!
+//! ```text
+//! cargo run --release --example kmer_count                                   # the genome that comes with the project
+//! cargo run --release --example kmer_count -- -k 31 -C --ranks 4 --dump counts.txt reads_1.fq.gz reads_2.fq.gz
+//! ```
+//!
+//! Every rank reads its share of the files' bytes and keeps it packed, two bits a base. The ranks estimate together how many
+//! distinct k-mers there are, make a hash map of that size over all their memories, and add to its counts one-sidedly: no
+//! rank ever asks another one to count for it. For the dump each rank sorts what lies in its own memory, fetches its part of
+//! the order from the others, and writes it to its place in the file.
+//!
+//! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
+
+use std::fs;
+use std::io::{self, Write};
+use std::num::NonZeroUsize;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use pgas::collective::op::{Max, Min, Sum};
+use pgas::config::launch::Launcher;
+use pgas::prelude::*;
+use pgas::{Config, GlobalPtr};
+use pgas_genomics::output::Draft;
+use pgas_genomics::packed::PackedKmers;
+use pgas_genomics::{
+    DistinctSketch, Input, Kmer, KmerLength, PackedReads, Share, Spectrum, Summary,
+};
+use serde::Serialize;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+/// The genome that is counted if no files are named.
+const BUNDLED: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/data/ecoli_536_NC_008253.fna.gz"
+);
+
+/// K-mers that are added to the table in one call, so that their waits for memory overlap.
+const BATCH: usize = 1024;
+
+/// A table for so many k-mers is made without a closer look at how many of them are distinct.
+const FEW: u64 = 1 << 16;
+
+/// K-mers of each rank, evenly spaced in their order, by which the ranks share out the dump.
+const N_SAMPLES: usize = 256;
+
+/// Counts the k-mers of FASTA and FASTQ files, plain or gzip.
+#[derive(Debug, Parser)]
+#[command(name = "kmer_count")]
+struct Options {
+    /// The files to read [default: a genome that comes with the project]
+    files: Vec<PathBuf>,
+    /// Bases of a k-mer, 1 to 32
+    #[arg(short, default_value = "21", value_parser = kmer_length)]
+    k: KmerLength,
+    /// Count a k-mer and its reverse complement as one
+    #[arg(short = 'C', long)]
+    canonical: bool,
+    /// Dump only k-mers that occur N times or more
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    min_count: u64,
+    /// Start N ranks, if nothing else has started several
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Write each k-mer with its count, in the order of the k-mers
+    #[arg(long, value_name = "FILE")]
+    dump: Option<PathBuf>,
+    /// Write how many k-mers occur how often
+    #[arg(long, value_name = "FILE")]
+    histo: Option<PathBuf>,
+    /// Print one line of JSON instead of the chart
+    #[arg(long)]
+    json: bool,
+    /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]
+    #[arg(long, value_name = "N")]
+    slots: Option<NonZeroUsize>,
+}
+
+fn kmer_length(text: &str) -> Result<KmerLength, String> {
+    let k = text.parse().map_err(|_| "a number is needed")?;
+    KmerLength::new(k).map_err(|error| error.to_string())
+}
+
+/// Why the job ends, in one line.
+struct Failure(String);
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+type Result<T, E = Failure> = std::result::Result<T, E>;
+
+fn main() -> ExitCode {
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) if error.use_stderr() => return usage(&error),
+        Err(help) => {
+            return help
+                .print()
+                .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+        }
+    };
+    let world = match config(options.ranks).and_then(|config| Ok(pgas::init_with(config)?)) {
+        Ok(world) => world,
+        Err(failure) => return complain(&failure.0),
+    };
+    let Err(failure) = run(&world, &options) else {
+        return ExitCode::SUCCESS;
+    };
+    if world.rank() == Rank::ZERO {
+        complain(&failure.0);
+    }
+    // Nobody leaves before the line is out; if a rank is gone there is nobody to wait for.
+    world.barrier().ok();
+    ExitCode::FAILURE
+}
+
+/// The settings of the job: those of the environment, and `--ranks` if nothing else has started ranks.
+fn config(ranks: Option<u32>) -> Result<Config> {
+    let config = Config::from_env()?;
+    let Some(wanted) = ranks else {
+        return Ok(config);
+    };
+    match &config.launcher {
+        Launcher::Single | Launcher::SelfLaunch { .. } => {
+            let own = |name: &str| (name == "PGAS_RANKS").then(|| wanted.to_string());
+            Ok(Config::from_env_over(&own)?)
+        }
+        started if started.n_ranks() == wanted => Ok(config),
+        started => {
+            let n_ranks = started.n_ranks();
+            Err(Failure(format!(
+                "--ranks {wanted}: a launcher has started this job with {n_ranks}"
+            )))
+        }
+    }
+}
+
+fn usage(error: &clap::Error) -> ExitCode {
+    let text = error.to_string();
+    let told = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty());
+    let told = told.collect::<Vec<_>>().join(" ");
+    complain(&format!(
+        "{} (try --help)",
+        told.trim_start_matches("error: ")
+    ));
+    ExitCode::from(2)
+}
+
+fn complain(line: &str) -> ExitCode {
+    // There is nobody left to tell about a failure of this.
+    writeln!(io::stderr(), "kmer_count: {line}").ok();
+    ExitCode::FAILURE
+}
+
+/// The whole job, stage by stage.
+fn run(world: &World, options: &Options) -> Result<()> {
+    let mut clock = Clock::start();
+    if options.dump.is_some() && options.dump == options.histo {
+        return Err(Failure("--dump and --histo name the same file".to_owned()));
+    }
+    // Before anything else, so that a place that cannot be written to is known at once.
+    let dump = draft(world, options.dump.as_deref())?;
+    let histo = draft(world, options.histo.as_deref())?;
+    let (reads, summary) = read(world, options)?;
+    clock.seconds.read = clock.lap();
+
+    let n_kmers = world.allreduce(reads.n_kmers(options.k), Sum)?;
+    let n_distinct = estimate(world, options, &reads, n_kmers)?;
+    clock.seconds.estimate = clock.lap();
+
+    let table = count(world, options, &reads, &n_distinct)?;
+    drop(reads);
+    clock.seconds.count = clock.lap();
+
+    let (spectrum, entries) = agree(world, collect(&table, options))?;
+    let spectrum = merged(world, &spectrum)?;
+    write(world, options, [dump, histo], entries, &spectrum)?;
+    clock.seconds.output = clock.lap();
+    clock.seconds.total = clock.started.elapsed().as_secs_f64();
+
+    let peaks = world.allgather(&[peak_rss()])?;
+    let report = Report {
+        ranks: world.n_ranks(),
+        k: options.k.get(),
+        canonical: options.canonical,
+        files: options.files.len().max(1),
+        reads: summary.reads,
+        bases: summary.bases,
+        kmers_total: n_kmers,
+        kmers_distinct: spectrum.n_distinct(),
+        min_count: options.min_count,
+        kmers_kept: spectrum
+            .iter()
+            .filter(|(count, _)| *count >= options.min_count)
+            .map(|(_, n_kmers)| n_kmers)
+            .sum(),
+        table_slots: table.capacity(),
+        kmers_per_second: n_kmers as f64 / clock.seconds.total,
+        seconds: clock.seconds,
+        peak_rss_max: peaks.iter().copied().max().unwrap_or(0),
+        peak_rss_sum: peaks.iter().sum(),
+    };
+    let mut told = Ok(());
+    if world.rank() == Rank::ZERO {
+        told = report.print(options.json, &spectrum);
+    }
+    agree(world, told)
+}
+
+/// `mine` if every rank has succeeded, else what the first one that has not says. Collective.
+///
+/// Without it a rank that fails would leave the others waiting in their next collective.
+fn agree<T, E: Into<Failure>>(world: &World, mine: Result<T, E>) -> Result<T> {
+    let mine = mine.map_err(Into::into);
+    let text = mine.as_ref().err().map_or("", |failure| &failure.0);
+    let texts = world.team().allgather_varying(text.as_bytes())?;
+    match texts.iter().find(|text| !text.is_empty()) {
+        Some(text) => Err(Failure(String::from_utf8_lossy(text).into_owned())),
+        None => mine,
+    }
+}
+
+/// Reads this rank's share of the files. What is returned beside it is the sum over all ranks.
+fn read(world: &World, options: &Options) -> Result<(PackedReads, Summary)> {
+    let mut reads = PackedReads::new();
+    let files = files(options)?;
+    let share = Share::new(world.rank().index(), world.n_ranks() as usize);
+    let mine = Input::open(files).and_then(|input| {
+        let bar = progress_bar(world, "reading", input.share_bytes(share));
+        let keep = |segment: &[u8]| {
+            reads.push(segment);
+            Ok(())
+        };
+        input.try_for_each_segment(share, options.k, keep, |done| bar.set_position(done))
+    });
+    let mine = agree(world, mine)?;
+    let mut sums = [mine.reads, mine.bases, mine.bytes];
+    world.allreduce_slice(&mut sums, Sum)?;
+    let [n_reads, n_bases, n_bytes] = sums;
+    Ok((
+        reads,
+        Summary {
+            reads: n_reads,
+            bases: n_bases,
+            bytes: n_bytes,
+        },
+    ))
+}
+
+fn files(options: &Options) -> Result<Vec<PathBuf>> {
+    if !options.files.is_empty() {
+        return Ok(options.files.clone());
+    }
+    if !Path::new(BUNDLED).is_file() {
+        let text = format!("no files are named, and the project's own genome is not at {BUNDLED}");
+        return Err(Failure(text));
+    }
+    Ok(vec![BUNDLED.into()])
+}
+
+fn kmers<'a>(reads: &'a PackedReads, options: &Options) -> PackedKmers<'a> {
+    let kmers = reads.kmers(options.k);
+    if options.canonical {
+        kmers.canonical()
+    } else {
+        kmers
+    }
+}
+
+/// Bounds of the number of distinct k-mers over all ranks, of which there are `n_kmers` in all.
+fn estimate(
+    world: &World,
+    options: &Options,
+    reads: &PackedReads,
+    n_kmers: u64,
+) -> Result<RangeInclusive<u64>> {
+    let at_most = n_kmers.min(options.k.n_possible());
+    if at_most <= FEW {
+        return Ok(0..=at_most);
+    }
+    let mut sketch = DistinctSketch::new();
+    kmers(reads, options).for_each(|kmer| sketch.add(kmer));
+    world.allreduce_slice(sketch.registers_mut(), Max)?;
+    let (least, most) = sketch.bounds().into_inner();
+    Ok(least..=most.min(at_most))
+}
+
+/// Counts the k-mers of all ranks in one table.
+fn count(
+    world: &World,
+    options: &Options,
+    reads: &PackedReads,
+    n_distinct: &RangeInclusive<u64>,
+) -> Result<HashMap<Kmer, u64>> {
+    let (least, most) = n_distinct.clone().into_inner();
+    // Two of three slots are taken then: more would be less memory, and longer ways to a slot.
+    let by_estimate = usize::try_from(most + most / 2 + 64).unwrap_or(usize::MAX);
+    let mut n_slots = options.slots.map_or(by_estimate, NonZeroUsize::get);
+    loop {
+        let mut fits = least <= n_slots as u64;
+        if fits {
+            let table = HashMap::with_capacity(world, n_slots)?;
+            let mine = match add_all(world, &table, reads, options) {
+                Err(pgas::Error::Full { .. }) => Ok(false),
+                mine => mine.map(|()| true),
+            };
+            fits = world.allreduce(u8::from(agree(world, mine)?), Min)? == 1;
+            if fits {
+                return Ok(table);
+            }
+        }
+        if options.slots.is_some() {
+            let text = "the table is too small: the input has more distinct k-mers";
+            return Err(Failure(format!("--slots {n_slots}: {text}")));
+        }
+        n_slots *= 2;
+    }
+}
+
+/// The inner loop: this rank's k-mers, batch by batch, to whichever ranks hold their counts.
+fn add_all(
+    world: &World,
+    table: &HashMap<Kmer, u64>,
+    reads: &PackedReads,
+    options: &Options,
+) -> pgas::Result<()> {
+    let bar = progress_bar(world, "counting", reads.n_kmers(options.k));
+    let mut kmers = kmers(reads, options);
+    let mut batch = vec![Kmer::default(); BATCH];
+    loop {
+        match kmers.fill(&mut batch) {
+            0 => return Ok(()),
+            n => {
+                table.add_many(&batch[..n], 1)?;
+                bar.inc(n as u64);
+            }
+        }
+    }
+}
+
+/// A k-mer and its count, as ranks exchange them.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Entry {
+    kmer: Kmer,
+    count: u64,
+}
+
+/// The spectrum of what lies on this rank and, for the dump, what of it is to be written.
+fn collect(table: &HashMap<Kmer, u64>, options: &Options) -> pgas::Result<(Spectrum, Vec<Entry>)> {
+    let mut spectrum = Spectrum::new();
+    let mut entries = Vec::new();
+    table.for_each_local(|kmer, count| {
+        spectrum.add(count);
+        if options.dump.is_some() && count >= options.min_count {
+            entries.push(Entry { kmer, count });
+        }
+    })?;
+    Ok((spectrum, entries))
+}
+
+/// The sum of all ranks' spectra, on each of them.
+fn merged(world: &World, mine: &Spectrum) -> Result<Spectrum> {
+    let pairs: Vec<[u64; 2]> = mine.iter().map(|(count, n)| [count, n]).collect();
+    let all = world.team().allgather_varying(&pairs)?;
+    Ok(all
+        .iter()
+        .flatten()
+        .map(|[count, n]| (*count, *n))
+        .collect())
+}
+
+/// This rank's part of the entries of all ranks: those between two k-mers, in order.
+fn sorted_part(world: &World, mut entries: Vec<Entry>) -> Result<Vec<Entry>> {
+    entries.sort_unstable_by_key(|entry| entry.kmer);
+    let step = entries.len().div_ceil(N_SAMPLES).max(1);
+    let samples: Vec<Kmer> = entries
+        .iter()
+        .step_by(step)
+        .map(|entry| entry.kmer)
+        .collect();
+    let mut samples = world.team().allgather_varying(&samples)?.concat();
+    samples.sort_unstable();
+
+    // The others fetch their pieces from here.
+    let here = agree(world, world.alloc::<Entry>(entries.len()))?;
+    here.put_slice(world, &entries)?;
+    let n_ranks = world.n_ranks() as usize;
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    for rank in 1..=n_ranks {
+        let end = match samples.get(samples.len() * rank / n_ranks) {
+            Some(splitter) => entries.partition_point(|entry| entry.kmer < *splitter),
+            None => entries.len(),
+        };
+        pieces.push(Piece {
+            at: here.offset(start),
+            len: end - start,
+        });
+        start = end;
+    }
+    drop(entries);
+
+    let pieces = world.all_to_all(&pieces)?;
+    let mut part = Vec::with_capacity(pieces.iter().map(|piece| piece.len).sum());
+    for piece in pieces {
+        part.append(&mut piece.at.get_vec(world, piece.len)?);
+    }
+    world.barrier()?;
+    world.free(here);
+    // This sort merges the runs that it finds.
+    part.sort_by_key(|entry| entry.kmer);
+    Ok(part)
+}
+
+/// Entries in some rank's memory.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Piece {
+    at: GlobalPtr<Entry>,
+    len: usize,
+}
+
+/// Begins a file that all ranks write together.
+fn draft(world: &World, path: Option<&Path>) -> Result<Option<Draft>> {
+    let Some(path) = path else {
+        return Ok(None);
+    };
+    let tag = world.broadcast(Rank::ZERO, u64::from(std::process::id()))?;
+    let is_first = world.rank() == Rank::ZERO;
+    let created = is_first.then(|| Draft::create(path, tag)).transpose();
+    let created = agree(world, created)?;
+    let joined = (!is_first).then(|| Draft::join(path, tag)).transpose();
+    Ok(agree(world, joined)?.or(created))
+}
+
+/// Writes both files. They get their names when every rank has written its part.
+fn write(
+    world: &World,
+    options: &Options,
+    [dump, histo]: [Option<Draft>; 2],
+    entries: Vec<Entry>,
+    spectrum: &Spectrum,
+) -> Result<()> {
+    if let Some(dump) = &dump {
+        let part = sorted_part(world, entries)?;
+        let pairs = part.iter().map(|entry| (entry.kmer, entry.count));
+        let n_bytes = Draft::lines_bytes(options.k, pairs.clone());
+        let start = world.scan_exclusive(n_bytes, 0, Sum)?;
+        agree(world, dump.write_lines(start, options.k, pairs))?;
+    }
+    if world.rank() != Rank::ZERO {
+        return agree(world, Ok::<_, Failure>(()));
+    }
+    let mut lines = Vec::new();
+    spectrum.write_histo(&mut lines)?;
+    let written = histo
+        .as_ref()
+        .map_or(Ok(()), |histo| histo.write_at(0, &lines));
+    let published = written.and_then(|()| {
+        [dump, histo]
+            .into_iter()
+            .flatten()
+            .try_for_each(Draft::publish)
+    });
+    agree(world, published)
+}
+
+/// What is told at the end, on rank 0.
+#[derive(Serialize)]
+struct Report {
+    ranks: u32,
+    k: usize,
+    canonical: bool,
+    files: usize,
+    reads: u64,
+    bases: u64,
+    kmers_total: u64,
+    kmers_distinct: u64,
+    min_count: u64,
+    /// Distinct k-mers that occur `min_count` times or more.
+    kmers_kept: u64,
+    table_slots: u64,
+    seconds: Seconds,
+    /// Of all k-mers, over the whole time.
+    kmers_per_second: f64,
+    /// Bytes of memory that a rank had at its peak: the largest one's, and the sum. Pages of the table count for each rank
+    /// that has touched them.
+    peak_rss_max: u64,
+    peak_rss_sum: u64,
+}
+
+/// How long the stages took on rank 0, which waits for the others at the end of each.
+#[derive(Clone, Copy, Default, Serialize)]
+struct Seconds {
+    read: f64,
+    estimate: f64,
+    count: f64,
+    output: f64,
+    total: f64,
+}
+
+impl Report {
+    fn print(&self, as_json: bool, spectrum: &Spectrum) -> io::Result<()> {
+        let mut out = io::stdout().lock();
+        if as_json {
+            serde_json::to_writer(&mut out, self)?;
+            return writeln!(out);
+        }
+        let Self {
+            ranks,
+            k,
+            reads,
+            bases,
+            seconds,
+            ..
+        } = self;
+        let kind = if self.canonical { "canonical " } else { "" };
+        writeln!(
+            out,
+            "{reads} sequences of {} file(s), {bases} bases",
+            self.files
+        )?;
+        writeln!(
+            out,
+            "{} {kind}{k}-mers, {} distinct",
+            self.kmers_total, self.kmers_distinct
+        )?;
+        if self.min_count > 1 {
+            writeln!(
+                out,
+                "{} of them occur {} times or more",
+                self.kmers_kept, self.min_count
+            )?;
+        }
+        writeln!(
+            out,
+            "{ranks} rank(s) took {:.2} s: reading {:.2}, estimating {:.2}, counting {:.2}, output {:.2}",
+            seconds.total, seconds.read, seconds.estimate, seconds.count, seconds.output
+        )?;
+        write!(out, "\n{}", spectrum.chart())?;
+        out.flush()
+    }
+}
+
+/// The largest number of bytes of memory that this process had, 0 where the system does not say.
+fn peak_rss() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+/// A progress bar, drawn by rank 0 alone and only on a terminal.
+fn progress_bar(world: &World, what: &'static str, n: u64) -> ProgressBar {
+    if world.rank() != Rank::ZERO {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg:>9} {wide_bar} {percent}% {eta}");
+    ProgressBar::new(n)
+        .with_style(style.expect("the template is right"))
+        .with_finish(ProgressFinish::AndClear)
+        .with_message(what)
+}
+
+/// Times the stages.
+struct Clock {
+    started: Instant,
+    lap: Instant,
+    seconds: Seconds,
+}
+
+impl Clock {
+    fn start() -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            lap: now,
+            seconds: Seconds::default(),
+        }
+    }
+
+    /// Seconds since the last call.
+    fn lap(&mut self) -> f64 {
+        let now = Instant::now();
+        let lap = now - std::mem::replace(&mut self.lap, now);
+        lap.as_secs_f64()
+    }
+}
