@@ -118,8 +118,12 @@ unsafe impl Backend for Member {
         // SAFETY: the caller promises that the first block lies in a segment.
         let place = unsafe { self.place(dst) };
         shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises every block of the shape, on both sides.
-            unsafe { copy::to_shared(place.offset(remote), src.offset(local), shape.block_bytes) };
+            // SAFETY: the caller promises every block of the shape, so also its place in the segment.
+            let to = unsafe { place.offset(remote) };
+            // SAFETY: the same for its place in local memory.
+            let from = unsafe { src.offset(local) };
+            // SAFETY: a whole block is promised on both sides; `src` is no segment memory.
+            unsafe { copy::to_shared(to, from, shape.block_bytes) };
             Ok(())
         })
     }
@@ -128,10 +132,12 @@ unsafe impl Backend for Member {
         // SAFETY: the caller promises that the first block lies in a segment.
         let place = unsafe { self.place(src) };
         shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises every block of the shape, on both sides.
-            unsafe {
-                copy::from_shared(dst.offset(local), place.offset(remote), shape.block_bytes)
-            };
+            // SAFETY: the caller promises every block of the shape, so also its place in the segment.
+            let from = unsafe { place.offset(remote) };
+            // SAFETY: the same for its place in local memory.
+            let to = unsafe { dst.offset(local) };
+            // SAFETY: a whole block is promised on both sides; `dst` is no segment memory.
+            unsafe { copy::from_shared(to, from, shape.block_bytes) };
             Ok(())
         })
     }

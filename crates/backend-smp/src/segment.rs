@@ -50,12 +50,18 @@ unsafe impl Sync for Job {}
 /// [`Error::Setting`] for segments that do not fit, [`Error::Backend`] for a refusal of the system.
 pub fn create_job(n_ranks: u32, config: &Config) -> Result<File> {
     let layout = layout(n_ranks, config)?;
-    let total = layout.total_bytes().expect("`layout` checked it") as u64;
+    let Some(total) = layout.total_bytes() else {
+        return Err(Error::backend(
+            "ftruncate",
+            0,
+            "the segments do not fit the address space",
+        ));
+    };
     let file = match config.huge_pages.then(huge_file) {
         Some(Ok(file)) => file,
         _ => memfd()?,
     };
-    file.set_len(total)
+    file.set_len(total as u64)
         .map_err(|error| Error::os("ftruncate", error))?;
     let header = [MAGIC, VERSION, u64::from(n_ranks), layout.segment_bytes];
     let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -91,7 +97,7 @@ pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
 /// Bytes of memory that the host has: the largest segment that one rank could fill.
 fn memory_of_host() -> u64 {
     let info = rustix::system::sysinfo();
-    let bytes = u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit));
+    let bytes = info.totalram.saturating_mul(u64::from(info.mem_unit));
     bytes.max(1 << 30) & !(HUGE_PAGE as u64 - 1)
 }
 

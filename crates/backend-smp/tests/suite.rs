@@ -64,11 +64,6 @@ fn run_as_rank(name: &str) -> ExitCode {
     let case = case_named(name).expect("a case of the suite");
     let config = case.config(Config::from_env().expect("the launcher's settings"));
     let world = pgas_smp::init(&config).expect("a rank of the job");
-    match (case.run)(&world) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
-        }
-    }
+    (case.run)(&world).expect("the case's operations succeed");
+    ExitCode::SUCCESS
 }
