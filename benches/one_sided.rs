@@ -9,10 +9,17 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, measurement::WallTime};
-use pgas::{GlobalPtr, Rank, World};
+use pgas::{GlobalPtr, Rank, Symmetric, World};
 
-/// Words of 1 GiB.
-const WORDS: usize = 1 << 27;
+/// Words of 1 GiB, or of little when nothing is measured.
+fn n_words() -> usize {
+    if support::is_smoke_test() {
+        1 << 16
+    } else {
+        1 << 27
+    }
+}
+
 /// Accesses of one iteration.
 const BATCH: usize = 4096;
 
@@ -21,10 +28,11 @@ fn main() {
 }
 
 /// 1 GiB on each rank, touched, and the pointer to rank 1's.
-fn memory(world: &World) -> GlobalPtr<u64> {
-    let array = world.alloc_symmetric::<u64>(WORDS).expect("1 GiB a rank");
+fn memory(world: &World) -> (Symmetric<u64>, GlobalPtr<u64>) {
+    let n_words = n_words();
+    let array = world.alloc_symmetric::<u64>(n_words).expect("1 GiB a rank");
     let page = [1_u64; 512];
-    for at in (0..WORDS).step_by(512) {
+    for at in (0..n_words).step_by(512) {
         array
             .here()
             .offset(at)
@@ -33,21 +41,20 @@ fn memory(world: &World) -> GlobalPtr<u64> {
     }
     world.barrier().expect("both ranks touch their memory");
     let peer = array.on(Rank::new(1));
-    // The measurements go on as long as the job does.
-    std::mem::forget(array);
-    peer
+    (array, peer)
 }
 
 fn measure(world: &World, criterion: &mut Criterion) {
-    let peer = memory(world);
+    let (array, peer) = memory(world);
     let base = peer.local(world).expect("ranks of one host are direct");
-    let places = places();
+    let places = places(n_words());
     eight_bytes(world, criterion, peer, base, &places);
     bulk(world, criterion, peer, base);
+    drop(array);
 }
 
 /// Random indices, by a fixed generator (splitmix64).
-fn places() -> Vec<usize> {
+fn places(n_words: usize) -> Vec<usize> {
     let mut state = 42_u64;
     let mut next = || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -57,7 +64,7 @@ fn places() -> Vec<usize> {
         z ^ (z >> 31)
     };
     (0..BATCH * 64)
-        .map(|_| usize::try_from(next()).expect("64 bits") % WORDS)
+        .map(|_| usize::try_from(next()).expect("64 bits") % n_words)
         .collect()
 }
 
@@ -185,7 +192,7 @@ fn bulk(world: &World, criterion: &mut Criterion, peer: GlobalPtr<u64>, base: No
             // SAFETY: both ranges have `n` words, and nobody else accesses them during the bench.
             bencher.iter(|| unsafe {
                 base.as_ptr()
-                    .copy_from_nonoverlapping(black_box(&private).as_ptr(), n)
+                    .copy_from_nonoverlapping(black_box(&private).as_ptr(), n);
             });
         });
         group.bench_function(BenchmarkId::new("put/pgas", bytes), |bencher| {
@@ -196,13 +203,13 @@ fn bulk(world: &World, criterion: &mut Criterion, peer: GlobalPtr<u64>, base: No
             bencher.iter(|| unsafe {
                 black_box(&mut private)
                     .as_mut_ptr()
-                    .copy_from_nonoverlapping(base.as_ptr(), n)
+                    .copy_from_nonoverlapping(base.as_ptr(), n);
             });
         });
         group.bench_function(BenchmarkId::new("get/pgas", bytes), |bencher| {
             bencher.iter(|| {
                 peer.get_slice(world, black_box(&mut private))
-                    .expect("direct")
+                    .expect("direct");
             });
         });
     }

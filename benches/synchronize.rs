@@ -88,12 +88,12 @@ impl<'a> Bench<'a> {
             ("signal_round_trip", Task::BareLine, Task::Signal),
             ("message_round_trip", Task::BareLine, Task::Message),
         ] {
-            const N: u64 = 2000;
+            const N: u32 = 2000;
             support::paired(
                 name,
                 N as usize,
-                || self.together(floor, N),
-                || self.together(ours, N),
+                || self.together(floor, N.into()),
+                || self.together(ours, N.into()),
             );
             for (label, task) in [("bare", floor), ("pgas", ours)] {
                 group.bench_function(BenchmarkId::new(name, label), |bencher| {

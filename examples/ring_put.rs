@@ -1,6 +1,7 @@
 //! Each rank puts a message into its right neighbour's memory and tells it by a signal; nobody calls receive.
 //!
 //! `PGAS_RANKS=4 cargo run --example ring_put`.
+#![expect(clippy::print_stdout, reason = "a program speaks to its user")]
 
 use pgas::backend::SignalUpdate;
 use pgas::prelude::*;

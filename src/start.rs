@@ -26,7 +26,7 @@ use pgas_core::{Config, Error, World};
 /// }
 /// ```
 pub fn init() -> Result<World, Error> {
-    init_with(Config::from_env()?)
+    init_with(&Config::from_env()?)
 }
 
 /// As [`init`], with settings of the program's own, such as a number of ranks from its command line.
@@ -34,10 +34,10 @@ pub fn init() -> Result<World, Error> {
 /// # Errors
 ///
 /// As [`init`].
-pub fn init_with(config: Config) -> Result<World, Error> {
+pub fn init_with(config: &Config) -> Result<World, Error> {
     match config.backend {
         #[cfg(feature = "smp")]
-        None | Some(BackendKind::Smp) => pgas_smp::init(&config),
+        None | Some(BackendKind::Smp) => pgas_smp::init(config),
         kind => {
             let reason = "this program was built without that backend; see the features of pgas";
             let name = kind.map_or_else(

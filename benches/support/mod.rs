@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 use pgas::config::launch::Launcher;
-use pgas::{Config, Rank, Symmetric, World};
+use pgas::{Config, Rank, World};
 
 /// Starts two ranks as processes and runs `measure` on rank 0, and meanwhile `serve` on rank 1.
-pub fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: impl FnOnce(&World)) {
+pub(crate) fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: impl FnOnce(&World)) {
     let mut config = Config::from_env().expect("usable settings");
     if matches!(config.launcher, Launcher::Single) {
         config.launcher = Launcher::SelfLaunch { n_ranks: 2 };
     }
-    let world = pgas::init_with(config).expect("a job of two ranks");
+    let world = pgas::init_with(&config).expect("a job of two ranks");
     assert_eq!(world.n_ranks(), 2, "the benches are for two ranks");
     if world.rank() == Rank::ZERO {
         let mut criterion = Criterion::default()
@@ -32,21 +32,31 @@ pub fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: impl FnOnc
 
 /// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times: what
 /// disturbs a machine for longer than a moment disturbs both.
-pub fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) {
-    const ROUNDS: usize = 201;
-    let mut time = |run: &mut dyn FnMut()| {
+pub(crate) fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) {
+    let n_rounds = if is_smoke_test() { 1 } else { 201 };
+    let time = |run: &mut dyn FnMut()| {
         let start = Instant::now();
         run();
-        start.elapsed().as_secs_f64() * 1e9 / n_ops as f64
+        #[expect(clippy::cast_precision_loss, reason = "a count of operations")]
+        let per_op = 1e9 / n_ops as f64;
+        start.elapsed().as_secs_f64() * per_op
     };
-    let mut rounds: Vec<(f64, f64)> = (0..ROUNDS)
+    let mut rounds: Vec<(f64, f64)> = (0..n_rounds)
         .map(|_| (time(&mut floor), time(&mut ours)))
         .collect();
     let mut median = |of: fn(&(f64, f64)) -> f64| {
         rounds.sort_by(|a, b| of(a).total_cmp(&of(b)));
-        of(&rounds[ROUNDS / 2])
+        of(&rounds[n_rounds / 2])
     };
     let (floor, ours) = (median(|r| r.0), median(|r| r.1));
     let ratio = median(|r| r.1 / r.0);
-    println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
+    #[expect(clippy::print_stdout, reason = "a bench reports")]
+    {
+        println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
+    }
+}
+
+/// Whether the benches only show that they run (`cargo bench -- --test`).
+pub(crate) fn is_smoke_test() -> bool {
+    std::env::args().any(|arg| arg == "--test")
 }
