@@ -107,7 +107,7 @@ fn main() -> ExitCode {
                 .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
         }
     };
-    let world = match config(options.ranks).and_then(|config| Ok(pgas::init_with(config)?)) {
+    let world = match config(options.ranks).and_then(|config| Ok(pgas::init_with(&config)?)) {
         Ok(world) => world,
         Err(failure) => return complain(&failure.0),
     };
