@@ -20,6 +20,7 @@
 mod flight;
 mod mailbox;
 mod segment;
+mod stall;
 mod threads;
 
 pub use threads::{run, run_with, world, worlds};
@@ -32,9 +33,9 @@ use std::thread;
 use std::time::Duration;
 
 use super::{
-    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
-    MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall,
+    AtomicCall, AtomicOp, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
+    Message, MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
+    Stage, SwapCall,
 };
 use crate::world::lock;
 use crate::{Error, Rank, RankFailure, Result};
@@ -42,6 +43,7 @@ use crate::{Error, Rank, RankFailure, Result};
 use flight::{Flight, Operation};
 use mailbox::{Bell, Mailbox};
 use segment::Segment;
+use stall::Watch;
 
 /// The size of a segment unless somebody asks for another, in bytes. It costs no memory until touched.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
@@ -67,6 +69,7 @@ struct Job {
     ranks: Box<[Member]>,
     segment_bytes: u64,
     failure: OnceLock<RankFailure>,
+    watch: Watch,
 }
 
 /// What the others reach of a rank.
@@ -99,6 +102,7 @@ pub fn job(n_ranks: u32, segment_bytes: u64) -> Vec<Loopback> {
         ranks: (0..n_ranks).map(member).collect(),
         segment_bytes,
         failure: OnceLock::new(),
+        watch: Watch::new(n_ranks),
     });
     (0..n_ranks)
         .map(|rank| Loopback {
@@ -128,6 +132,7 @@ impl Job {
     }
 
     fn perform(&self, operation: &Operation) {
+        self.watch.note();
         operation.perform(
             |rank| &self.member(rank).segment,
             |rank| self.member(rank).bell.ring(),
@@ -287,11 +292,15 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+        if call.op != AtomicOp::Load {
+            self.job.watch.note();
+        }
         let segment = &self.job.member(target.rank).segment;
         Ok(segment.fetch(target.offset, call))
     }
 
     unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+        self.job.watch.note();
         let segment = &self.job.member(target.rank).segment;
         Ok(segment.compare_swap(target.offset, call))
     }
@@ -351,6 +360,7 @@ unsafe impl Backend for Loopback {
         let target = self.job.member(to);
         let sent = target.mailbox.offer(class, self.rank, handler, payload);
         if sent == Sent::Accepted {
+            self.job.watch.note();
             target.bell.ring();
         }
         Ok(sent)
@@ -364,6 +374,9 @@ unsafe impl Backend for Loopback {
     ) -> Result<usize> {
         let mailbox = &self.job.member(self.rank).mailbox;
         let (received, freed) = mailbox.receive(class, limit, sink);
+        if received > 0 {
+            self.job.watch.note();
+        }
         if freed {
             self.job.wake_all();
         }
@@ -376,6 +389,10 @@ unsafe impl Backend for Loopback {
 
     fn park(&self, at_most: Duration) {
         self.job.member(self.rank).bell.wait(at_most);
+        if let Some(culprit) = self.job.watch.wake(self.rank) {
+            let cause = "left the job while others waited for it";
+            self.job.fail(culprit, cause.into());
+        }
     }
 
     fn notify(&self, rank: Rank) {
@@ -407,6 +424,7 @@ unsafe impl Backend for Loopback {
 
     fn leave(&self) {
         lock(&self.flight).flush(None, |operation| self.job.perform(operation));
+        self.job.watch.leave(self.rank);
     }
 }
 

@@ -42,10 +42,7 @@ fn later_operations_overtake_earlier_ones() {
     let world = world();
     let cell = world.alloc::<u64>(3).unwrap();
     let events: Vec<_> = (0..6)
-        .map(|i| {
-            cell.offset(i % 3)
-                .fetch_op_nb(&world, super::super::AtomicOp::Add, 1)
-        })
+        .map(|i| cell.offset(i % 3).fetch_op_nb(&world, AtomicOp::Add, 1))
         .map(Result::unwrap)
         .collect();
     let mut order = Vec::new();
@@ -132,4 +129,16 @@ fn an_abort_is_seen_by_the_others_with_code_and_message() {
     let panic = outcome.unwrap_err();
     let text = panic.downcast_ref::<String>().unwrap();
     assert_eq!(text, "rank 0 aborted the job with code 3: enough");
+}
+
+#[test]
+fn a_rank_that_leaves_while_others_wait_for_it_is_named() {
+    let outcomes = run(3, |world| {
+        if world.rank() == Rank::new(1) {
+            return None;
+        }
+        Some(world.barrier().unwrap_err().to_string())
+    });
+    let text = "rank 1 left the job while others waited for it";
+    assert_eq!(outcomes, [Some(text.into()), None, Some(text.into())]);
 }
