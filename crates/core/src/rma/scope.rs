@@ -3,6 +3,8 @@
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use zerocopy::IntoBytes;
 
@@ -10,7 +12,10 @@ use super::is_long;
 use crate::backend::{OpId, Stage};
 use crate::cost::CostKind;
 use crate::wait::Awaited;
-use crate::{GlobalPtr, Pod, Result, World};
+use crate::{Error, GlobalPtr, Pod, Result, World};
+
+/// How long transfers may take to complete after the job has failed.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// Where transfers on borrowed buffers are begun; made by [`World::scope`].
 pub struct Scope<'scope, 'env: 'scope> {
@@ -150,33 +155,39 @@ impl<'scope> Scope<'scope, '_> {
         let mut ops = self.ops.take();
         ops.retain(|op| *op != OpId::DONE);
         let mut failure = None;
+        let backend = self.world.backend();
+        let mut is_empty = || {
+            ops.retain(|op| match backend.test(*op, Stage::Operation) {
+                Ok(done) => !done,
+                Err(error) => {
+                    failure = Some(error);
+                    false
+                }
+            });
+            ops.is_empty()
+        };
         let waited = self
             .world
-            .wait_until(&Awaited::new("the transfers of a scope"), || {
-                ops.retain(
-                    |op| match self.world.backend().test(*op, Stage::Operation) {
-                        Ok(done) => !done,
-                        Err(error) => {
-                            failure = Some(error);
-                            false
-                        }
-                    },
-                );
-                Ok(ops.is_empty())
-            });
-        if !ops.is_empty() {
-            // The wait failed while the network may still write into the caller's buffers: returning
-            // would be unsound.
-            let reason = waited
-                .err()
-                .map_or_else(String::new, |error| error.to_string());
-            self.world.abort(
-                1,
-                &format!("a scope's transfers cannot be completed: {reason}"),
-            );
+            .wait_until(&Awaited::new("the transfers of a scope"), || Ok(is_empty()));
+        if let Err(error) = waited {
+            self.give_up(error, is_empty)?;
         }
         self.world.flush_all()?;
         failure.map_or(Ok(()), Err)
+    }
+
+    /// Returns the error of a failed wait once no transfer is left, which may still come about; else
+    /// the network may write into the caller's buffers, returning would be unsound, and the job ends.
+    fn give_up(&self, error: Error, mut is_empty: impl FnMut() -> bool) -> Result<()> {
+        let began = Instant::now();
+        while !is_empty() {
+            if began.elapsed() > GRACE || self.world.backend().progress().is_err() {
+                let text = format!("a scope's transfers cannot be completed: {error}");
+                self.world.abort(1, &text);
+            }
+            thread::yield_now();
+        }
+        Err(error)
     }
 }
 
