@@ -114,6 +114,10 @@ impl JobHooks for Watcher {
         self.job.control().membership(rank) != Membership::Joined
     }
 
+    fn left_before(&mut self, rank: u32) -> bool {
+        self.job.control().membership(rank) == Membership::Left
+    }
+
     fn culprit(&mut self) -> Option<u32> {
         self.job.control().failure().map(|(rank, _)| rank)
     }

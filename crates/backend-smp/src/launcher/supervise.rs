@@ -90,6 +90,15 @@ pub trait JobHooks {
         true
     }
 
+    /// Whether `rank`, which exited with a code other than 0, had left the job in good order before.
+    ///
+    /// Such a rank has said itself what was wrong, so if that holds for all that fail, nothing more is
+    /// told.
+    fn left_before(&mut self, rank: u32) -> bool {
+        let _ = rank;
+        false
+    }
+
     /// The rank, if any, that the job's memory names as the first to fail.
     ///
     /// Ranks that end because another has failed may be seen to end before that one.

@@ -29,6 +29,8 @@ pub(super) struct Watch<'a> {
     outcome: Outcome,
     /// Whether the user has been told the outcome.
     told: bool,
+    /// Whether each rank that has failed so far had left the job before, and so spoken for itself.
+    all_had_left: bool,
     /// The ranks that have exited with code 0 while they were members of the job.
     left_early: Vec<Failure>,
     /// The last signal that asked the job to end, and when.
@@ -72,6 +74,7 @@ impl<'a> Watch<'a> {
             phase: Phase::Running { until },
             outcome: Outcome::Finished,
             told: false,
+            all_had_left: true,
             left_early: Vec::new(),
             asked_to_end: None,
         }
@@ -192,7 +195,11 @@ impl<'a> Watch<'a> {
                 }
             };
             match cause {
-                Some(cause) => self.failed(failure(cause, self.started)),
+                Some(cause) => {
+                    self.all_had_left &=
+                        matches!(cause, Cause::Exited { .. }) && self.hooks.left_before(rank);
+                    self.failed(failure(cause, self.started));
+                }
                 None if self.hooks.left_properly(rank) => {}
                 None => self
                     .left_early
@@ -258,6 +265,7 @@ impl<'a> Watch<'a> {
     fn blames_the_culprit(&mut self, ranks: &Ranks) -> bool {
         match &self.outcome {
             Outcome::Finished => false,
+            Outcome::Failed(_) if self.all_had_left => false,
             Outcome::Failed(failure) => match self.hooks.culprit() {
                 None => true,
                 Some(culprit) => {

@@ -17,7 +17,18 @@ fn rank_of_a_failing_job() {
     };
     let world = pgas_smp::init(&Config::from_env().unwrap()).unwrap();
     // A rank that is slow to leave the first barrier hears of the failure there.
-    let waited = world.barrier().and_then(|()| {
+    let waited = world.barrier();
+    let leaves = match fault.as_str() {
+        "one leaves" => world.rank().number() == FAILING,
+        "all leave" => true,
+        _ => false,
+    };
+    if leaves {
+        drop(world);
+        finish(4);
+        return;
+    }
+    let waited = waited.and_then(|()| {
         if world.rank().number() == FAILING {
             fail(&fault, &world);
         }
@@ -138,6 +149,23 @@ fn an_exit_ends_the_job() {
 fn an_exit_that_looks_well_ends_the_job() {
     for ended in both_ways("exit 0") {
         assert_blamed(&ended, 1, "exited with code 0 without leaving the job");
+        assert_others_know(&ended);
+    }
+}
+
+#[test]
+fn ranks_that_leave_before_they_exit_speak_for_themselves() {
+    for ended in both_ways("all leave") {
+        assert_eq!((ended.code(), ended.stderr.as_str()), (4, ""), "{ended:?}");
+        assert!(ended.left.is_empty(), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_rank_that_leaves_others_waiting_ends_the_job() {
+    for ended in both_ways("one leaves") {
+        assert!([1, 4].contains(&ended.code()), "{ended:?}");
+        assert!(ended.stderr.starts_with("pgas: rank "), "{ended:?}");
         assert_others_know(&ended);
     }
 }
