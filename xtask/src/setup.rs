@@ -24,6 +24,16 @@ const TOOLS: &[Tool] = &[
         package: "kmc",
         used_for: "the k-mer counter that kmer_count is timed against",
     },
+    Tool {
+        program: "mpirun.openmpi",
+        package: "openmpi-bin",
+        used_for: "starting ranks as Open MPI does",
+    },
+    Tool {
+        program: "mpiexec.hydra",
+        package: "mpich",
+        used_for: "starting ranks as MPICH does",
+    },
 ];
 
 /// The release of cargo-deny that is installed when none is there.
