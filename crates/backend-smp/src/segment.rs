@@ -43,7 +43,7 @@ unsafe impl Send for Job {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Job {}
 
-/// Creates the memory of a job of `n_ranks` processes; each of them passes it to [`Job::open`].
+/// Creates the memory of a job of `n_ranks` processes; each of them passes it to `Job::open`.
 ///
 /// # Errors
 ///

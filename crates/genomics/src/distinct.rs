@@ -12,7 +12,7 @@ const VALUE_BITS: u32 = 64 - INDEX_BITS;
 
 /// An estimate of the number of distinct k-mers, in 16 KiB however many there are.
 ///
-/// This is `HyperLogLog` [1] with the estimator of Ertl [2], which is right from no k-mer on. A register holds the longest
+/// This is `HyperLogLog` \[1\] with the estimator of Ertl \[2\], which is right from no k-mer on. A register holds the longest
 /// run of zeros seen in the hashes that chose it, so the sketches of the parts of some data become that of the whole by
 /// taking the larger of each two registers: on many ranks, by one reduction.
 ///

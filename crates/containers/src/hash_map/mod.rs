@@ -1,6 +1,6 @@
 //! A hash map over the memory of all ranks.
 //!
-//! On the path of an operation this file comes after [`GlobalPtr`](pgas_core::GlobalPtr), which it is
+//! On the path of an operation this file comes after [`GlobalPtr`], which it is
 //! built on: an insert takes a slot (A), writes key and value (W) and publishes them (A). What the
 //! backend makes of these three is in its `rma.rs`.
 //!
@@ -10,7 +10,7 @@
 //!
 //! The ring is one symmetric allocation, cut into equal blocks. A search walks from the key's home slot
 //! over the ring until it meets the key or a free slot, so an absent key costs no more than a
-//! present one, and every slot can be reached from every home. [`slot`] has the protocol
+//! present one, and every slot can be reached from every home. `slot.rs` has the protocol
 //! between ranks that meet at a slot, and says why it is linearizable.
 
 mod batch;
