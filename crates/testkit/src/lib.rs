@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Where ranks are processes, the closure starts the test's own binary as each rank, and such a
-//! process calls [`run_named`] with its world instead of building a suite.
+//! process runs the [`case_named`] by its arguments instead of building a suite.
 #![forbid(unsafe_code)]
 
 mod cases;
@@ -78,18 +78,4 @@ impl Case {
 #[must_use]
 pub fn case_named(name: &str) -> Option<&'static Case> {
     SUITE.iter().find(|case| case.name == name)
-}
-
-/// Runs the case with this name as one rank of a job whose other ranks do the same.
-///
-/// # Errors
-///
-/// What the library reports.
-///
-/// # Panics
-///
-/// If there is no such case, and when a claim does not hold.
-pub fn run_named(name: &str, world: &World) -> Result<()> {
-    let case = case_named(name).unwrap_or_else(|| panic!("the suite has no case {name:?}"));
-    (case.run)(world)
 }

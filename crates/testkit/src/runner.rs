@@ -59,22 +59,6 @@ impl Suite {
         self
     }
 
-    /// Adds one test of the backend's own.
-    #[must_use]
-    pub fn with(
-        mut self,
-        name: &str,
-        run: impl FnOnce() -> Result<(), String> + Send + 'static,
-    ) -> Self {
-        let what = name.to_owned();
-        let body = move || {
-            let _deadline = Deadline::new(what, CASE_LIMIT);
-            run().map_err(Failed::from)
-        };
-        self.trials.push(Trial::test(name, body));
-        self
-    }
-
     /// Runs what the command line selects, and prints what came of it.
     #[must_use]
     pub fn main(self) -> ExitCode {

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
 use pgas_core::{Error, Rank, Result, World};
@@ -15,6 +16,8 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_message_is_the_concatenation_of_its_parts),
     case!(1, a_flood_from_all_to_all_arrives_once_each),
     case!(1, requests_are_answered_under_back_pressure),
+    case!(1, a_handler_may_answer_at_once),
+    case!(1, threads_of_a_rank_send_and_serve_together),
     case!(1, a_message_that_is_too_long_is_refused),
     case!(1, messages_are_served_inside_a_barrier),
     case!(1, a_message_for_nobody_is_an_error_that_names_the_handler),
@@ -228,6 +231,81 @@ fn requests_are_answered_under_back_pressure(world: &World) -> Result<()> {
     assert_eq!(sum, squares * u64::from(world.n_ranks()));
     assert_eq!(answers.lock().len() as u64, asked);
     world.barrier()
+}
+
+/// A handler offers the reply itself, and leaves to the rank what meets back-pressure.
+fn a_handler_may_answer_at_once(world: &World) -> Result<()> {
+    const EACH: u64 = 100;
+    let finished = world.alloc_symmetric::<u64>(1)?;
+    let late = Shared::new();
+    let list = late.another();
+    world.set_handler(FIRST, move |world, message| {
+        let (to, x) = (message.from, word_of(&message));
+        let answer = (x + 1).to_ne_bytes();
+        let sent = world.try_send(to, MessageClass::Reply, SECOND, &[&answer]);
+        if sent.expect("a short message") == Sent::BackPressure {
+            list.push((to, answer));
+        }
+    });
+    let answers = Shared::new();
+    let inbox = answers.another();
+    world.set_handler(SECOND, move |_, message| inbox.push(word_of(&message)));
+    world.barrier()?;
+    for x in 0..EACH {
+        for to in world.ranks() {
+            send(world, to, MessageClass::Request, FIRST, &[&x.to_ne_bytes()])?;
+        }
+    }
+    let send_late = || -> Result<()> {
+        let kept = std::mem::take(&mut *late.lock());
+        for (to, answer) in kept {
+            send(world, to, MessageClass::Reply, SECOND, &[&answer])?;
+        }
+        Ok(())
+    };
+    let asked = EACH * u64::from(world.n_ranks());
+    let mut told = false;
+    world.wait_for("all ranks' answers", || {
+        send_late()?;
+        if !told && answers.lock().len() as u64 == asked {
+            finished.on(Rank::ZERO).fetch_add(world, 1)?;
+            told = true;
+        }
+        let done = finished.on(Rank::ZERO).atomic_load(world)?;
+        Ok(done == u64::from(world.n_ranks()))
+    })?;
+    let sum: u64 = answers.lock().iter().sum();
+    assert_eq!(sum, u64::from(world.n_ranks()) * EACH * (EACH + 1) / 2);
+    world.barrier()
+}
+
+fn threads_of_a_rank_send_and_serve_together(world: &World) -> Result<()> {
+    const THREADS: u64 = 3;
+    const EACH: u64 = 100;
+    let received = Shared::new();
+    let inbox = received.another();
+    world.set_handler(FIRST, move |_, message| inbox.push(word_of(&message)));
+    world.barrier()?;
+    let next = neighbour(world, 1);
+    let run = &|thread: u64| -> Result<()> {
+        for i in 0..EACH {
+            let payload = (thread * EACH + i).to_ne_bytes();
+            send(world, next, MessageClass::Request, FIRST, &[&payload])?;
+        }
+        let all = usize::try_from(THREADS * EACH).expect("small");
+        world.wait_for("messages", || Ok(received.lock().len() >= all))
+    };
+    let outcomes: Vec<Result<()>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|i| scope.spawn(move || run(i))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
+        threads.into_iter().map(join).collect()
+    });
+    outcomes.into_iter().collect::<Result<()>>()?;
+    world.barrier()?;
+    let mut seen = std::mem::take(&mut *received.lock());
+    seen.sort_unstable();
+    assert_eq!(seen, (0..THREADS * EACH).collect::<Vec<_>>());
+    Ok(())
 }
 
 fn word_of(message: &Message<'_>) -> u64 {

@@ -12,6 +12,7 @@ mod nonblocking;
 mod noncontiguous;
 mod ordering;
 mod pointers;
+mod reductions;
 mod signal;
 mod teams;
 mod transfer;
@@ -58,6 +59,7 @@ const GROUPS: &[&[Case]] = &[
     messages::CASES,
     teams::CASES,
     collectives::CASES,
+    reductions::CASES,
     concurrency::CASES,
     costs::CASES,
 ];

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
-use crate::{GlobalPtr, World};
+use crate::{Config, GlobalPtr, World};
 
 fn elsewhere(world: &World) -> GlobalPtr<u64> {
     let next = (world.rank().number() + 1) % world.n_ranks();
@@ -141,4 +141,20 @@ fn a_rank_that_leaves_while_others_wait_for_it_is_named() {
     });
     let text = "rank 1 left the job while others waited for it";
     assert_eq!(outcomes, [Some(text.into()), None, Some(text.into())]);
+}
+
+#[test]
+fn a_wait_longer_than_the_configured_limit_is_an_error_that_says_what_for() {
+    let config = Config {
+        timeout: Some(Duration::from_millis(100)),
+        ..Config::default()
+    };
+    let outcomes = run_with(2, &config, |world| {
+        let word = world.alloc::<u64>(1).unwrap();
+        let error = word.wait_until(&world, |value| value == 1).unwrap_err();
+        assert!(matches!(error, Error::Timeout(_)), "{error}");
+        error.to_string()
+    });
+    assert!(outcomes[1].starts_with("rank 1 waited "), "{}", outcomes[1]);
+    assert!(outcomes[1].ends_with(" for a signal"), "{}", outcomes[1]);
 }
