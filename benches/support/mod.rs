@@ -50,10 +50,13 @@ pub(crate) fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours
     };
     let (floor, ours) = (median(|r| r.0), median(|r| r.1));
     let ratio = median(|r| r.1 / r.0);
-    #[expect(clippy::print_stdout, reason = "a bench reports")]
-    {
-        println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
-    }
+    report(name, floor, ours, ratio);
+}
+
+/// Prints what was measured beside its floor, in nanoseconds an operation.
+#[expect(clippy::print_stdout, reason = "a bench reports")]
+pub(crate) fn report(name: &str, floor: f64, ours: f64, ratio: f64) {
+    println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
 }
 
 /// Whether the benches only show that they run (`cargo bench -- --test`).

@@ -1,0 +1,196 @@
+//! The hash map over two ranks' memory, one operation at a time and in batches, beside `hashbrown` in one process.
+//!
+//! 2^24 slots, half of them taken, keys and values of eight bytes.
+
+mod support;
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use pgas::{HashMap, World};
+
+/// Keys of one iteration.
+const BATCH: usize = 4096;
+
+fn n_slots() -> usize {
+    if support::is_smoke_test() {
+        1 << 15
+    } else {
+        1 << 24
+    }
+}
+
+fn main() {
+    support::two_ranks(measure, |world| {
+        for _ in 0..N_FILLS {
+            drop(table(world));
+        }
+        drop(table(world));
+    });
+}
+
+/// Tables that are filled to measure that.
+const N_FILLS: usize = 3;
+
+fn table(world: &World) -> HashMap<u64, u64> {
+    HashMap::with_capacity(world, n_slots()).expect("memory for the table")
+}
+
+/// Distinct random keys, by a fixed generator (splitmix64, which is a permutation).
+fn keys(n: usize) -> Vec<u64> {
+    let mix = |i: u64| {
+        let mut z = i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    (1..=n as u64).map(mix).collect()
+}
+
+fn measure(world: &World, criterion: &mut Criterion) {
+    let n = n_slots() / 2;
+    let keys = keys(n);
+    for _ in 0..N_FILLS {
+        fill(world, &keys);
+    }
+    let ours = table(world);
+    let entries: Vec<(u64, u64)> = keys.iter().map(|&key| (key, key)).collect();
+    ours.insert_many(&entries).expect("half the slots are free");
+    let theirs: hashbrown::HashMap<u64, u64> = entries.iter().copied().collect();
+
+    // The same keys in another order than that in which they came.
+    let mut asked: Vec<u64> = keys;
+    asked.sort_unstable_by_key(|key| key.rotate_left(32));
+    finds(criterion, &ours, &theirs, &asked);
+    updates(criterion, &ours, theirs, &asked);
+}
+
+/// New keys into empty tables; a page that is touched first is part of the price on both sides.
+fn fill(world: &World, keys: &[u64]) {
+    let ours = table(world);
+    let per_key = |start: Instant| {
+        #[expect(clippy::cast_precision_loss, reason = "a count of keys")]
+        let n = keys.len() as f64;
+        start.elapsed().as_secs_f64() * 1e9 / n
+    };
+    let start = Instant::now();
+    for key in keys {
+        ours.insert(key, *key).expect("half the slots stay free");
+    }
+    let ours = per_key(start);
+    let start = Instant::now();
+    let mut theirs = hashbrown::HashMap::<u64, u64>::with_capacity(keys.len());
+    for key in keys {
+        theirs.insert(*key, *key);
+    }
+    black_box(&theirs);
+    let theirs = per_key(start);
+    support::report("insert of new keys", theirs, ours, ours / theirs);
+}
+
+fn finds(
+    criterion: &mut Criterion,
+    ours: &HashMap<u64, u64>,
+    theirs: &hashbrown::HashMap<u64, u64>,
+    asked: &[u64],
+) {
+    let mut chunks = asked.chunks_exact(BATCH).cycle();
+    let mut next = || chunks.next().expect("it cycles");
+    let single = |chunk: &[u64]| {
+        let found = chunk
+            .iter()
+            .filter_map(|key| ours.find(key).expect("direct"));
+        black_box(found.fold(0, u64::wrapping_add))
+    };
+    let mut values = vec![None; BATCH];
+    let mut batched = |chunk: &[u64]| {
+        ours.find_many_into(chunk, &mut values).expect("direct");
+        black_box(&values);
+    };
+    let floor = |chunk: &[u64]| {
+        let found = chunk.iter().filter_map(|key| theirs.get(key).copied());
+        black_box(found.fold(0, u64::wrapping_add))
+    };
+    let mut other = asked.chunks_exact(BATCH).rev().cycle();
+    let mut far = || other.next().expect("it cycles");
+    support::paired(
+        "find beside hashbrown",
+        BATCH,
+        || drop(floor(next())),
+        || drop(single(far())),
+    );
+    support::paired(
+        "find_many beside hashbrown",
+        BATCH,
+        || drop(floor(next())),
+        || batched(far()),
+    );
+    support::paired(
+        "find_many beside find",
+        BATCH,
+        || drop(single(next())),
+        || batched(far()),
+    );
+
+    let mut group = criterion.benchmark_group("hash_map/find");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    group.bench_function(BenchmarkId::from_parameter("hashbrown"), |b| {
+        b.iter(|| floor(next()));
+    });
+    group.bench_function(BenchmarkId::from_parameter("single"), |b| {
+        b.iter(|| single(next()));
+    });
+    group.bench_function(BenchmarkId::from_parameter("batched"), |b| {
+        b.iter(|| batched(next()));
+    });
+    group.finish();
+}
+
+fn updates(
+    criterion: &mut Criterion,
+    ours: &HashMap<u64, u64>,
+    mut theirs: hashbrown::HashMap<u64, u64>,
+    asked: &[u64],
+) {
+    let mut chunks = asked.chunks_exact(BATCH).cycle();
+    let mut next = || chunks.next().expect("it cycles");
+    let single = |chunk: &[u64]| {
+        for key in chunk {
+            ours.fetch_add(key, 1).expect("direct");
+        }
+    };
+    let batched = |chunk: &[u64]| drop(ours.add_many(chunk, 1).expect("direct"));
+    let mut floor = |chunk: &[u64]| {
+        for key in chunk {
+            *theirs.entry(*key).or_insert(0) += 1;
+        }
+    };
+    let mut other = asked.chunks_exact(BATCH).rev().cycle();
+    let mut far = || other.next().expect("it cycles");
+    support::paired(
+        "fetch_add beside hashbrown",
+        BATCH,
+        || floor(next()),
+        || single(far()),
+    );
+    support::paired(
+        "add_many beside hashbrown",
+        BATCH,
+        || floor(next()),
+        || batched(far()),
+    );
+
+    let mut group = criterion.benchmark_group("hash_map/add");
+    group.throughput(Throughput::Elements(BATCH as u64));
+    group.bench_function(BenchmarkId::from_parameter("hashbrown"), |b| {
+        b.iter(|| floor(next()));
+    });
+    group.bench_function(BenchmarkId::from_parameter("single"), |b| {
+        b.iter(|| single(next()));
+    });
+    group.bench_function(BenchmarkId::from_parameter("batched"), |b| {
+        b.iter(|| batched(next()));
+    });
+    group.finish();
+}
