@@ -1,0 +1,169 @@
+//! The counts are exact: beside a plain loop, and beside jellyfish, for every number of ranks.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use pgas_genomics::simulate::{Genome, ReadPlan, SimulatedReads};
+use tempfile::TempDir;
+
+use crate::oracle::{self, assert_same_dump};
+use crate::run::{ECOLI, LAMBDA, kmer_count, stdout};
+
+const LENGTHS: [usize; 4] = [5, 21, 31, 32];
+const RANKS: [u32; 5] = [1, 2, 3, 4, 7];
+
+fn unpacked(path: &str) -> String {
+    let mut text = String::new();
+    let mut decoder = MultiGzDecoder::new(File::open(path).unwrap());
+    decoder.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The sequences of a FASTA text.
+fn fasta(text: &str) -> Vec<String> {
+    let records = text.split('>').skip(1);
+    let sequence = |record: &str| record.lines().skip(1).collect::<String>();
+    records.map(sequence).collect()
+}
+
+/// The sequences of a FASTQ text.
+fn fastq(text: &str) -> Vec<String> {
+    text.lines().skip(1).step_by(4).map(str::to_owned).collect()
+}
+
+/// Reads of the lambda genome with errors and unknown bases, as FASTQ.
+fn simulated_reads() -> String {
+    let genome = Genome::read_fasta(Path::new(LAMBDA)).unwrap();
+    let plan = ReadPlan {
+        n_reads: 3000,
+        length: 100,
+        error_rate: 0.01,
+        seed: 7,
+    };
+    let mut text = Vec::new();
+    let reads = SimulatedReads::new(&genome, plan).unwrap();
+    reads.write_fastq(&mut text).unwrap();
+    let mut text = String::from_utf8(text).unwrap();
+    // Every 977th letter of a sequence becomes an N; qualities are no A, C, G or T.
+    let sequences: Vec<usize> = text
+        .match_indices(['A', 'C', 'G', 'T'])
+        .map(|(at, _)| at)
+        .step_by(977)
+        .collect();
+    for at in sequences {
+        text.replace_range(at..=at, "N");
+    }
+    text
+}
+
+/// Counts in a directory of its own, and compares the dump and the spectrum.
+fn check(files: &[&Path], options: &[&str], dump: &[u8], histo: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let [to_dump, to_histo] = ["dump", "histo"].map(|name| dir.path().join(name));
+    let mut command = kmer_count(options);
+    command.arg("--json").args(files);
+    command.arg("--dump").arg(&to_dump);
+    command.arg("--histo").arg(&to_histo);
+    stdout(command);
+    let what = format!("{options:?} {files:?}");
+    assert_same_dump(&to_dump, dump, &what);
+    assert_eq!(fs::read_to_string(&to_histo).unwrap(), histo, "{what}");
+}
+
+/// Compares with the plain loop at all lengths and numbers of ranks.
+fn check_all(files: &[&Path], sequences: &[String]) {
+    for k in LENGTHS {
+        for canonical in [false, true] {
+            let counts = oracle::counts(sequences, k, canonical);
+            let (dump, histo) = (oracle::dump(&counts), oracle::histo(&counts));
+            for ranks in RANKS {
+                let (k, ranks) = (k.to_string(), ranks.to_string());
+                let mut options = vec!["-k", &k, "--ranks", &ranks];
+                options.extend(canonical.then_some("--canonical"));
+                check(files, &options, dump.as_bytes(), &histo);
+            }
+        }
+    }
+}
+
+fn written(dir: &TempDir, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = dir.path().join(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+#[test]
+fn the_lambda_genome_is_counted_as_by_a_plain_loop() {
+    check_all(&[LAMBDA.as_ref()], &fasta(&unpacked(LAMBDA)));
+}
+
+#[test]
+fn files_of_all_kinds_are_counted_together_as_by_a_plain_loop() {
+    let dir = tempfile::tempdir().unwrap();
+    let reads = simulated_reads();
+    let genome = ">one\nACGTNNACGTTTGACACGTAGGATTACAGATTACAGATTACANACGT\nACGGTTAGG\r\nttgac\n>two\n\n>three\nGATTACA\n";
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(reads.as_bytes()).unwrap();
+    let files = [
+        written(&dir, "plain.fq", &reads[..reads.len()]),
+        written(&dir, "packed.fq.gz", packed.finish().unwrap()),
+        written(&dir, "genome.fa", genome),
+    ];
+    let files = [&*files[0], &*files[1], &*files[2]];
+    let mut sequences = fastq(&reads);
+    sequences.extend(fastq(&reads));
+    sequences.extend(fasta(&genome.replace('\r', "")));
+    check_all(&files, &sequences);
+}
+
+#[test]
+fn reads_of_the_lambda_phage_are_counted_as_by_jellyfish() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut files = vec![written(&dir, "simulated.fq", simulated_reads())];
+    // Real reads lie beside some checkouts of the project.
+    let shared = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../shared/data/lambda_reads_1.fq.gz"
+    );
+    if Path::new(shared).is_file() {
+        files.push(written(&dir, "real.fq", unpacked(shared)));
+    }
+    for file in &files {
+        for k in LENGTHS {
+            let (dump, histo) = oracle::jellyfish(file, k);
+            for ranks in RANKS {
+                let (k, ranks) = (k.to_string(), ranks.to_string());
+                check(&[file], &["-C", "-k", &k, "--ranks", &ranks], &dump, &histo);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bacterial_genome_is_counted_as_by_jellyfish() {
+    let combinations: &[(usize, &[u32])] = if cfg!(debug_assertions) {
+        &[(5, &[3]), (21, &[2])]
+    } else {
+        &[(5, &RANKS), (21, &RANKS), (31, &RANKS), (32, &RANKS)]
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let text = unpacked(ECOLI);
+    let plain = dir.path().join("ecoli.fa");
+    BufWriter::new(File::create(&plain).unwrap())
+        .write_all(text.as_bytes())
+        .unwrap();
+    for (k, ranks) in combinations {
+        let (dump, histo) = oracle::jellyfish(&plain, *k);
+        for (ranks, file) in ranks
+            .iter()
+            .zip([Path::new(ECOLI), &plain].into_iter().cycle())
+        {
+            let (k, ranks) = (k.to_string(), ranks.to_string());
+            check(&[file], &["-C", "-k", &k, "--ranks", &ranks], &dump, &histo);
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Running `kmer_count` with a deadline.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// What one run may take at most before a test fails; far more than any needs.
+const DEADLINE: Duration = Duration::from_secs(300);
+
+/// The genomes that come with the project.
+pub(crate) const LAMBDA: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/data/lambda_NC_001416.fa.gz"
+);
+pub(crate) const ECOLI: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/data/ecoli_536_NC_008253.fna.gz"
+);
+
+/// The program, built as the test is: `cargo test --test` alone builds no example, or leaves an old one.
+fn program() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        // target/debug/deps/kmer_count-0123456789abcdef
+        let profile = test.ancestors().nth(2).unwrap();
+        let profile_name = match profile.file_name().and_then(OsStr::to_str).unwrap() {
+            "debug" => "dev",
+            name => name,
+        };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--example", "kmer_count"])
+            .args(["--profile", profile_name, "--target-dir"])
+            .arg(profile.parent().unwrap())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.unwrap().success(), "kmer_count does not build");
+        profile.join("examples").join("kmer_count")
+    })
+}
+
+/// A run that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The exit code, `None` after a signal.
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// A run that has not.
+pub(crate) struct Running {
+    child: Child,
+    started: Instant,
+    output: TempDir,
+}
+
+/// `kmer_count` with these arguments.
+pub(crate) fn kmer_count<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
+    let mut command = Command::new(program());
+    command.args(args).stdin(Stdio::null());
+    for name in ["PGAS_RANKS", "PGAS_SEGMENT", "PGAS_DIRECT"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+pub(crate) fn start(mut command: Command) -> Running {
+    let output = tempfile::tempdir().unwrap();
+    let file = |name| File::create(output.path().join(name)).unwrap();
+    command.stdout(file("stdout")).stderr(file("stderr"));
+    Running {
+        child: command.spawn().unwrap(),
+        started: Instant::now(),
+        output,
+    }
+}
+
+pub(crate) fn end(command: Command) -> Ended {
+    start(command).end()
+}
+
+/// The standard output of a run that must end well and complain of nothing.
+#[track_caller]
+pub(crate) fn stdout(command: Command) -> String {
+    let ended = end(command);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    ended.stdout
+}
+
+impl Running {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn end(mut self) -> Ended {
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if self.started.elapsed() > DEADLINE {
+                self.child.kill().unwrap();
+                panic!("kmer_count hangs: {}", self.read("stderr"));
+            }
+            thread::sleep(Duration::from_millis(2));
+        };
+        Ended {
+            code: status.code(),
+            stdout: self.read("stdout"),
+            stderr: self.read("stderr"),
+        }
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.output.path().join(name)).unwrap()
+    }
+}
+
+/// The names of the files in a directory, sorted.
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).unwrap();
+    let mut names: Vec<_> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
