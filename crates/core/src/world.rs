@@ -358,6 +358,24 @@ impl World {
             .place(ptr, 1, self.inner.segment_bytes)
     }
 
+    /// As [`direct_word`](Self::direct_word), for a block with words and other parts.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct_block(
+        &self,
+        ptr: GlobalPtr<u8>,
+        bytes: usize,
+        align: usize,
+    ) -> Option<NonNull<u8>> {
+        // A rank whose words are changed by this CPU is also read and written by it.
+        self.inner
+            .fast_words
+            .block(ptr, bytes, align, self.inner.segment_bytes)
+    }
+
     /// The segments that are read and written directly.
     #[inline]
     pub(crate) fn memory(&self) -> &SegmentMap {

@@ -424,7 +424,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the check is on constants")]
 #[track_caller]
-fn call<T: Atomic>(op: AtomicOp, operand: T) -> AtomicCall {
+pub(crate) fn call<T: Atomic>(op: AtomicOp, operand: T) -> AtomicCall {
     assert!(
         !(T::IS_FLOAT && matches!(op, AtomicOp::And | AtomicOp::Or | AtomicOp::Xor)),
         "{op:?} is not an operation on floats"

@@ -69,31 +69,44 @@ impl SegmentMap {
         clippy::inline_always,
         reason = "the whole of a direct access besides the access"
     )]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "below the size of a mapped segment"
-    )]
     pub(crate) fn place<T>(
         &self,
         ptr: GlobalPtr<T>,
         n: usize,
         segment_bytes: u64,
     ) -> Option<NonNull<u8>> {
+        let bytes = size_of::<T>().checked_mul(n)?;
+        self.block(ptr.cast(), bytes, align_of::<T>(), segment_bytes)
+    }
+
+    /// Where the block of `bytes` at `ptr` is, if its rank is mapped, its segment of `segment_bytes`
+    /// holds all of it, and it is aligned to `align`.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the whole of a direct access besides the access"
+    )]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "below the size of a mapped segment"
+    )]
+    pub(crate) fn block(
+        &self,
+        ptr: GlobalPtr<u8>,
+        bytes: usize,
+        align: usize,
+        segment_bytes: u64,
+    ) -> Option<NonNull<u8>> {
         let base = self.base(ptr.rank())?;
         let offset = ptr.offset_bytes();
-        // No segment is smaller than that, which spares small elements a check.
-        let bytes = if n == 1 && size_of::<T>() as u64 <= MIN_SEGMENT_BYTES - NULL_BYTES {
-            size_of::<T>() as u64
-        } else {
-            let bytes = size_of::<T>().checked_mul(n)? as u64;
-            if bytes > segment_bytes - NULL_BYTES {
-                return None;
-            }
-            bytes
-        };
+        let bytes = bytes as u64;
+        // No segment is smaller than that, which spares small blocks of a constant size a check.
+        if bytes > MIN_SEGMENT_BYTES - NULL_BYTES && bytes > segment_bytes - NULL_BYTES {
+            return None;
+        }
         let last = (segment_bytes - NULL_BYTES) - bytes;
         let fits = offset.wrapping_sub(NULL_BYTES) <= last;
-        if !fits || !offset.is_multiple_of(align_of::<T>() as u64) {
+        if !fits || !offset.is_multiple_of(align as u64) {
             return None;
         }
         // SAFETY: the offset lies inside of the segment, which is mapped at `base`.

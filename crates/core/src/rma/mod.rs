@@ -14,6 +14,7 @@
 #![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
 mod fragments;
+mod near;
 #[cfg(test)]
 mod properties;
 mod scope;
@@ -21,6 +22,7 @@ mod signal;
 mod strided;
 
 pub use fragments::Fragment;
+pub use near::{Block, Near};
 pub use scope::Scope;
 pub use strided::Strides;
 

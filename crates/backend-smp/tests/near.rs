@@ -1,0 +1,89 @@
+//! Blocks that are looked up once, over shared memory.
+
+use pgas_core::backend::AtomicOp;
+use pgas_core::rma::{Block, Near};
+use pgas_core::{Config, GlobalPtr, Rank, Statistics, World};
+
+/// A word, and sixteen bytes.
+struct Entry;
+
+impl Block for Entry {
+    const BYTES: usize = 24;
+    const ALIGN: usize = 8;
+}
+
+fn near(world: &World, ptr: GlobalPtr<u64>) -> Option<Near<'_, Entry>> {
+    ptr.cast().near::<Entry>(world)
+}
+
+#[test]
+fn a_near_block_is_the_memory_that_global_pointers_reach() {
+    pgas_smp::threads(2, |world| {
+        let array = world.alloc_symmetric::<u64>(30).unwrap();
+        let other = array.on(Rank::new(1 - world.rank().number())).offset(3);
+        let entry = near(&world, other).expect("ranks of one host are direct");
+        entry.prefetch(0);
+        entry.store(8, [7_u64, 8]);
+        assert_eq!(other.get_vec(&world, 3).unwrap(), [0, 7, 8]);
+        other.put(&world, 5).unwrap();
+        assert_eq!(entry.load::<u64>(0), 5);
+        assert_eq!(entry.load::<[u32; 4]>(8), [7, 0, 8, 0]);
+        assert_eq!(entry.fetch_op(0, AtomicOp::Add, 2_u64), 5);
+        assert_eq!(entry.compare_exchange(0, 6_u64, 1), Err(7));
+        assert_eq!(entry.compare_exchange(0, 7_u64, 1), Ok(7));
+        assert_eq!(entry.fetch_op(12, AtomicOp::Swap, 9_u32), 0);
+        assert_eq!(other.get_vec(&world, 3).unwrap(), [1, 7 | 9 << 32, 8]);
+        world.barrier().unwrap();
+    })
+    .unwrap();
+}
+
+#[test]
+fn what_is_no_block_is_not_near() {
+    pgas_smp::threads(1, |world| {
+        let array = world.alloc::<u64>(3).unwrap();
+        let (here, end) = (world.rank(), world.segment_bytes());
+        assert!(near(&world, array).is_some());
+        assert!(near(&world, GlobalPtr::new(here, end - 24)).is_some());
+        assert!(near(&world, GlobalPtr::new(here, end - 16)).is_none());
+        assert!(near(&world, GlobalPtr::new(Rank::new(1), 4096)).is_none());
+        assert!(near(&world, GlobalPtr::NULL).is_none());
+        assert!(near(&world, array.byte_offset(4)).is_none());
+    })
+    .unwrap();
+}
+
+#[test]
+fn nothing_is_near_where_operations_are_counted_or_the_direct_path_is_off() {
+    let mut counted = Config::default();
+    counted.statistics = Statistics::Total;
+    let mut indirect = Config::default();
+    indirect.direct = false;
+    for config in [counted, indirect] {
+        pgas_smp::threads_with(1, &config, |world| {
+            let array = world.alloc::<u64>(3).unwrap();
+            assert!(near(&world, array).is_none());
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+#[should_panic(expected = "outside of its block")]
+fn a_part_behind_the_block_is_refused() {
+    pgas_smp::threads(1, |world| {
+        let array = world.alloc::<u64>(4).unwrap();
+        near(&world, array).unwrap().load::<u64>(24)
+    })
+    .unwrap();
+}
+
+#[test]
+#[should_panic(expected = "misaligned part")]
+fn a_part_that_needs_more_alignment_than_the_block_has_is_refused() {
+    pgas_smp::threads(1, |world| {
+        let array = world.alloc::<u64>(4).unwrap();
+        near(&world, array).unwrap().store(0, 1_u128);
+    })
+    .unwrap();
+}

@@ -1,0 +1,190 @@
+//! Blocks of global memory that this process reaches with its own instructions, looked up once.
+#![expect(
+    unsafe_code,
+    reason = "reads and writes shared memory behind a checked place"
+)]
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+use crate::atomics::{Atomic, call};
+use crate::backend::{AtomicOp, SwapCall};
+use crate::raw::{copy, word};
+use crate::{GlobalPtr, Pod, World};
+
+/// The size and the alignment of a kind of block, in bytes.
+pub trait Block {
+    /// Its size.
+    const BYTES: usize;
+    /// Its alignment, a power of two.
+    const ALIGN: usize;
+}
+
+/// A block of global memory whose loads, stores and atomics are this processor's own.
+///
+/// A container whose operation touches several parts of one element looks the element up once, by
+/// [`GlobalPtr::near`], and pays for each part what a plain access costs: with constant offsets every
+/// check is made by the compiler.
+///
+/// Other ranks may access the block at any time, and it is accessed as theirs is: a load of a type that
+/// is no word may be torn.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::rma::Block;
+///
+/// /// A counter and what it counts.
+/// struct Entry;
+///
+/// impl Block for Entry {
+///     const BYTES: usize = 24;
+///     const ALIGN: usize = 8;
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let entry = world.alloc::<u64>(3)?;
+/// match entry.cast().near::<Entry>(&world) {
+///     Some(near) => near.store(8, [1_u64, 2]),
+///     None => entry.offset(1).put_slice(&world, &[1, 2])?,
+/// }
+/// assert_eq!(entry.offset(2).get(&world)?, 2);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub struct Near<'w, B> {
+    place: NonNull<u8>,
+    /// The world keeps the segment mapped.
+    world: PhantomData<&'w World>,
+    block: PhantomData<fn() -> B>,
+}
+
+impl GlobalPtr<u8> {
+    /// The block that begins here, if this process reads, writes and atomically updates it without the
+    /// backend. `None` also if operations are counted, and if the block is misaligned or not within a
+    /// segment: then the ordinary operations do the one and say the other.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few compares with constants")]
+    pub fn near<B: Block>(self, world: &World) -> Option<Near<'_, B>> {
+        let place = world.direct_block(self, B::BYTES, B::ALIGN)?;
+        Some(Near {
+            place,
+            world: PhantomData,
+            block: PhantomData,
+        })
+    }
+}
+
+impl<B: Block> Near<'_, B> {
+    /// The place of a `T` at `offset`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    #[track_caller]
+    fn part<T>(&self, offset: usize) -> *mut u8 {
+        let fits = size_of::<T>() <= B::BYTES && offset <= B::BYTES - size_of::<T>();
+        assert!(fits, "a part outside of its block");
+        let aligned = offset.is_multiple_of(align_of::<T>()) && align_of::<T>() <= B::ALIGN;
+        assert!(aligned, "a misaligned part of a block");
+        // SAFETY: the part was found to lie within the block, which lies within a mapped segment.
+        unsafe { self.place.add(offset) }.as_ptr()
+    }
+
+    /// Reads the value at `offset`; later accesses of this thread come after.
+    ///
+    /// # Panics
+    ///
+    /// If it is misaligned or not within the block.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one load")]
+    #[track_caller]
+    pub fn load<T: Pod>(&self, offset: usize) -> T {
+        // SAFETY: `part` found it in mapped memory, and aligned.
+        unsafe { copy::load(self.part::<T>(offset)) }
+    }
+
+    /// Writes the value at `offset`. A later release of this thread orders it.
+    ///
+    /// # Panics
+    ///
+    /// If it is misaligned or not within the block.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one store")]
+    #[track_caller]
+    pub fn store<T: Pod>(&self, offset: usize, value: T) {
+        // SAFETY: `part` found it in mapped memory, and aligned.
+        unsafe { copy::store(self.part::<T>(offset), value) }
+    }
+
+    /// Performs `op` on the word at `offset` and returns the former value. Acquires and releases.
+    ///
+    /// # Panics
+    ///
+    /// If it is misaligned or not within the block, or `op` is bitwise and `T` a float.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
+    #[track_caller]
+    pub fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> T {
+        let place = self.part::<T>(offset);
+        // SAFETY: `part` found the word in mapped memory, and aligned; segments are only accessed
+        // atomically.
+        T::from_bits(unsafe { word::fetch(place, call(op, operand)) })
+    }
+
+    /// Replaces the word at `offset` by `new` if it is `current`; returns the former value, as `Ok` if
+    /// it was replaced. Acquires and releases.
+    ///
+    /// # Errors
+    ///
+    /// The word's value, if it is not `current`.
+    ///
+    /// # Panics
+    ///
+    /// If it is misaligned or not within the block.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one instruction")]
+    #[track_caller]
+    pub fn compare_exchange<T: Atomic>(&self, offset: usize, current: T, new: T) -> Result<T, T> {
+        let call = SwapCall {
+            ty: T::TYPE,
+            expected: current.to_bits(),
+            desired: new.to_bits(),
+        };
+        let place = self.part::<T>(offset);
+        // SAFETY: as for `fetch_op`.
+        let former = unsafe { word::compare_swap(place, call) };
+        let value = T::from_bits(former);
+        if former == call.expected {
+            Ok(value)
+        } else {
+            Err(value)
+        }
+    }
+
+    /// Asks the memory system for the cache line of the byte at `offset`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one instruction")]
+    pub fn prefetch(&self, offset: usize) {
+        copy::prefetch(self.place.as_ptr().wrapping_add(offset));
+    }
+}
+
+impl<B> Clone for Near<'_, B> {
+    #[inline]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<B> Copy for Near<'_, B> {}
+
+impl<B> fmt::Debug for Near<'_, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Near({:?})", self.place)
+    }
+}
