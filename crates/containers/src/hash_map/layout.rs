@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use pgas_core::Pod;
+use pgas_core::rma::Block;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// How a value is read and written while others do the same.
@@ -42,7 +43,7 @@ impl<A: Copy, B: Copy> Copy for Pair<A, B> {}
 /// | 0 | state word |
 /// | [`PAIR`](Self::PAIR) | key and value, the more aligned one first |
 /// | [`STRIDE`](Self::STRIDE) | the next slot |
-pub(super) struct Layout<K, V>(PhantomData<(K, V)>);
+pub(super) struct Layout<K, V>(PhantomData<fn() -> (K, V)>);
 
 impl<K: Pod, V: Pod> Layout<K, V> {
     pub(super) const KIND: ValueKind = match size_of::<V>() {
@@ -60,25 +61,30 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     };
 
     pub(super) const KEY_FIRST: bool = align_of::<K>() >= Self::VALUE_ALIGN;
-    pub(super) const ALIGN: usize = larger(8, larger(align_of::<K>(), Self::VALUE_ALIGN));
-    pub(super) const PAIR: u64 = {
+    pub(super) const SLOT_ALIGN: usize = larger(8, larger(align_of::<K>(), Self::VALUE_ALIGN));
+    pub(super) const PAIR: usize = {
         let align = larger(align_of::<K>(), Self::VALUE_ALIGN);
-        8_usize.next_multiple_of(align) as u64
+        8_usize.next_multiple_of(align)
     };
-    pub(super) const KEY: u64 = if Self::KEY_FIRST {
+    pub(super) const KEY: usize = if Self::KEY_FIRST {
         Self::PAIR
     } else {
-        Self::PAIR + size_of::<V>() as u64
+        Self::PAIR + size_of::<V>()
     };
-    pub(super) const VALUE: u64 = if Self::KEY_FIRST {
-        Self::PAIR + size_of::<K>() as u64
+    pub(super) const VALUE: usize = if Self::KEY_FIRST {
+        Self::PAIR + size_of::<K>()
     } else {
         Self::PAIR
     };
-    pub(super) const STRIDE: u64 = {
-        let end = Self::PAIR + size_of::<K>() as u64 + size_of::<V>() as u64;
-        end.next_multiple_of(Self::ALIGN as u64)
+    pub(super) const STRIDE: usize = {
+        let end = Self::PAIR + size_of::<K>() + size_of::<V>();
+        end.next_multiple_of(Self::SLOT_ALIGN)
     };
+}
+
+impl<K: Pod, V: Pod> Block for Layout<K, V> {
+    const BYTES: usize = Self::STRIDE;
+    const ALIGN: usize = Self::SLOT_ALIGN;
 }
 
 const fn larger(a: usize, b: usize) -> usize {
@@ -89,25 +95,25 @@ const fn larger(a: usize, b: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn check<K: Pod, V: Pod>(stride: u64, kind: ValueKind) {
+    fn check<K: Pod, V: Pod>(stride: usize, kind: ValueKind) {
         assert_eq!(Layout::<K, V>::STRIDE, stride);
         assert_eq!(Layout::<K, V>::KIND, kind);
         let (key, value) = (Layout::<K, V>::KEY, Layout::<K, V>::VALUE);
-        let (key_end, value_end) = (key + size_of::<K>() as u64, value + size_of::<V>() as u64);
+        let (key_end, value_end) = (key + size_of::<K>(), value + size_of::<V>());
         assert!(key >= 8 && value >= 8, "the state word comes first");
         assert!(key_end <= value || value_end <= key, "they do not overlap");
         assert_eq!(
             key_end.max(value_end),
-            Layout::<K, V>::PAIR + size_of::<Pair<K, V>>() as u64
+            Layout::<K, V>::PAIR + size_of::<Pair<K, V>>()
         );
-        assert_eq!(key % align_of::<K>() as u64, 0);
-        assert_eq!(value % align_of::<V>() as u64, 0);
+        assert_eq!(key % align_of::<K>(), 0);
+        assert_eq!(value % align_of::<V>(), 0);
         match kind {
             ValueKind::Word4 => assert_eq!(value % 4, 0),
             ValueKind::Word8 => assert_eq!(value % 8, 0),
             ValueKind::Nothing | ValueKind::Wide => {}
         }
-        assert_eq!(stride % Layout::<K, V>::ALIGN as u64, 0);
+        assert_eq!(stride % Layout::<K, V>::SLOT_ALIGN, 0);
     }
 
     #[test]

@@ -4,12 +4,13 @@ use std::fmt;
 
 use pgas_core::Pod;
 
-use super::HashMap;
 use super::global::GlobalSlot;
 use super::layout::{Layout, ValueKind};
+use super::reach::Reach;
 use super::slot::{self, Held, SlotMemory};
 use super::state::SlotState;
-use super::walk::Slots;
+use super::view::View;
+use super::{HashMap, over_slots};
 use crate::Result;
 
 impl<K: Pod, V: Pod> HashMap<K, V> {
@@ -73,18 +74,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     ///
     /// What the transport reports.
     pub fn local_len(&self) -> Result<u64> {
-        let mut n = 0;
-        for local in 0..self.ring.local_capacity() {
-            let state = self.local_slot(local).load_state()?.state();
-            n += u64::from(matches!(state, SlotState::Ready | SlotState::Locked));
-        }
-        Ok(n)
-    }
-
-    #[inline]
-    fn local_slot(&self, local: u64) -> GlobalSlot<'_, K, V> {
-        let rank = self.world().rank().number();
-        self.slot(self.ring.slot(rank.into(), local))
+        over_slots!(self, |view| view.local_len())
     }
 }
 
@@ -99,16 +89,7 @@ impl<K: Pod, V: Pod> Iterator for LocalIter<'_, K, V> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        while self.next < self.map.ring.local_capacity() {
-            let slot = self.map.local_slot(self.next);
-            self.next += 1;
-            match entry(&slot) {
-                Ok(None) => {}
-                Ok(Some(entry)) => return Some(Ok(entry)),
-                Err(error) => return Some(Err(error.into())),
-            }
-        }
-        None
+        over_slots!(self.map, |view| view.local_entry(&mut self.next))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -117,16 +98,50 @@ impl<K: Pod, V: Pod> Iterator for LocalIter<'_, K, V> {
     }
 }
 
+impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
+    #[inline]
+    fn local_slot(&self, local: u64) -> GlobalSlot<K, V, R> {
+        let rank = self.world.rank().number();
+        self.slot(self.ring.slot(rank.into(), local))
+    }
+
+    fn local_len(&self) -> Result<u64> {
+        let mut n = 0;
+        for local in 0..self.ring.local_capacity() {
+            let state = self.local_slot(local).load_state()?.state();
+            n += u64::from(matches!(state, SlotState::Ready | SlotState::Locked));
+        }
+        Ok(n)
+    }
+
+    /// The first entry in this rank's slots from `next` on, which then is behind it.
+    #[inline]
+    fn local_entry(&self, next: &mut u64) -> Option<Result<(K, V)>> {
+        while *next < self.ring.local_capacity() {
+            let slot = self.local_slot(*next);
+            *next += 1;
+            match entry(&slot) {
+                Ok(None) => {}
+                Ok(Some(entry)) => return Some(Ok(entry)),
+                Err(error) => return Some(Err(error.into())),
+            }
+        }
+        None
+    }
+}
+
 /// The slot's entry, if it has one.
 #[inline]
-fn entry<K: Pod, V: Pod>(slot: &GlobalSlot<'_, K, V>) -> pgas_core::Result<Option<(K, V)>> {
+fn entry<'a, K: Pod, V: Pod, R: Reach<'a>>(
+    slot: &GlobalSlot<K, V, R>,
+) -> pgas_core::Result<Option<(K, V)>> {
     let state = slot.load_state()?;
     match state.state() {
         SlotState::Free | SlotState::Reserved => return Ok(None),
         SlotState::Ready | SlotState::Locked => {}
     }
     if Layout::<K, V>::KIND != ValueKind::Wide {
-        return Ok(Some((slot.load_key()?, slot.load_word()?)));
+        return Ok(Some((slot.key()?, slot.load_word()?)));
     }
     let (key, value) = slot.entry()?;
     let held = Held::new(state, value);

@@ -20,10 +20,12 @@ mod layout;
 mod local;
 #[cfg(all(test, loom))]
 mod models;
+mod reach;
 mod slot;
 mod state;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod view;
 mod walk;
 
 pub use local::LocalIter;
@@ -36,12 +38,25 @@ use pgas_core::atomics::AtomicInteger;
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use crate::{CapacitiesDiffer, Error, Result};
-use global::GlobalSlot;
-use hash::{Hash, Ring};
+use hash::Ring;
 use layout::Layout;
-use slot::{Held, SlotMemory, Wanted};
-use state::StateWord;
-use walk::{Place, Slots};
+use reach::{Far, Near};
+use view::View;
+
+/// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all near, which makes
+/// every step an instruction or two, and by the general one elsewhere.
+macro_rules! over_slots {
+    ($map:expr, |$view:ident| $body:expr) => {
+        if $map.is_near {
+            let $view = $map.near();
+            $body
+        } else {
+            let $view = $map.far();
+            $body
+        }
+    };
+}
+use over_slots;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
 ///
@@ -84,8 +99,8 @@ use walk::{Place, Slots};
 pub struct HashMap<K, V> {
     slots: Symmetric<u8>,
     ring: Ring,
-    /// Whether this process's own loads, stores and atomics reach every slot.
-    direct: bool,
+    /// Whether this process reaches every slot by its own instructions.
+    is_near: bool,
     n_new: Counter,
     entry: PhantomData<fn() -> (K, V)>,
 }
@@ -123,16 +138,19 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
         }
         let n_ranks = world.n_ranks();
         let local_capacity = (capacity as u64).div_ceil(n_ranks.into());
-        let align = Layout::<K, V>::ALIGN as u64;
-        let bytes = local_capacity.saturating_mul(Layout::<K, V>::STRIDE);
+        let (align, stride) = (
+            Layout::<K, V>::SLOT_ALIGN as u64,
+            Layout::<K, V>::STRIDE as u64,
+        );
+        let bytes = local_capacity.saturating_mul(stride);
         let padded = usize::try_from(bytes.saturating_add(align - 1)).unwrap_or(usize::MAX);
         let slots = world.alloc_symmetric::<u8>(padded)?;
         let start = slots.here().offset_bytes().next_multiple_of(align);
-        let direct = world.has_direct_atomics() && world.ranks().all(|rank| world.is_direct(rank));
+        let ring = Ring::new(n_ranks, local_capacity, stride, start);
         Ok(Self {
             slots,
-            ring: Ring::new(n_ranks, local_capacity, Layout::<K, V>::STRIDE, start),
-            direct,
+            ring,
+            is_near: is_near::<K, V>(world, &ring),
             n_new: Counter::default(),
             entry: PhantomData,
         })
@@ -210,7 +228,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// ```
     #[inline]
     pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        let inserted = self.insert_from(self.home(key), key, value)?;
+        let inserted = over_slots!(self, |view| view.insert(view.home(key), key, value))?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
     }
@@ -227,7 +245,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// What the transport reports; the failure of the job while waiting for a writer.
     #[inline]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
-        self.find_from(self.home(key), key)
+        over_slots!(self, |view| view.find(view.home(key), key))
     }
 
     /// Whether `key` is there.
@@ -241,8 +259,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// What the transport reports.
     #[inline]
     pub fn contains(&self, key: &K) -> Result<bool> {
-        let held = walk::look(self, self.home(key), key, Wanted::Key)?;
-        Ok(held.is_some())
+        over_slots!(self, |view| view.contains(key))
     }
 
     /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None` if
@@ -261,10 +278,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// What the transport reports; the failure of the job while waiting for a writer.
     #[inline]
     pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        match walk::look(self, self.home(key), key, Wanted::Value)? {
-            None => Ok(None),
-            Some((slot, held)) => Ok(Some(slot::update(&slot, held, f)?)),
-        }
+        over_slots!(self, |view| view.update(key, f))
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.
@@ -279,13 +293,9 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// As [`insert`](Self::insert).
     #[inline]
     pub fn get_or_insert(&self, key: &K, value: V) -> Result<V> {
-        match self.held_or_inserted(self.home(key), key, value, Wanted::Value)? {
-            Some((slot, held)) => Ok(slot::load(&slot, held)?),
-            None => {
-                self.count_new(1);
-                Ok(value)
-            }
-        }
+        let there = over_slots!(self, |view| view.get_or_insert(key, value))?;
+        self.count_new(u64::from(there.is_none()));
+        Ok(there.unwrap_or(value))
     }
 }
 
@@ -314,92 +324,23 @@ impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
     /// ```
     #[inline]
     pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
-        let former = self.add_from(self.home(key), key, n)?;
+        let former = over_slots!(self, |view| view.add(view.home(key), key, n))?;
         self.count_new(u64::from(former.is_none()));
         Ok(former.unwrap_or(V::new_zeroed()))
     }
-
-    /// Adds to the value of `key`, and returns the former one if it was there.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the inner loop of counting")]
-    fn add_from(&self, home: Home, key: &K, n: V) -> Result<Option<V>> {
-        match self.held_or_inserted(home, key, n, Wanted::Key)? {
-            Some((slot, _)) => Ok(Some(slot.value_as::<V>().fetch_add(self.world(), n)?)),
-            None => Ok(None),
-        }
-    }
 }
 
-type Home = walk::Home<GlobalPtr<u8>>;
-type Holding<'a, K, V> = (GlobalSlot<'a, K, V>, Held<V>);
-
-/// The ring of slots in global memory.
-impl<K: Pod, V: Pod> Slots for HashMap<K, V> {
-    type At = GlobalPtr<u8>;
-    type Slot<'a> = GlobalSlot<'a, K, V>;
-
-    #[inline]
-    fn slot(&self, at: GlobalPtr<u8>) -> GlobalSlot<'_, K, V> {
-        GlobalSlot::new(self.world(), at, self.direct)
-    }
-
-    #[inline]
-    fn next(&self, at: GlobalPtr<u8>) -> GlobalPtr<u8> {
-        self.ring.next(at)
-    }
-}
-
-/// The parts of the methods, from a home slot on, which a batch has prefetched; none of them counts keys.
 impl<K: Pod, V: Pod> HashMap<K, V> {
+    /// The slots as they are reached if all of them are near.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a few instructions")]
-    fn home(&self, key: &K) -> Home {
-        let hash = Hash::of(key);
-        Home {
-            at: self.ring.home(hash),
-            fingerprint: hash.fingerprint(),
-        }
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn near(&self) -> View<'_, K, V, Near<'_, Layout<K, V>>> {
+        View::new(self.world(), &self.ring)
     }
 
-    /// The slot that holds `key`; or nothing, after `value` was inserted under it.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the hot part of an insert")]
-    fn held_or_inserted(
-        &self,
-        home: Home,
-        key: &K,
-        value: V,
-        wanted: Wanted,
-    ) -> Result<Option<Holding<'_, K, V>>> {
-        match walk::claim(self, home, key, wanted)? {
-            Place::Held(slot, held) => Ok(Some((slot, held))),
-            Place::New(slot) => {
-                slot.publish_entry(key, value, StateWord::ready(home.fingerprint))?;
-                Ok(None)
-            }
-            Place::Full => Err(self.full()),
-        }
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the hot part of an insert")]
-    fn insert_from(&self, home: Home, key: &K, value: V) -> Result<Inserted> {
-        match self.held_or_inserted(home, key, value, Wanted::Key)? {
-            None => Ok(Inserted::New),
-            Some((slot, held)) => {
-                slot::store(&slot, held, value)?;
-                Ok(Inserted::Replaced)
-            }
-        }
-    }
-
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the whole of a lookup")]
-    fn find_from(&self, home: Home, key: &K) -> Result<Option<V>> {
-        match walk::look(self, home, key, Wanted::Value)? {
-            None => Ok(None),
-            Some((slot, held)) => Ok(Some(slot::load(&slot, held)?)),
-        }
+    /// The slots, wherever they are.
+    fn far(&self) -> View<'_, K, V, Far<'_>> {
+        View::new(self.world(), &self.ring)
     }
 
     #[inline]
@@ -409,13 +350,16 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
             self.n_new.0.fetch_add(n, Ordering::Relaxed);
         }
     }
+}
 
-    #[cold]
-    fn full(&self) -> Error {
-        Error::Full {
-            capacity: self.capacity(),
-        }
-    }
+/// Whether this process reaches the first and the last slot of every rank, and so all of them, by its own
+/// instructions.
+fn is_near<K: Pod, V: Pod>(world: &World, ring: &Ring) -> bool {
+    let is_near = |slot: GlobalPtr<u8>| slot.near::<Layout<K, V>>(world).is_some();
+    let mut ranks = world.ranks().map(|rank| u64::from(rank.number()));
+    ranks.all(|rank| {
+        is_near(ring.slot(rank, 0)) && is_near(ring.slot(rank, ring.local_capacity() - 1))
+    })
 }
 
 /// An error on every rank if the ranks differ in the capacity that they ask for.

@@ -4,6 +4,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the model")]
 
+use std::ptr;
 use std::sync::Arc as StdArc;
 
 use loom::sync::Arc;
@@ -37,20 +38,18 @@ impl<const IS_WORD: bool> Table<IS_WORD> {
     }
 }
 
-impl<const IS_WORD: bool> Slots for Table<IS_WORD> {
-    type At = usize;
-    type Slot<'a> = Slot<'a, IS_WORD>;
+impl<'a, const IS_WORD: bool> Slots for &'a Table<IS_WORD> {
+    type Slot = Slot<'a, IS_WORD>;
 
-    fn slot(&self, at: usize) -> Slot<'_, IS_WORD> {
-        Slot(&self.0[at])
-    }
-
-    fn next(&self, at: usize) -> usize {
-        (at + 1) % self.0.len()
+    fn next(&self, slot: &Slot<'a, IS_WORD>) -> Slot<'a, IS_WORD> {
+        let at = self.0.iter().position(|memory| ptr::eq(memory, slot.0));
+        let at = at.expect("a slot of this table");
+        Slot(&self.0[(at + 1) % self.0.len()])
     }
 }
 
 /// The same orderings as those of a slot in directly addressable memory.
+#[derive(Clone, Copy)]
 struct Slot<'a, const IS_WORD: bool>(&'a Memory);
 
 impl<const IS_WORD: bool> Slot<'_, IS_WORD> {
@@ -73,8 +72,19 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
 
     const IS_WORD: bool = IS_WORD;
 
+    fn is_same(&self, other: &Self) -> bool {
+        ptr::eq(self.0, other.0)
+    }
+
     fn load_state(&self) -> Result<StateWord> {
         Ok(StateWord::from_bits(self.0.state.load(Ordering::Acquire)))
+    }
+
+    fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>> {
+        match self.load_state()? {
+            StateWord::FREE => self.swap_state(StateWord::FREE, new),
+            seen => Ok(Err(seen)),
+        }
     }
 
     fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>> {
@@ -141,16 +151,20 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
 }
 
 /// All keys have the same home and fingerprint.
-const HOME: Home<usize> = Home {
-    at: 0,
-    fingerprint: Fingerprint::of(0x123),
-};
+fn home<const W: bool>(table: &Table<W>) -> Home<Slot<'_, W>> {
+    Home {
+        slot: Slot(&table.0[0]),
+        fingerprint: FINGERPRINT,
+    }
+}
+
+const FINGERPRINT: Fingerprint = Fingerprint::of(0x123);
 
 /// As [`HashMap::insert`](super::HashMap::insert): whether the key was new, or nothing on a full table.
 fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
-    match walk::claim(table, HOME, &key, Wanted::Key).unwrap() {
+    match walk::claim(&table, home(table), &key, Wanted::Key).unwrap() {
         Place::New(slot) => {
-            slot.publish_entry(&key, value, StateWord::ready(HOME.fingerprint))
+            slot.publish_entry(&key, value, StateWord::ready(FINGERPRINT))
                 .unwrap();
             Some(true)
         }
@@ -165,13 +179,13 @@ fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<
 /// As [`HashMap::find`](super::HashMap::find).
 fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     let found: Option<(Slot<'_, W>, Held<_>)> =
-        walk::look(table, HOME, &key, Wanted::Value).unwrap();
+        walk::look(&table, home(table), &key, Wanted::Value).unwrap();
     found.map(|(slot, held)| slot::load(&slot, held).unwrap())
 }
 
 /// As [`HashMap::update`](super::HashMap::update).
 fn add_one<const W: bool>(table: &Table<W>, key: u64) {
-    let (slot, held) = walk::look(table, HOME, &key, Wanted::Value)
+    let (slot, held) = walk::look(&table, home(table), &key, Wanted::Value)
         .unwrap()
         .expect("the key is there");
     slot::update(&slot, held, |[a, b]| {
@@ -307,9 +321,10 @@ fn loom_an_update_and_an_overwrite_of_a_wide_value_happen_one_after_the_other() 
 
 #[test]
 fn loom_concurrent_additions_to_an_absent_key_all_count() {
-    let add = |table: &Table<true>| match walk::claim(table, HOME, &7, Wanted::Key).unwrap() {
+    let add = |table: &Table<true>| match walk::claim(&table, home(table), &7, Wanted::Key).unwrap()
+    {
         Place::New(slot) => slot
-            .publish_entry(&7, [1, 0], StateWord::ready(HOME.fingerprint))
+            .publish_entry(&7, [1, 0], StateWord::ready(FINGERPRINT))
             .unwrap(),
         Place::Held(slot, held) => {
             slot::update(&slot, held, |[n, _]| [n + 1, 0]).unwrap();

@@ -31,7 +31,7 @@ use super::hash::Fingerprint;
 use super::state::{SlotState, StateWord};
 
 /// A slot's memory. Prices are those of one call.
-pub(super) trait SlotMemory {
+pub(super) trait SlotMemory: Copy {
     type Key;
     type Value: Copy;
 
@@ -39,8 +39,14 @@ pub(super) trait SlotMemory {
     /// are for wide values.
     const IS_WORD: bool;
 
+    /// Whether the two are one slot.
+    fn is_same(&self, other: &Self) -> bool;
+
     /// The state (A).
     fn load_state(&self) -> Result<StateWord>;
+
+    /// Replaces the state by `new` if the slot is free, else returns what it is (A).
+    fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>>;
 
     /// Replaces the state if it is `current`, else returns what it is (A).
     fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>>;
@@ -164,14 +170,14 @@ pub(super) fn claim<M: SlotMemory>(
     wanted: Wanted,
 ) -> Result<Claim<M::Value>> {
     let reserved = StateWord::reserved(fingerprint);
-    let Err(mut state) = slot.swap_state(StateWord::FREE, reserved)? else {
+    let Err(mut state) = slot.reserve(reserved)? else {
         return Ok(Claim::New);
     };
     if !state.has(fingerprint) {
         return Ok(Claim::Other);
     }
     if state.state() == SlotState::Reserved {
-        state = published(slot)?;
+        state = published(*slot)?;
     }
     let held = compare(slot, key, state, wanted)?;
     Ok(held.map_or(Claim::Other, Claim::Held))
@@ -195,7 +201,7 @@ fn compare<M: SlotMemory>(
 
 /// Waits until the slot is no longer reserved, and returns its state.
 #[cold]
-fn published<M: SlotMemory>(slot: &M) -> Result<StateWord> {
+fn published<M: SlotMemory>(slot: M) -> Result<StateWord> {
     let mut state = StateWord::FREE;
     slot.wait_until(&mut || {
         state = slot.load_state()?;
@@ -223,11 +229,11 @@ fn load_wide<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<(StateWord
     {
         return Ok((held.state, value));
     }
-    load_wide_again(slot)
+    load_wide_again(*slot)
 }
 
 #[cold]
-fn load_wide_again<M: SlotMemory>(slot: &M) -> Result<(StateWord, M::Value)> {
+fn load_wide_again<M: SlotMemory>(slot: M) -> Result<(StateWord, M::Value)> {
     let mut whole = None;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
@@ -256,11 +262,11 @@ fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
     if state.state() == SlotState::Ready && slot.swap_state(state, state.locked())?.is_ok() {
         return Ok(state.locked());
     }
-    lock_again(slot)
+    lock_again(*slot)
 }
 
 #[cold]
-fn lock_again<M: SlotMemory>(slot: &M) -> Result<StateWord> {
+fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord> {
     let mut locked = StateWord::FREE;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
@@ -293,6 +299,6 @@ pub(super) fn update<M: SlotMemory>(
             slot.publish_value(value, state.overwritten())?;
             return Ok(former);
         }
-        (state, former) = load_wide_again(slot)?;
+        (state, former) = load_wide_again(*slot)?;
     }
 }

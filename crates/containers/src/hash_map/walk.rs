@@ -7,46 +7,40 @@ use super::slot::{self, Claim, Held, Look, SlotMemory, Wanted};
 
 /// The ring of slots.
 pub(super) trait Slots {
-    /// Which slot.
-    type At: Copy + Eq;
-    type Slot<'a>: SlotMemory
-    where
-        Self: 'a;
+    /// One of them.
+    type Slot: SlotMemory;
 
-    fn slot(&self, at: Self::At) -> Self::Slot<'_>;
-
-    /// The slot behind `at`. As many steps as there are slots lead back to the first one.
-    fn next(&self, at: Self::At) -> Self::At;
+    /// The slot behind `slot`. As many steps as there are slots lead back to the first one.
+    fn next(&self, slot: &Self::Slot) -> Self::Slot;
 }
 
-type KeyOf<'a, S> = <<S as Slots>::Slot<'a> as SlotMemory>::Key;
-type HeldOf<'a, S> = Held<<<S as Slots>::Slot<'a> as SlotMemory>::Value>;
+type KeyOf<S> = <<S as Slots>::Slot as SlotMemory>::Key;
+type HeldOf<S> = Held<<<S as Slots>::Slot as SlotMemory>::Value>;
 
 /// Where the search for a key begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Home<At> {
-    pub(super) at: At,
+pub(super) struct Home<S> {
+    pub(super) slot: S,
     pub(super) fingerprint: Fingerprint,
 }
 
 /// The slot that holds `key`, if one does.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
-pub(super) fn look<'a, S: Slots>(
-    slots: &'a S,
-    home: Home<S::At>,
-    key: &KeyOf<'a, S>,
+pub(super) fn look<S: Slots>(
+    slots: &S,
+    home: Home<S::Slot>,
+    key: &KeyOf<S>,
     wanted: Wanted,
-) -> Result<Option<(S::Slot<'a>, HeldOf<'a, S>)>> {
-    let mut at = home.at;
+) -> Result<Option<(S::Slot, HeldOf<S>)>> {
+    let mut slot = home.slot;
     loop {
-        let slot = slots.slot(at);
         match slot::look(&slot, key, home.fingerprint, wanted)? {
             Look::Free => return Ok(None),
             Look::Held(held) => return Ok(Some((slot, held))),
-            Look::Other => at = slots.next(at),
+            Look::Other => slot = slots.next(&slot),
         }
-        if at == home.at {
+        if slot.is_same(&home.slot) {
             return Ok(None);
         }
     }
@@ -65,21 +59,20 @@ pub(super) enum Place<S, H> {
 /// The slot that holds `key`, or else the first free one, reserved for it.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of an insert")]
-pub(super) fn claim<'a, S: Slots>(
-    slots: &'a S,
-    home: Home<S::At>,
-    key: &KeyOf<'a, S>,
+pub(super) fn claim<S: Slots>(
+    slots: &S,
+    home: Home<S::Slot>,
+    key: &KeyOf<S>,
     wanted: Wanted,
-) -> Result<Place<S::Slot<'a>, HeldOf<'a, S>>> {
-    let mut at = home.at;
+) -> Result<Place<S::Slot, HeldOf<S>>> {
+    let mut slot = home.slot;
     loop {
-        let slot = slots.slot(at);
         match slot::claim(&slot, key, home.fingerprint, wanted)? {
             Claim::New => return Ok(Place::New(slot)),
             Claim::Held(held) => return Ok(Place::Held(slot, held)),
-            Claim::Other => at = slots.next(at),
+            Claim::Other => slot = slots.next(&slot),
         }
-        if at == home.at {
+        if slot.is_same(&home.slot) {
             return Ok(Place::Full);
         }
     }

@@ -1,20 +1,23 @@
 //! Many operations at once, which hide each other's latency.
 //!
-//! Where all slots are directly addressable, the home slots of the operations ahead are prefetched into
-//! the cache. Elsewhere their reads travel together: see [`pipeline`].
+//! Where all slots are near, those of the operations ahead are [prefetched](prefetch) into the cache.
+//! Elsewhere the reads of many operations [travel together](pipeline).
 
 mod pipeline;
+mod prefetch;
 
 use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
-use super::walk::Slots;
-use super::{HashMap, Home, Inserted};
-use crate::{BatchError, Error, Result};
+use super::HashMap;
+use crate::{BatchError, Result};
 
-/// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, few
-/// enough for the processor's outstanding loads.
-const AHEAD: usize = 24;
+/// What became of a batch that may insert keys.
+struct Outcome {
+    /// The keys that were new, also if the batch ended early.
+    n_new: usize,
+    result: Result<(), BatchError>,
+}
 
 impl<K: Pod, V: Pod> HashMap<K, V> {
     /// The values of `keys`, in their order.
@@ -60,18 +63,11 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let (n, room) = (keys.len(), values.len());
         assert_eq!(n, room, "{n} keys, but room for {room} values");
-        if !self.direct {
-            return self.find_together(keys, values);
+        if self.is_near {
+            self.near().find_prefetched(keys, values)?;
+            return Ok(());
         }
-        let found = self.each_prefetched(
-            n,
-            |i| &keys[i],
-            |i, home| {
-                values[i] = self.find_from(home, &keys[i])?;
-                Ok(())
-            },
-        );
-        found.map_err(Error::from)
+        self.far().find_together(keys, values)
     }
 
     /// Inserts all `entries`, in their order, and returns how many of their keys were new.
@@ -98,52 +94,18 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        if !self.direct {
-            return self.insert_together(entries);
-        }
-        let mut n_new = 0;
-        let inserted = self.each_prefetched(
-            entries.len(),
-            |i| &entries[i].0,
-            |i, home| {
-                let (key, value) = entries[i];
-                n_new += usize::from(self.insert_from(home, &key, value)? == Inserted::New);
-                Ok(())
-            },
-        );
-        self.count_new(n_new as u64);
-        inserted.map(|()| n_new)
+        let outcome = if self.is_near {
+            self.near().insert_prefetched(entries)
+        } else {
+            self.far().insert_together(entries)
+        };
+        self.counted(outcome)
     }
 
-    /// Calls `op` with each index in turn and the home slot of its key, prefetched some calls before.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "the loop of every batch, around its operation"
-    )]
-    fn each_prefetched<'k>(
-        &self,
-        n: usize,
-        key: impl Fn(usize) -> &'k K,
-        mut op: impl FnMut(usize, Home) -> Result<()>,
-    ) -> Result<(), BatchError> {
-        let begin = |i: usize| {
-            let home = self.home(key(i));
-            self.slot(home.at).prefetch();
-            home
-        };
-        let Some(last) = n.checked_sub(1) else {
-            return Ok(());
-        };
-        // Behind the last element its home slot is prefetched again, which spares the loop a branch.
-        let mut homes: [Home; AHEAD] = std::array::from_fn(|i| begin(i.min(last)));
-        let mut place = 0;
-        for i in 0..n {
-            let home = std::mem::replace(&mut homes[place], begin((i + AHEAD).min(last)));
-            place = if place + 1 == AHEAD { 0 } else { place + 1 };
-            op(i, home).map_err(|error| BatchError { done: i, error })?;
-        }
-        Ok(())
+    /// Counts the new keys, and returns their number.
+    fn counted(&self, outcome: Outcome) -> Result<usize, BatchError> {
+        self.count_new(outcome.n_new as u64);
+        outcome.result.map(|()| outcome.n_new)
     }
 }
 
@@ -196,15 +158,11 @@ impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Result<usize, BatchError> {
-        if !self.direct {
-            return self.add_together(len, key, n);
-        }
-        let mut n_new = 0;
-        let added = self.each_prefetched(len, &key, |i, home| {
-            n_new += usize::from(self.add_from(home, key(i), n(i))?.is_none());
-            Ok(())
-        });
-        self.count_new(n_new as u64);
-        added.map(|()| n_new)
+        let outcome = if self.is_near {
+            self.near().add_prefetched(len, key, n)
+        } else {
+            self.far().add_together(len, key, n)
+        };
+        self.counted(outcome)
     }
 }

@@ -9,23 +9,26 @@ use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
 use pgas_core::{Event, GlobalPtr, Pod};
 
-use super::super::global::{of_word, to_word};
+use super::super::Inserted;
+use super::super::global::{GlobalSlot, of_word, to_word};
 use super::super::layout::{Layout, ValueKind};
-use super::super::slot::{self, Held};
+use super::super::reach::{Far, STATE};
+use super::super::slot::{self, Held, SlotMemory};
 use super::super::state::{SlotState, StateWord};
+use super::super::view::{Home, View};
 use super::super::walk::Slots;
-use super::super::{HashMap, Home, Inserted};
+use super::Outcome;
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
 const TOGETHER: usize = 64;
 
 /// The search for one key.
-struct Search<'k, K> {
+struct Search<'a, 'k, K, V> {
     key: &'k K,
-    home: Home,
+    home: Home<K, V, Far<'a>>,
     /// The slot that it has come to.
-    at: GlobalPtr<u8>,
+    slot: GlobalSlot<K, V, Far<'a>>,
     found: Option<Found>,
 }
 
@@ -37,22 +40,21 @@ enum Found {
     Held(StateWord),
 }
 
-/// An operation in flight that changes a slot, or reads it: its index, slot and event.
+/// An operation in flight that changes a value: its index in the batch, and its event.
 struct InFlight<T: Send + 'static> {
     index: usize,
-    at: GlobalPtr<u8>,
     event: Event<T>,
 }
 
-impl<K: Pod, V: Pod> HashMap<K, V> {
+impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
     /// Searches for all `keys` at once: in each round all searches that are not over look at one slot.
-    fn locate<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Result<Vec<Search<'k, K>>> {
+    fn locate<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Result<Vec<Search<'a, 'k, K, V>>> {
         let begin = |key: &'k K| {
             let home = self.home(key);
             Search {
                 key,
                 home,
-                at: home.at,
+                slot: home.slot,
                 found: None,
             }
         };
@@ -65,11 +67,10 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
 
     /// One round of [`locate`](Self::locate): all states, then the keys behind those whose fingerprint
     /// agrees.
-    fn look_once(&self, searches: &mut [Search<'_, K>]) -> Result<()> {
+    fn look_once(&self, searches: &mut [Search<'a, '_, K, V>]) -> Result<()> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
-            let state = self.slot(search.at).state();
-            let event = state.fetch_op_nb(self.world(), AtomicOp::Load, 0)?;
+            let event = state_word(&search.slot).fetch_op_nb(self.world, AtomicOp::Load, 0)?;
             states.push((search, event));
         }
         let mut candidates = Vec::new();
@@ -78,7 +79,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
             match state.state() {
                 SlotState::Free => search.found = Some(Found::Absent),
                 SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
-                    let key = self.slot(search.at).key().get_nb(self.world())?;
+                    let key = key(&search.slot).get_nb(self.world)?;
                     candidates.push((search, state, key));
                 }
                 SlotState::Reserved | SlotState::Ready | SlotState::Locked => self.walk_on(search),
@@ -94,9 +95,9 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
         Ok(())
     }
 
-    fn walk_on(&self, search: &mut Search<'_, K>) {
-        search.at = self.ring.next(search.at);
-        if search.at == search.home.at {
+    fn walk_on(&self, search: &mut Search<'a, '_, K, V>) {
+        search.slot = self.next(&search.slot);
+        if search.slot.is_same(&search.home.slot) {
             search.found = Some(Found::Absent);
         }
     }
@@ -108,7 +109,13 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
             match Layout::<K, V>::KIND {
                 ValueKind::Word4 => self.load_words::<u32>(&searches, values)?,
                 ValueKind::Word8 => self.load_words::<u64>(&searches, values)?,
-                ValueKind::Nothing | ValueKind::Wide => self.load_others(&searches, values)?,
+                ValueKind::Wide => self.load_wide(&searches, values)?,
+                ValueKind::Nothing => {
+                    for (search, value) in searches.iter().zip(values) {
+                        let is_held = matches!(search.found, Some(Found::Held(_)));
+                        *value = is_held.then(V::new_zeroed);
+                    }
+                }
             }
         }
         Ok(())
@@ -116,16 +123,16 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
 
     fn load_words<W: Atomic>(
         &self,
-        searches: &[Search<'_, K>],
+        searches: &[Search<'a, '_, K, V>],
         values: &mut [Option<V>],
     ) -> Result<()> {
         let mut in_flight = Vec::with_capacity(searches.len());
         for (index, search) in searches.iter().enumerate() {
             values[index] = None;
             if let Some(Found::Held(_)) = search.found {
-                let word = self.slot(search.at).value_as::<W>();
+                let word = value::<_, V, W>(&search.slot);
                 let zero = W::from_bits(0);
-                let event = word.fetch_op_nb(self.world(), AtomicOp::Load, zero)?;
+                let event = word.fetch_op_nb(self.world, AtomicOp::Load, zero)?;
                 in_flight.push((index, event));
             }
         }
@@ -135,24 +142,23 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
         Ok(())
     }
 
-    fn load_others(&self, searches: &[Search<'_, K>], values: &mut [Option<V>]) -> Result<()> {
+    fn load_wide(&self, searches: &[Search<'a, '_, K, V>], values: &mut [Option<V>]) -> Result<()> {
         let mut in_flight = Vec::with_capacity(searches.len());
         for (index, search) in searches.iter().enumerate() {
             values[index] = None;
             if let Some(Found::Held(state)) = search.found {
-                let value = self.slot(search.at).value_as::<V>().get_nb(self.world())?;
+                let value = value::<_, V, V>(&search.slot).get_nb(self.world)?;
                 in_flight.push((index, state, value));
             }
         }
         for (index, state, value) in in_flight {
-            let slot = self.slot(searches[index].at);
             let held = Held::new(state, value.wait()?);
-            values[index] = Some(slot::load(&slot, held)?);
+            values[index] = Some(slot::load(&searches[index].slot, held)?);
         }
         Ok(())
     }
 
-    pub(super) fn insert_together(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
+    pub(super) fn insert_together(&self, entries: &[(K, V)]) -> Outcome {
         match Layout::<K, V>::KIND {
             ValueKind::Word4 => self.insert_words::<u32>(entries),
             ValueKind::Word8 => self.insert_words::<u64>(entries),
@@ -164,96 +170,99 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
         }
     }
 
-    fn insert_words<W: Atomic>(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        let begin = |i: usize, search: &Search<'_, K>, in_flight: &mut Vec<InFlight<W>>| {
-            let at = search.at;
+    fn insert_words<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
+        let begin = |i: usize, search: &Search<'a, '_, K, V>, in_flight: &mut Vec<InFlight<W>>| {
+            // Operations on one word have no order while they are in flight, and the last entry of a
+            // key is to win.
+            let is_same = |j: usize| entries[j].0.as_bytes() == search.key.as_bytes();
+            if in_flight.iter().any(|earlier| is_same(earlier.index)) {
+                complete(in_flight).map_err(|failed| failed.error)?;
+            }
             let Some(Found::Held(_)) = search.found else {
                 return self.insert_located(search, &entries[i]);
             };
-            // Two swaps of one word in flight have no order, and the last entry is to win.
-            if in_flight.iter().any(|earlier| earlier.at == at) {
-                complete(in_flight).map_err(|failed| failed.error)?;
-            }
-            let word = self.slot(at).value_as::<W>();
-            let event = word.fetch_op_nb(self.world(), AtomicOp::Swap, to_word(&entries[i].1))?;
-            in_flight.push(InFlight {
-                index: i,
-                at,
-                event,
-            });
+            let word = value::<_, V, W>(&search.slot);
+            let event = word.fetch_op_nb(self.world, AtomicOp::Swap, to_word(&entries[i].1))?;
+            in_flight.push(InFlight { index: i, event });
             Ok(Inserted::Replaced)
         };
         self.in_groups(entries.len(), |i| &entries[i].0, begin)
     }
 
     /// Inserts by the blocking operations, from the slot that the search has found.
-    fn insert_located(&self, search: &Search<'_, K>, entry: &(K, V)) -> Result<Inserted> {
+    fn insert_located(&self, search: &Search<'a, '_, K, V>, entry: &(K, V)) -> Result<Inserted> {
         if let Some(Found::Held(state)) = search.found {
-            slot::store(&self.slot(search.at), Held::unread(state), entry.1)?;
+            slot::store(&search.slot, Held::unread(state), entry.1)?;
             return Ok(Inserted::Replaced);
         }
-        self.insert_from(search.home, &entry.0, entry.1)
+        self.insert(search.home, &entry.0, entry.1)
     }
 
     /// Locates the keys group by group, begins the operations in their order, and completes them.
-    /// Returns how many keys were new, and counts them.
     fn in_groups<'k, T: Send + 'static>(
         &self,
         n: usize,
         key: impl Fn(usize) -> &'k K,
-        mut begin: impl FnMut(usize, &Search<'k, K>, &mut Vec<InFlight<T>>) -> Result<Inserted>,
-    ) -> Result<usize, BatchError> {
+        mut begin: impl FnMut(usize, &Search<'a, 'k, K, V>, &mut Vec<InFlight<T>>) -> Result<Inserted>,
+    ) -> Outcome {
         let mut n_new = 0;
-        let mut done = 0;
-        let mut outcome = Ok(());
-        while done < n && outcome.is_ok() {
-            let end = n.min(done + TOGETHER);
+        let mut result = Ok(());
+        for start in (0..n).step_by(TOGETHER) {
+            let indices = start..n.min(start + TOGETHER);
             let mut in_flight = Vec::with_capacity(TOGETHER);
-            outcome = self
-                .locate((done..end).map(&key))
-                .map_err(|error| BatchError { done, error })
+            let failed = |done| move |error| BatchError { done, error };
+            result = self
+                .locate(indices.clone().map(&key))
+                .map_err(failed(start))
                 .and_then(|searches| {
-                    for (index, search) in (done..end).zip(&searches) {
-                        let inserted = begin(index, search, &mut in_flight)
-                            .map_err(|error| BatchError { done: index, error })?;
+                    for (i, search) in indices.zip(&searches) {
+                        let inserted = begin(i, search, &mut in_flight).map_err(failed(i))?;
                         n_new += usize::from(inserted == Inserted::New);
                     }
                     Ok(())
                 });
             // What was begun is completed whatever happened to the element behind it.
-            let completed = complete(&mut in_flight);
-            outcome = completed.and(outcome);
-            done = end;
+            result = complete(&mut in_flight).and(result);
+            if result.is_err() {
+                break;
+            }
         }
-        self.count_new(n_new as u64);
-        outcome.map(|()| n_new)
+        Outcome { n_new, result }
     }
 }
 
-impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
+impl<'a, K: Pod, V: AtomicInteger> View<'a, K, V, Far<'a>> {
     pub(super) fn add_together<'k>(
         &self,
         len: usize,
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
-    ) -> Result<usize, BatchError> {
-        let begin = |i: usize, search: &Search<'k, K>, in_flight: &mut Vec<InFlight<V>>| {
-            let at = search.at;
+    ) -> Outcome {
+        let begin = |i: usize, search: &Search<'a, '_, K, V>, in_flight: &mut Vec<InFlight<V>>| {
             if let Some(Found::Held(_)) = search.found {
-                let word = self.slot(at).value_as::<V>();
-                let event = word.fetch_op_nb(self.world(), AtomicOp::Add, n(i))?;
-                in_flight.push(InFlight {
-                    index: i,
-                    at,
-                    event,
-                });
+                let word = value::<_, V, V>(&search.slot);
+                let event = word.fetch_op_nb(self.world, AtomicOp::Add, n(i))?;
+                in_flight.push(InFlight { index: i, event });
                 return Ok(Inserted::Replaced);
             }
-            let former = self.add_from(search.home, search.key, n(i))?;
+            let former = self.add(search.home, search.key, n(i))?;
             Ok(former.map_or(Inserted::New, |_| Inserted::Replaced))
         };
         self.in_groups(len, key, begin)
     }
+}
+
+fn state_word<K: Pod, V: Pod>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<u64> {
+    slot.reach.part(STATE)
+}
+
+fn key<K: Pod, V: Pod>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<K> {
+    slot.reach.part(Layout::<K, V>::KEY)
+}
+
+/// The value, as what it is or as a word.
+fn value<K: Pod, V: Pod, T>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<T> {
+    slot.reach.part(Layout::<K, V>::VALUE)
 }
 
 /// Waits for all operations, also after one of them failed, and reports the first that did.

@@ -1,0 +1,87 @@
+//! Batches where all slots are near: the home slots of the operations ahead are on their way into the
+//! cache while one operation is carried out.
+
+use pgas_core::Pod;
+use pgas_core::atomics::AtomicInteger;
+
+use super::super::Inserted;
+use super::super::layout::Layout;
+use super::super::reach::{Near, Reach};
+use super::super::view::{Home, View};
+use super::Outcome;
+use crate::{BatchError, Result};
+
+/// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, few
+/// enough for the processor's outstanding loads.
+const AHEAD: usize = 24;
+
+type NearHome<'a, K, V> = Home<K, V, Near<'a, Layout<K, V>>>;
+
+impl<'a, K: Pod, V: Pod> View<'a, K, V, Near<'a, Layout<K, V>>> {
+    pub(super) fn find_prefetched(
+        &self,
+        keys: &[K],
+        values: &mut [Option<V>],
+    ) -> Result<(), BatchError> {
+        let key = |i: usize| &keys[i];
+        self.each_prefetched(keys.len(), key, |i, home| {
+            values[i] = self.find(home, &keys[i])?;
+            Ok(())
+        })
+    }
+
+    pub(super) fn insert_prefetched(&self, entries: &[(K, V)]) -> Outcome {
+        let mut n_new = 0;
+        let key = |i: usize| &entries[i].0;
+        let result = self.each_prefetched(entries.len(), key, |i, home| {
+            let (key, value) = &entries[i];
+            n_new += usize::from(self.insert(home, key, *value)? == Inserted::New);
+            Ok(())
+        });
+        Outcome { n_new, result }
+    }
+
+    /// Calls `op` with each index in turn and the home slot of its key, prefetched some calls before.
+    #[inline(always)]
+    fn each_prefetched<'k>(
+        &self,
+        n: usize,
+        key: impl Fn(usize) -> &'k K,
+        mut op: impl FnMut(usize, NearHome<'a, K, V>) -> Result<()>,
+    ) -> Result<(), BatchError> {
+        let begin = |i: usize| {
+            let home = self.home(key(i));
+            home.slot.reach.prefetch();
+            home
+        };
+        let Some(last) = n.checked_sub(1) else {
+            return Ok(());
+        };
+        // Behind the last element its home slot is prefetched again, which spares the loop a branch.
+        let mut homes: [NearHome<'a, K, V>; AHEAD] = std::array::from_fn(|i| begin(i.min(last)));
+        let mut place = 0;
+        for i in 0..n {
+            let home = std::mem::replace(&mut homes[place], begin((i + AHEAD).min(last)));
+            place = if place + 1 == AHEAD { 0 } else { place + 1 };
+            op(i, home).map_err(|error| BatchError { done: i, error })?;
+        }
+        Ok(())
+    }
+}
+
+impl<'a, K: Pod, V: AtomicInteger> View<'a, K, V, Near<'a, Layout<K, V>>> {
+    #[inline(always)]
+    pub(super) fn add_prefetched<'k>(
+        &self,
+        len: usize,
+        key: impl Fn(usize) -> &'k K,
+        n: impl Fn(usize) -> V,
+    ) -> Outcome {
+        let mut n_new = 0;
+        let result = self.each_prefetched(len, &key, |i, home| {
+            n_new += usize::from(self.add(home, key(i), n(i))?.is_none());
+            Ok(())
+        });
+        Outcome { n_new, result }
+    }
+}

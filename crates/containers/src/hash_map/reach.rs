@@ -1,0 +1,185 @@
+//! How this process reaches the slots of a map: by its own instructions, or by operations on global
+//! pointers.
+
+use std::sync::atomic::{Ordering, fence};
+
+use pgas_core::atomics::Atomic;
+use pgas_core::backend::{AtomicOp, SignalUpdate};
+use pgas_core::rma::{self, Block};
+use pgas_core::{GlobalPtr, Pod, Result, World};
+
+/// The offset of the state word in a slot.
+pub(super) const STATE: usize = 0;
+
+/// A slot, and the way to its parts. Offsets are in bytes from the slot's start.
+pub(super) trait Reach<'a>: Copy {
+    /// Whether a load of the state costs as good as nothing.
+    const IS_NEAR: bool;
+
+    fn new(world: &'a World, at: GlobalPtr<u8>) -> Self;
+
+    fn world(&self) -> &'a World;
+
+    fn at(&self) -> GlobalPtr<u8>;
+
+    /// The part at `offset` (R).
+    fn get<T: Pod>(&self, offset: usize) -> Result<T>;
+
+    /// Performs `op` on the word at `offset` (A).
+    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W>;
+
+    /// Replaces the word at `offset` if it is `current` (A).
+    fn compare_exchange<W: Atomic>(
+        &self,
+        offset: usize,
+        current: W,
+        new: W,
+    ) -> Result<Result<W, W>>;
+
+    /// Writes the part at `offset`, then the state: who sees the state sees the part, and who sees some
+    /// of the part sees what this thread wrote to the state before. All is done on return (W + A).
+    fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
+
+    /// Asks for the cache lines of the slot.
+    fn prefetch(&self);
+}
+
+/// A slot with the layout `L` that this process loads from and stores to. It is looked up once, and every
+/// step is an instruction or two.
+pub(super) struct Near<'a, L> {
+    world: &'a World,
+    at: GlobalPtr<u8>,
+    block: rma::Near<'a, L>,
+}
+
+impl<L> Clone for Near<'_, L> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L> Copy for Near<'_, L> {}
+
+impl<'a, L: Block> Reach<'a> for Near<'a, L> {
+    const IS_NEAR: bool = true;
+
+    #[inline(always)]
+    fn new(world: &'a World, at: GlobalPtr<u8>) -> Self {
+        let block = at
+            .near(world)
+            .expect("every slot of the map was near when it was made");
+        Self { world, at, block }
+    }
+
+    #[inline(always)]
+    fn world(&self) -> &'a World {
+        self.world
+    }
+
+    #[inline(always)]
+    fn at(&self) -> GlobalPtr<u8> {
+        self.at
+    }
+
+    #[inline(always)]
+    fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+        Ok(self.block.load(offset))
+    }
+
+    #[inline(always)]
+    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
+        Ok(self.block.fetch_op(offset, op, operand))
+    }
+
+    #[inline(always)]
+    fn compare_exchange<W: Atomic>(
+        &self,
+        offset: usize,
+        current: W,
+        new: W,
+    ) -> Result<Result<W, W>> {
+        Ok(self.block.compare_exchange(offset, current, new))
+    }
+
+    #[inline(always)]
+    fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+        // Who sees some of the part sees the state that was written before (pairs with the acquire
+        // behind every load) ...
+        fence(Ordering::Release);
+        self.block.store(offset, value);
+        // ... and who sees the new state sees all of the part (pairs with the acquire of every atomic).
+        fence(Ordering::Release);
+        self.block.fetch_op(STATE, AtomicOp::Swap, state);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn prefetch(&self) {
+        self.block.prefetch(0);
+        // Slots that do not divide a cache line may lie in two.
+        if !64_usize.is_multiple_of(L::BYTES) {
+            self.block.prefetch(L::BYTES - 1);
+        }
+    }
+}
+
+/// A slot anywhere. Every step is an operation on a global pointer, and is counted. They are calls, so
+/// that the code for near slots, beside which they stand in every method, has the registers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Far<'a> {
+    world: &'a World,
+    at: GlobalPtr<u8>,
+}
+
+impl Far<'_> {
+    pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
+        self.at.byte_offset(offset as u64).cast()
+    }
+}
+
+impl<'a> Reach<'a> for Far<'a> {
+    const IS_NEAR: bool = false;
+
+    fn new(world: &'a World, at: GlobalPtr<u8>) -> Self {
+        Self { world, at }
+    }
+
+    fn world(&self) -> &'a World {
+        self.world
+    }
+
+    fn at(&self) -> GlobalPtr<u8> {
+        self.at
+    }
+
+    #[inline(never)]
+    fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+        self.part(offset).get(self.world)
+    }
+
+    #[inline(never)]
+    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
+        self.part::<W>(offset).fetch_op(self.world, op, operand)
+    }
+
+    #[inline(never)]
+    fn compare_exchange<W: Atomic>(
+        &self,
+        offset: usize,
+        current: W,
+        new: W,
+    ) -> Result<Result<W, W>> {
+        self.part(offset).compare_exchange(self.world, current, new)
+    }
+
+    #[inline(never)]
+    fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+        let update = SignalUpdate::Set(state);
+        self.part(offset)
+            .put_signal(self.world, &[value], self.part(STATE), update)?;
+        self.world.flush(self.at.rank())
+    }
+
+    fn prefetch(&self) {}
+}
