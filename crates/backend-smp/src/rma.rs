@@ -205,6 +205,19 @@ unsafe impl Backend for Member {
         Ok(OpId::DONE)
     }
 
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller's promises are those of `compare_swap`.
+        let former = unsafe { self.compare_swap(target, call) }?;
+        // SAFETY: the caller promises that `result` may be written.
+        unsafe { result.write(former) };
+        Ok(OpId::DONE)
+    }
+
     fn test(&self, _op: OpId, _stage: Stage) -> Result<bool> {
         Ok(true)
     }

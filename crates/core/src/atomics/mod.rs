@@ -12,6 +12,7 @@
 
 mod domain;
 mod types;
+mod update;
 
 pub use domain::{AtomicDomain, AtomicOps};
 pub use types::{Atomic, AtomicInteger};
@@ -188,6 +189,65 @@ impl<T: Atomic> GlobalPtr<T> {
         Ok(unsafe { word::compare_swap(place.as_ptr(), call) })
     }
 
+    /// Begins a [`compare_exchange`](Self::compare_exchange).
+    ///
+    /// # Cost
+    ///
+    /// A; no allocation on a direct peer. One-sided. Complete with the event.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// assert_eq!(cell.compare_exchange_nb(&world, 0, 7)?.wait()?, Ok(0));
+    /// assert_eq!(cell.compare_exchange_nb(&world, 0, 9)?.wait()?, Err(7));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[inline]
+    #[track_caller]
+    pub fn compare_exchange_nb(
+        self,
+        world: &World,
+        current: T,
+        new: T,
+    ) -> Result<Event<Result<T, T>>> {
+        let at = world.checked(self, 1);
+        if world.words().base(at.rank).is_some() {
+            return self.compare_exchange(world, current, new).map(Event::ready);
+        }
+        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        let (expected, desired) = (current.to_bits(), new.to_bits());
+        let call = SwapCall {
+            ty: T::TYPE,
+            expected,
+            desired,
+        };
+        // A vector, since its heap memory may be written through a pointer while it is moved.
+        let mut result = vec![0_u64];
+        let out = result.as_mut_ptr();
+        // SAFETY: `checked` found the word aligned and inside a segment; the event owns `result`
+        // until the operation is complete.
+        let op = unsafe { world.backend().compare_swap_nb(at, call, out) }?;
+        let finish = move || {
+            let value = T::from_bits(result[0]);
+            if result[0] == expected {
+                Ok(value)
+            } else {
+                Err(value)
+            }
+        };
+        Ok(Event::pending(world, op, Box::new(finish)))
+    }
+
     /// Reads the value atomically.
     ///
     /// # Cost
@@ -295,8 +355,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-    /// As [`fetch_op`](Self::fetch_op).
-    #[inline]
+/// Operations that only integers have.
     #[track_caller]
     pub fn fetch_max(self, world: &World, value: T) -> Result<T> {
         self.fetch_op(world, AtomicOp::Max, value)

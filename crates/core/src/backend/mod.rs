@@ -333,6 +333,22 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         result: *mut u64,
     ) -> Result<OpId>;
 
+    /// Begins a compare-and-swap that writes the former bits to `result`.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Safety
+    ///
+    /// As [`fetch_atomic_nb`](Self::fetch_atomic_nb).
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId>;
+
     /// Whether `op` has reached `stage`. Does not wait. Makes no promise of progress; call
     /// [`progress`](Self::progress) for that.
     ///

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 
 use super::segment::Segment;
 use crate::Rank;
-use crate::backend::{AtomicCall, AtomicOp, OpId, RemoteAddr, SignalUpdate, Stage};
+use crate::backend::{AtomicCall, AtomicOp, OpId, RemoteAddr, SignalUpdate, Stage, SwapCall};
 
 /// Calls of progress until an operation's source is read, and until it is performed, in turn: not the
 /// same for neighbours, so that later operations overtake earlier ones.
@@ -36,6 +36,8 @@ pub(super) enum Operation {
     },
     /// Performs an atomic and stores the former value in the caller's buffer.
     FetchLater(Later<*mut u64>, AtomicCall),
+    /// Performs a compare-and-swap and stores the former value in the caller's buffer.
+    SwapLater(Later<*mut u64>, SwapCall),
 }
 
 /// A transfer between a place in a segment and the caller's buffer, later.
@@ -82,6 +84,16 @@ impl Operation {
         Self::FetchLater(Later { at, buffer, len }, call)
     }
 
+    /// A compare-and-swap whose result is written later.
+    ///
+    /// # Safety
+    ///
+    /// As [`fetch_later`](Self::fetch_later).
+    pub(super) unsafe fn swap_later(at: RemoteAddr, call: SwapCall, result: *mut u64) -> Self {
+        let (buffer, len) = (result, call.ty.bytes());
+        Self::SwapLater(Later { at, buffer, len }, call)
+    }
+
     /// Reads the source now, if it has not been read yet.
     fn take_source(&mut self) {
         if let Self::WriteLater(later) = self {
@@ -96,7 +108,7 @@ impl Operation {
     fn has_source(&self) -> bool {
         !matches!(
             self,
-            Self::WriteLater(_) | Self::ReadLater(_) | Self::FetchLater(..)
+            Self::WriteLater(_) | Self::ReadLater(_) | Self::FetchLater(..) | Self::SwapLater(..)
         )
     }
 
@@ -107,7 +119,7 @@ impl Operation {
             Self::ReadLater(later) => Some(later.at.rank),
             Self::WriteSignal { dst, .. } => Some(dst.rank),
             Self::Update { target, .. } => Some(target.rank),
-            Self::FetchLater(later, _) => Some(later.at.rank),
+            Self::FetchLater(later, _) | Self::SwapLater(later, _) => Some(later.at.rank),
         }
     }
 
@@ -150,6 +162,12 @@ impl Operation {
             Self::FetchLater(later, call) => {
                 let former = segment(later.at.rank).fetch(later.at.offset, *call);
                 // SAFETY: `fetch_later`'s caller promised that the result is writable until the
+                // operation is reported, which comes after this.
+                unsafe { later.buffer.write(former) };
+            }
+            Self::SwapLater(later, call) => {
+                let former = segment(later.at.rank).compare_swap(later.at.offset, *call);
+                // SAFETY: `swap_later`'s caller promised that the result is writable until the
                 // operation is reported, which comes after this.
                 unsafe { later.buffer.write(former) };
             }

@@ -316,6 +316,17 @@ unsafe impl Backend for Loopback {
         Ok(lock(&self.flight).begin(operation))
     }
 
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller leaves the result alone until `test` reports the operation.
+        let operation = unsafe { Operation::swap_later(target, call, result) };
+        Ok(lock(&self.flight).begin(operation))
+    }
+
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
         Ok(lock(&self.flight).test(op, stage))
     }

@@ -1,0 +1,211 @@
+//! Atomics without a result, by name.
+
+use super::{Atomic, AtomicInteger};
+use crate::backend::AtomicOp;
+use crate::{GlobalPtr, Result, World};
+
+/// Atomics without a result, which a network need not answer.
+///
+/// # Examples
+///
+/// ```
+/// # let world = pgas_core::backend::loopback::world();
+/// let cells = world.alloc::<i64>(3)?;
+/// cells.atomic_add(&world, 5)?;
+/// cells.offset(1).atomic_sub(&world, 5)?;
+/// cells.offset(2).atomic_max(&world, 5)?;
+/// world.flush_all()?;
+/// assert_eq!(cells.get_vec(&world, 3)?, [5, -5, 5]);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+impl<T: Atomic> GlobalPtr<T> {
+    /// Adds (integers wrap around), without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_add(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Add, value)
+    }
+
+    /// Keeps the smaller value; a number is smaller than NaN, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_min(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Min, value)
+    }
+
+    /// Keeps the larger value; a number is larger than NaN, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_max(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Max, value)
+    }
+}
+
+/// Atomics without a result that only integers have.
+///
+/// # Examples
+///
+/// ```
+/// # let world = pgas_core::backend::loopback::world();
+/// let cells = world.alloc::<u32>(5)?;
+/// cells.put_slice(&world, &[6; 5])?;
+/// cells.atomic_inc(&world)?;
+/// cells.offset(1).atomic_dec(&world)?;
+/// cells.offset(2).atomic_and(&world, 3)?;
+/// cells.offset(3).atomic_or(&world, 1)?;
+/// cells.offset(4).atomic_xor(&world, 2)?;
+/// world.flush_all()?;
+/// assert_eq!(cells.get_vec(&world, 5)?, [7, 5, 2, 7, 4]);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+impl<T: AtomicInteger> GlobalPtr<T> {
+    /// Subtracts, wrapping around, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_sub(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Add, value.negated())
+    }
+
+    /// Adds one, wrapping around, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_inc(self, world: &World) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Add, T::ONE)
+    }
+
+    /// Subtracts one, wrapping around, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_dec(self, world: &World) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Add, T::ONE.negated())
+    }
+
+    /// Ands the bits, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_and(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::And, value)
+    }
+
+    /// Ors the bits, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_or(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Or, value)
+    }
+
+    /// Exclusive-ors the bits, without a result.
+    ///
+    /// # Cost
+    ///
+    /// A. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then it was not performed.
+    ///
+    /// # Panics
+    ///
+    /// As [`fetch_op`](Self::fetch_op).
+    #[inline]
+    #[track_caller]
+    pub fn atomic_xor(self, world: &World, value: T) -> Result<()> {
+        self.atomic_op(world, AtomicOp::Xor, value)
+    }
+}
