@@ -8,7 +8,16 @@ use anyhow::{Result, bail};
 use crate::process::{self, Outcome, command};
 
 /// The packages that hold unsafe code or are one call away from it.
-const NEAR_UNSAFE: &[&str] = &["-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers"];
+const NEAR_UNSAFE: &[&str] = &[
+    "-p",
+    "pgas-core",
+    "-p",
+    "pgas-smp",
+    "-p",
+    "pgas-containers",
+    "-p",
+    "pgas-testkit",
+];
 
 /// The packages whose lock-free parts have models: unit tests with `loom` in their path.
 const WITH_MODELS: &[&str] = &["pgas-smp", "pgas-containers"];
