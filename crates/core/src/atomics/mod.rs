@@ -355,7 +355,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-/// Operations that only integers have.
+    /// Operations that only integers have.
     #[track_caller]
     pub fn fetch_max(self, world: &World, value: T) -> Result<T> {
         self.fetch_op(world, AtomicOp::Max, value)

@@ -4,7 +4,7 @@
 use std::arch::asm;
 
 /// From here on `rep movsb` is faster than the SSE loop on processors with fast string operations.
-const LONG: usize = 1024;
+const LONG: usize = 2048;
 
 /// See [`super::to_shared`].
 #[inline]
@@ -69,8 +69,21 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
                     options(nostack, preserves_flags));
             }
         }
+        33..=64 => {
+            // SAFETY: the two (overlapping) pairs of 16 bytes at the start and the end lie within
+            // `len` bytes.
+            unsafe {
+                asm!("movups {t}, xmmword ptr [{s}]", "movups {u}, xmmword ptr [{s} + 16]",
+                    "movups {v}, xmmword ptr [{s} + {n} - 32]", "movups {w}, xmmword ptr [{s} + {n} - 16]",
+                    "movups xmmword ptr [{d}], {t}", "movups xmmword ptr [{d} + 16], {u}",
+                    "movups xmmword ptr [{d} + {n} - 32], {v}", "movups xmmword ptr [{d} + {n} - 16], {w}",
+                    t = out(xmm_reg) _, u = out(xmm_reg) _, v = out(xmm_reg) _, w = out(xmm_reg) _,
+                    s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
         // SAFETY: at least 16 bytes; the promises are the same.
-        33..LONG => unsafe { middle(dst, src, len) },
+        65..LONG => unsafe { middle(dst, src, len) },
         _ => {
             // SAFETY: `rep movsb` reads and writes exactly `len` bytes, upwards, since the direction
             // flag is clear at every call by the platform's convention.
@@ -82,7 +95,8 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     }
 }
 
-/// Blocks of 64 and of 16 bytes, then the last 16 bytes, which may overlap the block before.
+/// Blocks of 64 and of 16 bytes, then the last 16 bytes, which may overlap the block before; for at
+/// least 64 bytes.
 #[inline]
 unsafe fn middle(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: `len` is at least 16 by the only call. The first loop runs while 64 bytes are left, the
