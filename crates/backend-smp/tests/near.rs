@@ -39,6 +39,51 @@ fn a_near_block_is_the_memory_that_global_pointers_reach() {
 }
 
 #[test]
+fn an_array_of_near_blocks_reaches_every_rank() {
+    pgas_smp::threads(3, |world| {
+        let array = world.alloc_symmetric::<u64>(30).unwrap();
+        let near = world
+            .near_array::<Entry>(array.here().offset_bytes(), 10)
+            .expect("ranks of one host are direct");
+        if world.rank() == Rank::ZERO {
+            for rank in 0..3_u32 {
+                for i in 0..10 {
+                    let block = near.block(rank as usize, i);
+                    block.store(0, [rank.into(), i as u64, 0]);
+                    assert!(block == near.block(rank as usize, i));
+                    assert!(block != near.block(rank as usize, (i + 1) % 10));
+                }
+            }
+        }
+        world.barrier().unwrap();
+        let here = array.here().get_vec(&world, 30).unwrap();
+        for (i, entry) in here.chunks(3).enumerate() {
+            assert_eq!(entry, [world.rank().number().into(), i as u64, 0]);
+        }
+        let offset = array.here().offset_bytes();
+        assert!(world.near_array::<Entry>(offset + 4, 1).is_none());
+        assert!(
+            world
+                .near_array::<Entry>(world.segment_bytes() - 24, 2)
+                .is_none()
+        );
+        assert!(world.near_array::<Entry>(offset, usize::MAX).is_none());
+    })
+    .unwrap();
+}
+
+#[test]
+#[should_panic(expected = "no such block")]
+fn a_block_behind_the_array_is_refused() {
+    pgas_smp::threads(1, |world| {
+        let array = world.alloc::<u64>(6).unwrap();
+        let near = world.near_array::<Entry>(array.offset_bytes(), 1).unwrap();
+        near.block(0, 1).load::<u64>(0)
+    })
+    .unwrap();
+}
+
+#[test]
 fn what_is_no_block_is_not_near() {
     pgas_smp::threads(1, |world| {
         let array = world.alloc::<u64>(3).unwrap();
@@ -63,6 +108,8 @@ fn nothing_is_near_where_operations_are_counted_or_the_direct_path_is_off() {
         pgas_smp::threads_with(1, &config, |world| {
             let array = world.alloc::<u64>(3).unwrap();
             assert!(near(&world, array).is_none());
+            let offset = array.offset_bytes();
+            assert!(world.near_array::<Entry>(offset, 1).is_none());
         })
         .unwrap();
     }

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::{GlobalPtr, Pod, Result};
+use pgas_core::{Pod, Result};
 
 use super::layout::{Layout, Pair, ValueKind};
 use super::reach::{Reach, STATE};
@@ -31,11 +31,6 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> GlobalSlot<K, V, R> {
     pub(super) fn new(reach: R) -> Self {
         let entry = PhantomData;
         Self { reach, entry }
-    }
-
-    #[inline(always)]
-    pub(super) fn at(&self) -> GlobalPtr<u8> {
-        self.reach.at()
     }
 
     /// The key (R).
@@ -79,7 +74,7 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
 
     #[inline(always)]
     fn is_same(&self, other: &Self) -> bool {
-        self.at() == other.at()
+        self.reach.is_same(&other.reach)
     }
 
     #[inline(always)]

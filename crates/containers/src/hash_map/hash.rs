@@ -1,6 +1,6 @@
 //! From a key to its home slot: hashing, and the ring of slots over all ranks.
 
-use pgas_core::{GlobalPtr, Pod};
+use pgas_core::Pod;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
 /// One for all ranks and builds, so that every rank looks for a key in the same slots.
@@ -51,34 +51,35 @@ impl Fingerprint {
     }
 }
 
-/// Where the slots are: `local_capacity` of them on each rank, one after the other from the same offset,
-/// in one ring from the first slot of rank 0 to the last one of the last rank.
+/// One slot of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) rank: usize,
+    /// Which one of the rank's slots.
+    pub(super) local: usize,
+}
+
+/// The ring of slots: `local_capacity` of them on each rank, from the first one of rank 0 to the last one
+/// of the last rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ring {
-    n_ranks: u64,
-    local_capacity: u64,
-    stride: u64,
-    /// Offsets of a rank's first slot and of the end of its last one, in bytes.
-    start: u64,
-    end: u64,
+    n_ranks: usize,
+    local_capacity: usize,
 }
 
 impl Ring {
-    pub(super) fn new(n_ranks: u32, local_capacity: u64, stride: u64, start: u64) -> Self {
+    pub(super) fn new(n_ranks: usize, local_capacity: usize) -> Self {
         Self {
-            n_ranks: n_ranks.into(),
+            n_ranks,
             local_capacity,
-            stride,
-            start,
-            end: start + local_capacity * stride,
         }
     }
 
     pub(super) fn capacity(&self) -> u64 {
-        self.n_ranks * self.local_capacity
+        self.n_ranks as u64 * self.local_capacity as u64
     }
 
-    pub(super) fn local_capacity(&self) -> u64 {
+    pub(super) fn local_capacity(&self) -> usize {
         self.local_capacity
     }
 
@@ -87,61 +88,48 @@ impl Ring {
     /// The upper half of `hash * n_ranks` is the rank, and the lower half, a fraction of that rank's
     /// slots, the place there: two multiplications and no division, for every capacity.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a few instructions")]
-    pub(super) fn home(&self, hash: Hash) -> GlobalPtr<u8> {
+    pub(super) fn home(&self, hash: Hash) -> Place {
         let (rank, fraction) = widening_mul(hash.0, self.n_ranks);
         let (local, _) = widening_mul(fraction, self.local_capacity);
-        self.slot(rank, local)
+        Place { rank, local }
     }
 
-    /// Slot `local` of `rank`.
+    /// The slot behind `place`.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a few instructions")]
-    pub(super) fn slot(&self, rank: u64, local: u64) -> GlobalPtr<u8> {
-        GlobalPtr::from_bits(
-            rank * GlobalPtr::<u8>::OFFSET_LIMIT + self.start + local * self.stride,
-        )
-    }
-
-    /// The slot behind `slot` in the ring.
-    #[inline]
-    pub(super) fn next(&self, slot: GlobalPtr<u8>) -> GlobalPtr<u8> {
-        let next = slot.to_bits() + self.stride;
-        if next % GlobalPtr::<u8>::OFFSET_LIMIT != self.end {
-            return GlobalPtr::from_bits(next);
+    pub(super) fn next(&self, place: Place) -> Place {
+        let local = place.local + 1;
+        if local < self.local_capacity {
+            return Place { local, ..place };
         }
-        let rank = u64::from(slot.rank().number()) + 1;
-        self.slot(if rank == self.n_ranks { 0 } else { rank }, 0)
+        let rank = place.rank + 1;
+        Place {
+            rank: if rank < self.n_ranks { rank } else { 0 },
+            local: 0,
+        }
     }
 }
 
-/// The upper and lower halves of the product.
+/// The upper half of the product, which is below `b`, and the lower half.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "one instruction")]
 #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
-fn widening_mul(a: u64, b: u64) -> (u64, u64) {
-    let product = u128::from(a) * u128::from(b);
-    ((product >> 64) as u64, product as u64)
+fn widening_mul(a: u64, b: usize) -> (usize, u64) {
+    let product = u128::from(a) * b as u128;
+    ((product >> 64) as usize, product as u64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn ring(n_ranks: u32, local_capacity: u64) -> Ring {
-        Ring::new(n_ranks, local_capacity, 24, 4096)
-    }
-
     /// The number of a slot in the ring.
-    fn number(ring: &Ring, slot: GlobalPtr<u8>) -> u64 {
-        let local = (slot.offset_bytes() - ring.start) / ring.stride;
-        u64::from(slot.rank().number()) * ring.local_capacity + local
+    fn number(ring: &Ring, place: Place) -> u64 {
+        (place.rank * ring.local_capacity + place.local) as u64
     }
 
     #[test]
     fn the_home_slot_is_the_hash_as_a_fraction_of_the_capacity() {
         for (n_ranks, local_capacity) in [(1, 1), (1, 1000), (2, 3), (3, 1 << 20), (7, 12_345)] {
-            let ring = ring(n_ranks, local_capacity);
+            let ring = Ring::new(n_ranks, local_capacity);
             for i in 0..10_000_u64 {
                 let hash = Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
                 let expected = (u128::from(hash.0) * u128::from(ring.capacity())) >> 64;
@@ -158,7 +146,7 @@ mod tests {
     #[test]
     fn walking_on_visits_every_slot_of_every_rank_once_and_comes_back() {
         for (n_ranks, local_capacity) in [(1, 1), (1, 5), (2, 1), (3, 4), (7, 9)] {
-            let ring = ring(n_ranks, local_capacity);
+            let ring = Ring::new(n_ranks, local_capacity);
             let home = ring.home(Hash(0x8765_4321_0fed_cba9));
             let mut seen = vec![false; usize::try_from(ring.capacity()).unwrap()];
             let mut slot = home;
@@ -174,12 +162,12 @@ mod tests {
 
     #[test]
     fn keys_in_sequence_spread_over_slots_and_fingerprints() {
-        let ring = ring(4, 1 << 10);
+        let ring = Ring::new(4, 1 << 10);
         let mut per_rank = [0_u32; 4];
         let mut fingerprints = vec![0_u32; 1 << 14];
         for key in 0..1_u64 << 16 {
             let hash = Hash::of(&key);
-            per_rank[ring.home(hash).rank().index()] += 1;
+            per_rank[ring.home(hash).rank] += 1;
             fingerprints[usize::try_from(hash.fingerprint().bits()).unwrap()] += 1;
         }
         // Binomial with mean 16384 and standard deviation 111; Poisson with mean 4.

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
-use pgas_core::Pod;
+use pgas_core::{Pod, Rank};
 
 use super::global::GlobalSlot;
+use super::hash::Place;
 use super::layout::{Layout, ValueKind};
 use super::reach::Reach;
 use super::slot::{self, Held, SlotMemory};
@@ -74,14 +75,14 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     ///
     /// What the transport reports.
     pub fn local_len(&self) -> Result<u64> {
-        over_slots!(self, |view| view.local_len())
+        over_slots!(self, |view| view.local_len(self.world().rank()))
     }
 }
 
 /// The entries that one rank holds; made by [`HashMap::local_iter`].
 pub struct LocalIter<'a, K, V> {
     map: &'a HashMap<K, V>,
-    next: u64,
+    next: usize,
 }
 
 impl<K: Pod, V: Pod> Iterator for LocalIter<'_, K, V> {
@@ -89,26 +90,27 @@ impl<K: Pod, V: Pod> Iterator for LocalIter<'_, K, V> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        over_slots!(self.map, |view| view.local_entry(&mut self.next))
+        over_slots!(self.map, |view| view
+            .local_entry(self.map.world().rank(), &mut self.next))
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.map.ring.local_capacity() - self.next;
-        (0, usize::try_from(left).ok())
+        (0, Some(left))
     }
 }
 
 impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
     #[inline]
-    fn local_slot(&self, local: u64) -> GlobalSlot<K, V, R> {
-        let rank = self.world.rank().number();
-        self.slot(self.ring.slot(rank.into(), local))
+    fn local_slot(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
+        let rank = rank.index();
+        self.slot(Place { rank, local })
     }
 
-    fn local_len(&self) -> Result<u64> {
+    fn local_len(&self, here: Rank) -> Result<u64> {
         let mut n = 0;
         for local in 0..self.ring.local_capacity() {
-            let state = self.local_slot(local).load_state()?.state();
+            let state = self.local_slot(here, local).load_state()?.state();
             n += u64::from(matches!(state, SlotState::Ready | SlotState::Locked));
         }
         Ok(n)
@@ -116,9 +118,9 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
 
     /// The first entry in this rank's slots from `next` on, which then is behind it.
     #[inline]
-    fn local_entry(&self, next: &mut u64) -> Option<Result<(K, V)>> {
+    fn local_entry(&self, here: Rank, next: &mut usize) -> Option<Result<(K, V)>> {
         while *next < self.ring.local_capacity() {
-            let slot = self.local_slot(*next);
+            let slot = self.local_slot(here, *next);
             *next += 1;
             match entry(&slot) {
                 Ok(None) => {}

@@ -31,27 +31,27 @@ mod walk;
 pub use local::LocalIter;
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_core::atomics::AtomicInteger;
-use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+use pgas_core::rma::NearArray;
+use pgas_core::{Pod, Rank, Symmetric, World};
 
 use crate::{CapacitiesDiffer, Error, Result};
-use hash::Ring;
+use hash::{Hash, Ring};
 use layout::Layout;
-use reach::{Far, Near};
+use reach::{Far, FarArray, Near};
 use view::View;
 
 /// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all near, which makes
 /// every step an instruction or two, and by the general one elsewhere.
 macro_rules! over_slots {
     ($map:expr, |$view:ident| $body:expr) => {
-        if $map.is_near {
-            let $view = $map.near();
+        if let Some(all) = &$map.near {
+            let $view = $map.view_near(all);
             $body
         } else {
-            let $view = $map.far();
+            let $view = $map.view_far();
             $body
         }
     };
@@ -98,11 +98,12 @@ use over_slots;
 /// ```
 pub struct HashMap<K, V> {
     slots: Symmetric<u8>,
+    /// The offset of the first slot of every rank.
+    start: u64,
     ring: Ring,
-    /// Whether this process reaches every slot by its own instructions.
-    is_near: bool,
+    /// All slots, if this process reaches them by its own instructions.
+    near: Option<NearArray<Layout<K, V>>>,
     n_new: Counter,
-    entry: PhantomData<fn() -> (K, V)>,
 }
 
 /// On a cache line of its own, since the threads of a rank count in it.
@@ -136,23 +137,18 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
-        let n_ranks = world.n_ranks();
-        let local_capacity = (capacity as u64).div_ceil(n_ranks.into());
-        let (align, stride) = (
-            Layout::<K, V>::SLOT_ALIGN as u64,
-            Layout::<K, V>::STRIDE as u64,
-        );
-        let bytes = local_capacity.saturating_mul(stride);
-        let padded = usize::try_from(bytes.saturating_add(align - 1)).unwrap_or(usize::MAX);
-        let slots = world.alloc_symmetric::<u8>(padded)?;
-        let start = slots.here().offset_bytes().next_multiple_of(align);
-        let ring = Ring::new(n_ranks, local_capacity, stride, start);
+        let n_ranks = world.ranks().len();
+        let ring = Ring::new(n_ranks, capacity.div_ceil(n_ranks));
+        let (align, stride) = (Layout::<K, V>::SLOT_ALIGN, Layout::<K, V>::STRIDE);
+        let bytes = ring.local_capacity().saturating_mul(stride);
+        let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
+        let start = slots.here().offset_bytes().next_multiple_of(align as u64);
         Ok(Self {
+            near: world.near_array(start, ring.local_capacity()),
             slots,
+            start,
             ring,
-            is_near: is_near::<K, V>(world, &ring),
             n_new: Counter::default(),
-            entry: PhantomData,
         })
     }
 
@@ -228,7 +224,11 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// ```
     #[inline]
     pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        let inserted = over_slots!(self, |view| view.insert(view.home(key), key, value))?;
+        let inserted = over_slots!(self, |view| view.insert(
+            view.home(Hash::of(key)),
+            key,
+            value
+        ))?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
     }
@@ -245,7 +245,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// What the transport reports; the failure of the job while waiting for a writer.
     #[inline]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
-        over_slots!(self, |view| view.find(view.home(key), key))
+        over_slots!(self, |view| view.find(view.home(Hash::of(key)), key))
     }
 
     /// Whether `key` is there.
@@ -324,23 +324,32 @@ impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
     /// ```
     #[inline]
     pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
-        let former = over_slots!(self, |view| view.add(view.home(key), key, n))?;
+        let former = over_slots!(self, |view| view.add(view.home(Hash::of(key)), key, n))?;
         self.count_new(u64::from(former.is_none()));
         Ok(former.unwrap_or(V::new_zeroed()))
     }
 }
 
 impl<K: Pod, V: Pod> HashMap<K, V> {
-    /// The slots as they are reached if all of them are near.
+    /// The slots, near all of them.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "no code at all")]
-    fn near(&self) -> View<'_, K, V, Near<'_, Layout<K, V>>> {
-        View::new(self.world(), &self.ring)
+    fn view_near<'a>(
+        &'a self,
+        all: &'a NearArray<Layout<K, V>>,
+    ) -> View<'a, K, V, Near<'a, Layout<K, V>>> {
+        View::new(all, &self.ring)
     }
 
     /// The slots, wherever they are.
-    fn far(&self) -> View<'_, K, V, Far<'_>> {
-        View::new(self.world(), &self.ring)
+    fn view_far(&self) -> View<'_, K, V, Far<'_>> {
+        let (world, start) = (self.world(), self.start);
+        let stride = Layout::<K, V>::STRIDE;
+        let all = FarArray {
+            world,
+            start,
+            stride,
+        };
+        View::new(all, &self.ring)
     }
 
     #[inline]
@@ -350,16 +359,6 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
             self.n_new.0.fetch_add(n, Ordering::Relaxed);
         }
     }
-}
-
-/// Whether this process reaches the first and the last slot of every rank, and so all of them, by its own
-/// instructions.
-fn is_near<K: Pod, V: Pod>(world: &World, ring: &Ring) -> bool {
-    let is_near = |slot: GlobalPtr<u8>| slot.near::<Layout<K, V>>(world).is_some();
-    let mut ranks = world.ranks().map(|rank| u64::from(rank.number()));
-    ranks.all(|rank| {
-        is_near(ring.slot(rank, 0)) && is_near(ring.slot(rank, ring.local_capacity() - 1))
-    })
 }
 
 /// An error on every rank if the ranks differ in the capacity that they ask for.

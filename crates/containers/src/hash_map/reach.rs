@@ -5,22 +5,29 @@ use std::sync::atomic::{Ordering, fence};
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
-use pgas_core::rma::{self, Block};
-use pgas_core::{GlobalPtr, Pod, Result, World};
+use pgas_core::rma::{self, Block, NearArray};
+use pgas_core::{GlobalPtr, Pod, Rank, Result, World};
+
+use super::hash::Place;
 
 /// The offset of the state word in a slot.
 pub(super) const STATE: usize = 0;
 
 /// A slot, and the way to its parts. Offsets are in bytes from the slot's start.
 pub(super) trait Reach<'a>: Copy {
+    /// All slots of the map.
+    type All: Copy;
+
     /// Whether a load of the state costs as good as nothing.
     const IS_NEAR: bool;
 
-    fn new(world: &'a World, at: GlobalPtr<u8>) -> Self;
+    fn new(all: Self::All, place: Place) -> Self;
 
     fn world(&self) -> &'a World;
 
-    fn at(&self) -> GlobalPtr<u8>;
+    fn place(&self) -> Place;
+
+    fn is_same(&self, other: &Self) -> bool;
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
@@ -44,11 +51,11 @@ pub(super) trait Reach<'a>: Copy {
     fn prefetch(&self);
 }
 
-/// A slot with the layout `L` that this process loads from and stores to. It is looked up once, and every
-/// step is an instruction or two.
+/// A slot with the layout `L` that this process loads from and stores to; every step is an instruction or
+/// two.
 pub(super) struct Near<'a, L> {
-    world: &'a World,
-    at: GlobalPtr<u8>,
+    all: &'a NearArray<L>,
+    place: Place,
     block: rma::Near<'a, L>,
 }
 
@@ -62,24 +69,29 @@ impl<L> Clone for Near<'_, L> {
 impl<L> Copy for Near<'_, L> {}
 
 impl<'a, L: Block> Reach<'a> for Near<'a, L> {
+    type All = &'a NearArray<L>;
+
     const IS_NEAR: bool = true;
 
     #[inline(always)]
-    fn new(world: &'a World, at: GlobalPtr<u8>) -> Self {
-        let block = at
-            .near(world)
-            .expect("every slot of the map was near when it was made");
-        Self { world, at, block }
+    fn new(all: &'a NearArray<L>, place: Place) -> Self {
+        let block = all.block(place.rank, place.local);
+        Self { all, place, block }
     }
 
     #[inline(always)]
     fn world(&self) -> &'a World {
-        self.world
+        self.all.world()
     }
 
     #[inline(always)]
-    fn at(&self) -> GlobalPtr<u8> {
-        self.at
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    #[inline(always)]
+    fn is_same(&self, other: &Self) -> bool {
+        self.block == other.block
     }
 
     #[inline(always)]
@@ -124,11 +136,20 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 }
 
+/// All slots of a map: the first one of each rank is at `start`, and the next one `stride` bytes behind it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FarArray<'a> {
+    pub(super) world: &'a World,
+    pub(super) start: u64,
+    pub(super) stride: usize,
+}
+
 /// A slot anywhere. Every step is an operation on a global pointer, and is counted. They are calls, so
 /// that the code for near slots, beside which they stand in every method, has the registers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Far<'a> {
     world: &'a World,
+    place: Place,
     at: GlobalPtr<u8>,
 }
 
@@ -139,18 +160,30 @@ impl Far<'_> {
 }
 
 impl<'a> Reach<'a> for Far<'a> {
+    type All = FarArray<'a>;
+
     const IS_NEAR: bool = false;
 
-    fn new(world: &'a World, at: GlobalPtr<u8>) -> Self {
-        Self { world, at }
+    fn new(all: FarArray<'a>, place: Place) -> Self {
+        let rank = u32::try_from(place.rank).expect("a rank's number");
+        let first = GlobalPtr::new(Rank::new(rank), all.start);
+        Self {
+            world: all.world,
+            place,
+            at: first.byte_offset((place.local * all.stride) as u64),
+        }
     }
 
     fn world(&self) -> &'a World {
         self.world
     }
 
-    fn at(&self) -> GlobalPtr<u8> {
-        self.at
+    fn place(&self) -> Place {
+        self.place
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.place == other.place
     }
 
     #[inline(never)]

@@ -2,13 +2,13 @@
 
 use std::marker::PhantomData;
 
+use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
-use pgas_core::{GlobalPtr, Pod, World};
 
 use super::Inserted;
 use super::global::GlobalSlot;
-use super::hash::{Hash, Ring};
+use super::hash::{self, Hash, Ring};
 use super::reach::Reach;
 use super::slot::{self, Held, SlotMemory, Wanted};
 use super::state::StateWord;
@@ -16,8 +16,8 @@ use super::walk::{self, Place, Slots};
 use crate::{Error, Result};
 
 /// A map's slots, reached as `R` says.
-pub(super) struct View<'a, K, V, R> {
-    pub(super) world: &'a World,
+pub(super) struct View<'a, K, V, R: Reach<'a>> {
+    pub(super) all: R::All,
     pub(super) ring: &'a Ring,
     slot: PhantomData<GlobalSlot<K, V, R>>,
 }
@@ -33,26 +33,25 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> Slots for View<'a, K, V, R> {
 
     #[inline(always)]
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.ring.next(slot.at()))
+        self.slot(self.ring.next(slot.reach.place()))
     }
 }
 
 /// Those that begin at a home slot leave it to their caller to prefetch it, and to count new keys.
 impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
     #[inline(always)]
-    pub(super) fn new(world: &'a World, ring: &'a Ring) -> Self {
+    pub(super) fn new(all: R::All, ring: &'a Ring) -> Self {
         let slot = PhantomData;
-        Self { world, ring, slot }
+        Self { all, ring, slot }
     }
 
     #[inline(always)]
-    pub(super) fn slot(&self, at: GlobalPtr<u8>) -> GlobalSlot<K, V, R> {
-        GlobalSlot::new(R::new(self.world, at))
+    pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
+        GlobalSlot::new(R::new(self.all, place))
     }
 
     #[inline(always)]
-    pub(super) fn home(&self, key: &K) -> Home<K, V, R> {
-        let hash = Hash::of(key);
+    pub(super) fn home(&self, hash: Hash) -> Home<K, V, R> {
         Home {
             slot: self.slot(self.ring.home(hash)),
             fingerprint: hash.fingerprint(),
@@ -99,7 +98,7 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
     /// The value that is there, if it was there before.
     #[inline(always)]
     pub(super) fn get_or_insert(&self, key: &K, value: V) -> Result<Option<V>> {
-        match self.held_or_inserted(self.home(key), key, value, Wanted::Value)? {
+        match self.held_or_inserted(self.home(Hash::of(key)), key, value, Wanted::Value)? {
             Some((slot, held)) => Ok(Some(slot::load(&slot, held)?)),
             None => Ok(None),
         }
@@ -115,13 +114,13 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
 
     #[inline(always)]
     pub(super) fn contains(&self, key: &K) -> Result<bool> {
-        let held = walk::look(self, self.home(key), key, Wanted::Key)?;
+        let held = walk::look(self, self.home(Hash::of(key)), key, Wanted::Key)?;
         Ok(held.is_some())
     }
 
     #[inline(always)]
     pub(super) fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        match walk::look(self, self.home(key), key, Wanted::Value)? {
+        match walk::look(self, self.home(Hash::of(key)), key, Wanted::Value)? {
             None => Ok(None),
             Some((slot, held)) => Ok(Some(slot::update(&slot, held, f)?)),
         }

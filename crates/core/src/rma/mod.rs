@@ -22,7 +22,7 @@ mod signal;
 mod strided;
 
 pub use fragments::Fragment;
-pub use near::{Block, Near};
+pub use near::{Block, Near, NearArray};
 pub use scope::Scope;
 pub use strided::Strides;
 

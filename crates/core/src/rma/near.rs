@@ -80,6 +80,112 @@ impl GlobalPtr<u8> {
     }
 }
 
+/// Blocks side by side at the same place of every rank's segment, all of them near: looked up once for as
+/// long as it lives. Its size is that of a pointer a rank, all of which are on this host.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::rma::{Block, Near};
+///
+/// struct Word;
+///
+/// impl Block for Word {
+///     const BYTES: usize = 8;
+///     const ALIGN: usize = 8;
+/// }
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let words = world.alloc_symmetric::<u64>(10)?;
+/// let last = match world.near_array::<Word>(words.here().offset_bytes(), 10) {
+///     Some(near) => near.block(0, 9).load::<u64>(0),
+///     None => words.on(pgas_core::Rank::ZERO).offset(9).get(&world)?,
+/// };
+/// assert_eq!(last, 0);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub struct NearArray<B> {
+    /// Keeps the segments mapped.
+    world: World,
+    /// The first block of each rank.
+    bases: Box<[NonNull<u8>]>,
+    len: usize,
+    block: PhantomData<fn() -> B>,
+}
+
+// SAFETY: the pointers are never changed, and only followed through `raw`, which accesses shared memory
+// atomically.
+unsafe impl<B> Send for NearArray<B> {}
+// SAFETY: as for `Send`.
+unsafe impl<B> Sync for NearArray<B> {}
+
+impl World {
+    /// The `len` blocks behind `offset_bytes` in the segment of every rank, if all of them are
+    /// [near](GlobalPtr::near).
+    ///
+    /// # Cost
+    ///
+    /// ℓ, proportional to the number of ranks.
+    ///
+    /// # Panics
+    ///
+    /// If `offset_bytes` is no offset of a global pointer.
+    #[must_use]
+    #[track_caller]
+    pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
+        const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
+        let bytes = B::BYTES.checked_mul(len)?;
+        let base = |rank| self.direct_block(GlobalPtr::new(rank, offset_bytes), bytes, B::ALIGN);
+        Some(NearArray {
+            bases: self.ranks().map(base).collect::<Option<_>>()?,
+            world: self.clone(),
+            len,
+            block: PhantomData,
+        })
+    }
+}
+
+impl<B: Block> NearArray<B> {
+    /// The world whose segments hold the blocks.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Block `i` on the rank with number `rank`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank or block.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "two compares and an address")]
+    #[track_caller]
+    pub fn block(&self, rank: usize, i: usize) -> Near<'_, B> {
+        let base = self.bases[rank];
+        assert!(i < self.len, "no such block");
+        // SAFETY: `len` blocks behind `base` lie within a mapped segment.
+        let place = unsafe { base.add(i * B::BYTES) };
+        Near {
+            place,
+            world: PhantomData,
+            block: PhantomData,
+        }
+    }
+}
+
+impl<B> fmt::Debug for NearArray<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "NearArray({} blocks on each of {} ranks)",
+            self.len,
+            self.bases.len()
+        )
+    }
+}
+
 impl<B: Block> Near<'_, B> {
     /// The place of a `T` at `offset`.
     #[inline(always)]
@@ -182,6 +288,16 @@ impl<B> Clone for Near<'_, B> {
 }
 
 impl<B> Copy for Near<'_, B> {}
+
+impl<B> PartialEq for Near<'_, B> {
+    /// Whether the two are one block of memory.
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl<B> Eq for Near<'_, B> {}
 
 impl<B> fmt::Debug for Near<'_, B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

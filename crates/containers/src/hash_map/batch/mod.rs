@@ -63,11 +63,11 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let (n, room) = (keys.len(), values.len());
         assert_eq!(n, room, "{n} keys, but room for {room} values");
-        if self.is_near {
-            self.near().find_prefetched(keys, values)?;
+        if let Some(all) = &self.near {
+            self.view_near(all).find_prefetched(keys, values)?;
             return Ok(());
         }
-        self.far().find_together(keys, values)
+        self.view_far().find_together(keys, values)
     }
 
     /// Inserts all `entries`, in their order, and returns how many of their keys were new.
@@ -94,10 +94,10 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        let outcome = if self.is_near {
-            self.near().insert_prefetched(entries)
+        let outcome = if let Some(all) = &self.near {
+            self.view_near(all).insert_prefetched(entries)
         } else {
-            self.far().insert_together(entries)
+            self.view_far().insert_together(entries)
         };
         self.counted(outcome)
     }
@@ -158,10 +158,10 @@ impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Result<usize, BatchError> {
-        let outcome = if self.is_near {
-            self.near().add_prefetched(len, key, n)
+        let outcome = if let Some(all) = &self.near {
+            self.view_near(all).add_prefetched(len, key, n)
         } else {
-            self.far().add_together(len, key, n)
+            self.view_far().add_together(len, key, n)
         };
         self.counted(outcome)
     }

@@ -11,6 +11,7 @@ use pgas_core::{Event, GlobalPtr, Pod};
 
 use super::super::Inserted;
 use super::super::global::{GlobalSlot, of_word, to_word};
+use super::super::hash::Hash;
 use super::super::layout::{Layout, ValueKind};
 use super::super::reach::{Far, STATE};
 use super::super::slot::{self, Held, SlotMemory};
@@ -50,7 +51,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
     /// Searches for all `keys` at once: in each round all searches that are not over look at one slot.
     fn locate<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Result<Vec<Search<'a, 'k, K, V>>> {
         let begin = |key: &'k K| {
-            let home = self.home(key);
+            let home = self.home(Hash::of(key));
             Search {
                 key,
                 home,
@@ -70,7 +71,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
     fn look_once(&self, searches: &mut [Search<'a, '_, K, V>]) -> Result<()> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
-            let event = state_word(&search.slot).fetch_op_nb(self.world, AtomicOp::Load, 0)?;
+            let event = state_word(&search.slot).fetch_op_nb(self.all.world, AtomicOp::Load, 0)?;
             states.push((search, event));
         }
         let mut candidates = Vec::new();
@@ -79,7 +80,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
             match state.state() {
                 SlotState::Free => search.found = Some(Found::Absent),
                 SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
-                    let key = key(&search.slot).get_nb(self.world)?;
+                    let key = key(&search.slot).get_nb(self.all.world)?;
                     candidates.push((search, state, key));
                 }
                 SlotState::Reserved | SlotState::Ready | SlotState::Locked => self.walk_on(search),
@@ -132,7 +133,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
             if let Some(Found::Held(_)) = search.found {
                 let word = value::<_, V, W>(&search.slot);
                 let zero = W::from_bits(0);
-                let event = word.fetch_op_nb(self.world, AtomicOp::Load, zero)?;
+                let event = word.fetch_op_nb(self.all.world, AtomicOp::Load, zero)?;
                 in_flight.push((index, event));
             }
         }
@@ -147,7 +148,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
         for (index, search) in searches.iter().enumerate() {
             values[index] = None;
             if let Some(Found::Held(state)) = search.found {
-                let value = value::<_, V, V>(&search.slot).get_nb(self.world)?;
+                let value = value::<_, V, V>(&search.slot).get_nb(self.all.world)?;
                 in_flight.push((index, state, value));
             }
         }
@@ -182,7 +183,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
                 return self.insert_located(search, &entries[i]);
             };
             let word = value::<_, V, W>(&search.slot);
-            let event = word.fetch_op_nb(self.world, AtomicOp::Swap, to_word(&entries[i].1))?;
+            let event = word.fetch_op_nb(self.all.world, AtomicOp::Swap, to_word(&entries[i].1))?;
             in_flight.push(InFlight { index: i, event });
             Ok(Inserted::Replaced)
         };
@@ -241,7 +242,7 @@ impl<'a, K: Pod, V: AtomicInteger> View<'a, K, V, Far<'a>> {
         let begin = |i: usize, search: &Search<'a, '_, K, V>, in_flight: &mut Vec<InFlight<V>>| {
             if let Some(Found::Held(_)) = search.found {
                 let word = value::<_, V, V>(&search.slot);
-                let event = word.fetch_op_nb(self.world, AtomicOp::Add, n(i))?;
+                let event = word.fetch_op_nb(self.all.world, AtomicOp::Add, n(i))?;
                 in_flight.push(InFlight { index: i, event });
                 return Ok(Inserted::Replaced);
             }

@@ -5,6 +5,7 @@ use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
 use super::super::Inserted;
+use super::super::hash::Hash;
 use super::super::layout::Layout;
 use super::super::reach::{Near, Reach};
 use super::super::view::{Home, View};
@@ -13,7 +14,7 @@ use crate::{BatchError, Result};
 
 /// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, few
 /// enough for the processor's outstanding loads.
-const AHEAD: usize = 24;
+const AHEAD: usize = 32;
 
 type NearHome<'a, K, V> = Home<K, V, Near<'a, Layout<K, V>>>;
 
@@ -50,20 +51,19 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Near<'a, Layout<K, V>>> {
         mut op: impl FnMut(usize, NearHome<'a, K, V>) -> Result<()>,
     ) -> Result<(), BatchError> {
         let begin = |i: usize| {
-            let home = self.home(key(i));
-            home.slot.reach.prefetch();
-            home
+            let hash = Hash::of(key(i));
+            self.home(hash).slot.reach.prefetch();
+            hash
         };
         let Some(last) = n.checked_sub(1) else {
             return Ok(());
         };
         // Behind the last element its home slot is prefetched again, which spares the loop a branch.
-        let mut homes: [NearHome<'a, K, V>; AHEAD] = std::array::from_fn(|i| begin(i.min(last)));
-        let mut place = 0;
+        let mut ahead: [Hash; AHEAD] = std::array::from_fn(|i| begin(i.min(last)));
         for i in 0..n {
-            let home = std::mem::replace(&mut homes[place], begin((i + AHEAD).min(last)));
-            place = if place + 1 == AHEAD { 0 } else { place + 1 };
-            op(i, home).map_err(|error| BatchError { done: i, error })?;
+            let next = begin((i + AHEAD).min(last));
+            let hash = std::mem::replace(&mut ahead[i % AHEAD], next);
+            op(i, self.home(hash)).map_err(|error| BatchError { done: i, error })?;
         }
         Ok(())
     }

@@ -49,7 +49,7 @@ fn colliding_keys() -> &'static [u64] {
         let mut groups: Groups<_, Vec<u64>> = Groups::new();
         for key in 0.. {
             let hash = Hash::of(&key);
-            let upper = super::hash::Ring::new(1, 64, 1, 0).home(hash);
+            let upper = super::hash::Ring::new(1, 64).home(hash);
             let group = groups
                 .entry((upper, hash.fingerprint().bits()))
                 .or_default();
