@@ -245,6 +245,10 @@ impl<B: Block> Near<'_, B> {
     /// Replaces the word at `offset` by `new` if it is `current`; returns the former value, as `Ok` if
     /// it was replaced. Acquires and releases.
     ///
+    /// # Cost
+    ///
+    /// A, by one instruction.
+    ///
     /// # Errors
     ///
     /// The word's value, if it is not `current`.

@@ -183,11 +183,22 @@ impl<'scope> Scope<'scope, '_> {
         while !is_empty() {
             if began.elapsed() > GRACE || self.world.backend().progress().is_err() {
                 let text = format!("a scope's transfers cannot be completed: {error}");
+                let _no_return = AbortOnUnwind;
                 self.world.abort(1, &text);
             }
             thread::yield_now();
         }
         Err(error)
+    }
+}
+
+/// Ends the process where a backend's abort only ends a thread: an unwinding thread would free the
+/// buffers that the network may still write into.
+struct AbortOnUnwind;
+
+impl Drop for AbortOnUnwind {
+    fn drop(&mut self) {
+        std::process::abort();
     }
 }
 

@@ -191,7 +191,8 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
             let map = map::<u64, u64>(&world, 8);
             if world.rank().number() == 0 {
                 let view = map.view_far();
-                let place = walk::claim(&view, view.home(Hash::of(&7_u64)), &7, Wanted::Key).unwrap();
+                let place =
+                    walk::claim(&view, view.home(Hash::of(&7_u64)), &7, Wanted::Key).unwrap();
                 assert!(matches!(place, Place::New(_)));
                 meeting.wait();
                 meeting.wait();
