@@ -23,42 +23,8 @@ pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
 #[inline]
 unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     match len {
-        0 => {}
-        1 => {
-            // SAFETY: one byte is readable at `src` and writable at `dst`.
-            unsafe {
-                asm!("mov {t}, byte ptr [{s}]", "mov byte ptr [{d}], {t}",
-                    t = out(reg_byte) _, s = in(reg) src, d = in(reg) dst,
-                    options(nostack, preserves_flags));
-            }
-        }
-        2..=3 => {
-            // SAFETY: the two (overlapping) pairs at the start and the end lie within `len` bytes.
-            unsafe {
-                asm!("movzx {t:e}, word ptr [{s}]", "movzx {u:e}, word ptr [{s} + {n} - 2]",
-                    "mov word ptr [{d}], {t:x}", "mov word ptr [{d} + {n} - 2], {u:x}",
-                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
-                    options(nostack, preserves_flags));
-            }
-        }
-        4..=7 => {
-            // SAFETY: the two (overlapping) words at the start and the end lie within `len` bytes.
-            unsafe {
-                asm!("mov {t:e}, dword ptr [{s}]", "mov {u:e}, dword ptr [{s} + {n} - 4]",
-                    "mov dword ptr [{d}], {t:e}", "mov dword ptr [{d} + {n} - 4], {u:e}",
-                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
-                    options(nostack, preserves_flags));
-            }
-        }
-        8..=15 => {
-            // SAFETY: the two (overlapping) words at the start and the end lie within `len` bytes.
-            unsafe {
-                asm!("mov {t}, qword ptr [{s}]", "mov {u}, qword ptr [{s} + {n} - 8]",
-                    "mov qword ptr [{d}], {t}", "mov qword ptr [{d} + {n} - 8], {u}",
-                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
-                    options(nostack, preserves_flags));
-            }
-        }
+        // SAFETY: fewer than 16 bytes; the promises are the same.
+        0..=15 => unsafe { short(dst, src, len) },
         16..=32 => {
             // SAFETY: the two (overlapping) halves at the start and the end lie within `len` bytes.
             unsafe {
@@ -89,6 +55,49 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
             // flag is clear at every call by the platform's convention.
             unsafe {
                 asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _, inout("rcx") len => _,
+                    options(nostack, preserves_flags));
+            }
+        }
+    }
+}
+
+/// Up to 15 bytes: two moves that may overlap.
+#[inline]
+unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
+    match len {
+        0 => {}
+        1 => {
+            // SAFETY: one byte is readable at `src` and writable at `dst`.
+            unsafe {
+                asm!("mov {t}, byte ptr [{s}]", "mov byte ptr [{d}], {t}",
+                    t = out(reg_byte) _, s = in(reg) src, d = in(reg) dst,
+                    options(nostack, preserves_flags));
+            }
+        }
+        2..=3 => {
+            // SAFETY: the two (overlapping) pairs at the start and the end lie within `len` bytes.
+            unsafe {
+                asm!("movzx {t:e}, word ptr [{s}]", "movzx {u:e}, word ptr [{s} + {n} - 2]",
+                    "mov word ptr [{d}], {t:x}", "mov word ptr [{d} + {n} - 2], {u:x}",
+                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
+        4..=7 => {
+            // SAFETY: the two (overlapping) words at the start and the end lie within `len` bytes.
+            unsafe {
+                asm!("mov {t:e}, dword ptr [{s}]", "mov {u:e}, dword ptr [{s} + {n} - 4]",
+                    "mov dword ptr [{d}], {t:e}", "mov dword ptr [{d} + {n} - 4], {u:e}",
+                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
+                    options(nostack, preserves_flags));
+            }
+        }
+        _ => {
+            // SAFETY: as above, for 8 to 15 bytes.
+            unsafe {
+                asm!("mov {t}, qword ptr [{s}]", "mov {u}, qword ptr [{s} + {n} - 8]",
+                    "mov qword ptr [{d}], {t}", "mov qword ptr [{d} + {n} - 8], {u}",
+                    t = out(reg) _, u = out(reg) _, s = in(reg) src, d = in(reg) dst, n = in(reg) len,
                     options(nostack, preserves_flags));
             }
         }
