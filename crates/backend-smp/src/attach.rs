@@ -118,8 +118,8 @@ impl JobHooks for Watcher {
         self.job.control().membership(rank) == Membership::Left
     }
 
-    fn culprit(&mut self) -> Option<u32> {
-        self.job.control().failure().map(|(rank, _)| rank)
+    fn culprit(&mut self) -> Option<(u32, String)> {
+        self.job.control().failure()
     }
 
     fn on_end(&mut self, failure: Option<&Failure>) {

@@ -44,8 +44,8 @@ pub struct Failure {
     pub after: Duration,
 }
 
-/// What ended a rank that should have gone on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What ended a rank that should have gone on, or what else was wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// It exited with a code other than 0; a panic is code 101.
     Exited {
@@ -61,6 +61,11 @@ pub enum Cause {
     },
     /// It exited with code 0 while it was still a member of the job.
     LeftEarly,
+    /// Its process went on, or ended well, but the other ranks found this.
+    Reported {
+        /// What they say of it.
+        text: Box<str>,
+    },
 }
 
 impl Outcome {
@@ -129,11 +134,11 @@ impl Cause {
         }
     }
 
-    fn code(self) -> u8 {
+    fn code(&self) -> u8 {
         match self {
-            Self::Exited { code } => u8::try_from(code).unwrap_or(1),
-            Self::Killed { signal, .. } => signal_code(signal),
-            Self::LeftEarly => 1,
+            Self::Exited { code } => u8::try_from(*code).unwrap_or(1),
+            Self::Killed { signal, .. } => signal_code(*signal),
+            Self::LeftEarly | Self::Reported { .. } => 1,
         }
     }
 }
@@ -154,6 +159,7 @@ impl fmt::Display for Cause {
                 )
             }
             Self::LeftEarly => f.write_str("exited with code 0 without leaving the job"),
+            Self::Reported { text } => f.write_str(text),
         }
     }
 }
@@ -214,6 +220,15 @@ mod tests {
     #[test]
     fn leaving_early_fails_the_job_although_the_code_was_zero() {
         assert_eq!(failed(Cause::LeftEarly).code(), 1);
+    }
+
+    #[test]
+    fn what_the_others_found_is_told_in_their_words() {
+        let text = "has been stopped for 1s (PGAS_STALL)".into();
+        let outcome = failed(Cause::Reported { text });
+        let expected = "rank 2 (pid 4711) has been stopped for 1s (PGAS_STALL) after 1.23 s";
+        assert_eq!(outcome.to_string(), expected);
+        assert_eq!(outcome.code(), 1);
     }
 
     #[test]

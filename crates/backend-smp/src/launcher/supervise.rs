@@ -99,10 +99,12 @@ pub trait JobHooks {
         false
     }
 
-    /// The rank, if any, that the job's memory names as the first to fail.
+    /// The rank, if any, that the job's memory names as the first to fail, and what the ranks say of it,
+    /// to be read after "rank 3".
     ///
-    /// Ranks that end because another has failed may be seen to end before that one.
-    fn culprit(&mut self) -> Option<u32> {
+    /// Ranks that end because another has failed may be seen to end before that one, which may not end at
+    /// all (it is stopped), or well (it left although others still needed it).
+    fn culprit(&mut self) -> Option<(u32, String)> {
         None
     }
 

@@ -31,10 +31,20 @@ pub(super) struct Watch<'a> {
     told: bool,
     /// Whether each rank that has failed so far had left the job before, and so spoken for itself.
     all_had_left: bool,
-    /// The ranks that have exited with code 0 while they were members of the job.
-    left_early: Vec<Failure>,
+    /// Whether the ranks had found a culprit by themselves when the first failure was seen.
+    was_reported: bool,
+    ended_well: Vec<EndedWell>,
     /// The last signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
+}
+
+/// A rank that has exited with code 0.
+struct EndedWell {
+    rank: u32,
+    pid: u32,
+    after: Duration,
+    /// Whether it was still a member of the job.
+    was_member: bool,
 }
 
 /// How far the end of the job has come.
@@ -75,7 +85,8 @@ impl<'a> Watch<'a> {
             outcome: Outcome::Finished,
             told: false,
             all_had_left: true,
-            left_early: Vec::new(),
+            was_reported: false,
+            ended_well: Vec::new(),
             asked_to_end: None,
         }
     }
@@ -183,67 +194,103 @@ impl<'a> Watch<'a> {
     /// Waits for the processes that have ended, and judges their ends.
     fn take_leave(&mut self, gone: Vec<RankProcess>) -> io::Result<()> {
         for mut process in gone {
-            let rank = process.rank;
-            let cause = Cause::of(process.child.wait()?);
-            let failure = |cause, started: Instant| {
-                let pid = process.child.id();
-                Failure {
-                    rank,
-                    pid,
-                    cause,
-                    after: started.elapsed(),
-                }
-            };
-            match cause {
+            let (rank, pid) = (process.rank, process.child.id());
+            let after = self.started.elapsed();
+            match Cause::of(process.child.wait()?) {
                 Some(cause) => {
                     self.all_had_left &=
                         matches!(cause, Cause::Exited { .. }) && self.hooks.left_before(rank);
-                    self.failed(failure(cause, self.started));
+                    self.failed(Failure {
+                        rank,
+                        pid,
+                        cause,
+                        after,
+                    });
                 }
-                None if self.hooks.left_properly(rank) => {}
-                None => self
-                    .left_early
-                    .push(failure(Cause::LeftEarly, self.started)),
+                None => {
+                    let was_member = !self.hooks.left_properly(rank);
+                    self.ended_well.push(EndedWell {
+                        rank,
+                        pid,
+                        after,
+                        was_member,
+                    });
+                    if let Some(culprit) = self.culprit_that_ended_well() {
+                        self.blame_instead(culprit);
+                    }
+                }
             }
         }
         Ok(())
     }
 
     fn failed(&mut self, failure: Failure) {
-        match (&self.outcome, failure.cause) {
+        match (&self.outcome, &failure.cause) {
             (Outcome::Finished, Cause::Killed { signal, .. })
-                if self.asked_to_end.is_some_and(|(asked, _)| asked == signal) =>
+                if self.asked_to_end.is_some_and(|(asked, _)| asked == *signal) =>
             {
-                self.begin_to_end(self.interrupted(signal));
+                self.begin_to_end(self.interrupted(*signal));
             }
             (Outcome::Finished, _) => {
-                let blamed = self.blamed(failure);
+                let blamed = self.culprit_that_ended_well().unwrap_or(failure);
                 self.begin_to_end(Outcome::Failed(blamed));
             }
-            (Outcome::Failed(first), _)
-                if matches!(self.phase, Phase::Grace { .. })
-                    && !self.told
-                    && self.hooks.culprit() == Some(failure.rank)
-                    && first.rank != failure.rank =>
+            (Outcome::Failed(_), _)
+                if self
+                    .hooks
+                    .culprit()
+                    .is_some_and(|(rank, _)| rank == failure.rank) =>
             {
-                self.outcome = Outcome::Failed(failure);
+                self.blame_instead(failure);
             }
             _ => {}
         }
     }
 
-    /// The end of the rank that the job's memory blames, if that one has ended early; else `failure`.
-    fn blamed(&mut self, failure: Failure) -> Failure {
-        let culprit = self.hooks.culprit();
-        let early = self
-            .left_early
-            .iter()
-            .position(|early| Some(early.rank) == culprit);
-        early.map_or(failure, |index| self.left_early.swap_remove(index))
+    /// Blames the rank that the job's memory names, if the one that was seen to fail first is another one
+    /// and the user has not been told yet.
+    fn blame_instead(&mut self, culprit: Failure) {
+        if let Outcome::Failed(first) = &self.outcome
+            && matches!(self.phase, Phase::Grace { .. })
+            && !self.told
+            && first.rank != culprit.rank
+        {
+            self.outcome = Outcome::Failed(culprit);
+        }
+    }
+
+    /// The rank that the job's memory blames, if its process has ended with code 0.
+    fn culprit_that_ended_well(&mut self) -> Option<Failure> {
+        let (rank, text) = self.hooks.culprit()?;
+        let ended = self.ended_well.iter().find(|ended| ended.rank == rank)?;
+        let cause = if ended.was_member {
+            Cause::LeftEarly
+        } else {
+            Cause::Reported { text: text.into() }
+        };
+        Some(Failure {
+            rank,
+            pid: ended.pid,
+            cause,
+            after: ended.after,
+        })
+    }
+
+    /// The rank that the job's memory blames, if its process still runs.
+    fn culprit_that_goes_on(&mut self, ranks: &Ranks) -> Option<Failure> {
+        let (rank, text) = self.hooks.culprit()?;
+        let process = ranks.running().iter().find(|p| p.rank == rank)?;
+        Some(Failure {
+            rank,
+            pid: process.child.id(),
+            cause: Cause::Reported { text: text.into() },
+            after: self.started.elapsed(),
+        })
     }
 
     fn begin_to_end(&mut self, outcome: Outcome) {
         self.outcome = outcome;
+        self.was_reported = self.hooks.culprit().is_some();
         self.hooks.on_end(match &self.outcome {
             Outcome::Failed(failure) => Some(failure),
             _ => None,
@@ -265,10 +312,10 @@ impl<'a> Watch<'a> {
     fn blames_the_culprit(&mut self, ranks: &Ranks) -> bool {
         match &self.outcome {
             Outcome::Finished => false,
-            Outcome::Failed(_) if self.all_had_left => false,
+            Outcome::Failed(_) if self.all_had_left && !self.was_reported => false,
             Outcome::Failed(failure) => match self.hooks.culprit() {
                 None => true,
-                Some(culprit) => {
+                Some((culprit, _)) => {
                     culprit == failure.rank || ranks.running().iter().all(|p| p.rank != culprit)
                 }
             },
@@ -299,6 +346,9 @@ impl<'a> Watch<'a> {
                 self.tell(ranks);
             }
             Phase::Grace { until } if now >= until => {
+                if let Some(culprit) = self.culprit_that_goes_on(ranks) {
+                    self.blame_instead(culprit);
+                }
                 self.tell(ranks);
                 ranks.signal_all(Signal::TERM);
                 self.phase = Phase::Terminating {

@@ -53,6 +53,8 @@ fn supervisor() {
         (Some("left early"), _) => watch_members(),
         (Some("all exit"), _) => watch_exits(),
         (Some("culprit"), _) => watch_culprit(),
+        (Some("culprit goes on"), _) => watch_culprit_that_goes_on(),
+        (Some("culprit has left"), _) => watch_culprit_that_has_left(),
         _ => {}
     }
 }
@@ -126,8 +128,8 @@ impl JobHooks for Members {
         rank != 1
     }
 
-    fn culprit(&mut self) -> Option<u32> {
-        Some(1)
+    fn culprit(&mut self) -> Option<(u32, String)> {
+        Some((1, "is missed".to_owned()))
     }
 
     fn on_end(&mut self, failure: Option<&Failure>) {
@@ -178,8 +180,8 @@ fn members_may_all_exit_with_code_zero() {
 struct Culprit;
 
 impl JobHooks for Culprit {
-    fn culprit(&mut self) -> Option<u32> {
-        Some(2)
+    fn culprit(&mut self) -> Option<(u32, String)> {
+        Some((2, "is to blame".to_owned()))
     }
 }
 
@@ -193,5 +195,34 @@ fn the_rank_that_failed_first_is_blamed_although_it_ends_later() {
     let ended = play("culprit");
     assert_eq!(ended.code(), 6, "{ended:?}");
     assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+}
+
+fn watch_culprit_that_goes_on() {
+    let script = "case $PGAS_RANK in 0) exit 5;; 1) exit 6;; 2) exec sleep 60;; esac";
+    supervise_shell(script, &mut Culprit);
+}
+
+#[test]
+fn a_rank_that_the_others_blame_is_named_although_it_does_not_end() {
+    let ended = play("culprit goes on");
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
+    assert!(ended.stderr.contains(") is to blame after 0."), "{ended:?}");
+    assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
+    assert!(ended.took < END_OF_JOB && ended.left.is_empty());
+}
+
+fn watch_culprit_that_has_left() {
+    let script = "case $PGAS_RANK in 0) exit 5;; 1) exec sleep 60;; 2) sleep 0.1; exit 0;; esac";
+    supervise_shell(script, &mut Culprit);
+}
+
+#[test]
+fn a_rank_that_the_others_blame_is_named_although_it_ended_well() {
+    let ended = play("culprit has left");
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.stderr.starts_with("pgas: rank 2 (pid "), "{ended:?}");
+    assert!(ended.stderr.contains(") is to blame after 0."), "{ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
 }
