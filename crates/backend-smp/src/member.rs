@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pgas_core::backend::{
@@ -25,8 +25,15 @@ pub(crate) struct Member {
     /// The barrier that this rank has entered, or the last one that it left.
     epoch: AtomicU64,
     has_too_few_cores: bool,
+    /// Threads of this rank that hand out messages.
+    n_receiving: AtomicU32,
+    /// How often the job's health was asked for, for a look at the others now and then.
+    n_checks: AtomicU32,
     liveness: Option<Liveness>,
 }
+
+/// A rank that waits without sleeping looks at the others' lives once in so many looks at the failure word.
+const CHECKS_PER_LOOK: u32 = 256;
 
 impl Member {
     pub(crate) const CAPABILITIES: &Capabilities = &Capabilities {
@@ -60,6 +67,8 @@ impl Member {
             rank,
             epoch: AtomicU64::new(0),
             has_too_few_cores,
+            n_receiving: AtomicU32::new(0),
+            n_checks: AtomicU32::new(0),
             liveness,
         }
     }
@@ -145,6 +154,7 @@ impl Member {
         if mailbox.is_empty() {
             return Ok(0);
         }
+        let _receiving = Receiving::begin(&self.n_receiving);
         // A sink that polls against the rule finds an empty buffer of its own.
         let mut payload = PAYLOAD.take();
         let mut n = 0;
@@ -185,9 +195,24 @@ impl Member {
                 || (was_open && control.barrier().is_complete(epoch))
         };
         let _ = control.bell(self.rank).sleep_until(ready, at_most);
+        self.look_after_the_others();
+    }
+
+    fn look_after_the_others(&self) {
         if let (Some(liveness), Some(file)) = (&self.liveness, self.job.file()) {
-            liveness.check(self.rank, self.job.layout().n_ranks, &control, file);
+            let n_ranks = self.job.layout().n_ranks;
+            liveness.check(self.rank, n_ranks, &self.job.control(), file);
         }
+    }
+
+    /// Whether `rank` has left in good order and nothing that it sent to this one is on its way.
+    pub(crate) fn is_gone(&self, rank: u32) -> bool {
+        let control = self.job.control();
+        // In this order: what a rank sent is in the mailbox by the time at which it has left; what is no
+        // longer in the mailbox was taken out by a thread that counts itself until its sink has returned.
+        control.membership(rank) == Membership::Left
+            && (0..2).all(|class| control.mailbox(self.rank, class).n_queued_bytes() == 0)
+            && self.n_receiving.load(Ordering::Acquire) == 0
     }
 
     /// An error if a rank has failed, or has left while this one waits for it in a barrier.
@@ -198,6 +223,12 @@ impl Member {
         {
             return Err(Error::rank_failed(Rank::new(rank), text));
         }
+        // Relaxed, and not exact: it only spreads the looks.
+        let n_checks = self.n_checks.load(Ordering::Relaxed).wrapping_add(1);
+        self.n_checks.store(n_checks, Ordering::Relaxed);
+        if n_checks.is_multiple_of(CHECKS_PER_LOOK) {
+            self.look_after_the_others();
+        }
         let epoch = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
         if control.barrier().is_complete(epoch) {
             return Ok(());
@@ -206,10 +237,11 @@ impl Member {
         match missing.find(|rank| control.membership(*rank) == Membership::Left) {
             // It may have arrived just before it left: what was asked first may be outdated.
             Some(_) if control.barrier().is_complete(epoch) => Ok(()),
-            Some(rank) => Err(Error::rank_failed(
-                Rank::new(rank),
-                "has left the job while others wait in a barrier",
-            )),
+            Some(rank) => {
+                let cause = "has left the job while others wait for it in a barrier";
+                control.fail(rank, cause);
+                Err(Error::rank_failed(Rank::new(rank), cause))
+            }
             None => Ok(()),
         }
     }
@@ -237,5 +269,24 @@ impl Member {
         for rank in 0..self.job.layout().n_ranks {
             control.bell(rank).ring();
         }
+    }
+}
+
+/// One in the count of a rank's threads that hand out messages; taken back on drop, also when a sink
+/// panics.
+struct Receiving<'a>(&'a AtomicU32);
+
+impl<'a> Receiving<'a> {
+    fn begin(n_receiving: &'a AtomicU32) -> Self {
+        // Relaxed: who finds a message taken out of the mailbox sees this too, by the mailbox's own release.
+        n_receiving.fetch_add(1, Ordering::Relaxed);
+        Self(n_receiving)
+    }
+}
+
+impl Drop for Receiving<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with the acquire in `is_gone`, which then sees what the sink did.
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }

@@ -285,6 +285,14 @@ unsafe impl Backend for Member {
         self.check_health()
     }
 
+    fn has_left(&self, rank: Rank) -> bool {
+        self.is_gone(rank.number())
+    }
+
+    fn blame(&self, rank: Rank, cause: &str) {
+        self.job().control().fail(rank.number(), cause);
+    }
+
     fn discard(&self, offset: u64, bytes: u64) -> bool {
         self.job().discard(self.number(), offset, bytes)
     }

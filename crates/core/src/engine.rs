@@ -145,7 +145,8 @@ impl World {
         assert!(former.is_none(), "handler {} is set already", id.0);
     }
 
-    /// Offers a message whose payload is the concatenation of `parts`; does not wait.
+    /// Offers a message whose payload is the concatenation of `parts`; does not wait. After
+    /// [`BackPressure`](Sent::BackPressure) make [`progress`](World::progress), then try again.
     ///
     /// # Cost
     ///
@@ -154,7 +155,8 @@ impl World {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`] for a payload over
-    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports.
+    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where there
+    /// is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
     ///
     /// # Panics
     ///
@@ -173,9 +175,19 @@ impl World {
             self.n_ranks() - 1
         );
         let sent = self.backend().try_send(to, class, handler, parts)?;
-        if sent == Sent::Accepted {
-            let bytes = parts.iter().map(|part| part.len()).sum();
-            self.count(CostKind::Message, Some(to), 1, bytes);
+        match sent {
+            Sent::Accepted => {
+                let bytes = parts.iter().map(|part| part.len()).sum();
+                self.count(CostKind::Message, Some(to), 1, bytes);
+            }
+            // The caller is about to try again, and must not do so for ever.
+            Sent::BackPressure => {
+                self.backend().health()?;
+                if self.backend().has_left(to) {
+                    let cause = "has left the job, and its mailbox is full";
+                    return Err(Error::rank_failed(to, cause));
+                }
+            }
         }
         Ok(sent)
     }

@@ -14,6 +14,9 @@ const YIELDS: u32 = 400;
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(2);
+/// How many rounds in which there was progress may follow each other without a look at the job's health:
+/// messages may come for ever from ranks that do not wait.
+const BUSY_ROUNDS: u32 = 64;
 
 /// What a rank waits for, for the message of a failed wait.
 pub(crate) struct Awaited<'a> {
@@ -62,12 +65,18 @@ impl World {
         };
         let mut sleep = FIRST_SLEEP;
         let mut began = None;
+        let mut busy = 0_u32;
         loop {
             if ready()? {
                 return Ok(());
             }
-            if self.progress()? {
+            if self.advance()? {
                 round = round.min(SPINS);
+                busy = busy.wrapping_add(1);
+                if busy.is_multiple_of(BUSY_ROUNDS) {
+                    self.check_limit(awaited, *began.get_or_insert_with(Instant::now))?;
+                    self.backend().health()?;
+                }
                 continue;
             }
             round = round.saturating_add(1);

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::thread;
+use std::time::Duration;
 
 use crate::backend::{AtomicsBy, Backend, Capabilities};
 use crate::collective::Wire;
@@ -26,6 +27,10 @@ use crate::segment::{self, Heap, SymmetricHeap};
 use crate::team;
 use crate::wait::Awaited;
 use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
+
+/// Rounds of yielding, for a rank that has to wait before it can leave, and its naps after these.
+const LEAVING_YIELDS: u32 = 400;
+const LEAVING_NAP: Duration = Duration::from_millis(1);
 
 /// One rank's handle on the job.
 ///
@@ -242,8 +247,18 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports, or a message for a handler that nobody registered.
+    /// What the transport reports, or a message for a handler that nobody registered; the failure of the
+    /// job when there was nothing to do, so that a loop around this call does not outlive it.
     pub fn progress(&self) -> Result<bool> {
+        let worked = self.advance()?;
+        if !worked {
+            self.backend().health()?;
+        }
+        Ok(worked)
+    }
+
+    /// As [`progress`](Self::progress), for a loop that looks at the job's health itself.
+    pub(crate) fn advance(&self) -> Result<bool> {
         let mut worked = self.backend().progress()?;
         worked |= self.inner.engine.receive(self)?;
         worked |= self.inner.engine.advance();
@@ -488,6 +503,7 @@ impl Drop for Inner {
                 .test(op, crate::backend::Stage::Operation)
                 .unwrap_or(true)
         };
+        let mut rounds = 0_u32;
         while self.orphans.len() > 0 || self.engine.has_tasks() && !thread::panicking() {
             let step = self
                 .backend
@@ -500,7 +516,12 @@ impl Drop for Inner {
             }
             self.engine.advance();
             self.orphans.reap(is_over);
-            thread::yield_now();
+            rounds = rounds.saturating_add(1);
+            if rounds < LEAVING_YIELDS {
+                thread::yield_now();
+            } else {
+                self.backend.park(LEAVING_NAP);
+            }
         }
         if !thread::panicking() {
             self.backend.leave();

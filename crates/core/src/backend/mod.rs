@@ -437,12 +437,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// the rank that is waited for.
     fn is_oversubscribed(&self) -> bool;
 
-    /// An error when the job has failed.
+    /// An error when the job has failed. Asked once a round by every loop that waits, so that it costs
+    /// about as much as a load.
     ///
     /// # Errors
     ///
     /// [`Error::RankFailed`](crate::Error::RankFailed) naming who failed and how.
     fn health(&self) -> Result<()>;
+
+    /// Whether `rank` has left the job, and all that it ever sent to this rank has been handed to a sink
+    /// that has returned: nothing more will come of it. A wait asks this of the rank that it waits for.
+    fn has_left(&self, rank: Rank) -> bool;
+
+    /// Records that `rank` has failed, unless a failure is recorded already: [`health`](Self::health)
+    /// reports it on every rank, and what watches over the job names it. `cause` is read after "rank 3".
+    fn blame(&self, rank: Rank, cause: &str);
 
     /// Gives the memory of a range of this rank's segment back to the system, if that can be done;
     /// `true` means that the range now reads as zero.

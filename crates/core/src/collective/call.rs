@@ -14,7 +14,7 @@ use std::task::{Context, Poll, Waker};
 use zerocopy::IntoBytes;
 
 use super::inbox::{Header, Inbox, Key, Payload};
-use super::{Signature, check};
+use super::{Kind, Signature, check};
 use crate::backend::{Backend, HandlerId, Message, MessageClass, Sent};
 use crate::cost::{CostKind, Counting};
 use crate::error::Mismatch;
@@ -76,6 +76,28 @@ impl Wire {
         delivered
     }
 
+    /// Takes the payload at `key`, if it is there; an error if it cannot come any more.
+    fn take(&self, key: &Key, kind: Kind) -> Option<Result<Payload>> {
+        if let Some(payload) = self.inbox.take(key) {
+            return Some(Ok(payload));
+        }
+        if !self.backend.has_left(key.from) {
+            return None;
+        }
+        // It may have come between the two questions; after this one nothing can.
+        let late = self.inbox.take(key);
+        Some(late.ok_or_else(|| self.deserted(key.from, kind)))
+    }
+
+    /// The failure of a rank that has left the job although a collective needs it. The others of the
+    /// team may wait for this rank in turn, so that it is the whole job's.
+    #[cold]
+    fn deserted(&self, rank: Rank, kind: Kind) -> Error {
+        let cause = format!("has left the job while others wait for it in {kind}");
+        self.backend.blame(rank, &cause);
+        Error::rank_failed(rank, cause)
+    }
+
     /// The number of payloads that wait to be asked for.
     #[cfg(test)]
     pub(super) fn n_waiting(&self) -> usize {
@@ -83,14 +105,17 @@ impl Wire {
     }
 
     /// Sends one message; ready when the transport has taken it.
-    async fn send(&self, to: Rank, header: &Header, piece: &[u8]) -> Result<()> {
+    async fn send(&self, to: Rank, kind: Kind, header: &Header, piece: &[u8]) -> Result<()> {
         let parts = [header.as_bytes(), piece];
         poll_fn(|_| {
             let sent =
                 self.backend
                     .try_send(to, MessageClass::Request, HandlerId::COLLECTIVE, &parts)?;
             match sent {
-                Sent::Accepted => Poll::Ready(Ok::<_, Error>(())),
+                Sent::Accepted => Poll::Ready(Ok(())),
+                Sent::BackPressure if self.backend.has_left(to) => {
+                    Poll::Ready(Err(self.deserted(to, kind)))
+                }
                 Sent::BackPressure => Poll::Pending,
             }
         })
@@ -228,7 +253,8 @@ impl Lane<'_> {
                 phase: self.phase as u32,
                 round,
             };
-            self.call.wire.send(to, &header, piece).await?;
+            let kind = self.call.signature.kind;
+            self.call.wire.send(to, kind, &header, piece).await?;
             offset += piece.len();
             if offset == bytes.len() {
                 return Ok(());
@@ -237,7 +263,7 @@ impl Lane<'_> {
     }
 
     /// Receives a payload of any length.
-    pub(super) async fn receive(self, from: u32, round: u32) -> Payload {
+    pub(super) async fn receive(self, from: u32, round: u32) -> Result<Payload> {
         let from = self.world_rank(from);
         let key = Key {
             team: self.call.team.id().bits(),
@@ -248,7 +274,8 @@ impl Lane<'_> {
         };
         // Only for the message of a failed wait.
         self.call.awaits.store(from.number(), Ordering::Relaxed);
-        let payload = poll_fn(|_| match self.call.wire.inbox.take(&key) {
+        let kind = self.call.signature.kind;
+        let payload = poll_fn(|_| match self.call.wire.take(&key, kind) {
             Some(payload) => Poll::Ready(payload),
             None => Poll::Pending,
         })
@@ -264,7 +291,7 @@ impl Lane<'_> {
         round: u32,
         len: usize,
     ) -> Result<Payload> {
-        let payload = self.receive(from, round).await;
+        let payload = self.receive(from, round).await?;
         let came = payload.bytes().len();
         if came == len {
             return Ok(payload);

@@ -63,7 +63,7 @@ pub(super) async fn climb(
                     let bytes = blocks(n_blocks, bytes);
                     lane.receive_exactly(child, round, bytes).await?
                 }
-                None => lane.receive(child, round).await,
+                None => lane.receive(child, round).await?,
             };
             gathered.extend_from_slice(payload.bytes());
         }

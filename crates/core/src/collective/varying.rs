@@ -101,7 +101,7 @@ async fn exchange_varying<T: Pod>(lane: Lane<'_>, values: &[Vec<T>]) -> Result<V
     for distance in 1..lane.n_ranks() {
         let (to, from) = (lane.after(distance), lane.before(distance));
         lane.send(to, 0, values[to as usize].as_bytes()).await?;
-        let payload = lane.receive(from, 0).await;
+        let payload = lane.receive(from, 0).await?;
         let bytes = payload.bytes();
         let ragged = bytes.len().checked_rem(size_of::<T>()).unwrap_or(0);
         if ragged != 0 {

@@ -101,6 +101,18 @@ impl Mailbox {
         }
         (received, freed)
     }
+
+    /// Whether nothing waits here, and nothing is being handed out.
+    pub(super) fn is_drained(&self) -> bool {
+        let _receiving = match self.receiving.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return false,
+        };
+        [&self.requests, &self.replies]
+            .into_iter()
+            .all(|queue| lock(queue).letters.is_empty())
+    }
 }
 
 /// What a rank sleeps on.

@@ -20,7 +20,6 @@
 mod flight;
 mod mailbox;
 mod segment;
-mod stall;
 mod threads;
 
 pub use threads::{run, run_with, world, worlds};
@@ -28,14 +27,15 @@ pub use threads::{run, run_with, world, worlds};
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use super::{
-    AtomicCall, AtomicOp, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
-    Message, MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
-    Stage, SwapCall,
+    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
+    MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
+    SwapCall,
 };
 use crate::world::lock;
 use crate::{Error, Rank, RankFailure, Result};
@@ -43,7 +43,6 @@ use crate::{Error, Rank, RankFailure, Result};
 use flight::{Flight, Operation};
 use mailbox::{Bell, Mailbox};
 use segment::Segment;
-use stall::Watch;
 
 /// The size of a segment unless somebody asks for another, in bytes. It costs no memory until touched.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
@@ -69,7 +68,6 @@ struct Job {
     ranks: Box<[Member]>,
     segment_bytes: u64,
     failure: OnceLock<RankFailure>,
-    watch: Watch,
 }
 
 /// What the others reach of a rank.
@@ -77,6 +75,7 @@ struct Member {
     segment: Segment,
     mailbox: Mailbox,
     bell: Bell,
+    has_left: AtomicBool,
 }
 
 impl fmt::Debug for Job {
@@ -97,12 +96,12 @@ pub fn job(n_ranks: u32, segment_bytes: u64) -> Vec<Loopback> {
         segment: Segment::new(segment_bytes),
         mailbox: Mailbox::default(),
         bell: Bell::default(),
+        has_left: AtomicBool::new(false),
     };
     let job = Arc::new(Job {
         ranks: (0..n_ranks).map(member).collect(),
         segment_bytes,
         failure: OnceLock::new(),
-        watch: Watch::new(n_ranks),
     });
     (0..n_ranks)
         .map(|rank| Loopback {
@@ -132,7 +131,6 @@ impl Job {
     }
 
     fn perform(&self, operation: &Operation) {
-        self.watch.note();
         operation.perform(
             |rank| &self.member(rank).segment,
             |rank| self.member(rank).bell.ring(),
@@ -292,15 +290,11 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        if call.op != AtomicOp::Load {
-            self.job.watch.note();
-        }
         let segment = &self.job.member(target.rank).segment;
         Ok(segment.fetch(target.offset, call))
     }
 
     unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        self.job.watch.note();
         let segment = &self.job.member(target.rank).segment;
         Ok(segment.compare_swap(target.offset, call))
     }
@@ -371,7 +365,6 @@ unsafe impl Backend for Loopback {
         let target = self.job.member(to);
         let sent = target.mailbox.offer(class, self.rank, handler, payload);
         if sent == Sent::Accepted {
-            self.job.watch.note();
             target.bell.ring();
         }
         Ok(sent)
@@ -385,9 +378,6 @@ unsafe impl Backend for Loopback {
     ) -> Result<usize> {
         let mailbox = &self.job.member(self.rank).mailbox;
         let (received, freed) = mailbox.receive(class, limit, sink);
-        if received > 0 {
-            self.job.watch.note();
-        }
         if freed {
             self.job.wake_all();
         }
@@ -400,10 +390,6 @@ unsafe impl Backend for Loopback {
 
     fn park(&self, at_most: Duration) {
         self.job.member(self.rank).bell.wait(at_most);
-        if let Some(culprit) = self.job.watch.wake(self.rank) {
-            let cause = "left the job while others waited for it";
-            self.job.fail(culprit, cause.into());
-        }
     }
 
     fn notify(&self, rank: Rank) {
@@ -421,6 +407,16 @@ unsafe impl Backend for Loopback {
         }
     }
 
+    fn has_left(&self, rank: Rank) -> bool {
+        // Acquire: pairs with the release in `leave`; what the rank sent before is in the mailbox.
+        self.job.member(rank).has_left.load(Ordering::Acquire)
+            && self.job.member(self.rank).mailbox.is_drained()
+    }
+
+    fn blame(&self, rank: Rank, cause: &str) {
+        self.job.fail(rank, cause.to_owned());
+    }
+
     fn discard(&self, offset: u64, bytes: u64) -> bool {
         self.job.member(self.rank).segment.zero(offset, bytes);
         true
@@ -435,7 +431,10 @@ unsafe impl Backend for Loopback {
 
     fn leave(&self) {
         lock(&self.flight).flush(None, |operation| self.job.perform(operation));
-        self.job.watch.leave(self.rank);
+        // Release: pairs with the acquire in `has_left`.
+        let member = self.job.member(self.rank);
+        member.has_left.store(true, Ordering::Release);
+        self.job.wake_all();
     }
 }
 

@@ -42,7 +42,10 @@ fn later_operations_overtake_earlier_ones() {
     let world = world();
     let cell = world.alloc::<u64>(3).unwrap();
     let events: Vec<_> = (0..6)
-        .map(|i| cell.offset(i % 3).fetch_op_nb(&world, AtomicOp::Add, 1))
+        .map(|i| {
+            cell.offset(i % 3)
+                .fetch_op_nb(&world, crate::backend::AtomicOp::Add, 1)
+        })
         .map(Result::unwrap)
         .collect();
     let mut order = Vec::new();
@@ -139,7 +142,7 @@ fn a_rank_that_leaves_while_others_wait_for_it_is_named() {
         }
         Some(world.barrier().unwrap_err().to_string())
     });
-    let text = "rank 1 left the job while others waited for it";
+    let text = "rank 1 has left the job while others wait for it in a barrier";
     assert_eq!(outcomes, [Some(text.into()), None, Some(text.into())]);
 }
 
@@ -157,4 +160,47 @@ fn a_wait_longer_than_the_configured_limit_is_an_error_that_says_what_for() {
     });
     assert!(outcomes[1].starts_with("rank 1 waited "), "{}", outcomes[1]);
     assert!(outcomes[1].ends_with(" for a signal"), "{}", outcomes[1]);
+}
+
+#[test]
+fn what_a_rank_sent_before_it_left_is_received_by_those_that_wait_for_it() {
+    let sums = run(4, |world| {
+        // The others may still be on their way when the fastest leaves, with the last of these handles.
+        let sums = [1, 10].map(|n| world.team().allreduce_nb(n, |a: u64, b: u64| a + b));
+        drop(world);
+        sums.map(|sum| sum.wait().unwrap())
+    });
+    assert_eq!(sums, [[4, 40]; 4]);
+}
+
+#[test]
+fn a_rank_that_left_is_named_by_a_collective_in_flight_and_by_its_full_mailbox() {
+    let outcomes = run(3, |world| {
+        let leaver = Rank::new(1);
+        if world.rank() == leaver {
+            return None;
+        }
+        let sum = world.team().allreduce_nb(1, |a: u64, b: u64| a + b);
+        let in_flight = sum.wait().unwrap_err().to_string();
+        let offer = || {
+            world.try_send(
+                leaver,
+                MessageClass::Request,
+                HandlerId(HandlerId::N_RESERVED),
+                &[],
+            )
+        };
+        let full = loop {
+            match offer() {
+                Ok(_) => {}
+                Err(error) => break error.to_string(),
+            }
+        };
+        Some([in_flight, full])
+    });
+    for [in_flight, full] in outcomes.into_iter().flatten() {
+        let expected = "rank 1 has left the job while others wait for it in an allreduce";
+        assert_eq!(in_flight, expected);
+        assert!(full.starts_with("rank 1 has left the job"), "{full}");
+    }
 }
