@@ -12,13 +12,11 @@
 //!
 //! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
 
-use std::fs;
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -28,10 +26,10 @@ use pgas::prelude::*;
 use pgas::{Config, GlobalPtr};
 use pgas_genomics::output::Draft;
 use pgas_genomics::packed::PackedKmers;
+use pgas_genomics::report::{Report, Seconds, Stopwatch, peak_rss};
 use pgas_genomics::{
     DistinctSketch, Input, Kmer, KmerLength, PackedReads, Share, Spectrum, Summary,
 };
-use serde::Serialize;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The genome that is counted if no files are named.
@@ -102,24 +100,21 @@ fn main() -> ExitCode {
         Ok(options) => options,
         Err(error) if error.use_stderr() => return usage(&error),
         Err(help) => {
-            return help
-                .print()
-                .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+            let shown = help.print();
+            return shown.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
         }
     };
     let world = match config(options.ranks).and_then(|config| Ok(pgas::init_with(&config)?)) {
         Ok(world) => world,
-        Err(failure) => return complain(&failure.0),
+        Err(failure) => return complain(1, &failure.0),
     };
     let Err(failure) = run(&world, &options) else {
         return ExitCode::SUCCESS;
     };
-    if world.rank() == Rank::ZERO {
-        complain(&failure.0);
-    }
+    let code = complain(1, &failure.0);
     // Nobody leaves before the line is out; if a rank is gone there is nobody to wait for.
     world.barrier().ok();
-    ExitCode::FAILURE
+    code
 }
 
 /// The settings of the job: those of the environment, and `--ranks` if nothing else has started ranks.
@@ -145,27 +140,30 @@ fn config(ranks: Option<u32>) -> Result<Config> {
 
 fn usage(error: &clap::Error) -> ExitCode {
     let text = error.to_string();
-    let told = text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.is_empty());
-    let told = told.collect::<Vec<_>>().join(" ");
-    complain(&format!(
-        "{} (try --help)",
-        told.trim_start_matches("error: ")
-    ));
-    ExitCode::from(2)
+    // The lines behind the first name what is missing, if anything, then the usage.
+    let lines = text.lines().map(str::trim);
+    let told: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+    let told = told.join(" ");
+    complain(
+        2,
+        &format!("{} (try --help)", told.trim_start_matches("error: ")),
+    )
 }
 
-fn complain(line: &str) -> ExitCode {
-    // There is nobody left to tell about a failure of this.
-    writeln!(io::stderr(), "kmer_count: {line}").ok();
-    ExitCode::FAILURE
+/// Says on rank 0 what is wrong, and gives the exit code of every rank.
+fn complain(code: u8, line: &str) -> ExitCode {
+    let rank = Config::from_env().map_or(0, |config| config.launcher.rank());
+    if rank == 0 {
+        // There is nobody left to tell about a failure of this.
+        writeln!(io::stderr(), "kmer_count: {line}").ok();
+    }
+    ExitCode::from(code)
 }
 
 /// The whole job, stage by stage.
 fn run(world: &World, options: &Options) -> Result<()> {
-    let mut clock = Clock::start();
+    let mut watch = Stopwatch::start();
+    let mut seconds = Seconds::default();
     if options.dump.is_some() && options.dump == options.histo {
         return Err(Failure("--dump and --histo name the same file".to_owned()));
     }
@@ -173,21 +171,21 @@ fn run(world: &World, options: &Options) -> Result<()> {
     let dump = draft(world, options.dump.as_deref())?;
     let histo = draft(world, options.histo.as_deref())?;
     let (reads, summary) = read(world, options)?;
-    clock.seconds.read = clock.lap();
+    seconds.read = watch.lap();
 
     let n_kmers = world.allreduce(reads.n_kmers(options.k), Sum)?;
     let n_distinct = estimate(world, options, &reads, n_kmers)?;
-    clock.seconds.estimate = clock.lap();
+    seconds.estimate = watch.lap();
 
     let table = count(world, options, &reads, &n_distinct)?;
     drop(reads);
-    clock.seconds.count = clock.lap();
+    seconds.count = watch.lap();
 
     let (spectrum, entries) = agree(world, collect(&table, options))?;
     let spectrum = merged(world, &spectrum)?;
     write(world, options, [dump, histo], entries, &spectrum)?;
-    clock.seconds.output = clock.lap();
-    clock.seconds.total = clock.started.elapsed().as_secs_f64();
+    seconds.output = watch.lap();
+    seconds.total = watch.total();
 
     let peaks = world.allgather(&[peak_rss()])?;
     let report = Report {
@@ -206,14 +204,14 @@ fn run(world: &World, options: &Options) -> Result<()> {
             .map(|(_, n_kmers)| n_kmers)
             .sum(),
         table_slots: table.capacity(),
-        kmers_per_second: n_kmers as f64 / clock.seconds.total,
-        seconds: clock.seconds,
+        kmers_per_second: n_kmers as f64 / seconds.total,
+        seconds,
         peak_rss_max: peaks.iter().copied().max().unwrap_or(0),
         peak_rss_sum: peaks.iter().sum(),
     };
     let mut told = Ok(());
     if world.rank() == Rank::ZERO {
-        told = report.print(options.json, &spectrum);
+        told = tell(options, &report, &spectrum);
     }
     agree(world, told)
 }
@@ -477,89 +475,15 @@ fn write(
     agree(world, published)
 }
 
-/// What is told at the end, on rank 0.
-#[derive(Serialize)]
-struct Report {
-    ranks: u32,
-    k: usize,
-    canonical: bool,
-    files: usize,
-    reads: u64,
-    bases: u64,
-    kmers_total: u64,
-    kmers_distinct: u64,
-    min_count: u64,
-    /// Distinct k-mers that occur `min_count` times or more.
-    kmers_kept: u64,
-    table_slots: u64,
-    seconds: Seconds,
-    /// Of all k-mers, over the whole time.
-    kmers_per_second: f64,
-    /// Bytes of memory that a rank had at its peak: the largest one's, and the sum. Pages of the table count for each rank
-    /// that has touched them.
-    peak_rss_max: u64,
-    peak_rss_sum: u64,
-}
-
-/// How long the stages took on rank 0, which waits for the others at the end of each.
-#[derive(Clone, Copy, Default, Serialize)]
-struct Seconds {
-    read: f64,
-    estimate: f64,
-    count: f64,
-    output: f64,
-    total: f64,
-}
-
-impl Report {
-    fn print(&self, as_json: bool, spectrum: &Spectrum) -> io::Result<()> {
-        let mut out = io::stdout().lock();
-        if as_json {
-            serde_json::to_writer(&mut out, self)?;
-            return writeln!(out);
-        }
-        let Self {
-            ranks,
-            k,
-            reads,
-            bases,
-            seconds,
-            ..
-        } = self;
-        let kind = if self.canonical { "canonical " } else { "" };
-        writeln!(
-            out,
-            "{reads} sequences of {} file(s), {bases} bases",
-            self.files
-        )?;
-        writeln!(
-            out,
-            "{} {kind}{k}-mers, {} distinct",
-            self.kmers_total, self.kmers_distinct
-        )?;
-        if self.min_count > 1 {
-            writeln!(
-                out,
-                "{} of them occur {} times or more",
-                self.kmers_kept, self.min_count
-            )?;
-        }
-        writeln!(
-            out,
-            "{ranks} rank(s) took {:.2} s: reading {:.2}, estimating {:.2}, counting {:.2}, output {:.2}",
-            seconds.total, seconds.read, seconds.estimate, seconds.count, seconds.output
-        )?;
-        write!(out, "\n{}", spectrum.chart())?;
-        out.flush()
+/// Tells the figures, and shows the spectrum to people.
+fn tell(options: &Options, report: &Report, spectrum: &Spectrum) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if options.json {
+        serde_json::to_writer(&mut out, report)?;
+        writeln!(out)
+    } else {
+        write!(out, "{report}\n{}", spectrum.chart())
     }
-}
-
-/// The largest number of bytes of memory that this process had, 0 where the system does not say.
-fn peak_rss() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
 }
 
 /// A progress bar, drawn by rank 0 alone and only on a terminal.
@@ -572,29 +496,4 @@ fn progress_bar(world: &World, what: &'static str, n: u64) -> ProgressBar {
         .with_style(style.expect("the template is right"))
         .with_finish(ProgressFinish::AndClear)
         .with_message(what)
-}
-
-/// Times the stages.
-struct Clock {
-    started: Instant,
-    lap: Instant,
-    seconds: Seconds,
-}
-
-impl Clock {
-    fn start() -> Self {
-        let now = Instant::now();
-        Self {
-            started: now,
-            lap: now,
-            seconds: Seconds::default(),
-        }
-    }
-
-    /// Seconds since the last call.
-    fn lap(&mut self) -> f64 {
-        let now = Instant::now();
-        let lap = now - std::mem::replace(&mut self.lap, now);
-        lap.as_secs_f64()
-    }
 }

@@ -198,19 +198,21 @@ fn places_that_cannot_be_written_to_are_named_before_anything_is_read() {
 }
 
 #[test]
-fn a_launcher_and_an_option_that_disagree_are_named() {
-    let mut command = kmer_count(["--ranks", "3"]);
-    command
-        .env("OMPI_COMM_WORLD_RANK", "0")
-        .env("OMPI_COMM_WORLD_SIZE", "2");
-    command.env("PMIX_NAMESPACE", "test");
-    let ended = end(command);
+fn a_launcher_and_an_option_that_disagree_are_named_by_one_rank() {
     let expected = "kmer_count: --ranks 3: a launcher has started this job with 2\n";
-    assert_eq!(
-        (ended.code, &*ended.stderr),
-        (Some(1), expected),
-        "{ended:?}"
-    );
+    for (rank, expected) in [("0", expected), ("1", "")] {
+        let mut command = kmer_count(["--ranks", "3"]);
+        command
+            .env("OMPI_COMM_WORLD_RANK", rank)
+            .env("OMPI_COMM_WORLD_SIZE", "2")
+            .env("PMIX_NAMESPACE", "test");
+        let ended = end(command);
+        assert_eq!(
+            (ended.code, &*ended.stderr),
+            (Some(1), expected),
+            "{ended:?}"
+        );
+    }
 }
 
 fn wait_for<T>(mut ready: impl FnMut() -> Option<T>) -> T {

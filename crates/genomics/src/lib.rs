@@ -10,6 +10,7 @@
 //! 4. [`distinct`]: how many distinct k-mers there are, about, to make a table of the right size.
 //! 5. [`spectrum`]: how many distinct k-mers occur how often, as `jellyfish histo` writes it and as a terminal chart.
 //! 6. [`output`]: files that many ranks write together and that are there as a whole or not at all.
+//! 7. [`report`]: what is told at the end.
 //!
 //! [`simulate`] makes reads of a genome with a stated seed, for tests and measurements.
 //!
@@ -48,6 +49,7 @@ pub mod kmer;
 pub mod output;
 pub mod packed;
 pub mod reads;
+pub mod report;
 pub mod simulate;
 pub mod spectrum;
 

@@ -188,6 +188,35 @@ impl Launcher {
         })
     }
 
+    /// This process's rank; 0 for one that is alone, or still to start the ranks.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::config::launch::Launcher;
+    ///
+    /// let srun = |name: &str| match name {
+    ///     "SLURM_JOB_ID" | "SLURM_STEP_ID" => Some("17".to_owned()),
+    ///     "SLURM_PROCID" => Some("5".to_owned()),
+    ///     "SLURM_STEP_NUM_TASKS" => Some("8".to_owned()),
+    ///     _ => None,
+    /// };
+    /// let launcher = Launcher::detect(&srun)?;
+    /// assert_eq!((launcher.rank(), launcher.n_ranks()), (5, 8));
+    /// assert_eq!(Launcher::SelfLaunch { n_ranks: 4 }.rank(), 0);
+    /// # Ok::<(), pgas_core::config::launch::LaunchError>(())
+    /// ```
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        match self {
+            Self::Own { rank, .. } => *rank,
+            Self::Pmi { place, .. } | Self::OpenMpi { place, .. } | Self::Slurm { place, .. } => {
+                place.rank
+            }
+            Self::SelfLaunch { .. } | Self::Single => 0,
+        }
+    }
+
     /// The number of ranks in the job.
     #[must_use]
     pub fn n_ranks(&self) -> u32 {

@@ -1,0 +1,196 @@
+//! What a program that counts k-mers tells at the end, and how long it took.
+
+use std::fmt;
+use std::fs;
+use std::time::Instant;
+
+use serde::Serialize;
+
+/// The figures of a count. Its `Display` is a few lines for people, its serialization is for scripts.
+///
+/// # Examples
+/// ```
+/// use pgas_genomics::report::Report;
+///
+/// let report = Report { ranks: 2, k: 21, files: 1, reads: 1000, kmers_total: 80_000, ..Report::default() };
+/// assert!(report.to_string().starts_with("1000 sequences in 1 file"));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Ranks that took part.
+    pub ranks: u32,
+    /// Bases of a k-mer.
+    pub k: usize,
+    /// Whether a k-mer and its reverse complement were counted as one.
+    pub canonical: bool,
+    /// Files read.
+    pub files: usize,
+    /// Records in them.
+    pub reads: u64,
+    /// Letters of all sequences.
+    pub bases: u64,
+    /// K-mers, each as often as it occurs.
+    pub kmers_total: u64,
+    /// Distinct k-mers.
+    pub kmers_distinct: u64,
+    /// How often a k-mer had to occur to be kept.
+    pub min_count: u64,
+    /// Distinct k-mers that occur so often.
+    pub kmers_kept: u64,
+    /// Slots of the table of counts, over all ranks.
+    pub table_slots: u64,
+    /// The time of each stage.
+    pub seconds: Seconds,
+    /// Of all k-mers, over the whole time.
+    pub kmers_per_second: f64,
+    /// Bytes of memory of the rank that had most at its peak. Shared pages count for each rank that has touched them.
+    pub peak_rss_max: u64,
+    /// The sum of all ranks' peaks.
+    pub peak_rss_sum: u64,
+}
+
+/// How long the stages took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Seconds {
+    /// Reading the files.
+    pub read: f64,
+    /// Estimating how many distinct k-mers there are.
+    pub estimate: f64,
+    /// Counting.
+    pub count: f64,
+    /// Writing what was counted.
+    pub output: f64,
+    /// All of it.
+    pub total: f64,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reads = Counted(self.reads, "sequence");
+        let files = Counted(self.files as u64, "file");
+        writeln!(f, "{reads} in {files}, {} bases", self.bases)?;
+        let kind = if self.canonical { "canonical " } else { "" };
+        let (total, distinct) = (self.kmers_total, self.kmers_distinct);
+        writeln!(f, "{total} {kind}{}-mers, {distinct} distinct", self.k)?;
+        if self.min_count > 1 {
+            let (kept, least) = (self.kmers_kept, self.min_count);
+            writeln!(f, "{kept} of them occur {least} times or more")?;
+        }
+        let ranks = Counted(self.ranks.into(), "rank");
+        let Seconds {
+            read,
+            estimate,
+            count,
+            output,
+            total,
+        } = self.seconds;
+        write!(f, "{ranks}, {total:.2} s: reading {read:.2}, ")?;
+        writeln!(
+            f,
+            "estimating {estimate:.2}, counting {count:.2}, output {output:.2}"
+        )
+    }
+}
+
+/// A number of things.
+struct Counted(u64, &'static str);
+
+impl fmt::Display for Counted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(n, thing) = self;
+        let ending = if *n == 1 { "" } else { "s" };
+        write!(f, "{n} {thing}{ending}")
+    }
+}
+
+/// Times stages that follow one another.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch {
+    started: Instant,
+    lap: Instant,
+}
+
+impl Stopwatch {
+    /// Starts.
+    #[must_use]
+    pub fn start() -> Self {
+        let now = Instant::now();
+        Self {
+            started: now,
+            lap: now,
+        }
+    }
+
+    /// Seconds since the last lap or, for the first one, the start.
+    pub fn lap(&mut self) -> f64 {
+        let now = Instant::now();
+        let lap = now - std::mem::replace(&mut self.lap, now);
+        lap.as_secs_f64()
+    }
+
+    /// Seconds since the start.
+    #[must_use]
+    pub fn total(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+}
+
+/// The most bytes of memory that this process had so far, 0 where the system does not say.
+#[must_use]
+pub fn peak_rss() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_leaves_out_what_was_not_asked_for() {
+        let mut report = Report {
+            ranks: 1,
+            k: 5,
+            files: 2,
+            reads: 1,
+            bases: 30,
+            kmers_total: 26,
+            kmers_distinct: 20,
+            min_count: 1,
+            kmers_kept: 20,
+            ..Report::default()
+        };
+        let times = "s: reading 0.00, estimating 0.00, counting 0.00, output 0.00\n";
+        let expected = "1 sequence in 2 files, 30 bases\n26 5-mers, 20 distinct\n";
+        assert_eq!(
+            report.to_string(),
+            format!("{expected}1 rank, 0.00 {times}")
+        );
+        (report.ranks, report.canonical) = (2, true);
+        (report.min_count, report.kmers_kept) = (3, 4);
+        let expected = "1 sequence in 2 files, 30 bases\n26 canonical 5-mers, 20 distinct\n\
+            4 of them occur 3 times or more\n";
+        assert_eq!(
+            report.to_string(),
+            format!("{expected}2 ranks, 0.00 {times}")
+        );
+    }
+
+    #[test]
+    fn laps_add_up_to_the_total() {
+        let mut watch = Stopwatch::start();
+        let laps = watch.lap() + watch.lap();
+        assert!(0.0 < laps && laps <= watch.total());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_process_has_memory() {
+        let before = peak_rss();
+        assert!(before > 100_000);
+        let block = vec![1_u8; 64 << 20];
+        assert!(peak_rss() >= before.max(block.len() as u64));
+    }
+}
