@@ -32,7 +32,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("deny", "licences, duplicate versions and sources of the dependencies", deny),
     step("loom", "interleavings of the lock-free parts", memory::loom),
     step("bench-smoke", "every bench, once", || cargo(BENCH.iter().chain(&["--test"]))),
-    step("asan", "tests under AddressSanitizer, if nightly is installed", memory::asan),
+    step("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
 ];
 
 /// Every criterion bench; what follows goes to criterion.
