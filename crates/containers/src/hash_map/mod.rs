@@ -1,6 +1,6 @@
 //! A hash map over the memory of all ranks.
 //!
-//! On the path of an operation this file comes after [`GlobalPtr`], which it is
+//! On the path of an operation this file comes after [`GlobalPtr`](pgas_core::GlobalPtr), which it is
 //! built on: an insert takes a slot (A), writes key and value (W) and publishes them (A). What the
 //! backend makes of these three is in its `rma.rs`.
 //!
