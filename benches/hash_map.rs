@@ -101,7 +101,7 @@ fn finds(
         let found = chunk
             .iter()
             .filter_map(|key| ours.find(key).expect("direct"));
-        black_box(found.fold(0, u64::wrapping_add))
+        black_box(found.fold(0, u64::wrapping_add));
     };
     let mut values = vec![None; BATCH];
     let mut batched = |chunk: &[u64]| {
@@ -110,26 +110,26 @@ fn finds(
     };
     let floor = |chunk: &[u64]| {
         let found = chunk.iter().filter_map(|key| theirs.get(key).copied());
-        black_box(found.fold(0, u64::wrapping_add))
+        black_box(found.fold(0, u64::wrapping_add));
     };
     let mut other = asked.chunks_exact(BATCH).rev().cycle();
     let mut far = || other.next().expect("it cycles");
     support::paired(
         "find beside hashbrown",
         BATCH,
-        || drop(floor(next())),
-        || drop(single(far())),
+        || floor(next()),
+        || single(far()),
     );
     support::paired(
         "find_many beside hashbrown",
         BATCH,
-        || drop(floor(next())),
+        || floor(next()),
         || batched(far()),
     );
     support::paired(
         "find_many beside find",
         BATCH,
-        || drop(single(next())),
+        || single(next()),
         || batched(far()),
     );
 
@@ -160,7 +160,9 @@ fn updates(
             ours.fetch_add(key, 1).expect("direct");
         }
     };
-    let batched = |chunk: &[u64]| drop(ours.add_many(chunk, 1).expect("direct"));
+    let batched = |chunk: &[u64]| {
+        ours.add_many(chunk, 1).expect("direct");
+    };
     let mut floor = |chunk: &[u64]| {
         for key in chunk {
             *theirs.entry(*key).or_insert(0) += 1;

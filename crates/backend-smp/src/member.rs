@@ -284,6 +284,16 @@ impl<'a> Receiving<'a> {
     }
 }
 
+impl Drop for Member {
+    /// Says that a rank panics before its lock on the job's file is released, which only says that it
+    /// is gone. (A thread's panic is told with its message, by who runs the threads.)
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.liveness.is_some() {
+            self.job.control().fail(self.rank, "panicked");
+        }
+    }
+}
+
 impl Drop for Receiving<'_> {
     fn drop(&mut self) {
         // Release: pairs with the acquire in `is_gone`, which then sees what the sink did.

@@ -71,6 +71,10 @@ unsafe impl Backend for Member {
         (rank.number() < self.n_ranks()).then(|| self.job().segment(rank.number()))
     }
 
+    fn mapped_stride(&self) -> Option<usize> {
+        usize::try_from(self.segment_bytes()).ok()
+    }
+
     unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
         // SAFETY: the caller promises that `dst` lies in a segment.
         let place = unsafe { self.place(dst) };
@@ -189,7 +193,8 @@ unsafe impl Backend for Member {
         // SAFETY: the caller promises that the word lies in a segment.
         let place = unsafe { self.place(target) };
         // SAFETY: the caller promises its alignment; segments are only accessed atomically.
-        Ok(unsafe { word::compare_swap(place, call) })
+        let swapped = unsafe { word::compare_swap(place, call) };
+        Ok(swapped.unwrap_or_else(|former| former))
     }
 
     unsafe fn fetch_atomic_nb(

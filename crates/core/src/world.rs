@@ -22,6 +22,7 @@ use crate::cost::{CostKind, Counting};
 use crate::engine::Engine;
 use crate::event::Orphans;
 use crate::progress::ProgressThread;
+use crate::raw::even::EvenMap;
 use crate::raw::map::SegmentMap;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::team;
@@ -44,10 +45,10 @@ pub struct World {
 
 #[derive(Debug)]
 struct Inner {
-    /// What most accesses look at: the two maps below, or nothing while operations are counted, so
-    /// that an access pays for counting only when it is on.
-    fast_memory: SegmentMap,
-    fast_words: SegmentMap,
+    /// What most accesses look at: what the two maps below say of segments in one mapping, or nothing
+    /// while operations are counted, so that an access pays for counting only when it is on.
+    fast_memory: EvenMap,
+    fast_words: EvenMap,
     /// Whose segments are read and written directly, and whose words are changed by this CPU. The
     /// two differ where the network's atomics are not coherent with the CPU's.
     memory: SegmentMap,
@@ -89,9 +90,13 @@ impl World {
         let (memory, words) = maps(&*backend, &config);
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let counting = Counting::new(config.statistics, backend.n_ranks());
-        let fast = |map: &SegmentMap| match counting {
-            Some(_) => SegmentMap::empty(),
-            None => map.clone(),
+        let fast = |map: &SegmentMap| {
+            let is_used = counting.is_none() && map.base(backend.rank()).is_some();
+            if is_used {
+                EvenMap::of(&*backend)
+            } else {
+                EvenMap::empty()
+            }
         };
         let wire = Wire::new(&backend, counting.as_ref(), &config);
         let team = team::Shared::world(backend.rank(), backend.n_ranks());
@@ -356,9 +361,7 @@ impl World {
         reason = "all of a direct access besides the access"
     )]
     pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<NonNull<u8>> {
-        self.inner
-            .fast_memory
-            .place(ptr, n, self.inner.segment_bytes)
+        self.inner.fast_memory.place(ptr, n)
     }
 
     /// As [`direct`](Self::direct), for a word that is changed by CPU atomics.
@@ -368,9 +371,7 @@ impl World {
         reason = "all of a direct access besides the access"
     )]
     pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<NonNull<u8>> {
-        self.inner
-            .fast_words
-            .place(ptr, 1, self.inner.segment_bytes)
+        self.inner.fast_words.place(ptr, 1)
     }
 
     /// As [`direct_word`](Self::direct_word), for a block with words and other parts.
@@ -386,9 +387,7 @@ impl World {
         align: usize,
     ) -> Option<NonNull<u8>> {
         // A rank whose words are changed by this CPU is also read and written by it.
-        self.inner
-            .fast_words
-            .block(ptr, bytes, align, self.inner.segment_bytes)
+        self.inner.fast_words.block(ptr, bytes, align)
     }
 
     /// The segments that are read and written directly.

@@ -152,19 +152,19 @@ impl<T: Atomic> GlobalPtr<T> {
             expected,
             desired,
         };
-        let former = if let Some(place) = world.direct_word(self) {
+        let swapped = if let Some(place) = world.direct_word(self) {
             // SAFETY: `direct_word` found the word inside a mapped segment, and aligned; segments are
             // only accessed atomically.
             unsafe { word::compare_swap(place.as_ptr(), call) }
         } else {
-            self.compare_swap_indirectly(world, expected, desired)?
+            let former = self.compare_swap_indirectly(world, expected, desired)?;
+            if former == expected {
+                Ok(former)
+            } else {
+                Err(former)
+            }
         };
-        let value = T::from_bits(former);
-        Ok(if former == expected {
-            Ok(value)
-        } else {
-            Err(value)
-        })
+        Ok(swapped.map(T::from_bits).map_err(T::from_bits))
     }
 
     /// A compare-and-swap that is refused, counted, or left to the backend.
@@ -186,7 +186,8 @@ impl<T: Atomic> GlobalPtr<T> {
         // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
         let place = unsafe { base.add(offset(at)) };
         // SAFETY: the word is aligned; segments are only accessed atomically.
-        Ok(unsafe { word::compare_swap(place.as_ptr(), call) })
+        let swapped = unsafe { word::compare_swap(place.as_ptr(), call) };
+        Ok(swapped.unwrap_or_else(|former| former))
     }
 
     /// Begins a [`compare_exchange`](Self::compare_exchange).

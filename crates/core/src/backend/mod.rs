@@ -168,6 +168,13 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Where the segment of `rank` is mapped into this process, if it is.
     fn mapped(&self, rank: Rank) -> Option<NonNull<u8>>;
 
+    /// The distance in bytes between the segments of neighbours in [`mapped_ranks`](Self::mapped_ranks),
+    /// if all of them lie in one mapping, so that the first one's pointer reaches the others. Accesses are
+    /// then a little faster.
+    fn mapped_stride(&self) -> Option<usize> {
+        None
+    }
+
     /// Copies `len` bytes from `src` to `dst`. On return the source may be reused; the target has the
     /// bytes after [`flush`](Self::flush).
     ///

@@ -34,7 +34,12 @@ pub unsafe fn fetch(at: *mut u8, call: AtomicCall) -> u64 {
     }
 }
 
-/// Performs the compare-and-swap `call` at `at` and returns the former bits.
+/// Performs the compare-and-swap `call` at `at` and returns the former bits, as `Ok` if they were
+/// replaced.
+///
+/// # Errors
+///
+/// The bits that stand there, if they are not the expected ones.
 ///
 /// # Safety
 ///
@@ -44,27 +49,22 @@ pub unsafe fn fetch(at: *mut u8, call: AtomicCall) -> u64 {
     clippy::inline_always,
     reason = "the type is a constant at the call, which removes the match"
 )]
-pub unsafe fn compare_swap(at: *mut u8, call: SwapCall) -> u64 {
-    match call.ty.bytes() {
-        4 => {
-            // SAFETY: the caller promises validity, alignment and atomic access only.
-            let word = unsafe { AtomicU32::from_ptr(at.cast()) };
-            let (old, new) = (low(call.expected), low(call.desired));
-            let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
-            u64::from(result.unwrap_or_else(|seen| seen))
-        }
-        _ => {
-            // SAFETY: as above, for eight bytes.
-            let word = unsafe { AtomicU64::from_ptr(at.cast()) };
-            word.compare_exchange(
-                call.expected,
-                call.desired,
-                Ordering::AcqRel,
-                Ordering::Acquire,
-            )
-            .unwrap_or_else(|seen| seen)
-        }
+pub unsafe fn compare_swap(at: *mut u8, call: SwapCall) -> Result<u64, u64> {
+    if call.ty.bytes() == 4 {
+        // SAFETY: the caller promises validity, alignment and atomic access only.
+        let word = unsafe { AtomicU32::from_ptr(at.cast()) };
+        let (old, new) = (low(call.expected), low(call.desired));
+        let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+        return result.map(u64::from).map_err(u64::from);
     }
+    // SAFETY: as above, for eight bytes.
+    let word = unsafe { AtomicU64::from_ptr(at.cast()) };
+    word.compare_exchange(
+        call.expected,
+        call.desired,
+        Ordering::AcqRel,
+        Ordering::Acquire,
+    )
 }
 
 #[inline(always)]

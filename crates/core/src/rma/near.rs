@@ -267,13 +267,8 @@ impl<B: Block> Near<'_, B> {
         };
         let place = self.part::<T>(offset);
         // SAFETY: as for `fetch_op`.
-        let former = unsafe { word::compare_swap(place, call) };
-        let value = T::from_bits(former);
-        if former == call.expected {
-            Ok(value)
-        } else {
-            Err(value)
-        }
+        let swapped = unsafe { word::compare_swap(place, call) };
+        swapped.map(T::from_bits).map_err(T::from_bits)
     }
 
     /// Asks the memory system for the cache line of the byte at `offset`.
