@@ -1,5 +1,6 @@
 //! The conformance suite that every backend passes, and what its tests need: sequential models, a
-//! runner, deadlines, random numbers that are the same in every run.
+//! runner, deadlines, random numbers that are the same in every run, jobs of processes, and the ways in
+//! which a rank fails.
 //!
 //! A case is a function that every rank of a job runs. It says what the library promises, in terms
 //! of the public interface only, so that one suite serves threads, processes, real networks and the
@@ -27,6 +28,8 @@
 
 mod cases;
 mod deadline;
+pub mod fault;
+pub mod job;
 pub mod linearizability;
 pub mod model;
 mod random;

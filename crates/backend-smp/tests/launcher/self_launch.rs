@@ -6,8 +6,9 @@
 use crate::job::{END_OF_JOB, Ended, start};
 use pgas_core::config::launch::Launcher;
 use pgas_smp::launcher::{self, Failure, JobHooks, SuperviseOptions};
+use pgas_testkit::job::{exit, say};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::process::Command;
 
@@ -59,21 +60,6 @@ fn supervisor() {
     }
 }
 
-/// Writes a line at once, past the buffer of the test harness.
-pub(crate) fn say(line: &str) {
-    std::io::stdout()
-        .write_all(format!("{line}\n").as_bytes())
-        .unwrap();
-}
-
-pub(crate) fn finish(code: u8) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the test harness would give its own code"
-    )]
-    std::process::exit(code.into());
-}
-
 fn launch_myself() {
     let memory = memfd_create("job", MemfdFlags::CLOEXEC).unwrap();
     ftruncate(&memory, 4).unwrap();
@@ -83,7 +69,7 @@ fn launch_myself() {
     memory.rewind().unwrap();
     memory.read_to_end(&mut written).unwrap();
     say(&format!("memory {written:?}"));
-    finish(outcome.code());
+    exit(outcome.code());
 }
 
 fn add_to_memory(rank: u32, n_ranks: u32, job_fd: i32) {
@@ -143,7 +129,7 @@ fn supervise_shell(script: &str, hooks: &mut dyn JobHooks) {
     let mut options = SuperviseOptions::new("sh", 3);
     options.args = vec!["-c".into(), script.into()];
     let outcome = launcher::supervise(&options, memory.as_fd(), hooks).unwrap();
-    finish(outcome.code());
+    exit(outcome.code());
 }
 
 fn watch_members() {

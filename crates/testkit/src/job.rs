@@ -1,0 +1,246 @@
+//! Jobs of processes: starting them with a deadline, and finding what they leave behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Pid, Signal};
+
+/// What a job may take at most before its test fails; far more than any needs.
+pub const JOB_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the end of a job may take when a rank has failed.
+pub const END_OF_JOB: Duration = Duration::from_secs(2);
+
+/// A job that runs.
+#[derive(Debug)]
+pub struct Job {
+    /// The process that was started.
+    pub child: Child,
+    stdout: Option<BufReader<ChildStdout>>,
+    stderr: JoinHandle<String>,
+    watchdog: Watchdog,
+    started: Instant,
+    mark: String,
+}
+
+/// A job that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// How what started it ended.
+    pub status: ExitStatus,
+    /// What it printed.
+    pub stdout: String,
+    /// What it complained of.
+    pub stderr: String,
+    /// How long it took.
+    pub took: Duration,
+    /// When it had ended.
+    pub at: SystemTime,
+    /// The processes of the job that are still there.
+    pub left: Vec<u32>,
+}
+
+impl Ended {
+    /// The exit code as a shell shows it.
+    ///
+    /// # Panics
+    ///
+    /// Never: a process exits, or a signal ends it.
+    #[must_use]
+    pub fn code(&self) -> i32 {
+        let by_signal = self.status.signal().map(|signal| 128 + signal);
+        let code = self.status.code().or(by_signal);
+        code.expect("a process exits, or a signal ends it")
+    }
+}
+
+/// Starts a job whose every process can be found again, by a variable in its environment.
+///
+/// # Panics
+///
+/// If the system refuses.
+pub fn start(mut command: Command) -> Job {
+    static N_STARTED: AtomicU32 = AtomicU32::new(0);
+    let n_started = N_STARTED.fetch_add(1, Ordering::Relaxed);
+    let mark = format!("PGAS_TEST_JOB={}.{n_started}", std::process::id());
+    let (key, value) = mark.split_once('=').expect("written so above");
+    command
+        .env(key, value)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let started = Instant::now();
+    let mut child = command.spawn().expect("the job's first process starts");
+    let stdout = child.stdout.take().map(BufReader::new);
+    let mut stderr = child.stderr.take().expect("it is piped");
+    let stderr = thread::spawn(move || {
+        let mut text = Vec::new();
+        stderr.read_to_end(&mut text).expect("a pipe can be read");
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let watchdog = Watchdog::start(mark.clone());
+    Job {
+        child,
+        stdout,
+        stderr,
+        watchdog,
+        started,
+        mark,
+    }
+}
+
+impl Job {
+    /// Waits for `n_lines` lines on standard output.
+    ///
+    /// # Panics
+    ///
+    /// If the job ends before.
+    pub fn lines(&mut self, n_lines: usize) -> Vec<String> {
+        let stdout = self.stdout.as_mut().expect("it is still read");
+        let lines = stdout.lines().take(n_lines);
+        let lines = lines
+            .collect::<Result<Vec<_>, _>>()
+            .expect("lines of text in a pipe");
+        assert_eq!(lines.len(), n_lines, "the job ended after {lines:?}");
+        lines
+    }
+
+    /// Closes the reading end of the job's standard output.
+    pub fn stop_reading(&mut self) {
+        self.stdout = None;
+    }
+
+    /// Sends a signal to the process that was started, alone.
+    ///
+    /// # Panics
+    ///
+    /// If the system refuses.
+    pub fn signal(&self, signal: Signal) {
+        let sent = rustix::process::kill_process(Pid::from_child(&self.child), signal);
+        sent.expect("the process has not been waited for");
+    }
+
+    /// The processes of the job, the one that was started among them.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        marked(&self.mark)
+    }
+
+    /// Waits for the end of the job, that of the process that was started and of all that write to its
+    /// output.
+    ///
+    /// # Panics
+    ///
+    /// If it does not end within [`JOB_LIMIT`].
+    #[must_use]
+    pub fn end(mut self) -> Ended {
+        let mut stdout = Vec::new();
+        if let Some(rest) = &mut self.stdout {
+            rest.read_to_end(&mut stdout).expect("a pipe can be read");
+        }
+        let status = self.child.wait().expect("a child can be waited for");
+        let (took, at) = (self.started.elapsed(), SystemTime::now());
+        let stderr = self.stderr.join().expect("its reader does not fail");
+        self.watchdog.stop();
+        let left = marked(&self.mark);
+        let stdout = String::from_utf8_lossy(&stdout).into_owned();
+        Ended {
+            status,
+            stdout,
+            stderr,
+            took,
+            at,
+            left,
+        }
+    }
+}
+
+/// Kills a job that outlives the deadline or its test, so that the test fails instead of waiting.
+#[derive(Debug)]
+struct Watchdog {
+    stop: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Watchdog {
+    fn start(mark: String) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = thread::spawn(move || {
+            if stopped.recv_timeout(JOB_LIMIT).is_err() {
+                for pid in marked(&mark) {
+                    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+                    // Fails only for a process that has just ended.
+                    pid.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
+                }
+                panic!("the job did not end within {JOB_LIMIT:?}");
+            }
+        });
+        Self { stop, thread }
+    }
+
+    fn stop(self) {
+        // Nobody receives if the limit is over, which the thread's panic tells.
+        self.stop.send(()).ok();
+        self.thread.join().expect("a job ends within the limit");
+    }
+}
+
+/// The living processes that were started with this variable; only zombies have none.
+fn marked(mark: &str) -> Vec<u32> {
+    let entries = fs::read_dir("/proc").expect("the system shows its processes");
+    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut variables = variables.split(|&byte| byte == 0);
+        variables.any(|variable| variable == mark.as_bytes())
+    })
+    .collect()
+}
+
+/// The state letter of a process, as in `ps`.
+#[must_use]
+pub fn state_of(pid: u32) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Waits until `condition` holds.
+///
+/// # Panics
+///
+/// If it does not within [`JOB_LIMIT`].
+pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(
+            began.elapsed() < JOB_LIMIT,
+            "not within {JOB_LIMIT:?}: {what}"
+        );
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Writes a line at once, past the buffer of a test harness.
+///
+/// # Panics
+///
+/// If standard output is closed.
+pub fn say(line: &str) {
+    std::io::stdout()
+        .write_all(format!("{line}\n").as_bytes())
+        .expect("somebody reads standard output");
+}
+
+/// Ends this process with an exit code, past a test harness and without leaving any job.
+pub fn exit(code: u8) -> ! {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "for the parts that tests play in jobs of processes"
+    )]
+    std::process::exit(code.into())
+}
