@@ -239,10 +239,20 @@ impl Member {
             Some(_) if control.barrier().is_complete(epoch) => Ok(()),
             Some(rank) => {
                 let cause = "has left the job while others wait for it in a barrier";
-                control.fail(rank, cause);
-                Err(Error::rank_failed(Rank::new(rank), cause))
+                Err(self.record_failure(Rank::new(rank), cause))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Records a failure, if it is the first one, and gives the first one.
+    pub(crate) fn record_failure(&self, rank: Rank, cause: &str) -> Error {
+        let control = self.job.control();
+        control.fail(rank.number(), cause);
+        match control.failure() {
+            Some((first, text)) => Error::rank_failed(Rank::new(first), text),
+            // Another rank is about to tell its own.
+            None => Error::rank_failed(rank, cause),
         }
     }
 

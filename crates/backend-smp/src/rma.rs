@@ -19,7 +19,7 @@ use pgas_core::backend::{
     SwapCall,
 };
 use pgas_core::raw::{copy, word};
-use pgas_core::{Rank, Result};
+use pgas_core::{Error, Rank, Result};
 
 use crate::member::Member;
 
@@ -294,8 +294,8 @@ unsafe impl Backend for Member {
         self.is_gone(rank.number())
     }
 
-    fn blame(&self, rank: Rank, cause: &str) {
-        self.job().control().fail(rank.number(), cause);
+    fn blame(&self, rank: Rank, cause: &str) -> Error {
+        self.record_failure(rank, cause)
     }
 
     fn discard(&self, offset: u64, bytes: u64) -> bool {

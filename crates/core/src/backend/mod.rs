@@ -25,7 +25,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use crate::{Rank, Result};
+use crate::{Error, Rank, Result};
 
 mod call;
 mod capabilities;
@@ -458,7 +458,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
 
     /// Records that `rank` has failed, unless a failure is recorded already: [`health`](Self::health)
     /// reports it on every rank, and what watches over the job names it. `cause` is read after "rank 3".
-    fn blame(&self, rank: Rank, cause: &str);
+    /// Gives the failure that is recorded: a rank may have left because of an earlier one.
+    fn blame(&self, rank: Rank, cause: &str) -> Error;
 
     /// Gives the memory of a range of this rank's segment back to the system, if that can be done;
     /// `true` means that the range now reads as zero.

@@ -94,8 +94,7 @@ impl Wire {
     #[cold]
     fn deserted(&self, rank: Rank, kind: Kind) -> Error {
         let cause = format!("has left the job while others wait for it in {kind}");
-        self.backend.blame(rank, &cause);
-        Error::rank_failed(rank, cause)
+        self.backend.blame(rank, &cause)
     }
 
     /// The number of payloads that wait to be asked for.

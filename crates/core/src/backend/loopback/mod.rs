@@ -413,8 +413,10 @@ unsafe impl Backend for Loopback {
             && self.job.member(self.rank).mailbox.is_drained()
     }
 
-    fn blame(&self, rank: Rank, cause: &str) {
+    fn blame(&self, rank: Rank, cause: &str) -> Error {
         self.job.fail(rank, cause.to_owned());
+        let failure = self.job.failure.get().expect("it was set before or above");
+        Box::new(failure.clone()).into()
     }
 
     fn discard(&self, offset: u64, bytes: u64) -> bool {

@@ -1,0 +1,161 @@
+//! Limits: memory that is exhausted, and waits that take too long.
+
+use std::fmt::Debug;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use libtest_mimic::Trial;
+use pgas::{Config, HashMap, Rank, World};
+use pgas_testkit::fault::give_up;
+
+use crate::jobs::{WATCHED, assert_well, start};
+use crate::trial;
+use crate::waits::FAILING;
+
+const N_RANKS: u32 = 3;
+
+/// A segment of a megabyte has less than this in either heap.
+const TOO_MANY: usize = 1 << 20;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        trial("exhausted_memory::processes", || {
+            for way in WATCHED {
+                assert_well(&start(way, N_RANKS, &["exhaust"], &[("PGAS_SEGMENT", "1M")]).end());
+            }
+        }),
+        trial("exhausted_memory::threads", || {
+            let mut config = Config::default();
+            config.segment_bytes = Some(1 << 20);
+            let ranks = pgas::threads_with(N_RANKS, &config, |world| exhaust(&world)).unwrap();
+            ranks.into_iter().for_each(|rank| rank.unwrap());
+        }),
+        trial("timeout::processes", || {
+            for way in WATCHED {
+                a_late_rank_is_named_by_processes(way);
+            }
+        }),
+        trial("timeout::threads", a_late_rank_is_named_by_threads),
+    ]
+}
+
+/// Asks for more than there is, on all ranks together: each is told so, and the job goes on.
+pub(crate) fn exhaust(world: &World) -> pgas::Result<()> {
+    let rank = world.rank();
+    let symmetric = format!("rank {rank}: the symmetric heap cannot serve ");
+    assert_refused(
+        world.alloc::<u64>(TOO_MANY),
+        &format!("rank {rank}: the local heap cannot serve 8388608 bytes"),
+    );
+    assert_refused(world.alloc_symmetric::<u64>(TOO_MANY), &symmetric);
+    assert_refused(
+        HashMap::<u64, u64>::with_capacity(world, 1 << 20),
+        &symmetric,
+    );
+    // Bit by bit, until nothing is left of either.
+    let pieces = fill(|| world.alloc::<u64>(1000));
+    let arrays = fill(|| world.alloc_symmetric::<u64>(1000));
+    assert!(
+        pieces.len() > 10 && arrays.len() > 10,
+        "{pieces:?}, {arrays:?}"
+    );
+    let most = world.allreduce(arrays.len() as u64, u64::max)?;
+    assert_eq!(
+        most,
+        arrays.len() as u64,
+        "the ranks agree on when it is over"
+    );
+    // What was given is still there, and what is given back is given again.
+    arrays
+        .iter()
+        .try_for_each(|array| array.on(Rank::ZERO).fetch_add(world, 1).map(drop))?;
+    world.barrier()?;
+    let here = arrays[0].on(Rank::ZERO).atomic_load(world)?;
+    assert_eq!(here, u64::from(world.n_ranks()));
+    world.free(pieces[3]);
+    world.alloc::<u64>(1000)?;
+    drop(arrays);
+    let map = HashMap::<u64, u64>::with_capacity(world, 100)?;
+    map.fetch_add(&1, 1)?;
+    world.barrier()?;
+    assert_eq!(map.find(&1)?, Some(u64::from(world.n_ranks())));
+    // No rank leaves while another one looks.
+    Ok(world.barrier()?)
+}
+
+/// What is given until nothing is left.
+fn fill<T, E: std::error::Error>(mut ask: impl FnMut() -> Result<T, E>) -> Vec<T> {
+    let mut given = Vec::new();
+    loop {
+        match ask() {
+            Ok(one) => given.push(one),
+            Err(error) => {
+                assert!(error.to_string().contains("raise PGAS_SEGMENT"), "{error}");
+                return given;
+            }
+        }
+    }
+}
+
+fn assert_refused<T: Debug, E: std::error::Error>(outcome: Result<T, E>, text: &str) {
+    let error = outcome.unwrap_err().to_string();
+    assert!(error.starts_with(text), "{error}");
+    assert!(error.contains("raise PGAS_SEGMENT"), "{error}");
+}
+
+/// What the ranks that came are told.
+fn told_by(rank: Rank) -> [String; 2] {
+    let waited = format!("rank {rank} waited 1.");
+    [waited, format!(" for a barrier; missing: rank {FAILING}")]
+}
+
+/// Waits in a barrier, or does not come to it.
+pub(crate) fn rank_that_is_late(world: World) -> ! {
+    let rank = world.rank();
+    world.barrier().unwrap();
+    if rank == FAILING {
+        // The others' end ends this one.
+        thread::sleep(Duration::from_secs(30));
+    }
+    let error = world.barrier().unwrap_err();
+    drop(world);
+    give_up(rank, &error)
+}
+
+fn a_late_rank_is_named_by_processes(way: crate::jobs::Way) {
+    let ended = start(way, N_RANKS, &["late"], &[("PGAS_TIMEOUT", "1")]).end();
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+    // The first one to give up may end the other's wait by that.
+    let is_told = |rank| {
+        let [waited, late] = told_by(Rank::new(rank));
+        let told = |line: &str| line.contains(&waited) && line.ends_with(&late);
+        ended.stdout.lines().any(told)
+    };
+    assert!(is_told(0) || is_told(2), "{ended:?}");
+}
+
+fn a_late_rank_is_named_by_threads() {
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_secs(1));
+    let (say, said) = mpsc::channel();
+    let said = std::sync::Mutex::new(said);
+    let ranks = pgas::threads_with(N_RANKS, &config, |world| {
+        if world.rank() == FAILING {
+            let said = said.lock().unwrap();
+            for _ in 1..N_RANKS {
+                said.recv_timeout(Duration::from_secs(30)).unwrap();
+            }
+            return;
+        }
+        let error = world.barrier().unwrap_err().to_string();
+        let [waited, late] = told_by(world.rank());
+        assert!(
+            error.starts_with(&waited) && error.ends_with(&late),
+            "{error}"
+        );
+        say.send(()).unwrap();
+    });
+    ranks.unwrap();
+}

@@ -1,0 +1,70 @@
+//! Faults of whole jobs: whatever happens to a rank, and whatever the others wait for meanwhile, the job is
+//! over at once, its end is explained, and nothing is left behind. What can be borne is borne: exhausted memory is
+//! an error on every rank, and a job of many more ranks than processors comes to its end.
+//!
+//! The ranks are processes of this very program, in one of the parts that [`parts`] lists.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod ends;
+mod jobs;
+mod limits;
+mod many;
+mod parts;
+mod progress;
+mod threads;
+mod waits;
+
+use std::process::ExitCode;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use pgas_testkit::Deadline;
+
+/// What a test may take at most, with all its jobs; far more than any needs.
+const LIMIT: Duration = Duration::from_secs(180);
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(code) = parts::play(&args) {
+        return code;
+    }
+    let trials = [
+        ends::trials(),
+        threads::trials(),
+        limits::trials(),
+        progress::trials(),
+        many::trials(),
+    ];
+    libtest_mimic::run(
+        &Arguments::from_args(),
+        trials.into_iter().flatten().collect(),
+    )
+    .exit_code()
+}
+
+/// Jobs with few ranks run side by side; one with many has the machine for itself, since the others' ends are timed.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+/// A test beside which others may run.
+fn trial(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Trial {
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
+        let _deadline = Deadline::new(name, LIMIT);
+        body();
+        Ok(())
+    })
+}
+
+/// A test that has the machine for itself.
+fn trial_alone(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Trial {
+    let name = name.into();
+    Trial::test(name.clone(), move || {
+        let _own = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
+        let _deadline = Deadline::new(name, LIMIT);
+        body();
+        Ok(())
+    })
+}

@@ -1,0 +1,88 @@
+//! The parts that this program plays in the jobs of its tests: a launcher, or a rank.
+
+use std::env;
+use std::os::fd::AsFd;
+use std::process::{Child, Command, ExitCode};
+
+use pgas::Config;
+use pgas_smp::Watcher;
+use pgas_smp::launcher::{self, Output, SuperviseOptions};
+use pgas_testkit::job;
+
+use crate::{ends, limits, many, progress};
+
+/// Starts a job as `pgas-run` does.
+pub(crate) const LAUNCH: &str = "--launch";
+/// Starts a job as a launcher does that knows nothing of this library and does not care how ranks end.
+pub(crate) const LAUNCH_FOREIGN: &str = "--launch-foreign";
+/// Is a rank, or starts itself as all ranks.
+pub(crate) const RANK: &str = "--rank";
+
+/// Plays the part that the command line names, if it names one.
+pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
+    let (part, rest) = args.split_first()?;
+    match part.as_str() {
+        LAUNCH => Some(launch(rest)),
+        LAUNCH_FOREIGN => Some(launch_foreign(rest)),
+        RANK => {
+            rank(rest);
+            Some(ExitCode::SUCCESS)
+        }
+        _ => None,
+    }
+}
+
+/// Joins the job, and does what the first word says.
+fn rank(words: &[String]) {
+    let world = pgas::init().unwrap();
+    let (part, words) = words.split_first().unwrap();
+    match part.as_str() {
+        "wait" => ends::rank_that_waits(world, words),
+        "stay" => ends::rank_that_stays(&world),
+        "exhaust" => limits::exhaust(&world).unwrap(),
+        "late" => limits::rank_that_is_late(world),
+        "compute" => progress::compute(&world),
+        "many" => many::everything(&world).unwrap(),
+        other => panic!("no rank plays {other:?}"),
+    }
+}
+
+/// The command of `pgas-run`, whose binary belongs to another package.
+fn launch(args: &[String]) -> ExitCode {
+    let (n_ranks, command) = args.split_first().unwrap();
+    let mut options = SuperviseOptions::new(env::current_exe().unwrap(), n_ranks.parse().unwrap());
+    options.args = command.iter().map(Into::into).collect();
+    options.output = Output::Forward { prefix: false };
+    let memory = pgas_smp::create_job(options.n_ranks, &Config::from_env().unwrap()).unwrap();
+    let mut watcher = Watcher::new(&memory).unwrap();
+    let outcome = launcher::supervise(&options, memory.as_fd(), &mut watcher).unwrap();
+    outcome.exit_code()
+}
+
+/// Starts the ranks as Slurm does when it is told not to end a step for the end of a task. A stopped rank is
+/// killed once all others have ended.
+fn launch_foreign(args: &[String]) -> ExitCode {
+    let (n_ranks, command) = args.split_first().unwrap();
+    let start = |rank: u32| {
+        Command::new(env::current_exe().unwrap())
+            .args(command)
+            .env("SLURM_JOB_ID", std::process::id().to_string())
+            .env("SLURM_STEP_ID", "0")
+            .env("SLURM_STEP_NUM_TASKS", n_ranks)
+            .env("SLURM_PROCID", rank.to_string())
+            .spawn()
+            .unwrap()
+    };
+    let mut ranks: Vec<Child> = (0..n_ranks.parse().unwrap()).map(start).collect();
+    job::eventually("all ranks have ended that can", || {
+        ranks.retain_mut(|rank| rank.try_wait().unwrap().is_none());
+        ranks
+            .iter()
+            .all(|rank| job::state_of(rank.id()) == Some('T'))
+    });
+    for rank in &mut ranks {
+        rank.kill().unwrap();
+        rank.wait().unwrap();
+    }
+    ExitCode::SUCCESS
+}
