@@ -150,21 +150,19 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     }
 }
 
-/// All keys have the same home and fingerprint.
-fn home<const W: bool>(table: &Table<W>) -> Home<Slot<'_, W>> {
+/// All keys have the same home; those of one hundred have the same fingerprint.
+fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
     Home {
         slot: Slot(&table.0[0]),
-        fingerprint: FINGERPRINT,
+        fingerprint: Fingerprint::of(key / 100),
     }
 }
 
-const FINGERPRINT: Fingerprint = Fingerprint::of(0x123);
-
 /// As [`HashMap::insert`](super::HashMap::insert): whether the key was new, or nothing on a full table.
 fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
-    match walk::claim(&table, home(table), &key, Wanted::Key).unwrap() {
+    match walk::claim(&table, home(table, key), &key, Wanted::Key).unwrap() {
         Place::New(slot) => {
-            slot.publish_entry(&key, value, StateWord::ready(FINGERPRINT))
+            slot.publish_entry(&key, value, StateWord::ready(home(table, key).fingerprint))
                 .unwrap();
             Some(true)
         }
@@ -179,13 +177,13 @@ fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<
 /// As [`HashMap::find`](super::HashMap::find).
 fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     let found: Option<(Slot<'_, W>, Held<_>)> =
-        walk::look(&table, home(table), &key, Wanted::Value).unwrap();
+        walk::look(&table, home(table, key), &key, Wanted::Value).unwrap();
     found.map(|(slot, held)| slot::load(&slot, held).unwrap())
 }
 
 /// As [`HashMap::update`](super::HashMap::update).
 fn add_one<const W: bool>(table: &Table<W>, key: u64) {
-    let (slot, held) = walk::look(&table, home(table), &key, Wanted::Value)
+    let (slot, held) = walk::look(&table, home(table, key), &key, Wanted::Value)
         .unwrap()
         .expect("the key is there");
     slot::update(&slot, held, |[a, b]| {
@@ -248,6 +246,26 @@ fn loom_two_keys_with_one_fingerprint_both_find_a_slot() {
                 (Some([1, 0]), Some([2, 0]))
             );
             assert_eq!(insert(table, 9, [3, 0]), None, "the table is full");
+        },
+    );
+}
+
+#[test]
+fn loom_a_slot_that_is_not_published_yet_hides_nothing_behind_it() {
+    race::<false, _, _>(
+        2,
+        |_| (),
+        |table| {
+            let inserted = insert(table, 7, [1, 1]);
+            (inserted, find(table, 7))
+        },
+        |table| {
+            let inserted = insert(table, 107, [2, 2]);
+            (inserted, find(table, 107))
+        },
+        |_, a, b| {
+            assert_eq!(a, (Some(true), Some([1, 1])));
+            assert_eq!(b, (Some(true), Some([2, 2])));
         },
     );
 }
@@ -321,16 +339,16 @@ fn loom_an_update_and_an_overwrite_of_a_wide_value_happen_one_after_the_other() 
 
 #[test]
 fn loom_concurrent_additions_to_an_absent_key_all_count() {
-    let add = |table: &Table<true>| match walk::claim(&table, home(table), &7, Wanted::Key).unwrap()
-    {
-        Place::New(slot) => slot
-            .publish_entry(&7, [1, 0], StateWord::ready(FINGERPRINT))
-            .unwrap(),
-        Place::Held(slot, held) => {
-            slot::update(&slot, held, |[n, _]| [n + 1, 0]).unwrap();
-        }
-        Place::Full => panic!("there is room"),
-    };
+    let add =
+        |table: &Table<true>| match walk::claim(&table, home(table, 7), &7, Wanted::Key).unwrap() {
+            Place::New(slot) => slot
+                .publish_entry(&7, [1, 0], StateWord::ready(home(table, 7).fingerprint))
+                .unwrap(),
+            Place::Held(slot, held) => {
+                slot::update(&slot, held, |[n, _]| [n + 1, 0]).unwrap();
+            }
+            Place::Full => panic!("there is room"),
+        };
     race::<true, _, _>(
         2,
         |_| (),
