@@ -56,7 +56,7 @@
 
 mod start;
 
-pub use pgas_containers::{Error, HashMap, Result};
+pub use pgas_containers::{BatchError, Error, HashMap, Result, hash_map};
 pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
     backend, collective, config, rma, segment,

@@ -74,8 +74,8 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     ///
     /// # Cost
     ///
-    /// That of an [`insert`](Self::insert) for each entry; the latency is paid once for many. One-sided.
-    /// Complete at the target on return.
+    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are behind a
+    /// network; the latency is paid once for many present keys. One-sided. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -115,8 +115,9 @@ impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
     ///
     /// # Cost
     ///
-    /// That of a [`fetch_add`](Self::fetch_add) for each key; the latency is paid once for many.
-    /// One-sided. Complete at the target on return.
+    /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots are behind
+    /// a network; the latency is paid once for many present keys. One-sided. Complete at the target on
+    /// return.
     ///
     /// # Errors
     ///
