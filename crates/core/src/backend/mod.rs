@@ -402,7 +402,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`](crate::Error::MessageTooLong) for a payload over
+    /// [`Error::MessageTooLong`] for a payload over
     /// [`Capabilities::max_medium`]; what the transport reports.
     fn try_send(
         &self,
@@ -449,7 +449,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::RankFailed`](crate::Error::RankFailed) naming who failed and how.
+    /// [`Error::RankFailed`] naming who failed and how.
     fn health(&self) -> Result<()>;
 
     /// Whether `rank` has left the job, and all that it ever sent to this rank has been handed to a sink
