@@ -10,9 +10,13 @@ pub(crate) fn run(n_ranks: u32, options: &[&str], script: &str) -> Ended {
 }
 
 /// `pgas-run` with a shell script as the program.
+///
+/// Signals that whoever runs the tests ignores (`nohup`, a shell's background job) would be ignored by
+/// all of the job: each has its default again.
 pub(crate) fn pgas_run(n_ranks: u32, options: &[&str], script: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pgas-run"));
+    let mut command = Command::new("env");
     command
+        .args(["--default-signal", env!("CARGO_BIN_EXE_pgas-run")])
         .args(["-n", &n_ranks.to_string()])
         .args(options)
         .args(["--", "sh", "-c", script]);
