@@ -28,6 +28,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("clippy", "lints, as errors", || cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
     step("tidy", "rules of the house", tidy::run),
     step("tests", "unit, integration and doc tests", || cargo(["test", "--workspace"])),
+    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish", || cargo(["test", "--release", "--test", "kmer_count"])),
     step("doc", "documentation, with warnings as errors", || doc(false)),
     step("deny", "licences, duplicate versions and sources of the dependencies", deny),
     step("loom", "interleavings of the lock-free parts", memory::loom),
