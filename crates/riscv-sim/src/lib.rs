@@ -1,0 +1,9 @@
+//! A simulator of RISC-V nodes joined by a network: RV64GC cores with the extended registers and remote loads and stores of
+//! xBGAS, and the remote atomics of RAE.
+//!
+//! It is deterministic (same inputs, same instructions, same cycles), has no unsafe code and depends on no other crate of the
+//! workspace.
+
+#![forbid(unsafe_code)]
+
+pub mod timed;
