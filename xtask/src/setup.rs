@@ -6,52 +6,77 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::process::{self, Outcome};
 
-/// A program that tests run, and the Debian package that brings it.
+/// Something that building or testing needs, and the Debian package that brings it.
 struct Tool {
-    program: &'static str,
+    what: &'static str,
+    /// A shell command that succeeds if it is there.
+    probe: &'static str,
     package: &'static str,
     used_for: &'static str,
 }
 
 const TOOLS: &[Tool] = &[
     Tool {
-        program: "jellyfish",
+        what: "jellyfish",
+        probe: "command -v jellyfish",
         package: "jellyfish",
         used_for: "the k-mer counts that kmer_count must equal",
     },
     Tool {
-        program: "kmc",
+        what: "kmc",
+        probe: "command -v kmc",
         package: "kmc",
         used_for: "the k-mer counter that kmer_count is timed against",
     },
     Tool {
-        program: "mpirun.openmpi",
+        what: "mpirun.openmpi",
+        probe: "command -v mpirun.openmpi",
         package: "openmpi-bin",
         used_for: "starting ranks as Open MPI does",
     },
     Tool {
-        program: "mpiexec.hydra",
+        what: "mpiexec.hydra",
+        probe: "command -v mpiexec.hydra",
         package: "mpich",
         used_for: "starting ranks as MPICH does",
     },
+    Tool {
+        what: "Open MPI's headers",
+        probe: "echo '#include <mpi.h>' | mpicc.openmpi -x c -fsyntax-only -",
+        package: "libopenmpi-dev",
+        used_for: "building the MPI backend",
+    },
+    Tool {
+        what: "MPICH's headers",
+        probe: "echo '#include <mpi.h>' | mpicc.mpich -x c -fsyntax-only -",
+        package: "libmpich-dev",
+        used_for: "building the MPI backend a second time",
+    },
+    Tool {
+        what: "libclang",
+        probe: "ls /usr/lib/llvm-*/lib/libclang.so* || ls /usr/lib*/libclang.so* /usr/lib/*/libclang.so*",
+        package: "libclang-dev",
+        used_for: "reading MPI's headers for the MPI backend",
+    },
 ];
+
+impl Tool {
+    fn is_there(&self) -> bool {
+        process::succeeds(&mut process::command("sh", ["-c", self.probe]))
+    }
+}
 
 /// The release of cargo-deny that is installed when none is there.
 const CARGO_DENY: &str = "0.20.2";
 
 /// Installs what is missing. Does nothing, and needs neither root nor a network, if nothing is.
 pub(crate) fn run() -> Result<Outcome> {
-    let missing: Vec<&Tool> = TOOLS
-        .iter()
-        .filter(|tool| !is_on_path(tool.program))
-        .collect();
+    let mut missing = Vec::new();
     for tool in TOOLS {
-        let state = if is_on_path(tool.program) {
-            "present"
-        } else {
-            "missing"
-        };
-        println!("{state}: {} ({})", tool.program, tool.used_for);
+        let is_there = tool.is_there();
+        let state = if is_there { "present" } else { "missing" };
+        println!("{state}: {} ({})", tool.what, tool.used_for);
+        missing.extend((!is_there).then_some(tool));
     }
     if !missing.is_empty() {
         install_packages(&missing)?;
@@ -77,16 +102,19 @@ fn install_packages(missing: &[&Tool]) -> Result<()> {
         "update".to_owned(),
         format!("install --yes --no-install-recommends {packages}"),
     ] {
-        let line = format!("{as_root}env DEBIAN_FRONTEND=noninteractive apt-get --quiet {apt}");
+        let line = format!(
+            "{as_root}env DEBIAN_FRONTEND=noninteractive apt-get --quiet -o DPkg::Lock::Timeout=300 {apt}"
+        );
         process::run(&mut process::command("sh", ["-c", &line]))
             .with_context(|| format!("cannot install {packages}"))?;
     }
     for tool in missing {
-        if !is_on_path(tool.program) {
+        if !tool.is_there() {
             bail!(
-                "package {} is installed, but there is no `{}`",
+                "package {} is installed, but {} cannot be found: `{}` fails",
                 tool.package,
-                tool.program
+                tool.what,
+                tool.probe
             );
         }
     }
