@@ -1,1 +1,18 @@
 //! The timed machine: what each part of a node and of the network costs in cycles, one part a module.
+
+pub mod cache;
+pub mod config;
+pub mod dram;
+pub mod hierarchy;
+pub mod mesh;
+pub mod queue;
+pub mod time;
+
+/// A number that is known to be small, as an index.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "callers pass line numbers reduced to the size of a table in memory"
+)]
+const fn index(value: u64) -> usize {
+    value as usize
+}

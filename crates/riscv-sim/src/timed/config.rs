@@ -1,0 +1,460 @@
+//! The parameters of the timed machine as one TOML file, whose defaults are Table I of the RAE paper and, where that is
+//! silent, the assumptions listed in this folder's README.
+
+use serde::{Deserialize, Serialize};
+
+/// What makes a configuration unusable.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The text is no TOML, or has fields or values that the configuration lacks.
+    #[error("the configuration cannot be read: {0}")]
+    Syntax(#[from] Box<toml::de::Error>),
+    /// A value is out of range.
+    #[error("{field} is {reason}")]
+    Value {
+        /// The table and the key.
+        field: &'static str,
+        /// What it was, and what it may be.
+        reason: Box<str>,
+    },
+}
+
+impl ConfigError {
+    fn value(field: &'static str, value: u64, bounds: &str) -> Self {
+        Self::Value {
+            field,
+            reason: format!("{value}, and must be {bounds}").into(),
+        }
+    }
+}
+
+/// The in-order core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CoreConfig {
+    /// The clock, in MHz.
+    pub clock_mhz: u32,
+    /// Cycles until the result of an integer multiplication can be used.
+    pub multiply_cycles: u32,
+    /// Cycles that an integer division or remainder keeps the core busy.
+    pub divide_cycles: u32,
+    /// Cycles until the result of a floating-point addition, multiplication, conversion or comparison can be used.
+    pub float_cycles: u32,
+    /// Cycles that a floating-point division or square root keeps the core busy.
+    pub float_divide_cycles: u32,
+    /// Cycles lost behind a jump or a taken branch.
+    pub taken_branch_penalty: u32,
+    /// Remote operations in flight at once. With 1 the core waits at each for its reply; with more it goes on until it needs
+    /// a result, runs out of these, or meets a fence.
+    pub outstanding_remote: u32,
+    /// Cycles to look an object id up.
+    pub lookup_cycles: u32,
+}
+
+impl Default for CoreConfig {
+    fn default() -> Self {
+        Self {
+            clock_mhz: 2000,
+            multiply_cycles: 3,
+            divide_cycles: 20,
+            float_cycles: 4,
+            float_divide_cycles: 20,
+            taken_branch_penalty: 0,
+            outstanding_remote: 1,
+            lookup_cycles: 1,
+        }
+    }
+}
+
+/// One level of the core's caches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CacheConfig {
+    /// Its capacity.
+    pub bytes: u64,
+    /// Its associativity.
+    pub ways: u32,
+    /// Core cycles from the lookup until a hit's data can be used; for the second level, behind the miss in the first.
+    pub hit_cycles: u32,
+}
+
+/// The directory that stands between a node's core and its NIC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DirectoryConfig {
+    /// Core cycles for one request.
+    pub cycles: u32,
+    /// Core cycles to invalidate or fetch a copy over the coherence bus, there and back.
+    pub bus_cycles: u32,
+}
+
+impl Default for DirectoryConfig {
+    fn default() -> Self {
+        Self {
+            cycles: 2,
+            bus_cycles: 8,
+        }
+    }
+}
+
+/// What the NIC does with a line when no request for it is pending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LinePolicy {
+    /// Writes it back, invalidates it, and frees its directory entry, as the paper's text says.
+    #[default]
+    InvalidateWhenIdle,
+    /// Keeps it until another line or the core wants its place, which alone explains the paper's miss rates.
+    Retain,
+}
+
+/// The NIC that executes remote operations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NicConfig {
+    /// Core cycles to make a packet and hand it to the router.
+    pub send_cycles: u32,
+    /// Core cycles to take a packet from the router and apart.
+    pub receive_cycles: u32,
+    /// Core cycles to look an operation up in the mapping table.
+    pub mapping_cycles: u32,
+    /// Core cycles from one executed operation to the next.
+    pub operation_cycles: u32,
+    /// Core cycles of an access to a line that is present.
+    pub hit_cycles: u32,
+    /// Capacity of its direct-mapped cache.
+    pub cache_bytes: u64,
+    /// Lines that may be fetched or worked on at once.
+    pub mshr_entries: u32,
+    /// Requests that may wait for one line.
+    pub mshr_subentries: u32,
+    /// Request packets that it can hold before the router has to wait.
+    pub input_packets: u32,
+    /// What happens to an idle line.
+    pub policy: LinePolicy,
+}
+
+impl Default for NicConfig {
+    fn default() -> Self {
+        Self {
+            send_cycles: 3,
+            receive_cycles: 3,
+            mapping_cycles: 1,
+            operation_cycles: 1,
+            hit_cycles: 2,
+            cache_bytes: 64 << 10,
+            mshr_entries: 64,
+            mshr_subentries: 64,
+            input_packets: 4,
+            policy: LinePolicy::InvalidateWhenIdle,
+        }
+    }
+}
+
+/// The two-dimensional mesh.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct MeshConfig {
+    /// Routers in a row; 0 for the smallest number whose square holds all nodes.
+    pub columns: u32,
+    /// The clock, in MHz.
+    pub clock_mhz: u32,
+    /// Width of a link: what it moves in a cycle.
+    pub flit_bits: u32,
+    /// Cycles through a router.
+    pub router_cycles: u32,
+    /// Cycles along a link.
+    pub link_cycles: u32,
+    /// Packets that each input of a router can hold of requests, and as many of replies.
+    pub buffer_packets: u32,
+}
+
+impl Default for MeshConfig {
+    fn default() -> Self {
+        Self {
+            columns: 0,
+            clock_mhz: 2000,
+            flit_bits: 32,
+            router_cycles: 2,
+            link_cycles: 1,
+            buffer_packets: 2,
+        }
+    }
+}
+
+/// The memory behind a node's directory; numbers of cycles are those of its command clock.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DramConfig {
+    /// The command clock in MHz; data moves twice a cycle.
+    pub clock_mhz: u32,
+    /// Ranks that share the channel.
+    pub ranks: u32,
+    /// Banks of a rank.
+    pub banks: u32,
+    /// Bytes of a row over all chips of a rank.
+    pub row_bytes: u64,
+    /// CL: read command to data.
+    pub read_cycles: u32,
+    /// CWL: write command to data.
+    pub write_cycles: u32,
+    /// RCD: activation to read or write.
+    pub activate_cycles: u32,
+    /// RP: precharge to activation.
+    pub precharge_cycles: u32,
+    /// RAS: activation to precharge.
+    pub row_open_cycles: u32,
+    /// RRD: activation to activation of another bank of the rank.
+    pub activate_gap_cycles: u32,
+    /// CCD: column command to column command.
+    pub column_gap_cycles: u32,
+    /// Burst of one line on the data bus.
+    pub burst_cycles: u32,
+    /// WR: end of written data to precharge.
+    pub write_recovery_cycles: u32,
+    /// RTP: read to precharge.
+    pub read_to_precharge_cycles: u32,
+    /// WTR: end of written data to a read.
+    pub write_to_read_cycles: u32,
+    /// REFI: from one refresh of a rank to the next, in ns; 0 for memory that needs none.
+    pub refresh_interval_ns: u32,
+    /// RFC: how long a refresh occupies a rank, in ns.
+    pub refresh_ns: u32,
+}
+
+impl Default for DramConfig {
+    fn default() -> Self {
+        Self {
+            clock_mhz: 1200,
+            ranks: 2,
+            banks: 16,
+            row_bytes: 8 << 10,
+            read_cycles: 15,
+            write_cycles: 12,
+            activate_cycles: 15,
+            precharge_cycles: 15,
+            row_open_cycles: 39,
+            activate_gap_cycles: 6,
+            column_gap_cycles: 4,
+            burst_cycles: 4,
+            write_recovery_cycles: 18,
+            read_to_precharge_cycles: 9,
+            write_to_read_cycles: 9,
+            refresh_interval_ns: 7800,
+            refresh_ns: 350,
+        }
+    }
+}
+
+/// The parameters of every node and of the network.
+///
+/// # Examples
+/// ```
+/// use pgas_riscv_sim::timed::config::TimedConfig;
+///
+/// let config = TimedConfig::from_toml("[core]\noutstanding_remote = 16\n")?;
+/// assert_eq!(config.core.outstanding_remote, 16);
+/// assert_eq!(config.l2.bytes, 8 << 20);
+/// # Ok::<(), pgas_riscv_sim::timed::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TimedConfig {
+    /// Bytes of a line in every cache.
+    pub line_bytes: u64,
+    /// The core.
+    pub core: CoreConfig,
+    /// The first level of its data caches.
+    pub l1: CacheConfig,
+    /// The second level, which holds all that the first does.
+    pub l2: CacheConfig,
+    /// The directory.
+    pub directory: DirectoryConfig,
+    /// The NIC.
+    pub nic: NicConfig,
+    /// The network.
+    pub mesh: MeshConfig,
+    /// The memory.
+    pub dram: DramConfig,
+}
+
+impl Default for TimedConfig {
+    fn default() -> Self {
+        Self {
+            line_bytes: 64,
+            core: CoreConfig::default(),
+            l1: CacheConfig {
+                bytes: 16 << 10,
+                ways: 8,
+                hit_cycles: 4,
+            },
+            l2: CacheConfig {
+                bytes: 8 << 20,
+                ways: 8,
+                hit_cycles: 8,
+            },
+            directory: DirectoryConfig::default(),
+            nic: NicConfig::default(),
+            mesh: MeshConfig::default(),
+            dram: DramConfig::default(),
+        }
+    }
+}
+
+impl TimedConfig {
+    /// Reads a configuration; what the text leaves out keeps its default.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if the text is no such configuration or a value is out of range.
+    pub fn from_toml(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(Box::new)?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Checks that a machine can be built of these values.
+    ///
+    /// # Errors
+    /// [`ConfigError::Value`] for the first value that is out of range.
+    pub fn validate(&self) -> Result<(), ConfigError> {
+        power_of_two("line_bytes", self.line_bytes, 8, 4096)?;
+        for (field, cache) in [("l1", &self.l1), ("l2", &self.l2)] {
+            within(field, u64::from(cache.ways), 1, 64, "of 1 to 64 ways")?;
+            let set_bytes = self.line_bytes * u64::from(cache.ways);
+            let n_sets = cache.bytes / set_bytes;
+            if n_sets * set_bytes != cache.bytes || !n_sets.is_power_of_two() {
+                return Err(ConfigError::value(
+                    field,
+                    cache.bytes,
+                    "a power of two of sets",
+                ));
+            }
+        }
+        power_of_two(
+            "nic.cache_bytes",
+            self.nic.cache_bytes,
+            self.line_bytes,
+            1 << 30,
+        )?;
+        let small = [
+            ("core.clock_mhz", self.core.clock_mhz, 100_000),
+            ("core.outstanding_remote", self.core.outstanding_remote, 64),
+            ("nic.send_cycles", self.nic.send_cycles, 1 << 20),
+            ("nic.operation_cycles", self.nic.operation_cycles, 1 << 20),
+            ("nic.mshr_entries", self.nic.mshr_entries, 254),
+            ("nic.mshr_subentries", self.nic.mshr_subentries, 1 << 16),
+            ("nic.input_packets", self.nic.input_packets, 1 << 16),
+            ("mesh.clock_mhz", self.mesh.clock_mhz, 100_000),
+            ("mesh.link_cycles", self.mesh.link_cycles, 1 << 20),
+            ("mesh.buffer_packets", self.mesh.buffer_packets, 255),
+            ("dram.clock_mhz", self.dram.clock_mhz, 100_000),
+            ("dram.ranks", self.dram.ranks, 64),
+            ("dram.banks", self.dram.banks, 1024),
+            ("dram.burst_cycles", self.dram.burst_cycles, 1 << 20),
+        ];
+        for (field, value, most) in small {
+            within(
+                field,
+                u64::from(value),
+                1,
+                most,
+                "at least 1 and not absurdly large",
+            )?;
+        }
+        within(
+            "mesh.flit_bits",
+            u64::from(self.mesh.flit_bits),
+            8,
+            512,
+            "8 to 512",
+        )?;
+        power_of_two(
+            "dram.row_bytes",
+            self.dram.row_bytes,
+            self.line_bytes,
+            1 << 30,
+        )?;
+        self.check_refresh()
+    }
+
+    fn check_refresh(&self) -> Result<(), ConfigError> {
+        let interval = self.dram.refresh_interval_ns;
+        if interval > 0 && self.dram.refresh_ns >= interval {
+            return Err(ConfigError::value(
+                "dram.refresh_ns",
+                u64::from(self.dram.refresh_ns),
+                "less than refresh_interval_ns",
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn within(
+    field: &'static str,
+    value: u64,
+    least: u64,
+    most: u64,
+    bounds: &'static str,
+) -> Result<(), ConfigError> {
+    if (least..=most).contains(&value) {
+        return Ok(());
+    }
+    Err(ConfigError::value(field, value, bounds))
+}
+
+fn power_of_two(field: &'static str, value: u64, least: u64, most: u64) -> Result<(), ConfigError> {
+    let bounds = "a power of two, at least one line and at most 1 GiB";
+    within(field, value, least, most, bounds)?;
+    if value.is_power_of_two() {
+        return Ok(());
+    }
+    Err(ConfigError::value(field, value, bounds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_table_one() {
+        let config = TimedConfig::from_toml("").unwrap();
+        assert_eq!(config, TimedConfig::default());
+        assert_eq!(config.core.clock_mhz, 2000);
+        assert_eq!((config.l1.bytes, config.l1.ways), (16 << 10, 8));
+        assert_eq!((config.l2.bytes, config.l2.ways), (8 << 20, 8));
+        assert_eq!(config.nic.cache_bytes / config.line_bytes, 1024);
+        assert_eq!(
+            (config.nic.mshr_entries, config.nic.mshr_subentries),
+            (64, 64)
+        );
+        assert_eq!(config.mesh.flit_bits, 32);
+    }
+
+    #[test]
+    fn a_written_configuration_reads_back_as_it_was() {
+        let mut config = TimedConfig::default();
+        config.nic.policy = LinePolicy::Retain;
+        config.dram.refresh_interval_ns = 0;
+        let text = toml::to_string(&config).unwrap();
+        assert!(text.contains("policy = \"retain\""), "{text}");
+        assert_eq!(TimedConfig::from_toml(&text).unwrap(), config);
+    }
+
+    #[test]
+    fn misspelt_fields_and_bad_values_are_refused_by_name() {
+        for (text, named) in [
+            ("[core]\nclock = 3\n", "clock"),
+            ("line_bytes = 48\n", "line_bytes"),
+            ("[l1]\nbytes = 3000\nways = 8\nhit_cycles = 1\n", "l1"),
+            ("[nic]\nmshr_entries = 0\n", "nic.mshr_entries"),
+            ("[dram]\nrefresh_ns = 9000\n", "dram.refresh_ns"),
+            ("[mesh]\nflit_bits = 0\n", "mesh.flit_bits"),
+            ("[nic]\npolicy = \"keep\"\n", "keep"),
+        ] {
+            let message = TimedConfig::from_toml(text).unwrap_err().to_string();
+            assert!(message.contains(named), "{text}: {message}");
+        }
+    }
+}
