@@ -41,6 +41,7 @@
 //! | `PGAS_RANKS=4 cargo run --release` | four ranks, started by the program itself |
 //! | `pgas-run -n 4 target/release/program` | four ranks, started and watched by `pgas-run` |
 //! | `mpirun -n 4 ...`, `srun -n 4 ...` on one host | four ranks over shared memory |
+//! | the same on several hosts, built with feature `mpi` | ranks over shared memory and MPI-3 RMA |
 //!
 //! # The crates
 //!
@@ -49,6 +50,7 @@
 //! | [`pgas_core`] | world, teams, global pointers, transfers, atomics, collectives, the transport's contract |
 //! | [`pgas_containers`] | distributed containers |
 //! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
+//! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
 //!
 //! Settings are environment variables, listed at [`Config`]. What the library does not do: survive
 //! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a remote

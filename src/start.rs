@@ -1,6 +1,7 @@
 //! From what started this process to its world.
 
 use pgas_core::config::BackendKind;
+use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, World};
 
 /// Joins the job that started this process, as the environment says: see [`Config`] for the settings.
@@ -35,16 +36,36 @@ pub fn init() -> Result<World, Error> {
 ///
 /// As [`init`].
 pub fn init_with(config: &Config) -> Result<World, Error> {
-    match config.backend {
+    match config.backend.unwrap_or_else(|| choice(&config.launcher)) {
         #[cfg(feature = "smp")]
-        None | Some(BackendKind::Smp) => pgas_smp::init(config),
+        BackendKind::Smp => pgas_smp::init(config),
+        #[cfg(feature = "mpi")]
+        BackendKind::Mpi => pgas_mpi::init(config),
+        #[expect(
+            clippy::allow_attributes,
+            reason = "whether the arm is reached is up to the features"
+        )]
+        #[allow(
+            unreachable_patterns,
+            reason = "whether the arm is reached is up to the features"
+        )]
         kind => {
             let reason = "this program was built without that backend; see the features of pgas";
-            let name = kind.map_or_else(
-                || "none".to_owned(),
-                |kind| format!("{kind:?}").to_lowercase(),
-            );
+            let name = format!("{kind:?}").to_lowercase();
             Err(Error::setting("PGAS_BACKEND", name, reason))
         }
+    }
+}
+
+/// The backend for what started this process, if the user has not chosen one.
+fn choice(launcher: &Launcher) -> BackendKind {
+    let is_foreign = matches!(
+        launcher,
+        Launcher::Pmi { .. } | Launcher::OpenMpi { .. } | Launcher::Slurm { .. }
+    );
+    if cfg!(feature = "mpi") && is_foreign {
+        BackendKind::Mpi
+    } else {
+        BackendKind::Smp
     }
 }

@@ -52,14 +52,8 @@ pub fn init(config: &Config) -> Result<World> {
 /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
 /// of the job or is taken by a live process.
 pub fn join(memory: File, rank: u32, config: &Config) -> Result<World> {
-    let job = Job::open(memory)?;
-    let n_ranks = job.layout().n_ranks;
-    if rank >= n_ranks {
-        let reason = format!("the job's memory was made for {n_ranks} ranks");
-        return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
-    }
     World::new(
-        Arc::new(Member::process(job, rank, config)?),
+        Arc::new(Member::join(memory, rank, config)?),
         config.clone(),
     )
 }

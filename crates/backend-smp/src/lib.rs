@@ -1,5 +1,8 @@
 //! Shared-memory backend of `pgas`.
 //!
+//! [`init`] makes a rank's world of what started the process. A backend for several hosts takes [`create_job`],
+//! [`launcher::share`] and [`Member`], for the ranks that share a host.
+//!
 //! # Building blocks
 //!
 //! [`mailbox`], [`barrier`] and [`doorbell`] are structures of plain atomic words inside the mapping that all ranks share: no pointers, valid when
@@ -33,7 +36,9 @@ mod threads;
 #[cfg(not(loom))]
 pub use attach::{Watcher, init, join};
 #[cfg(not(loom))]
-pub use segment::create_job;
+pub use member::Member;
+#[cfg(not(loom))]
+pub use segment::{create_job, segment_bytes};
 #[cfg(not(loom))]
 pub use threads::{threads, threads_with};
 

@@ -1,6 +1,7 @@
 //! One rank's membership of a job: its messages, barriers and sleep, and what it tells of failures.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,9 +18,12 @@ use crate::liveness::{self, Liveness};
 use crate::segment::Job;
 use crate::usable_cores;
 
-/// One rank of a job over shared memory.
+/// One rank of a job over shared memory: the [`Backend`](pgas_core::backend::Backend) of this crate.
+///
+/// A backend for several hosts has one for the ranks of its own host. Its ranks are then those of the
+/// memory that it joined, from 0, and its methods, this type's own and those of the contract, speak of these.
 #[derive(Debug)]
-pub(crate) struct Member {
+pub struct Member {
     job: Arc<Job>,
     rank: u32,
     /// The barrier that this rank has entered, or the last one that it left.
@@ -43,6 +47,22 @@ impl Member {
         max_medium: MAX_MEDIUM,
         max_transfer: u64::MAX,
     };
+
+    /// Joins the job whose memory [`create_job`](crate::create_job) made, as `rank`.
+    ///
+    /// # Errors
+    ///
+    /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
+    /// of the job or is taken by a live process.
+    pub fn join(memory: File, rank: u32, config: &Config) -> Result<Self> {
+        let job = Job::open(memory)?;
+        let n_ranks = job.layout().n_ranks;
+        if rank >= n_ranks {
+            let reason = format!("the job's memory was made for {n_ranks} ranks");
+            return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
+        }
+        Self::process(job, rank, config)
+    }
 
     /// Joins the job as `rank`, a process of its own.
     pub(crate) fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
@@ -256,11 +276,23 @@ impl Member {
         }
     }
 
+    /// Tells all ranks that this one ends the job, and why; the caller then ends it.
+    pub fn announce_end(&self, message: &str) {
+        let text = format!("ended the job: {message}");
+        self.job.control().fail(self.rank, &text);
+    }
+
+    /// Whether every rank has [left](pgas_core::backend::Backend::leave).
+    #[must_use]
+    pub fn have_all_left(&self) -> bool {
+        let control = self.job.control();
+        let mut ranks = 0..self.job.layout().n_ranks;
+        ranks.all(|rank| control.membership(rank) == Membership::Left)
+    }
+
     pub(crate) fn end_job(&self, code: i32, message: &str) -> ! {
         let rank = self.rank;
-        self.job
-            .control()
-            .fail(rank, &format!("ended the job: {message}"));
+        self.announce_end(message);
         if self.liveness.is_none() {
             panic!("rank {rank} ended the job (code {code}): {message}");
         }

@@ -70,6 +70,15 @@ pub fn create_job(n_ranks: u32, config: &Config) -> Result<File> {
     Ok(file)
 }
 
+/// The size of each segment in bytes in a job of `n_ranks` processes of this host, as `config` asks for it.
+///
+/// # Errors
+///
+/// [`Error::Setting`] for segments that do not fit.
+pub fn segment_bytes(n_ranks: u32, config: &Config) -> Result<u64> {
+    layout(n_ranks, config).map(|layout| layout.segment_bytes)
+}
+
 /// The layout that `config` asks for.
 pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);

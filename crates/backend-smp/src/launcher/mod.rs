@@ -37,7 +37,7 @@ use rustix::event::{PollFd, Timespec};
 
 pub use outcome::{Cause, Failure, Outcome};
 pub use rank::{die_with_parent, inherited_memory};
-pub use rendezvous::{MeetError, PATIENCE, meet};
+pub use rendezvous::{MeetError, PATIENCE, meet, share};
 pub use supervise::{
     JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions, self_launch, supervise,
 };

@@ -21,7 +21,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pgas_core::config::launch::{Launcher, Place};
+use pgas_core::config::launch::Launcher;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -159,18 +159,50 @@ pub fn meet<E: From<MeetError>>(
         }
         _ => return Err(MeetError::NotForeign.into()),
     };
-    let meeting = Meeting::new(*place, key, patience)?;
-    if place.rank > 0 {
-        return Ok(File::from(meeting.join()?));
+    if let Some(n_local_ranks) = place.n_local_ranks.filter(|_| place.spans_hosts()) {
+        let n_ranks = place.n_ranks;
+        return Err(MeetError::SeveralHosts {
+            n_ranks,
+            n_local_ranks,
+        }
+        .into());
     }
-    let memory = create(place.n_ranks)?;
-    meeting.host(memory.as_fd())?;
-    Ok(memory)
+    let seat = Seat {
+        rank: place.rank,
+        n_ranks: place.n_ranks,
+    };
+    Meeting::new(seat, key, patience)?.hold(create)
+}
+
+/// As [`meet`], for `n_ranks` processes of this host that have come together by other means, and have
+/// agreed on a `key` that no other job of the host has.
+///
+/// # Cost
+///
+/// As [`meet`].
+///
+/// # Errors
+///
+/// As [`meet`].
+pub fn share<E: From<MeetError>>(
+    rank: u32,
+    n_ranks: u32,
+    key: String,
+    create: impl FnOnce(u32) -> Result<File, E>,
+) -> Result<File, E> {
+    Meeting::new(Seat { rank, n_ranks }, key, PATIENCE)?.hold(create)
+}
+
+/// Where a process stands among those that meet.
+#[derive(Clone, Copy)]
+struct Seat {
+    rank: u32,
+    n_ranks: u32,
 }
 
 /// One job's meeting, seen from one rank.
 struct Meeting {
-    place: Place,
+    place: Seat,
     key: String,
     address: SocketAddr,
     patience: Duration,
@@ -179,13 +211,7 @@ struct Meeting {
 }
 
 impl Meeting {
-    fn new(place: Place, key: String, patience: Duration) -> Result<Self, MeetError> {
-        if let Some(n_local_ranks) = place.n_local_ranks.filter(|_| place.spans_hosts()) {
-            return Err(MeetError::SeveralHosts {
-                n_ranks: place.n_ranks,
-                n_local_ranks,
-            });
-        }
+    fn new(place: Seat, key: String, patience: Duration) -> Result<Self, MeetError> {
         let uid = rustix::process::geteuid().as_raw();
         let tail = &key.as_bytes()[key.len().saturating_sub(KEY_BYTES)..];
         let name = [format!("pgas/{uid}/").as_bytes(), tail].concat();
@@ -204,6 +230,19 @@ impl Meeting {
             deadline,
             uid,
         })
+    }
+
+    /// Rank 0 creates the memory, and all have it.
+    fn hold<E: From<MeetError>>(
+        &self,
+        create: impl FnOnce(u32) -> Result<File, E>,
+    ) -> Result<File, E> {
+        if self.place.rank > 0 {
+            return Ok(File::from(self.join()?));
+        }
+        let memory = create(self.place.n_ranks)?;
+        self.host(memory.as_fd())?;
+        Ok(memory)
     }
 
     /// Rank 0: hands `memory` to all others.

@@ -1,7 +1,7 @@
 //! Ranks as threads that meet, and visitors that should not be let in.
 
-use super::{ANOTHER_JOB, HEADER_BYTES, MeetError, Meeting, meet};
-use pgas_core::config::launch::{Launcher, Place};
+use super::{ANOTHER_JOB, HEADER_BYTES, MeetError, Meeting, Seat, meet};
+use pgas_core::config::launch::Launcher;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::AsFd;
@@ -25,11 +25,8 @@ fn srun(rank: u32, n_ranks: u32, job: &str) -> Launcher {
     Launcher::detect(&lookup).unwrap()
 }
 
-fn place(rank: u32, n_ranks: u32) -> Place {
-    let Launcher::Slurm { place, .. } = srun(rank, n_ranks, "") else {
-        panic!("not Slurm")
-    };
-    place
+fn place(rank: u32, n_ranks: u32) -> Seat {
+    Seat { rank, n_ranks }
 }
 
 /// A name that no other test, and no test of another process, uses.

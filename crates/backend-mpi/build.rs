@@ -1,0 +1,29 @@
+//! Finds the MPI library, and compiles the few constants that are macros in C.
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/sys/shim.c");
+    println!("cargo:rerun-if-env-changed=MPICC");
+    println!("cargo:rerun-if-env-changed=MPI_PKG_CONFIG");
+    let library = match build_probe_mpi::probe() {
+        Ok(library) => library,
+        Err(reasons) => {
+            let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+            panic!(
+                "no MPI library was found. Install one: on Debian and Ubuntu `apt-get install libopenmpi-dev libclang-dev` \
+                 or `apt-get install libmpich-dev libclang-dev`; elsewhere set MPICC to its compiler wrapper. ({})",
+                reasons.join("; ")
+            );
+        }
+    };
+    let mut shim = cc::Build::new();
+    shim.file("src/sys/shim.c").warnings(true);
+    match library.mpicc {
+        Some(mpicc) => {
+            shim.compiler(mpicc);
+        }
+        None => {
+            shim.includes(&library.include_paths);
+        }
+    }
+    shim.compile("pgas_mpi_shim");
+}

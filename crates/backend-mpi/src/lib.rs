@@ -1,0 +1,53 @@
+//! MPI backend of `pgas`: one-sided communication over MPI-3 RMA windows between hosts, over shared memory inside
+//! of them.
+//!
+//! [`init`] joins the job that `mpirun` or `srun` started; [`init_on`] makes a world of any communicator of a
+//! program that uses MPI itself. `pgas::init` of the facade calls the first, with feature `mpi`.
+//!
+//! # What goes which way
+//!
+//! | between | put, get | atomics | messages | barrier |
+//! |---|---|---|---|---|
+//! | ranks of a job on one host | loads and stores | CPU atomics | mailboxes in shared memory | a counter in shared memory |
+//! | ranks of one host, in a job on several | loads and stores | CPU atomics | mailboxes in shared memory | `MPI_Ibarrier` |
+//! | hosts | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
+//! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | `MPI_Fetch_and_op`, ... | `MPI_Isend`, credits | `MPI_Ibarrier` |
+//!
+//! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a job uses
+//! one kind only.
+
+mod one_host;
+mod session;
+mod start;
+mod sys;
+
+pub use start::{init, init_on};
+
+/// How often each call of MPI was made by this crate in this process, by the calls' names, since a world
+/// with [`Statistics`](pgas_core::Statistics) was made.
+///
+/// # Examples
+///
+/// ```
+/// assert!(pgas_mpi::calls().all(|(name, _)| name.starts_with("MPI_")));
+/// ```
+pub fn calls() -> impl Iterator<Item = (&'static str, u64)> {
+    sys::counts()
+}
+
+/// The MPI library that this program is linked with, in a few words.
+///
+/// # Errors
+///
+/// What MPI reports.
+///
+/// # Examples
+///
+/// ```
+/// let library = pgas_mpi::library()?;
+/// assert!(!library.is_empty());
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub fn library() -> pgas_core::Result<String> {
+    sys::library_version(&sys::enter()?)
+}

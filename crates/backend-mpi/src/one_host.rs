@@ -1,0 +1,266 @@
+//! A job whose ranks are all on one host: they meet and end by MPI, and communicate over shared memory.
+#![expect(unsafe_code, reason = "passes the contract's calls on")]
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::thread;
+use std::time::Duration;
+
+use pgas_core::backend::{
+    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
+    MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage, SwapCall,
+};
+use pgas_core::{Error, Rank, Result};
+use pgas_smp::Member;
+
+use crate::session::Session;
+
+/// How long a rank sleeps at most before it looks again whether the others have left.
+const LEAVING_NAP: Duration = Duration::from_millis(2);
+
+/// A rank of a job on one host.
+#[derive(Debug)]
+pub(crate) struct OneHost {
+    member: Member,
+    session: Session,
+}
+
+impl OneHost {
+    pub(crate) fn new(member: Member, session: Session) -> Self {
+        Self { member, session }
+    }
+
+    /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not come.
+    fn wait_for_the_others(&self) -> Result<()> {
+        while !self.member.have_all_left() {
+            self.member.health()?;
+            self.member.park(LEAVING_NAP);
+        }
+        Ok(())
+    }
+}
+
+impl Drop for OneHost {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            drop(self.member.blame(self.member.rank(), "panicked"));
+            self.session.abort(101, "panicked, which ends the job");
+        }
+        // With a failure the launcher ends the job; without one all have left by now.
+        if self.member.health().is_ok() && self.member.have_all_left() {
+            // Nobody is left to tell.
+            drop(self.session.close());
+        }
+    }
+}
+
+// SAFETY: each promise is the member's, whose ranks are those of the job.
+unsafe impl Backend for OneHost {
+    fn name(&self) -> &'static str {
+        "mpi"
+    }
+
+    fn rank(&self) -> Rank {
+        self.member.rank()
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.member.n_ranks()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.member.capabilities()
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.member.segment_bytes()
+    }
+
+    fn mapped_ranks(&self) -> Range<u32> {
+        self.member.mapped_ranks()
+    }
+
+    fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
+        self.member.mapped(rank)
+    }
+
+    fn mapped_stride(&self) -> Option<usize> {
+        self.member.mapped_stride()
+    }
+
+    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.put(dst, src, len) }
+    }
+
+    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.get(src, dst, len) }
+    }
+
+    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.put_nb(dst, src, len) }
+    }
+
+    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.get_nb(src, dst, len) }
+    }
+
+    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.put_fragments(fragments) }
+    }
+
+    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.get_fragments(fragments) }
+    }
+
+    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.put_strided(dst, src, shape) }
+    }
+
+    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.get_strided(src, dst, shape) }
+    }
+
+    unsafe fn put_signal(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    ) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.put_signal(dst, src, len, signal, update) }
+    }
+
+    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.atomic(target, call) }
+    }
+
+    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.fetch_atomic(target, call) }
+    }
+
+    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.compare_swap(target, call) }
+    }
+
+    unsafe fn fetch_atomic_nb(
+        &self,
+        target: RemoteAddr,
+        call: AtomicCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.fetch_atomic_nb(target, call, result) }
+    }
+
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.member.compare_swap_nb(target, call, result) }
+    }
+
+    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
+        self.member.test(op, stage)
+    }
+
+    #[inline]
+    fn flush(&self, rank: Rank) -> Result<()> {
+        self.member.flush(rank)
+    }
+
+    #[inline]
+    fn flush_all(&self) -> Result<()> {
+        self.member.flush_all()
+    }
+
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        self.member.barrier_begin()
+    }
+
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
+        self.member.barrier_test(ticket)
+    }
+
+    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        self.member.barrier_missing(ticket)
+    }
+
+    fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        self.member.try_send(to, class, handler, parts)
+    }
+
+    fn poll(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        self.member.poll(class, limit, sink)
+    }
+
+    fn progress(&self) -> Result<bool> {
+        self.member.progress()
+    }
+
+    fn park(&self, at_most: Duration) {
+        self.member.park(at_most);
+    }
+
+    fn notify(&self, rank: Rank) {
+        self.member.notify(rank);
+    }
+
+    fn is_oversubscribed(&self) -> bool {
+        self.member.is_oversubscribed()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.member.health()
+    }
+
+    fn has_left(&self, rank: Rank) -> bool {
+        self.member.has_left(rank)
+    }
+
+    fn blame(&self, rank: Rank, cause: &str) -> Error {
+        self.member.blame(rank, cause)
+    }
+
+    fn discard(&self, offset: u64, bytes: u64) -> bool {
+        self.member.discard(offset, bytes)
+    }
+
+    fn abort(&self, code: i32, message: &str) -> ! {
+        self.member.announce_end(message);
+        self.session
+            .abort(code, &format!("ended the job: {message}"))
+    }
+
+    fn leave(&self) {
+        self.member.leave();
+        // A failure is reported by who was failed, and ends the waiting.
+        drop(self.wait_for_the_others());
+    }
+}

@@ -1,0 +1,118 @@
+//! This process's part in a job over MPI, from its start to its end: who it is, what all agree on, how it ends.
+
+use std::ffi::c_int;
+use std::io::Write;
+
+use pgas_core::{Error, Rank, Result};
+
+use crate::sys::{self, Comm, Extreme};
+
+/// A communicator of our own, and whether MPI ends with it.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// `None` once closed.
+    comm: Option<Comm>,
+    rank: u32,
+    n_ranks: u32,
+    owns_mpi: bool,
+}
+
+impl Session {
+    /// `owns_mpi` says whether MPI was started for this session, and ends with it.
+    pub(crate) fn new(comm: Comm, owns_mpi: bool) -> Result<Self> {
+        let mpi = sys::enter()?;
+        let rank = number(sys::comm_rank(&mpi, &comm)?);
+        let n_ranks = number(sys::comm_size(&mpi, &comm)?);
+        Ok(Self {
+            comm: Some(comm),
+            rank,
+            n_ranks,
+            owns_mpi,
+        })
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub(crate) fn n_ranks(&self) -> u32 {
+        self.n_ranks
+    }
+
+    pub(crate) fn comm(&self) -> &Comm {
+        self.comm.as_ref().expect("a session is closed at its end")
+    }
+
+    /// Gives what `result` holds, if it is well on every rank. Else those where it is not get their error, and
+    /// the others the first of these.
+    pub(crate) fn agree<T>(&self, result: Result<T>) -> Result<T> {
+        let mpi = sys::enter()?;
+        let comm = self.comm();
+        let own = if result.is_ok() {
+            u64::MAX
+        } else {
+            u64::from(self.rank)
+        };
+        let first = sys::allreduce(&mpi, comm, own, Extreme::Min)?;
+        let Ok(first) = u32::try_from(first) else {
+            return result;
+        };
+        let mut text = [0; 400];
+        if let Err(error) = &result
+            && first == self.rank
+        {
+            let told = error.to_string();
+            let len = told.len().min(text.len());
+            text[..len].copy_from_slice(&told.as_bytes()[..len]);
+        }
+        sys::bcast(&mpi, comm, c_rank(first), &mut text)?;
+        let text = String::from_utf8_lossy(&text);
+        let cause = format!("could not join the job: {}", text.trim_end_matches('\0'));
+        result.and(Err(Error::rank_failed(Rank::new(first), cause)))
+    }
+
+    /// The smallest and the largest number that a rank gives.
+    pub(crate) fn extremes(&self, value: u64) -> Result<(u64, u64)> {
+        let mpi = sys::enter()?;
+        let min = sys::allreduce(&mpi, self.comm(), value, Extreme::Min)?;
+        let max = sys::allreduce(&mpi, self.comm(), value, Extreme::Max)?;
+        Ok((min, max))
+    }
+
+    /// Every rank's number.
+    pub(crate) fn gather(&self, value: u64) -> Result<Vec<u64>> {
+        sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, value)
+    }
+
+    /// Frees the communicator, and ends MPI if that was started for this session; collective.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        let Some(comm) = self.comm.take() else {
+            return Ok(());
+        };
+        let mpi = sys::enter()?;
+        sys::comm_free(&mpi, comm)?;
+        if self.owns_mpi {
+            sys::finalize(&mpi)?;
+        }
+        Ok(())
+    }
+
+    /// Prints `message`, then ends the whole job.
+    pub(crate) fn abort(&self, code: i32, message: &str) -> ! {
+        let line = format!("pgas: rank {} {message}\n", self.rank);
+        // One write, so that lines of several ranks do not mix.
+        drop(std::io::stderr().write_all(line.as_bytes()));
+        drop(std::io::stdout().flush());
+        sys::abort(if code == 0 { 1 } else { code })
+    }
+}
+
+/// A number that MPI gives and that is never negative.
+pub(crate) fn number(n: c_int) -> u32 {
+    u32::try_from(n).expect("MPI counts from zero")
+}
+
+/// A rank as MPI wants it.
+pub(crate) fn c_rank(rank: u32) -> c_int {
+    c_int::try_from(rank).expect("it came from MPI as such a number")
+}

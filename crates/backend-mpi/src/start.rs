@@ -1,0 +1,279 @@
+//! From MPI's processes to a world: what is asked of MPI, what all ranks agree on, and which ranks share a host.
+#![expect(
+    unsafe_code,
+    reason = "sets environment variables for MPI, and takes a foreign communicator"
+)]
+
+use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::{env, thread};
+
+use mpi::ffi::MPI_Comm;
+use mpi::raw::AsRaw;
+use pgas_core::config::launch::{Launcher, Place};
+use pgas_core::{Config, Error, Result, Statistics, World};
+use pgas_smp::launcher::{self, MeetError};
+use pgas_smp::{Member, create_job};
+
+use crate::one_host::OneHost;
+use crate::session::{Session, c_rank, number};
+use crate::sys::{self, Comm, ThreadLevel};
+
+/// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
+/// is left. If the application has started MPI already, this is [`init_on`] its world.
+///
+/// Where the user has chosen nothing else, Open MPI is told to use the window components `sm` and `pt2pt`
+/// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the other crashes in
+/// `MPI_Compare_and_swap`. On a host with more ranks than processors both libraries are told to yield.
+///
+/// Call it first thing in `main`: it sets environment variables for MPI, which no other thread may read
+/// meanwhile other than through Rust's own functions.
+///
+/// # Errors
+///
+/// What MPI reports; a launcher that is not the one of this program's MPI; ranks with different settings;
+/// memory that cannot be had.
+pub fn init(config: &Config) -> Result<World> {
+    let mpi = sys::enter()?;
+    if sys::is_finalized(&mpi)? {
+        let text = "MPI was ended in this process, and cannot be started again";
+        return Err(Error::backend("MPI_Init_thread", 0, text));
+    }
+    let owns_mpi = !sys::is_initialized(&mpi)?;
+    if owns_mpi {
+        advise(config);
+        let level = sys::init_thread(&mpi)?;
+        heed(level);
+        if let Some(place) = place_of(&config.launcher) {
+            // MPI has started, so its launcher is there; a parent that is not visible ties nobody.
+            drop(launcher::die_with_parent());
+            check_launcher(&mpi, place, &config.launcher)?;
+        }
+    }
+    let comm = sys::dup_world(&mpi)?;
+    drop(mpi);
+    begin(Session::new(comm, owns_mpi)?, config)
+}
+
+/// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective over `comm`.
+/// MPI keeps running when the world is left.
+///
+/// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` and
+/// `MPI_THREAD_SERIALIZED` any thread may use the world. With the latter the application sees to it that it
+/// calls MPI only while no thread uses the world, which serialises its own calls. With `MPI_THREAD_FUNNELED`
+/// and `MPI_THREAD_SINGLE` only the calling thread may use it.
+///
+/// # Errors
+///
+/// What MPI reports; ranks with different settings; memory that cannot be had; a progress thread
+/// (`PGAS_PROGRESS=thread`) with a thread level that allows none.
+pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<World> {
+    let mpi = sys::enter()?;
+    let level = sys::query_thread(&mpi)?;
+    if level == ThreadLevel::One {
+        if config.progress == pgas_core::config::Progress::Thread {
+            let reason = "the application has started MPI for one thread only";
+            return Err(Error::setting("PGAS_PROGRESS", "thread", reason));
+        }
+        if !sys::is_thread_main(&mpi)? {
+            let text =
+                "the application has started MPI for one thread only, and this is another one";
+            return Err(Error::backend("MPI_Is_thread_main", 0, text));
+        }
+        sys::bind_to_this_thread();
+    }
+    // SAFETY: who implements `AsRaw` promises that the handle is valid.
+    let comm = unsafe { sys::dup_raw(&mpi, comm.as_raw()) }?;
+    drop(mpi);
+    begin(Session::new(comm, false)?, config)
+}
+
+fn heed(level: ThreadLevel) {
+    if level == ThreadLevel::One {
+        sys::bind_to_this_thread();
+    }
+}
+
+/// Tells MPI what suits this library, where the user has not chosen.
+fn advise(config: &Config) {
+    suggest("OMPI_MCA_osc", "sm,pt2pt");
+    let n_cores = thread::available_parallelism().map_or(1, usize::from);
+    let n_local_ranks = place_of(&config.launcher).and_then(|place| place.n_local_ranks);
+    if n_local_ranks.is_some_and(|n| n as usize > n_cores) {
+        suggest("OMPI_MCA_mpi_yield_when_idle", "1");
+        suggest("MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
+    }
+}
+
+fn suggest(name: &str, value: &str) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "these are settings of MPI, which reads them itself"
+    )]
+    let is_set = env::var_os(name).is_some();
+    if !is_set {
+        // SAFETY: as `init` asks, nothing reads the environment meanwhile but Rust's own functions, which
+        // take a lock.
+        unsafe { env::set_var(name, value) };
+    }
+}
+
+fn place_of(launcher: &Launcher) -> Option<Place> {
+    match launcher {
+        Launcher::Pmi { place, .. }
+        | Launcher::OpenMpi { place, .. }
+        | Launcher::Slurm { place, .. } => Some(*place),
+        _ => None,
+    }
+}
+
+/// Finds out whether the launcher speaks another MPI's language: then each process is alone.
+fn check_launcher(mpi: &sys::Mpi, place: Place, launcher: &Launcher) -> Result<()> {
+    let world = sys::dup_world(mpi)?;
+    let n_ranks = sys::comm_size(mpi, &world)?;
+    sys::comm_free(mpi, world)?;
+    if number(n_ranks) == place.n_ranks {
+        return Ok(());
+    }
+    let library = sys::library_version(mpi)?;
+    let (who, remedy) = match launcher {
+        Launcher::OpenMpi { .. } => (
+            "Open MPI's mpirun",
+            "start it with mpiexec.hydra, or build it with MPICC=mpicc.openmpi",
+        ),
+        Launcher::Pmi { .. } => (
+            "a launcher that speaks MPICH's PMI",
+            "start it with mpirun.openmpi, or build it with MPICC=mpicc.mpich",
+        ),
+        _ => (
+            "srun",
+            "choose the plugin of this MPI: srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH",
+        ),
+    };
+    let text = format!(
+        "this program was built with {library}, and {who} started it as rank {} of {}, but MPI sees \
+         {n_ranks}; {remedy}",
+        place.rank, place.n_ranks
+    );
+    Err(Error::backend("MPI_Comm_size", 0, text))
+}
+
+/// The ranks of a job that share this process's host.
+#[derive(Debug)]
+pub(crate) struct Host {
+    /// In ascending order.
+    pub(crate) ranks: Box<[u32]>,
+    /// This process's place among them.
+    pub(crate) index: u32,
+}
+
+fn begin(mut session: Session, config: &Config) -> Result<World> {
+    if config.statistics != Statistics::Off {
+        sys::start_counting();
+    }
+    let made = make(&session, config);
+    let (member, host, config) = match made {
+        Ok(made) => made,
+        Err(error) => {
+            // All ranks have come to the same end, so that they can end together.
+            drop(session.close());
+            return Err(error);
+        }
+    };
+    let n_local = host.ranks.len();
+    if config.direct && n_local == session.n_ranks() as usize {
+        return World::new(Arc::new(OneHost::new(member, session)), config);
+    }
+    let text = format!("{n_local} of {} ranks are here", session.n_ranks());
+    Err(Error::backend("start-up", 0, text))
+}
+
+/// The memory of this host's ranks, with all that the ranks must agree on.
+fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
+    let config = agreed_settings(session, config)?;
+    let (host, near) = meet_the_host(session)?;
+    let is_first = host.index == 0;
+    let n_local = u32::try_from(host.ranks.len()).expect("not more than all ranks");
+    let memory = is_first.then(|| create_job(n_local, &config));
+    let memory = session.agree(memory.transpose())?;
+    let key = agreed_key(&near, is_first)?;
+    sys::comm_free(&sys::enter()?, near)?;
+    let memory = session.agree(share(&host, key, memory))?;
+    let member = session.agree(Member::join(memory, host.index, &config))?;
+    Ok((member, host, config))
+}
+
+/// The settings with the segment's size filled in; fails where the ranks' differ.
+fn agreed_settings(session: &Session, config: &Config) -> Result<Config> {
+    let direct = session.extremes(u64::from(config.direct))?;
+    if direct.0 != direct.1 {
+        let own = if config.direct { "1" } else { "0" };
+        let all = session.gather(u64::from(config.direct))?;
+        return Err(differing("PGAS_DIRECT", own.to_owned(), &all));
+    }
+    let wanted = config.segment_bytes.unwrap_or(0);
+    let (min, max) = session.extremes(wanted)?;
+    if min != max {
+        let own = config
+            .segment_bytes
+            .map_or_else(|| "not set".to_owned(), |bytes| bytes.to_string());
+        let all = session.gather(wanted)?;
+        return Err(differing("PGAS_SEGMENT", own, &all));
+    }
+    let mut config = config.clone();
+    if wanted == 0 {
+        let own = session.agree(pgas_smp::segment_bytes(session.n_ranks(), &config))?;
+        // What the smallest host has.
+        config.segment_bytes = Some(session.extremes(own)?.0);
+    }
+    Ok(config)
+}
+
+fn differing(name: &'static str, own: String, all: &[u64]) -> Error {
+    let first = all[0];
+    let other = all.iter().position(|value| *value != first).unwrap_or(0);
+    let reason = format!(
+        "all ranks must have the same, but rank 0 has {first} and rank {other} has {}",
+        all[other]
+    );
+    Error::setting(name, own, reason)
+}
+
+/// Which ranks share this host, and a communicator of theirs.
+fn meet_the_host(session: &Session) -> Result<(Host, Comm)> {
+    let mpi = sys::enter()?;
+    let near = sys::comm_split_shared(&mpi, session.comm(), c_rank(session.rank()))?;
+    let n_local = number(sys::comm_size(&mpi, &near)?);
+    let index = number(sys::comm_rank(&mpi, &near)?);
+    let ranks = sys::allgather(&mpi, &near, n_local as usize, u64::from(session.rank()))?;
+    let ranks = ranks
+        .into_iter()
+        .map(|rank| u32::try_from(rank).expect("a rank"))
+        .collect();
+    Ok((Host { ranks, index }, near))
+}
+
+/// A name for this job that no other one of the host has.
+fn agreed_key(near: &Comm, is_first: bool) -> Result<String> {
+    let mut bytes = [0_u8; 16];
+    if is_first {
+        // The standard library's hashers begin with random numbers of the system.
+        for half in bytes.chunks_exact_mut(8) {
+            half.copy_from_slice(&RandomState::new().hash_one(0).to_ne_bytes());
+        }
+    }
+    sys::bcast(&sys::enter()?, near, 0, &mut bytes)?;
+    Ok(format!("mpi {:032x}", u128::from_ne_bytes(bytes)))
+}
+
+/// Gives all ranks of the host the memory that the first one has.
+fn share(host: &Host, key: String, memory: Option<File>) -> Result<File> {
+    let n_local = u32::try_from(host.ranks.len()).expect("not more than all ranks");
+    let no_memory = || MeetError::System {
+        doing: "no memory to share",
+        source: std::io::ErrorKind::NotFound.into(),
+    };
+    launcher::share(host.index, n_local, key, |_| memory.ok_or_else(no_memory))
+        .map_err(|error: MeetError| Error::backend("start-up", 0, error.to_string()))
+}

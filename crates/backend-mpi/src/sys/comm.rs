@@ -1,0 +1,245 @@
+//! Starting and ending MPI, communicators, and what ranks agree on before there is a world.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use mpi::ffi;
+use pgas_core::{Error, Result};
+
+use super::{Call, Mpi, check};
+
+/// A communicator of this crate's own: its errors come back as codes.
+#[derive(Debug)]
+pub(crate) struct Comm(pub(super) ffi::MPI_Comm);
+
+// SAFETY: a handle is a name for something inside of MPI, which is the same for every thread.
+unsafe impl Send for Comm {}
+// SAFETY: as for `Send`; calls that use it are serialised by `Mpi`.
+unsafe impl Sync for Comm {}
+
+/// Which threads may call MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum ThreadLevel {
+    /// Only one.
+    One,
+    /// One at a time.
+    Serialized,
+    /// Any.
+    Multiple,
+}
+
+impl ThreadLevel {
+    fn of(level: c_int) -> Self {
+        // SAFETY: a constant of the library.
+        let multiple = unsafe { ffi::RSMPI_THREAD_MULTIPLE };
+        // SAFETY: as above.
+        let serialized = unsafe { ffi::RSMPI_THREAD_SERIALIZED };
+        if level >= multiple {
+            Self::Multiple
+        } else if level >= serialized {
+            Self::Serialized
+        } else {
+            Self::One
+        }
+    }
+}
+
+/// Whether MPI was started in this process.
+pub(crate) fn is_initialized(_: &Mpi) -> Result<bool> {
+    let mut flag: c_int = 0;
+    // SAFETY: may be called at any time; `flag` is writable.
+    let code = unsafe { ffi::MPI_Initialized(&raw mut flag) };
+    check(Call::Initialized, code)?;
+    Ok(flag != 0)
+}
+
+/// Whether MPI was ended in this process.
+pub(crate) fn is_finalized(_: &Mpi) -> Result<bool> {
+    let mut flag: c_int = 0;
+    // SAFETY: may be called at any time; `flag` is writable.
+    let code = unsafe { ffi::MPI_Finalized(&raw mut flag) };
+    check(Call::Finalized, code)?;
+    Ok(flag != 0)
+}
+
+/// Starts MPI for threads that call it one at a time.
+pub(crate) fn init_thread(_: &Mpi) -> Result<ThreadLevel> {
+    // SAFETY: a constant of the library.
+    let wanted = unsafe { ffi::RSMPI_THREAD_SERIALIZED };
+    let mut granted: c_int = 0;
+    let (no_argc, no_argv) = (ptr::null_mut(), ptr::null_mut());
+    // SAFETY: since MPI-2 the arguments may be null; `granted` is writable.
+    let code = unsafe { ffi::MPI_Init_thread(no_argc, no_argv, wanted, &raw mut granted) };
+    check(Call::InitThread, code)?;
+    Ok(ThreadLevel::of(granted))
+}
+
+/// What the application started MPI for.
+pub(crate) fn query_thread(_: &Mpi) -> Result<ThreadLevel> {
+    let mut level: c_int = 0;
+    // SAFETY: MPI is initialised, since somebody holds a communicator; `level` is writable.
+    let code = unsafe { ffi::MPI_Query_thread(&raw mut level) };
+    check(Call::QueryThread, code)?;
+    Ok(ThreadLevel::of(level))
+}
+
+/// Whether this thread is the one that started MPI.
+pub(crate) fn is_thread_main(_: &Mpi) -> Result<bool> {
+    let mut flag: c_int = 0;
+    // SAFETY: as for `query_thread`.
+    let code = unsafe { ffi::MPI_Is_thread_main(&raw mut flag) };
+    check(Call::IsThreadMain, code)?;
+    Ok(flag != 0)
+}
+
+/// Ends MPI in this process; collective.
+pub(crate) fn finalize(_: &Mpi) -> Result<()> {
+    // SAFETY: the caller has freed what it had, and waits for no communication.
+    check(Call::Finalize, unsafe { ffi::MPI_Finalize() })
+}
+
+/// The library's name and version, in one line: "Open MPI v4.1.4", "MPICH Version: 4.0.2".
+pub(crate) fn library_version(_: &Mpi) -> Result<String> {
+    // MPICH's text is longer than a page.
+    let mut bytes = vec![0_u8; ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1];
+    let mut len: c_int = 0;
+    // SAFETY: may be called at any time; the buffer has room for the longest text and its final zero.
+    let code = unsafe { ffi::MPI_Get_library_version(bytes.as_mut_ptr().cast(), &raw mut len) };
+    check(Call::GetLibraryVersion, code)?;
+    let text = String::from_utf8_lossy(&bytes[..usize::try_from(len).unwrap_or(0)]).into_owned();
+    let first = text.split([',', '\n']).next().unwrap_or_default();
+    let words: Vec<&str> = first.split_whitespace().collect();
+    Ok(words.join(" "))
+}
+
+/// A communicator of our own with the processes of all of MPI.
+pub(crate) fn dup_world(mpi: &Mpi) -> Result<Comm> {
+    // SAFETY: a constant of the library, once it is initialised.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    // SAFETY: the world is a valid communicator until MPI ends.
+    unsafe { dup_raw(mpi, world) }
+}
+
+/// A communicator of our own with the processes of `comm`; collective.
+///
+/// # Safety
+///
+/// `comm` is a valid communicator.
+pub(crate) unsafe fn dup_raw(mpi: &Mpi, comm: ffi::MPI_Comm) -> Result<Comm> {
+    // SAFETY: a constant of the library.
+    let mut new = unsafe { ffi::RSMPI_COMM_NULL };
+    // SAFETY: the caller promises a valid communicator; `new` is writable.
+    check(Call::CommDup, unsafe {
+        ffi::MPI_Comm_dup(comm, &raw mut new)
+    })?;
+    return_errors(mpi, new)?;
+    Ok(Comm(new))
+}
+
+fn return_errors(_: &Mpi, comm: ffi::MPI_Comm) -> Result<()> {
+    // SAFETY: a constant of the library.
+    let errors_return = unsafe { ffi::RSMPI_ERRORS_RETURN };
+    // SAFETY: the communicator was made just now.
+    let code = unsafe { ffi::MPI_Comm_set_errhandler(comm, errors_return) };
+    check(Call::CommSetErrhandler, code)
+}
+
+/// The processes of `comm` that share memory with this one, in the order of their ranks; collective.
+pub(crate) fn comm_split_shared(mpi: &Mpi, comm: &Comm, rank: c_int) -> Result<Comm> {
+    // SAFETY: a constant of the library.
+    let shared = unsafe { ffi::RSMPI_COMM_TYPE_SHARED };
+    // SAFETY: a constant of the library.
+    let info = unsafe { ffi::RSMPI_INFO_NULL };
+    // SAFETY: a constant of the library.
+    let mut new = unsafe { ffi::RSMPI_COMM_NULL };
+    // SAFETY: the communicator is valid and `new` is writable.
+    let code = unsafe { ffi::MPI_Comm_split_type(comm.0, shared, rank, info, &raw mut new) };
+    check(Call::CommSplitType, code)?;
+    return_errors(mpi, new)?;
+    Ok(Comm(new))
+}
+
+/// Frees a communicator; collective.
+pub(crate) fn comm_free(_: &Mpi, mut comm: Comm) -> Result<()> {
+    // SAFETY: nobody else has the handle.
+    check(Call::CommFree, unsafe {
+        ffi::MPI_Comm_free(&raw mut comm.0)
+    })
+}
+
+pub(crate) fn comm_rank(_: &Mpi, comm: &Comm) -> Result<c_int> {
+    let mut rank: c_int = 0;
+    // SAFETY: the communicator is valid and `rank` is writable.
+    let code = unsafe { ffi::MPI_Comm_rank(comm.0, &raw mut rank) };
+    check(Call::CommRank, code)?;
+    Ok(rank)
+}
+
+pub(crate) fn comm_size(_: &Mpi, comm: &Comm) -> Result<c_int> {
+    let mut size: c_int = 0;
+    // SAFETY: the communicator is valid and `size` is writable.
+    let code = unsafe { ffi::MPI_Comm_size(comm.0, &raw mut size) };
+    check(Call::CommSize, code)?;
+    Ok(size)
+}
+
+/// The smallest or the largest number of all ranks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extreme {
+    Min,
+    Max,
+}
+
+pub(crate) fn allreduce(_: &Mpi, comm: &Comm, value: u64, extreme: Extreme) -> Result<u64> {
+    let op = match extreme {
+        // SAFETY: a constant of the library.
+        Extreme::Min => unsafe { ffi::RSMPI_MIN },
+        // SAFETY: a constant of the library.
+        Extreme::Max => unsafe { ffi::RSMPI_MAX },
+    };
+    // SAFETY: a constant of the library.
+    let ty = unsafe { ffi::RSMPI_UINT64_T };
+    let mut result = 0_u64;
+    let (from, to) = ((&raw const value).cast(), (&raw mut result).cast());
+    // SAFETY: one element of the type is readable at `from` and writable at `to`.
+    let code = unsafe { ffi::MPI_Allreduce(from, to, 1, ty, op, comm.0) };
+    check(Call::Allreduce, code)?;
+    Ok(result)
+}
+
+/// Every rank's number, in the order of ranks.
+pub(crate) fn allgather(_: &Mpi, comm: &Comm, n_ranks: usize, value: u64) -> Result<Vec<u64>> {
+    // SAFETY: a constant of the library.
+    let ty = unsafe { ffi::RSMPI_UINT64_T };
+    let mut all = vec![0_u64; n_ranks];
+    let from = (&raw const value).cast();
+    // SAFETY: one element is readable at `from`, and one a rank of the communicator writable behind it.
+    let code = unsafe { ffi::MPI_Allgather(from, 1, ty, all.as_mut_ptr().cast(), 1, ty, comm.0) };
+    check(Call::Allgather, code)?;
+    Ok(all)
+}
+
+/// Gives all ranks what `root` has in `bytes`.
+pub(crate) fn bcast(_: &Mpi, comm: &Comm, root: c_int, bytes: &mut [u8]) -> Result<()> {
+    // SAFETY: a constant of the library.
+    let ty = unsafe { ffi::RSMPI_UINT8_T };
+    let count = c_int::try_from(bytes.len())
+        .map_err(|_| Error::backend(super::NAMES[Call::Bcast as usize], 0, "more than 2 GiB"))?;
+    // SAFETY: as many bytes are readable and writable there.
+    let code = unsafe { ffi::MPI_Bcast(bytes.as_mut_ptr().cast(), count, ty, root, comm.0) };
+    check(Call::Bcast, code)
+}
+
+/// Ends the processes of all of MPI's world.
+pub(crate) fn abort(code: c_int) -> ! {
+    // SAFETY: a constant of the library.
+    let world = unsafe { ffi::RSMPI_COMM_WORLD };
+    // SAFETY: the world is valid while MPI runs, which the caller's communicator shows. Another thread may be
+    // inside of MPI: it ends with the process.
+    let _ = unsafe { ffi::MPI_Abort(world, code) };
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "MPI_Abort does not return, by its manual"
+    )]
+    std::process::exit(code)
+}

@@ -1,0 +1,162 @@
+//! Every call of MPI, each checked: the only code of the crate that sees return codes.
+//!
+//! A wrapper has the name of its call and gives an error with that name and MPI's own text. It takes a
+//! [`Mpi`], the proof that this thread is the only one of the process inside of MPI: the library is asked for
+//! `MPI_THREAD_SERIALIZED`, since Open MPI's windows over TCP refuse more, and a thread that waits inside of
+//! MPI makes MPI's progress for all.
+#![expect(unsafe_code, reason = "calls of a C library")]
+
+mod comm;
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+
+use mpi::ffi;
+use pgas_core::{Error, Result};
+
+pub(crate) use comm::{
+    Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_free, comm_rank,
+    comm_size, comm_split_shared, dup_raw, dup_world, finalize, init_thread, is_finalized,
+    is_initialized, is_thread_main, library_version, query_thread,
+};
+
+/// The calls, for messages and for counting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Call {
+    Initialized,
+    Finalized,
+    InitThread,
+    QueryThread,
+    IsThreadMain,
+    Finalize,
+    GetLibraryVersion,
+    CommRank,
+    CommSize,
+    CommDup,
+    CommSplitType,
+    CommFree,
+    CommSetErrhandler,
+    Allreduce,
+    Allgather,
+    Bcast,
+}
+
+/// In the order of [`Call`].
+const NAMES: [&str; 16] = [
+    "MPI_Initialized",
+    "MPI_Finalized",
+    "MPI_Init_thread",
+    "MPI_Query_thread",
+    "MPI_Is_thread_main",
+    "MPI_Finalize",
+    "MPI_Get_library_version",
+    "MPI_Comm_rank",
+    "MPI_Comm_size",
+    "MPI_Comm_dup",
+    "MPI_Comm_split_type",
+    "MPI_Comm_free",
+    "MPI_Comm_set_errhandler",
+    "MPI_Allreduce",
+    "MPI_Allgather",
+    "MPI_Bcast",
+];
+
+const _: () = assert!(
+    NAMES.len() == Call::Bcast as usize + 1,
+    "one name for each call"
+);
+
+static COUNTING: AtomicBool = AtomicBool::new(false);
+static COUNTS: [AtomicU64; NAMES.len()] = [const { AtomicU64::new(0) }; NAMES.len()];
+
+/// Counts MPI calls from now on.
+pub(crate) fn start_counting() {
+    COUNTING.store(true, Ordering::Relaxed);
+}
+
+/// How often each call was made since counting began.
+pub(crate) fn counts() -> impl Iterator<Item = (&'static str, u64)> {
+    let counts = COUNTS.iter().map(|count| count.load(Ordering::Relaxed));
+    NAMES.into_iter().zip(counts)
+}
+
+/// The error of a failed call, if `code` says that it failed.
+#[inline]
+fn check(call: Call, code: c_int) -> Result<()> {
+    if COUNTING.load(Ordering::Relaxed) {
+        COUNTS[call as usize].fetch_add(1, Ordering::Relaxed);
+    }
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(failed(call, code))
+    }
+}
+
+#[cold]
+fn failed(call: Call, code: c_int) -> Error {
+    let text = text_of(code).unwrap_or_else(|| "no text".to_owned());
+    Error::backend(NAMES[call as usize], i64::from(code), text)
+}
+
+/// MPI's text for a code.
+fn text_of(code: c_int) -> Option<String> {
+    let mut bytes = [0_u8; ffi::MPI_MAX_ERROR_STRING as usize + 1];
+    let mut len: c_int = 0;
+    // SAFETY: the buffer has room for the longest text of this library and its final zero.
+    let failed = unsafe { ffi::MPI_Error_string(code, bytes.as_mut_ptr().cast(), &raw mut len) };
+    let text = bytes.get(..usize::try_from(len).ok()?)?;
+    let text = String::from_utf8_lossy(text);
+    let one_line: Vec<&str> = text.split_whitespace().collect();
+    (failed == 0).then(|| one_line.join(" "))
+}
+
+/// The proof that no other thread of this process is inside of MPI.
+#[derive(Debug)]
+pub(crate) struct Mpi {
+    _lock: MutexGuard<'static, ()>,
+}
+
+static INSIDE: Mutex<()> = Mutex::new(());
+/// The only thread that may call MPI, if MPI allows only one.
+static ONLY_THREAD: OnceLock<ThreadId> = OnceLock::new();
+
+/// Waits until no other thread is inside of MPI.
+///
+/// # Errors
+///
+/// If MPI was started for one thread only, and this is another one.
+#[inline]
+pub(crate) fn enter() -> Result<Mpi> {
+    if let Some(only) = ONLY_THREAD.get() {
+        thread_local! {
+            /// Whether this thread is known to be the one.
+            static IS_IT: Cell<bool> = const { Cell::new(false) };
+        }
+        if !IS_IT.get() {
+            if thread::current().id() != *only {
+                return Err(wrong_thread());
+            }
+            IS_IT.set(true);
+        }
+    }
+    // Nothing is inside of the lock that a panic could leave half done.
+    let lock = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(Mpi { _lock: lock })
+}
+
+#[cold]
+fn wrong_thread() -> Error {
+    let text = "the application started MPI for one thread only (below MPI_THREAD_SERIALIZED), \
+                and another one communicates";
+    Error::backend(NAMES[Call::QueryThread as usize], 0, text)
+}
+
+/// From now on only this thread may call MPI.
+pub(crate) fn bind_to_this_thread() {
+    let _ = ONLY_THREAD.set(thread::current().id());
+}

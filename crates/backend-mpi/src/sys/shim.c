@@ -1,0 +1,13 @@
+// What mpi.h has as macros that bindgen cannot see.
+#include <mpi.h>
+
+const MPI_Op pgas_mpi_no_op = MPI_NO_OP;
+const MPI_Op pgas_mpi_replace = MPI_REPLACE;
+
+// Whether the window's public and private copies are one (MPI-3.1, section 11.4).
+int pgas_mpi_is_unified(MPI_Win window, int *is_unified) {
+  int *model = 0, found = 0;
+  int code = MPI_Win_get_attr(window, MPI_WIN_MODEL, &model, &found);
+  *is_unified = code == MPI_SUCCESS && found && *model == MPI_WIN_UNIFIED;
+  return code;
+}
