@@ -120,6 +120,12 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The bytes of all blocks.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.extents.iter().product::<usize>() * self.block_bytes
+    }
+
     /// Calls `visit(remote, local)` with the distances in bytes of each block from the first one, the
     /// last dimension running fastest.
     ///

@@ -11,7 +11,8 @@ pub struct Capabilities {
     pub max_short: usize,
     /// The longest payload of one message, in bytes; at least 512.
     pub max_medium: usize,
-    /// The longest single put or get that the backend takes, in bytes; core cuts longer ones.
+    /// The most bytes that the backend takes in one put or get, contiguous, strided or in fragments; core
+    /// cuts longer ones.
     pub max_transfer: u64,
 }
 

@@ -3,7 +3,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::offset;
+use super::{cut, offset};
 use crate::backend::{GetFragment, PutFragment};
 use crate::cost::CostKind;
 use crate::raw::copy;
@@ -67,8 +67,10 @@ impl World {
         if through_backend.is_empty() {
             return Ok(());
         }
-        // SAFETY: every fragment was checked, and its source is a part of `values`.
-        unsafe { self.backend().put_fragments(&through_backend) }
+        cut::fragments(&through_backend, cut::longest(self), |list| {
+            // SAFETY: every fragment was checked, and its source is a part of `values`.
+            unsafe { self.backend().put_fragments(list) }
+        })
     }
 
     /// Reads the fragments, in order, into `out` (UPC++'s `rget_irregular`).
@@ -108,8 +110,10 @@ impl World {
         if through_backend.is_empty() {
             return Ok(());
         }
-        // SAFETY: every fragment was checked, and its destination is a part of `out` of its own.
-        unsafe { self.backend().get_fragments(&through_backend) }
+        cut::fragments(&through_backend, cut::longest(self), |list| {
+            // SAFETY: every fragment was checked, and its destination is a part of `out` of its own.
+            unsafe { self.backend().get_fragments(list) }
+        })
     }
 
     /// Writes `values`, `block` elements at a time, to the blocks that begin at `base` + each index

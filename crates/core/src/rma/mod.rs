@@ -13,6 +13,7 @@
 //! - Only a word of an [atomic type](crate::atomics) accessed by atomics is never seen in part.
 #![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
+mod cut;
 mod fragments;
 mod near;
 #[cfg(test)]
@@ -457,9 +458,7 @@ pub(crate) fn get_by_backend(world: &World, at: RemoteAddr, out: &mut [u8]) -> R
 
 /// Lengths and starts of the pieces in which `len` bytes are transferred.
 fn pieces(world: &World, len: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-    let longest = usize::try_from(world.capabilities().max_transfer)
-        .unwrap_or(usize::MAX)
-        .max(1);
+    let longest = cut::longest(world);
     (0..len)
         .step_by(longest)
         .map(move |start| (longest.min(len - start), start))

@@ -5,8 +5,8 @@ use std::sync::atomic::{Ordering, fence};
 
 use zerocopy::IntoBytes;
 
-use super::offset;
-use crate::backend::{AtomicCall, AtomicOp, AtomicType, SignalUpdate};
+use super::{cut, offset, put_by_backend};
+use crate::backend::{AtomicCall, AtomicOp, AtomicType, RemoteAddr, SignalUpdate};
 use crate::cost::CostKind;
 use crate::raw::{copy, word};
 use crate::wait::Awaited;
@@ -49,12 +49,7 @@ impl<T: Pod> GlobalPtr<T> {
         let (Some(memory), Some(words)) =
             (world.memory().base(at.rank), world.words().base(at.rank))
         else {
-            // SAFETY: both ranges were checked.
-            return unsafe {
-                world
-                    .backend()
-                    .put_signal(at, src.as_ptr(), src.len(), flag, update)
-            };
+            return put_signal_by_backend(world, at, src, flag, update);
         };
         // SAFETY: `checked` found the elements inside the segment, which is mapped at `memory`.
         let dst = unsafe { memory.add(offset(at)) };
@@ -82,6 +77,31 @@ impl<T: Pod> GlobalPtr<T> {
         world.backend().notify(flag.rank);
         Ok(())
     }
+}
+
+/// A put with a signal through the backend. What it does not take at once goes ahead, and is there
+/// before the rest is sent. Both ranges have been checked.
+fn put_signal_by_backend(
+    world: &World,
+    at: RemoteAddr,
+    bytes: &[u8],
+    flag: RemoteAddr,
+    update: SignalUpdate,
+) -> Result<()> {
+    let longest = cut::longest(world);
+    let ahead = bytes.len().saturating_sub(1) / longest * longest;
+    let (first, last) = bytes.split_at(ahead);
+    if !first.is_empty() {
+        put_by_backend(world, at, first)?;
+        world.flush(at.rank)?;
+    }
+    let dst = RemoteAddr {
+        offset: at.offset + ahead as u64,
+        ..at
+    };
+    let backend = world.backend();
+    // SAFETY: the caller has checked both ranges, of the first of which this is a part.
+    unsafe { backend.put_signal(dst, last.as_ptr(), last.len(), flag, update) }
 }
 
 impl GlobalPtr<u64> {

@@ -3,7 +3,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::offset;
+use super::{cut, offset};
 use crate::backend::{RemoteAddr, Shape};
 use crate::cost::CostKind;
 use crate::raw::copy;
@@ -124,8 +124,12 @@ impl<T: Pod> GlobalPtr<T> {
         world.count(CostKind::Write, Some(at.rank), 1, strides.bytes::<T>());
         let src = values.as_bytes().as_ptr();
         let Some(base) = world.memory().base(at.rank) else {
-            // SAFETY: `check` found the whole box inside the segment and inside the slice.
-            return unsafe { world.backend().put_strided(at, src, &shape) };
+            return cut::shape(&shape, cut::longest(world), &mut |remote, local, part| {
+                // SAFETY: `check` found the whole box inside the slice, and the part begins in it.
+                let src = unsafe { src.offset(local) };
+                // SAFETY: as above, and inside the segment.
+                unsafe { world.backend().put_strided(moved(at, remote), src, part) }
+            });
         };
         // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
         let dst = unsafe { base.add(offset(at)) }.as_ptr();
@@ -167,8 +171,12 @@ impl<T: Pod> GlobalPtr<T> {
         world.count(CostKind::Read, Some(at.rank), 1, strides.bytes::<T>());
         let dst = out.as_mut_bytes().as_mut_ptr();
         let Some(base) = world.memory().base(at.rank) else {
-            // SAFETY: `check` found the whole box inside the segment and inside the slice.
-            return unsafe { world.backend().get_strided(at, dst, &shape) };
+            return cut::shape(&shape, cut::longest(world), &mut |remote, local, part| {
+                // SAFETY: `check` found the whole box inside the slice, and the part begins in it.
+                let dst = unsafe { dst.offset(local) };
+                // SAFETY: as above, and inside the segment.
+                unsafe { world.backend().get_strided(moved(at, remote), dst, part) }
+            });
         };
         // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
         let src = unsafe { base.add(offset(at)) }.as_ptr();
@@ -182,6 +190,12 @@ impl<T: Pod> GlobalPtr<T> {
             Ok(())
         })
     }
+}
+
+/// The place `bytes` bytes further, inside the same box.
+fn moved(at: RemoteAddr, bytes: isize) -> RemoteAddr {
+    let offset = at.offset.wrapping_add_signed(bytes as i64);
+    RemoteAddr { offset, ..at }
 }
 
 impl<const N: usize> Strides<N> {
