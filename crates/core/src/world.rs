@@ -99,7 +99,7 @@ impl World {
             }
         };
         let wire = Wire::new(&backend, counting.as_ref(), &config);
-        let team = team::Shared::world(backend.rank(), backend.n_ranks());
+        let team = team::Shared::world(&*backend);
         let inner = Inner {
             fast_memory: fast(&memory),
             fast_words: fast(&words),
@@ -206,10 +206,10 @@ impl World {
         self.count(CostKind::Barrier, None, 1, 0);
         self.flush_all()?;
         if self.config().check {
-            return self.team().barrier_by_messages();
+            return self.team().meet();
         }
         let Some(ticket) = self.backend().barrier_begin()? else {
-            return self.team().barrier_by_messages();
+            return self.team().meet();
         };
         let missing = || self.backend().barrier_missing(ticket);
         let awaited = Awaited {

@@ -1,15 +1,31 @@
 //! The suite over the reference transport, where the reference is what is tested least: a case that
-//! fails here is usually wrong itself, or core is.
+//! fails here is usually wrong itself, or core is. Again with collectives of the transport's own, and
+//! again with a transport that takes few bytes at once, so that core's side of both is tested.
 
 use std::process::ExitCode;
 
-use pgas_core::backend::loopback;
+use pgas_core::backend::loopback::{self, Options};
 use pgas_testkit::runner::{Suite, over_threads};
 
+/// Divides nothing, so that transfers are cut in the middle of elements and blocks.
+const SHORT_TRANSFER: u64 = 1009;
+
 fn main() -> ExitCode {
-    Suite::new()
-        .over("loopback", &[1, 2, 3, 4, 7], |case, n_ranks| {
-            over_threads(case, |config| loopback::worlds(n_ranks, config))
-        })
-        .main()
+    let plain = Options::default();
+    let collectives = Options::default().with_collectives();
+    let short = Options::default().with_max_transfer(SHORT_TRANSFER);
+    let kinds = [
+        ("loopback", plain, &[1, 2, 3, 4, 7][..]),
+        ("loopback_with_collectives", collectives, &[1, 2, 3, 4, 7]),
+        ("loopback_of_short_transfers", short, &[2, 3]),
+    ];
+    let mut suite = Suite::new();
+    for (name, options, sizes) in kinds {
+        suite = suite.over(name, sizes, move |case, n_ranks| {
+            over_threads(case, |config| {
+                loopback::worlds_over(&options, n_ranks, config)
+            })
+        });
+    }
+    suite.main()
 }

@@ -16,6 +16,7 @@
 //! | [`put_strided`](Backend::put_strided) | a datatype | a list of `fi_write` | a loop |
 //! | [`try_send`](Backend::try_send) | `MPI_Isend` and credits | `fi_inject`, `-FI_EAGAIN` | a mailbox |
 //! | [`barrier_begin`](Backend::barrier_begin) | `MPI_Ibarrier` | `None`: core's own | a counter |
+//! | [`collectives`](Backend::collectives) | `MPI_Iallreduce`, ... | `None`: core's own | `None` |
 //! | [`health`](Backend::health) | `MPI_Comm_test_inter`, our socket | our socket | a word, file locks |
 
 #![expect(unsafe_code, reason = "the contract of a transport is on raw bytes")]
@@ -23,18 +24,21 @@
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::{Error, Rank, Result};
 
 mod call;
 mod capabilities;
+mod collectives;
 pub mod loopback;
 
 pub use call::{
     AtomicCall, AtomicOp, AtomicType, GetFragment, PutFragment, Shape, SignalUpdate, SwapCall,
 };
 pub use capabilities::{AtomicsBy, Capabilities, NeedsTarget};
+pub use collectives::{Collective, Elements, Group, IntegerType};
 
 /// A place in some rank's segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -395,6 +399,12 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
 
     /// Some of the ranks that have not entered the barrier, as far as this rank can tell.
     fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank>;
+
+    /// The collectives of all ranks in their order, or `None` where the transport has none of its own and
+    /// core's are to be used; the same answer on every rank. Core asks once.
+    fn collectives(&self) -> Option<Arc<dyn Group>> {
+        None
+    }
 
     /// Offers a message whose payload is the concatenation of `parts`.
     ///

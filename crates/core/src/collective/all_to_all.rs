@@ -99,12 +99,14 @@ impl Team {
     #[track_caller]
     pub fn all_to_all<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         let call = self.begin(self.all_to_all_signature(values));
-        let mut all = zeroed::<T>(values.len());
         self.drive(&call, async {
-            call.enter().await?;
-            all_to_all(call.main(), values.as_bytes(), all.as_mut_bytes()).await
-        })?;
-        Ok(all)
+            if let Some(turn) = call.enter().await? {
+                return turn.exchange(values.to_vec(), values.len()).await;
+            }
+            let mut all = zeroed::<T>(values.len());
+            all_to_all(call.main(), values.as_bytes(), all.as_mut_bytes()).await?;
+            Ok(all)
+        })
     }
 
     /// Begins an [`all_to_all`](Self::all_to_all).
@@ -132,9 +134,12 @@ impl Team {
     #[track_caller]
     pub fn all_to_all_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         let call = self.begin(self.all_to_all_signature(&values));
-        let mut all = zeroed::<T>(values.len());
         self.launch(async move {
-            call.enter().await?;
+            let n_received = values.len();
+            if let Some(turn) = call.enter().await? {
+                return turn.exchange(values, n_received).await;
+            }
+            let mut all = zeroed::<T>(n_received);
             all_to_all(call.main(), values.as_bytes(), all.as_mut_bytes()).await?;
             Ok(all)
         })

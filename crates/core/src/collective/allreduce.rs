@@ -212,8 +212,10 @@ impl Team {
     pub fn allreduce_slice<T: Pod>(&self, values: &mut [T], op: impl ReduceOp<T>) -> Result<()> {
         let call = self.begin(allreduce_signature(values, &op));
         self.drive(&call, async {
-            call.enter().await?;
-            allreduce(call.main(), values, &op).await
+            match call.enter().await? {
+                Some(turn) => turn.replace(values).await,
+                None => allreduce(call.main(), values, &op).await,
+            }
         })
     }
 
@@ -243,8 +245,10 @@ impl Team {
         let mut values = [value];
         let call = self.begin(allreduce_signature(&values, &op));
         self.launch(async move {
-            call.enter().await?;
-            allreduce(call.main(), &mut values, &op).await?;
+            match call.enter().await? {
+                Some(turn) => turn.replace(&mut values).await?,
+                None => allreduce(call.main(), &mut values, &op).await?,
+            }
             Ok(single(&values))
         })
     }
@@ -273,13 +277,15 @@ impl Team {
     ) -> Event<Vec<T>> {
         let call = self.begin(allreduce_signature(&values, &op));
         self.launch(async move {
-            call.enter().await?;
+            if let Some(turn) = call.enter().await? {
+                return turn.in_place(values).await;
+            }
             allreduce(call.main(), &mut values, &op).await?;
             Ok(values)
         })
     }
 }
 
-fn allreduce_signature<T>(values: &[T], op: &impl ReduceOp<T>) -> Signature {
+fn allreduce_signature<T: Pod>(values: &[T], op: &impl ReduceOp<T>) -> Signature {
     Signature::new(Kind::Allreduce).of::<T>(values.len()).op(op)
 }

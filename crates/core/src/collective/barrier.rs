@@ -23,7 +23,7 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// B: a flush and log n rounds; over all ranks the transport's own barrier where it has one.
+    /// B: a flush and log n rounds; the transport's own barrier where it has one.
     /// Collective over the team.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Team {
         }
         self.world().count(CostKind::Barrier, None, 1, 0);
         self.world().flush_all()?;
-        self.barrier_by_messages()
+        self.meet()
     }
 
     /// Flushes, then begins a barrier; the event is complete when every member has begun it.
@@ -82,17 +82,21 @@ impl Team {
         self.world().flush_all()?;
         let call = self.begin(Signature::new(Kind::Barrier));
         Ok(self.launch(async move {
-            call.enter().await?;
-            meet(call.main()).await
+            match call.enter().await? {
+                Some(turn) => turn.meet().await,
+                None => meet(call.main()).await,
+            }
         }))
     }
 
     /// The meeting of a barrier, without the flush.
-    pub(crate) fn barrier_by_messages(&self) -> Result<()> {
+    pub(crate) fn meet(&self) -> Result<()> {
         let call = self.begin(Signature::new(Kind::Barrier));
         self.drive(&call, async {
-            call.enter().await?;
-            meet(call.main()).await
+            match call.enter().await? {
+                Some(turn) => turn.meet().await,
+                None => meet(call.main()).await,
+            }
         })
     }
 
@@ -103,7 +107,7 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// Nothing, or log n rounds of 200 bytes. Collective over the team.
+    /// Nothing, or log n rounds of 270 bytes. Collective over the team.
     ///
     /// # Errors
     ///
@@ -130,6 +134,6 @@ impl Team {
             subject: Some((what, value)),
             ..Signature::new(Kind::Agreement)
         });
-        self.drive(&call, call.enter())
+        self.drive(&call, async { call.enter().await.map(drop) })
     }
 }

@@ -107,8 +107,10 @@ impl Team {
     pub fn broadcast_slice<T: Pod>(&self, root: u32, values: &mut [T]) -> Result<()> {
         let call = self.begin(self.broadcast_signature(root, values));
         self.drive(&call, async {
-            call.enter().await?;
-            broadcast(call.main(), root, values.as_mut_bytes()).await
+            match call.enter().await? {
+                Some(turn) => turn.replace(values).await,
+                None => broadcast(call.main(), root, values.as_mut_bytes()).await,
+            }
         })
     }
 
@@ -136,8 +138,11 @@ impl Team {
     pub fn broadcast_nb<T: Pod>(&self, root: u32, mut value: T) -> Event<T> {
         let call = self.begin(self.broadcast_signature(root, slice::from_ref(&value)));
         self.launch(async move {
-            call.enter().await?;
-            broadcast(call.main(), root, value.as_mut_bytes()).await?;
+            let values = slice::from_mut(&mut value);
+            match call.enter().await? {
+                Some(turn) => turn.replace(values).await?,
+                None => broadcast(call.main(), root, values.as_mut_bytes()).await?,
+            }
             Ok(value)
         })
     }
@@ -168,7 +173,9 @@ impl Team {
     pub fn broadcast_slice_nb<T: Pod>(&self, root: u32, mut values: Vec<T>) -> Event<Vec<T>> {
         let call = self.begin(self.broadcast_signature(root, &values));
         self.launch(async move {
-            call.enter().await?;
+            if let Some(turn) = call.enter().await? {
+                return turn.in_place(values).await;
+            }
             broadcast(call.main(), root, values.as_mut_bytes()).await?;
             Ok(values)
         })

@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use zerocopy::IntoBytes;
 
 use super::inbox::{Header, Inbox, Key, Payload};
+use super::native::{Ticket, Turn};
 use super::{Kind, Signature, check};
 use crate::backend::{Backend, HandlerId, Message, MessageClass, Sent};
 use crate::cost::{CostKind, Counting};
@@ -92,7 +93,7 @@ impl Wire {
     /// The failure of a rank that has left the job although a collective needs it. The others of the
     /// team may wait for this rank in turn, so that it is the whole job's.
     #[cold]
-    fn deserted(&self, rank: Rank, kind: Kind) -> Error {
+    pub(super) fn deserted(&self, rank: Rank, kind: Kind) -> Error {
         let cause = format!("has left the job while others wait for it in {kind}");
         self.backend.blame(rank, &cause)
     }
@@ -147,6 +148,8 @@ pub(crate) struct Call {
     team: Arc<Shared>,
     number: u64,
     signature: Signature,
+    /// The call's place among those that the transport performs, if it is one.
+    ticket: Option<Ticket>,
     /// The rank whose message the algorithm waits for, for the message of a failed wait.
     awaits: AtomicU32,
 }
@@ -156,8 +159,23 @@ const NOBODY: u32 = u32::MAX;
 
 impl Call {
     /// Waits until the team is near enough, and compares the arguments if that is wanted. Every
-    /// algorithm begins with it.
-    pub(super) async fn enter(&self) -> Result<()> {
+    /// algorithm begins with it. Where it gives a turn, the transport takes the algorithm's place.
+    pub(super) async fn enter(&self) -> Result<Option<Turn<'_>>> {
+        let admitted = self.admit().await;
+        let Some(ticket) = &self.ticket else {
+            return admitted.map(|()| None);
+        };
+        ticket.turn().await?;
+        if let Err(error @ Error::Mismatch(_)) = admitted {
+            // All members have the same error, and are still in step.
+            ticket.pass();
+            return Err(error);
+        }
+        admitted?;
+        Ok(Some(Turn::new(self, ticket)))
+    }
+
+    async fn admit(&self) -> Result<()> {
         let window = self.number / WINDOW;
         if self.number.is_multiple_of(WINDOW) && window > 0 {
             self.reached(window - 1).await;
@@ -190,6 +208,14 @@ impl Call {
     /// The lane of an algorithm that has one part.
     pub(super) fn main(&self) -> Lane<'_> {
         self.lane(Phase::Main)
+    }
+
+    pub(super) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.signature.kind
     }
 
     fn awaited(&self) -> Vec<Rank> {
@@ -319,6 +345,7 @@ impl Team {
             wire: Arc::clone(self.world().wire()),
             team: Arc::clone(self.shared()),
             number: self.shared().take_number(),
+            ticket: Ticket::take(self.shared(), &signature),
             signature,
             awaits: AtomicU32::new(NOBODY),
         }

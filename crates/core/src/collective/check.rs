@@ -4,11 +4,12 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::call::Lane;
 use super::{Kind, OpKind, Signature};
+use crate::backend::IntegerType;
 use crate::error::Mismatch;
 use crate::{Error, Rank, Result};
 
 /// The arguments that are compared, in the order in which a difference is reported.
-const N_FIELDS: usize = 6;
+const N_FIELDS: usize = 7;
 
 /// The smallest and the largest value of an argument, and the first members that have them.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -83,6 +84,7 @@ impl Signature {
             self.element_bytes as u64,
             self.len as u64,
             self.op.map_or(0, |op| op as u64 + 1),
+            self.integer.map_or(0, |ty| ty as u64 + 1),
             self.subject.map_or(0, |(_, value)| value),
         ]
     }
@@ -94,6 +96,7 @@ impl Signature {
             2 => "element size",
             3 => "length",
             4 => "operator",
+            5 => "element type",
             _ => return self.subject.map_or("", |(what, _)| what).into(),
         };
         format!("the {argument} of {}", self.kind)
@@ -109,6 +112,10 @@ fn field_value(field: usize, value: u64) -> String {
         4 => match index.checked_sub(1).and_then(|i| OpKind::ALL.get(i)) {
             Some(op) => format!("{op:?}"),
             None => "one of its own".into(),
+        },
+        5 => match index.checked_sub(1).and_then(|i| IntegerType::ALL.get(i)) {
+            Some(ty) => format!("{ty:?}").to_lowercase(),
+            None => "no integer up to 64 bits".into(),
         },
         _ => value.to_string(),
     }

@@ -132,10 +132,14 @@ impl Team {
     #[track_caller]
     pub fn gather<T: Pod>(&self, root: u32, values: &[T]) -> Result<Option<Vec<T>>> {
         let call = self.begin(self.gather_signature(root, values));
-        let mut all = self.room_at(root, values);
-        self.drive(&call, async {
-            call.enter().await?;
-            gather(call.main(), root, values.as_bytes(), all.as_mut_bytes()).await
+        let n_received = self.n_received(root, values);
+        let all = self.drive(&call, async {
+            if let Some(turn) = call.enter().await? {
+                return turn.exchange(values.to_vec(), n_received).await;
+            }
+            let mut all = zeroed::<T>(n_received);
+            gather(call.main(), root, values.as_bytes(), all.as_mut_bytes()).await?;
+            Ok(all)
         })?;
         Ok((self.rank() == root).then_some(all))
     }
@@ -165,11 +169,16 @@ impl Team {
     #[track_caller]
     pub fn gather_nb<T: Pod>(&self, root: u32, values: Vec<T>) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.gather_signature(root, &values));
-        let mut all = self.room_at(root, &values);
+        let n_received = self.n_received(root, &values);
         self.launch(async move {
-            call.enter().await?;
+            let is_root = call.main().rank() == root;
+            if let Some(turn) = call.enter().await? {
+                let all = turn.exchange(values, n_received).await?;
+                return Ok(is_root.then_some(all));
+            }
+            let mut all = zeroed::<T>(n_received);
             gather(call.main(), root, values.as_bytes(), all.as_mut_bytes()).await?;
-            Ok((call.main().rank() == root).then_some(all))
+            Ok(is_root.then_some(all))
         })
     }
 
@@ -199,21 +208,16 @@ impl Team {
     /// ```
     pub fn allgather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
-        self.allgather_as(signature, values)
-    }
-
-    pub(crate) fn allgather_as<T: Pod>(
-        &self,
-        signature: Signature,
-        values: &[T],
-    ) -> Result<Vec<T>> {
         let call = self.begin(signature);
-        let mut all = zeroed::<T>(blocks(self.n_ranks(), values.len()));
+        let n_received = blocks(self.n_ranks(), values.len());
         self.drive(&call, async {
-            call.enter().await?;
-            allgather(call.main(), values.as_bytes(), all.as_mut_bytes()).await
-        })?;
-        Ok(all)
+            if let Some(turn) = call.enter().await? {
+                return turn.exchange(values.to_vec(), n_received).await;
+            }
+            let mut all = zeroed::<T>(n_received);
+            allgather(call.main(), values.as_bytes(), all.as_mut_bytes()).await?;
+            Ok(all)
+        })
     }
 
     /// Begins an [`allgather`](Self::allgather).
@@ -236,9 +240,12 @@ impl Team {
     pub fn allgather_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
         let call = self.begin(signature);
-        let mut all = zeroed::<T>(blocks(self.n_ranks(), values.len()));
+        let n_received = blocks(self.n_ranks(), values.len());
         self.launch(async move {
-            call.enter().await?;
+            if let Some(turn) = call.enter().await? {
+                return turn.exchange(values, n_received).await;
+            }
+            let mut all = zeroed::<T>(n_received);
             allgather(call.main(), values.as_bytes(), all.as_mut_bytes()).await?;
             Ok(all)
         })
@@ -252,13 +259,13 @@ impl Team {
             .of::<T>(values.len())
     }
 
-    /// Room for all members' values at the root, none elsewhere.
-    fn room_at<T: Pod>(&self, root: u32, values: &[T]) -> Vec<T> {
+    /// All members' values at the root, none elsewhere.
+    fn n_received<T>(&self, root: u32, values: &[T]) -> usize {
         let n_members = if self.rank() == root {
             self.n_ranks()
         } else {
             0
         };
-        zeroed(blocks(n_members, values.len()))
+        blocks(n_members, values.len())
     }
 }

@@ -37,6 +37,11 @@
 //! every 64th the members meet (a barrier), so that what arrives early stays bounded. A collective keeps
 //! no table that grows with the number of ranks, except its result.
 //!
+//! A transport may have collectives of its own ([`Backend::collectives`](crate::backend::Backend::collectives)),
+//! which then take the place of most of these; the counts above do not hold for them, and a member may
+//! have to wait for all others where the table's algorithm would let it go on. Reductions and scans of
+//! floats and with operators of the user's own are always those of the table.
+//!
 //! 1. Hensgen, Finkel, Manber: Two Algorithms for Barrier Synchronization. IJPP 17(1), 1988.
 //! 2. Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in
 //!    Multiport Message-Passing Systems. IEEE TPDS 8(11), 1997.
@@ -52,6 +57,7 @@ mod call;
 mod check;
 mod gather;
 mod inbox;
+mod native;
 pub mod op;
 mod reduce;
 mod scan;
@@ -66,8 +72,10 @@ use std::fmt;
 use zerocopy::IntoBytes;
 
 pub(crate) use call::Wire;
+pub(crate) use native::{Chosen, Native};
 pub use op::{OpKind, ReduceOp};
 
+use crate::backend::IntegerType;
 use crate::{Pod, Team};
 
 /// Which collective is called.
@@ -143,6 +151,8 @@ pub(crate) struct Signature {
     element_bytes: usize,
     len: usize,
     op: Option<OpKind>,
+    /// The type of the elements that `op` combines; part of what the element size and the operator say.
+    integer: Option<IntegerType>,
     /// What an agreement is about, and the value.
     subject: Option<(&'static str, u64)>,
 }
@@ -155,6 +165,7 @@ impl Signature {
             element_bytes: 0,
             len: 0,
             op: None,
+            integer: None,
             subject: None,
         }
     }
@@ -171,9 +182,10 @@ impl Signature {
         }
     }
 
-    fn op<T>(self, op: &impl ReduceOp<T>) -> Self {
+    fn op<T: Pod>(self, op: &impl ReduceOp<T>) -> Self {
         Self {
             op: op.kind(),
+            integer: IntegerType::of::<T>(),
             ..self
         }
     }

@@ -101,8 +101,10 @@ impl Team {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
         let mut values = [value];
         self.drive(&call, async {
-            call.enter().await?;
-            reduce(call.main(), root, &mut values, &op).await
+            match call.enter().await? {
+                Some(turn) => turn.replace(&mut values).await,
+                None => reduce(call.main(), root, &mut values, &op).await,
+            }
         })?;
         Ok((self.rank() == root).then_some(values[0]))
     }
@@ -146,10 +148,15 @@ impl Team {
         op: impl ReduceOp<T>,
     ) -> Result<Option<Vec<T>>> {
         let call = self.begin(self.reduce_signature(root, values, &op));
-        let mut values = values.to_vec();
-        self.drive(&call, async {
-            call.enter().await?;
-            reduce(call.main(), root, &mut values, &op).await
+        let values = self.drive(&call, async {
+            let mut values = values.to_vec();
+            match call.enter().await? {
+                Some(turn) => turn.in_place(values).await,
+                None => {
+                    reduce(call.main(), root, &mut values, &op).await?;
+                    Ok(values)
+                }
+            }
         })?;
         Ok((self.rank() == root).then_some(values))
     }
@@ -186,8 +193,10 @@ impl Team {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
         self.launch(async move {
             let mut values = [value];
-            call.enter().await?;
-            reduce(call.main(), root, &mut values, &op).await?;
+            match call.enter().await? {
+                Some(turn) => turn.replace(&mut values).await?,
+                None => reduce(call.main(), root, &mut values, &op).await?,
+            }
             Ok((call.main().rank() == root).then_some(single(&values)))
         })
     }
@@ -223,14 +232,21 @@ impl Team {
     ) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.reduce_signature(root, &values, &op));
         self.launch(async move {
-            call.enter().await?;
-            reduce(call.main(), root, &mut values, &op).await?;
+            match call.enter().await? {
+                Some(turn) => values = turn.in_place(values).await?,
+                None => reduce(call.main(), root, &mut values, &op).await?,
+            }
             Ok((call.main().rank() == root).then_some(values))
         })
     }
 
     #[track_caller]
-    fn reduce_signature<T>(&self, root: u32, values: &[T], op: &impl ReduceOp<T>) -> Signature {
+    fn reduce_signature<T: Pod>(
+        &self,
+        root: u32,
+        values: &[T],
+        op: &impl ReduceOp<T>,
+    ) -> Signature {
         self.assert_member(root);
         Signature::new(Kind::Reduce)
             .root(root)

@@ -58,6 +58,13 @@ async fn exclusive<T: Pod>(
     Ok(())
 }
 
+/// The transport leaves the first member's values of an exclusive scan undefined; here they are `first`.
+fn begin_with<T: Pod>(lane: Lane<'_>, values: &mut [T], first: T) {
+    if lane.rank() == 0 {
+        values.fill(first);
+    }
+}
+
 impl Team {
     /// Combines the values of the members up to and with this one.
     ///
@@ -155,8 +162,10 @@ impl Team {
     ) -> Result<()> {
         let call = self.begin(scan_signature(Kind::ScanInclusive, values, &op));
         self.drive(&call, async {
-            call.enter().await?;
-            inclusive(call.main(), values, &op).await
+            match call.enter().await? {
+                Some(turn) => turn.replace(values).await,
+                None => inclusive(call.main(), values, &op).await,
+            }
         })
     }
 
@@ -196,8 +205,14 @@ impl Team {
     ) -> Result<()> {
         let call = self.begin(scan_signature(Kind::ScanExclusive, values, &op));
         self.drive(&call, async {
-            call.enter().await?;
-            exclusive(call.main(), values, first, &op).await
+            match call.enter().await? {
+                Some(turn) => {
+                    turn.replace(values).await?;
+                    begin_with(call.main(), values, first);
+                    Ok(())
+                }
+                None => exclusive(call.main(), values, first, &op).await,
+            }
         })
     }
 
@@ -226,8 +241,10 @@ impl Team {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
         self.launch(async move {
-            call.enter().await?;
-            inclusive(call.main(), &mut values, &op).await?;
+            match call.enter().await? {
+                Some(turn) => turn.replace(&mut values).await?,
+                None => inclusive(call.main(), &mut values, &op).await?,
+            }
             Ok(single(&values))
         })
     }
@@ -258,13 +275,18 @@ impl Team {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
         self.launch(async move {
-            call.enter().await?;
-            exclusive(call.main(), &mut values, first, &op).await?;
+            match call.enter().await? {
+                Some(turn) => {
+                    turn.replace(&mut values).await?;
+                    begin_with(call.main(), &mut values, first);
+                }
+                None => exclusive(call.main(), &mut values, first, &op).await?,
+            }
             Ok(single(&values))
         })
     }
 }
 
-fn scan_signature<T>(kind: Kind, values: &[T], op: &impl ReduceOp<T>) -> Signature {
+fn scan_signature<T: Pod>(kind: Kind, values: &[T], op: &impl ReduceOp<T>) -> Signature {
     Signature::new(kind).of::<T>(values.len()).op(op)
 }

@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub(crate) use members::Members;
 
+use crate::backend::{Backend, Group};
+use crate::collective::Native;
 use crate::{Rank, World};
 
 /// An ordered set of ranks, and the collectives over it.
@@ -77,22 +79,36 @@ pub(crate) struct Shared {
     next: AtomicU64,
     /// The window of collectives that every member is known to have reached.
     window: AtomicU64,
+    /// The transport's own collectives, where it has them.
+    native: Option<Native>,
 }
 
 impl Shared {
-    fn new(id: TeamId, members: Members, rank: u32) -> Self {
+    fn new(id: TeamId, members: Members, rank: u32, group: Option<Arc<dyn Group>>) -> Self {
+        // One member has nobody to send to.
+        let group = group.filter(|_| members.len() > 1);
         Self {
             id,
             members,
             rank,
             next: AtomicU64::new(0),
             window: AtomicU64::new(0),
+            native: group.map(Native::new),
         }
     }
 
-    /// The team of all ranks, as `rank` sees it.
-    pub(crate) fn world(rank: Rank, n_ranks: u32) -> Self {
-        Self::new(TeamId::WORLD, Members::all(n_ranks), rank.number())
+    /// The team of all ranks.
+    pub(crate) fn world(backend: &dyn Backend) -> Self {
+        Self::new(
+            TeamId::WORLD,
+            Members::all(backend.n_ranks()),
+            backend.rank().number(),
+            backend.collectives(),
+        )
+    }
+
+    pub(crate) fn native(&self) -> Option<&Native> {
+        self.native.as_ref()
     }
 
     pub(crate) fn id(&self) -> TeamId {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::{Members, Shared, Team, TeamId};
-use crate::collective::{Kind, Signature};
+use crate::collective::Chosen;
 use crate::{Rank, Result, World};
 
 /// What a member says in a split.
@@ -62,7 +62,7 @@ impl Team {
             key,
             _pad: 0,
         };
-        let choices = self.allgather_as(Signature::new(Kind::Split), &[choice])?;
+        let Chosen { choices, group } = self.choose(choice, colour, key)?;
         let mut members: Vec<u32> = (0..)
             .zip(&choices)
             .filter(|(_, choice)| choice.joins == 1 && Some(choice.colour) == colour)
@@ -83,6 +83,7 @@ impl Team {
             ),
             Members::collect(ranks),
             rank,
+            group,
         );
         Ok(Some(Self {
             world: self.world.clone(),

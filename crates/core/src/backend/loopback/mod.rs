@@ -18,42 +18,86 @@
 #![expect(unsafe_code, reason = "implements the contract, which is on raw bytes")]
 
 mod flight;
+mod group;
 mod mailbox;
 mod segment;
 mod threads;
 
-pub use threads::{run, run_with, world, worlds};
+pub use threads::{run, run_over, run_with, world, worlds, worlds_over};
 
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
 use super::{
-    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
-    MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall,
+    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId,
+    Message, MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
+    Stage, SwapCall,
 };
 use crate::world::lock;
 use crate::{Error, Rank, RankFailure, Result};
 
 use flight::{Flight, Operation};
+use group::Everybody;
 use mailbox::{Bell, Mailbox};
 use segment::Segment;
 
 /// The size of a segment unless somebody asks for another, in bytes. It costs no memory until touched.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
-const CAPABILITIES: Capabilities = Capabilities {
-    atomics: AtomicsBy::Network,
-    needs_target: NeedsTarget::NOTHING,
-    max_short: 48,
-    max_medium: 4096,
-    max_transfer: 1 << 20,
-};
+/// What a job's transport is like, besides being unkind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// The longest single put or get that it takes, in bytes, which core cuts transfers to.
+    pub max_transfer: u64,
+    /// Whether it has collectives of its own, which take the place of most of core's.
+    pub collectives: bool,
+}
+
+impl Default for Options {
+    /// Transfers of up to 1 MiB, and no collectives.
+    fn default() -> Self {
+        Self {
+            max_transfer: 1 << 20,
+            collectives: false,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults, with the longest transfer.
+    #[must_use]
+    pub fn with_max_transfer(self, max_transfer: u64) -> Self {
+        Self {
+            max_transfer,
+            ..self
+        }
+    }
+
+    /// The defaults, with collectives of the transport's own.
+    #[must_use]
+    pub fn with_collectives(self) -> Self {
+        Self {
+            collectives: true,
+            ..self
+        }
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            atomics: AtomicsBy::Network,
+            needs_target: NeedsTarget::NOTHING,
+            max_short: 48,
+            max_medium: 4096,
+            max_transfer: self.max_transfer,
+        }
+    }
+}
 
 /// One rank of a job that lives in this process.
 #[derive(Debug)]
@@ -67,6 +111,11 @@ pub struct Loopback {
 struct Job {
     ranks: Box<[Member]>,
     segment_bytes: u64,
+    capabilities: Capabilities,
+    /// What the job's own collectives meet in, if it has any.
+    everybody: Option<Everybody>,
+    /// Handles on groups that are alive.
+    n_groups: AtomicUsize,
     failure: OnceLock<RankFailure>,
 }
 
@@ -90,7 +139,7 @@ impl fmt::Debug for Job {
 ///
 /// If there are no ranks, or more than a process can hold.
 #[must_use]
-pub fn job(n_ranks: u32, segment_bytes: u64) -> Vec<Loopback> {
+pub fn job(n_ranks: u32, segment_bytes: u64, options: &Options) -> Vec<Loopback> {
     assert_ne!(n_ranks, 0, "a job has at least one rank");
     let member = |_| Member {
         segment: Segment::new(segment_bytes),
@@ -101,6 +150,9 @@ pub fn job(n_ranks: u32, segment_bytes: u64) -> Vec<Loopback> {
     let job = Arc::new(Job {
         ranks: (0..n_ranks).map(member).collect(),
         segment_bytes,
+        capabilities: options.capabilities(),
+        everybody: options.collectives.then(|| Everybody::new(n_ranks)),
+        n_groups: AtomicUsize::new(0),
         failure: OnceLock::new(),
     });
     (0..n_ranks)
@@ -149,9 +201,9 @@ impl Loopback {
         }
     }
 
-    fn check_length(len: usize) {
+    fn check_length(&self, len: usize) {
         assert!(
-            len as u64 <= CAPABILITIES.max_transfer,
+            len as u64 <= self.job.capabilities.max_transfer,
             "core cuts transfers to max_transfer, this one has {len} bytes"
         );
     }
@@ -175,7 +227,7 @@ unsafe impl Backend for Loopback {
     }
 
     fn capabilities(&self) -> &Capabilities {
-        &CAPABILITIES
+        &self.job.capabilities
     }
 
     fn segment_bytes(&self) -> u64 {
@@ -191,7 +243,7 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        Self::check_length(len);
+        self.check_length(len);
         // SAFETY: the caller promises `len` readable bytes.
         let bytes = unsafe { flight::copied(src, len) };
         self.begin_unobserved(dst.rank, Operation::Write(vec![(dst, bytes)]));
@@ -199,7 +251,7 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        Self::check_length(len);
+        self.check_length(len);
         let segment = &self.job.member(src.rank).segment;
         // SAFETY: the caller promises `len` writable bytes.
         unsafe { segment.read_to(src.offset, dst, len) };
@@ -207,20 +259,21 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        Self::check_length(len);
+        self.check_length(len);
         // SAFETY: the caller leaves the source alone until `test` reports it, as `begin` asks.
         let operation = unsafe { Operation::write_later(dst, src, len) };
         Ok(lock(&self.flight).begin(operation))
     }
 
     unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        Self::check_length(len);
+        self.check_length(len);
         // SAFETY: the caller leaves the destination alone until `test` reports the operation.
         let operation = unsafe { Operation::read_later(src, dst, len) };
         Ok(lock(&self.flight).begin(operation))
     }
 
     unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
+        self.check_length(fragments.iter().map(|fragment| fragment.len).sum());
         for fragment in fragments {
             // SAFETY: the caller promises `len` readable bytes.
             let bytes = unsafe { flight::copied(fragment.src, fragment.len) };
@@ -231,6 +284,7 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
+        self.check_length(fragments.iter().map(|fragment| fragment.len).sum());
         for fragment in fragments {
             let segment = &self.job.member(fragment.src.rank).segment;
             // SAFETY: the caller promises `len` writable bytes.
@@ -240,6 +294,7 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
+        self.check_length(shape.bytes());
         let mut blocks = Vec::new();
         shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises that every block lies inside the source.
@@ -254,6 +309,7 @@ unsafe impl Backend for Loopback {
     }
 
     unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
+        self.check_length(shape.bytes());
         let segment = &self.job.member(src.rank).segment;
         shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises that every block lies inside the destination.
@@ -272,6 +328,7 @@ unsafe impl Backend for Loopback {
         signal: RemoteAddr,
         update: SignalUpdate,
     ) -> Result<()> {
+        self.check_length(len);
         // SAFETY: the caller promises `len` readable bytes.
         let bytes = unsafe { flight::copied(src, len) };
         let write = Operation::WriteSignal {
@@ -347,6 +404,11 @@ unsafe impl Backend for Loopback {
         Vec::new()
     }
 
+    fn collectives(&self) -> Option<Arc<dyn Group>> {
+        let everybody = self.job.everybody.as_ref()?;
+        Some(Arc::new(everybody.group(self.rank, &self.job)))
+    }
+
     fn try_send(
         &self,
         to: Rank,
@@ -355,11 +417,12 @@ unsafe impl Backend for Loopback {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         let payload = parts.concat();
-        if payload.len() > CAPABILITIES.max_medium {
+        let longest = self.job.capabilities.max_medium;
+        if payload.len() > longest {
             let length = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
             return Err(Error::MessageTooLong {
                 bytes: length(payload.len()),
-                limit: length(CAPABILITIES.max_medium),
+                limit: length(longest),
             });
         }
         let target = self.job.member(to);

@@ -67,7 +67,7 @@ fn later_operations_overtake_earlier_ones() {
 
 #[test]
 fn a_full_queue_pushes_back_and_has_room_after_a_poll() {
-    let ranks = job(2, 1 << 16);
+    let ranks = job(2, 1 << 16, &Options::default());
     let send = || {
         ranks[0]
             .try_send(
@@ -203,4 +203,27 @@ fn a_rank_that_left_is_named_by_a_collective_in_flight_and_by_its_full_mailbox()
         assert_eq!(in_flight, expected);
         assert!(full.starts_with("rank 1 has left the job"), "{full}");
     }
+}
+
+#[test]
+fn groups_are_freed_with_their_teams() {
+    let ranks = job(4, 1 << 16, &Options::default().with_collectives());
+    let shared = Arc::clone(&ranks[0].job);
+    let n_groups = || shared.n_groups.load(Ordering::Relaxed);
+    threads::run_job(ranks, &Config::default(), |world| {
+        let team = world.team();
+        for _ in 0..3 {
+            let half = team.split(Some(team.rank() / 2), 0).unwrap().unwrap();
+            assert_eq!(half.allgather(&[world.rank()]).unwrap().len(), 2);
+            let nobody = half.split(None, 0).unwrap();
+            assert!(nobody.is_none());
+            let alone = half.split(Some(half.rank()), 0).unwrap().unwrap();
+            assert_eq!(alone.allgather(&[7]).unwrap(), [7]);
+            drop((half, alone));
+            team.barrier().unwrap();
+            assert_eq!(n_groups(), 4, "those of the world");
+            team.barrier().unwrap();
+        }
+    });
+    assert_eq!(n_groups(), 0);
 }

@@ -5,7 +5,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 
-use super::{Job, Loopback, SEGMENT_BYTES, job};
+use super::{Job, Loopback, Options, SEGMENT_BYTES, job};
 use crate::{Config, Result, World};
 
 /// The world of a job of one rank, for documentation and tests.
@@ -22,7 +22,7 @@ use crate::{Config, Result, World};
 /// Never, as the settings are the defaults.
 #[must_use]
 pub fn world() -> World {
-    let mut ranks = job(1, SEGMENT_BYTES);
+    let mut ranks = job(1, SEGMENT_BYTES, &Options::default());
     let only = ranks.pop().expect("a job of one rank");
     World::new(Arc::new(only), Config::default()).expect("the default settings can be used")
 }
@@ -37,7 +37,21 @@ pub fn world() -> World {
 ///
 /// If there are no ranks.
 pub fn worlds(n_ranks: u32, config: &Config) -> Result<Vec<World>> {
-    job(n_ranks, config.segment_bytes.unwrap_or(SEGMENT_BYTES))
+    worlds_over(&Options::default(), n_ranks, config)
+}
+
+/// As [`worlds`], over a transport of this kind.
+///
+/// # Errors
+///
+/// As [`worlds`].
+///
+/// # Panics
+///
+/// As [`worlds`].
+pub fn worlds_over(options: &Options, n_ranks: u32, config: &Config) -> Result<Vec<World>> {
+    let segment_bytes = config.segment_bytes.unwrap_or(SEGMENT_BYTES);
+    job(n_ranks, segment_bytes, options)
         .into_iter()
         .map(|backend| World::new(Arc::new(backend), config.clone()))
         .collect()
@@ -74,7 +88,30 @@ pub fn run_with<R: Send>(
     config: &Config,
     body: impl Fn(World) -> R + Sync,
 ) -> Vec<R> {
-    let ranks = job(n_ranks, config.segment_bytes.unwrap_or(SEGMENT_BYTES));
+    run_over(&Options::default(), n_ranks, config, body)
+}
+
+/// As [`run_with`], over a transport of this kind.
+///
+/// # Panics
+///
+/// As [`run_with`].
+pub fn run_over<R: Send>(
+    options: &Options,
+    n_ranks: u32,
+    config: &Config,
+    body: impl Fn(World) -> R + Sync,
+) -> Vec<R> {
+    let segment_bytes = config.segment_bytes.unwrap_or(SEGMENT_BYTES);
+    run_job(job(n_ranks, segment_bytes, options), config, body)
+}
+
+/// Runs `body` as each of `ranks`.
+pub(super) fn run_job<R: Send>(
+    ranks: Vec<Loopback>,
+    config: &Config,
+    body: impl Fn(World) -> R + Sync,
+) -> Vec<R> {
     let shared = Arc::clone(&ranks[0].job);
     let outcomes: Vec<thread::Result<R>> = thread::scope(|scope| {
         let threads: Vec<_> = ranks

@@ -1,7 +1,7 @@
 //! Ranks that disagree get an error with `PGAS_CHECK=1`, all of them.
 
-use super::on;
-use crate::backend::loopback;
+use super::{kinds, on};
+use crate::backend::loopback::{self, Options};
 use crate::collective::{Kind, op};
 use crate::{Config, Error, Result, Team, World};
 
@@ -12,9 +12,20 @@ fn checking() -> Config {
     }
 }
 
-/// Runs `body`, in which the ranks disagree, and returns the text that all of them get.
+/// Runs `body`, in which the ranks disagree, and returns the text that all of them get, whoever performs
+/// the collectives.
 fn disagreement(n_ranks: u32, body: impl Fn(&World, &Team) -> Result<()> + Sync) -> String {
-    let texts = loopback::run_with(n_ranks, &checking(), |world| {
+    let [plain, native] = kinds().map(|options| disagreement_over(&options, n_ranks, &body));
+    assert_eq!(plain, native);
+    plain
+}
+
+fn disagreement_over(
+    options: &Options,
+    n_ranks: u32,
+    body: impl Fn(&World, &Team) -> Result<()> + Sync,
+) -> String {
+    let texts = loopback::run_over(options, n_ranks, &checking(), |world| {
         let team = world.team();
         let error = body(&world, &team).unwrap_err();
         assert!(matches!(error, Error::Mismatch(_)), "{error}");
@@ -90,6 +101,26 @@ fn different_operators_are_named() {
     });
     assert!(
         text.contains("rank 1 has one of its own, rank 0 has Sum"),
+        "{text}"
+    );
+}
+
+#[test]
+fn different_element_types_of_one_size_are_named() {
+    let text = disagreement(2, |_, team| match team.rank() {
+        0 => team.allreduce(1_u32, op::Max).map(drop),
+        _ => team.allreduce(1_i32, op::Max).map(drop),
+    });
+    assert!(
+        text.contains("the element type of an allreduce: rank 0 has u32, rank 1 has i32"),
+        "{text}"
+    );
+    let text = disagreement(3, |_, team| match team.rank() {
+        2 => team.allreduce_nb(1.0, op::Sum).wait().map(drop),
+        _ => team.allreduce(1_i64, op::Sum).map(drop),
+    });
+    assert!(
+        text.contains("rank 2 has no integer up to 64 bits, rank 0 has i64"),
         "{text}"
     );
 }

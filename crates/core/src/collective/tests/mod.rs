@@ -1,24 +1,41 @@
 //! Collectives over the reference transport: their results, their order, their errors.
 
 mod checks;
+mod native;
 mod results;
 mod schedules;
 
-use crate::backend::loopback;
+use crate::backend::loopback::{self, Options};
 use crate::{Config, Result, World};
 
 /// One rank, powers of two, and what powers of two hide.
 const SIZES: [u32; 7] = [1, 2, 3, 4, 7, 8, 13];
 
-/// Runs `body` as each rank of jobs of all sizes; an error of any rank fails the test.
+/// A transport without collectives of its own, and one that has some.
+fn kinds() -> [Options; 2] {
+    [Options::default(), Options::default().with_collectives()]
+}
+
+/// Runs `body` as each rank of jobs of all sizes and kinds; an error of any rank fails the test.
 fn on_all_sizes(body: impl Fn(World) -> Result<()> + Sync) {
     for n in SIZES {
-        on(n, &Config::default(), &body);
+        for options in kinds() {
+            over(&options, n, &Config::default(), &body);
+        }
     }
 }
 
 fn on(n_ranks: u32, config: &Config, body: impl Fn(World) -> Result<()> + Sync) {
-    for (rank, result) in loopback::run_with(n_ranks, config, body)
+    over(&Options::default(), n_ranks, config, body);
+}
+
+fn over(
+    options: &Options,
+    n_ranks: u32,
+    config: &Config,
+    body: impl Fn(World) -> Result<()> + Sync,
+) {
+    for (rank, result) in loopback::run_over(options, n_ranks, config, body)
         .into_iter()
         .enumerate()
     {

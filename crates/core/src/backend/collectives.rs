@@ -1,0 +1,247 @@
+//! The contract of a transport's own collectives, for transports that have them.
+//!
+//! Core has algorithms for every collective, made of messages. Where a transport has better ones (MPI's,
+//! a fabric's, a machine's), [`Backend::collectives`](super::Backend::collectives) gives the [`Group`] of
+//! all ranks, and core hands it every collective that the group [offers](Group::offers); the others stay
+//! core's, on the same team and between those of the transport.
+//!
+//! What core keeps: comparing the members' arguments (`PGAS_CHECK=1`), the bound on how far a member may
+//! run ahead, progress while waiting, ownership of buffers, and the order in which a group's operations
+//! begin, which is the same on every member whatever is in flight. Floats and operators of the user's
+//! own are never offered: core promises that all members get the same bits, that sums repeat from run to
+//! run, and that operators are applied in the order of the members.
+
+#![expect(unsafe_code, reason = "the contract of collectives is on raw bytes")]
+
+use std::any::TypeId;
+use std::fmt;
+use std::sync::Arc;
+
+use super::OpId;
+use crate::collective::OpKind;
+use crate::{Rank, Result};
+
+/// A collective, as every member of a group calls it: they agree on each of these values.
+///
+/// Lengths are those of one member's contribution. None is zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Collective {
+    /// A meeting.
+    Barrier,
+    /// The root's bytes for all, in place.
+    Broadcast {
+        /// The member that has them.
+        root: u32,
+        /// How many.
+        bytes: usize,
+    },
+    /// All members' elements combined for the root, in place there; those of the others may be
+    /// overwritten.
+    Reduce {
+        /// The member that gets them.
+        root: u32,
+        /// What is combined, and how.
+        elements: Elements,
+    },
+    /// All members' elements combined for all, in place.
+    Allreduce(Elements),
+    /// All members' blocks side by side for the root.
+    Gather {
+        /// The member that gets them.
+        root: u32,
+        /// The bytes of one block.
+        bytes: usize,
+    },
+    /// All members' blocks side by side for all.
+    Allgather {
+        /// The bytes of one block.
+        bytes: usize,
+    },
+    /// A block from every member for every member.
+    AllToAll {
+        /// The bytes of one block.
+        bytes: usize,
+    },
+    /// The elements of the members up to and with each one combined, in place.
+    ScanInclusive(Elements),
+    /// The elements of the members before each one combined, in place; those of the first member are
+    /// undefined afterwards.
+    ScanExclusive(Elements),
+}
+
+/// Integers that are combined place by place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements {
+    /// The type of each.
+    pub ty: IntegerType,
+    /// How many.
+    pub len: usize,
+    /// The operator; sums and products wrap around.
+    pub op: OpKind,
+}
+
+impl Elements {
+    /// The bytes of all elements.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.ty.bytes() * self.len
+    }
+}
+
+/// An integer type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum IntegerType {
+    /// `u8`.
+    U8,
+    /// `u16`.
+    U16,
+    /// `u32`.
+    U32,
+    /// `u64`.
+    U64,
+    /// `i8`.
+    I8,
+    /// `i16`.
+    I16,
+    /// `i32`.
+    I32,
+    /// `i64`.
+    I64,
+}
+
+impl IntegerType {
+    /// All of them, each at the index that is its number.
+    pub(crate) const ALL: [Self; 8] = [
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+    ];
+
+    /// The size of one element in bytes.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::U16 | Self::I16 => 2,
+            Self::U32 | Self::I32 => 4,
+            Self::U64 | Self::I64 => 8,
+        }
+    }
+
+    /// `T`, if it is one of these.
+    pub(crate) fn of<T: 'static>() -> Option<Self> {
+        let is = |other: TypeId| TypeId::of::<T>() == other;
+        let pointer_sized = |narrow, wide| match size_of::<T>() {
+            4 => Some(narrow),
+            8 => Some(wide),
+            _ => None,
+        };
+        match () {
+            () if is(TypeId::of::<u8>()) => Some(Self::U8),
+            () if is(TypeId::of::<u16>()) => Some(Self::U16),
+            () if is(TypeId::of::<u32>()) => Some(Self::U32),
+            () if is(TypeId::of::<u64>()) => Some(Self::U64),
+            () if is(TypeId::of::<usize>()) => pointer_sized(Self::U32, Self::U64),
+            () if is(TypeId::of::<i8>()) => Some(Self::I8),
+            () if is(TypeId::of::<i16>()) => Some(Self::I16),
+            () if is(TypeId::of::<i32>()) => Some(Self::I32),
+            () if is(TypeId::of::<i64>()) => Some(Self::I64),
+            () if is(TypeId::of::<isize>()) => pointer_sized(Self::I32, Self::I64),
+            () => None,
+        }
+    }
+}
+
+/// The collectives of a transport over one ordered set of ranks, as one member sees them.
+///
+/// Members are numbered in the order of the set. Core drops a group with the last handle on its team,
+/// on each member at a time of its own, and that of all ranks after [`leave`](super::Backend::leave).
+/// Several threads may call a group at once.
+///
+/// # Safety
+///
+/// 1. An operation reads and writes the buffers that it was begun with, in the lengths that its
+///    [`Collective`] gives, and nothing else; and no buffer after [`test`](Self::test) has reported it
+///    as complete.
+/// 2. An operation is complete on a member with the result that the collective's definition gives, the
+///    same bits on all members that get it.
+pub unsafe trait Group: fmt::Debug + Send + Sync {
+    /// Whether the transport has this collective, and it is to be used. The answer depends on the group
+    /// and on `call` alone, so that it is the same on all members.
+    fn offers(&self, call: &Collective) -> bool;
+
+    /// Begins an offered collective, without waiting. Members begin the operations of a group in the
+    /// same order.
+    ///
+    /// `send` is this member's block of a gather or an allgather, and its blocks of an all-to-all, in
+    /// the order of the members; nothing else has one. `values` is where the result goes, and where
+    /// what works in place finds this member's contribution; a barrier has none, and no member but the
+    /// root has one in a gather.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    ///
+    /// # Safety
+    ///
+    /// `send` is readable and `values` writable, as far as the collective has them, for as many bytes as
+    /// it gives, and both are left alone until [`test`](Self::test) reports that the operation is
+    /// complete.
+    unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId>;
+
+    /// Whether the operation is complete on this member, with the transport's progress. An id is given
+    /// up by the call that says so; [`OpId::DONE`] is complete.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then the operation is over, and its id given up.
+    fn test(&self, op: OpId) -> Result<bool>;
+
+    /// A member that has left the job without having begun this operation, which therefore never
+    /// completes, as far as this rank can tell by now. A rank that waits asks now and then.
+    fn deserter(&self, op: OpId) -> Option<Rank>;
+
+    /// Makes a group of the members that give the same colour, ordered by their keys and then as they
+    /// stand in this group; `None` joins none, and gets `None`. Also without a group, for all that ask
+    /// with this colour, if the transport has none to offer: core then uses its own collectives.
+    ///
+    /// All members call it together, right after they have met, so that it may wait for the others in it.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_listed_at_their_numbers() {
+        for (i, ty) in (0..).zip(IntegerType::ALL) {
+            assert_eq!(ty as u64, i);
+        }
+    }
+
+    #[test]
+    fn the_primitive_integers_up_to_eight_bytes_are_known() {
+        assert_eq!(IntegerType::of::<u8>(), Some(IntegerType::U8));
+        assert_eq!(IntegerType::of::<i16>(), Some(IntegerType::I16));
+        assert_eq!(IntegerType::of::<u32>(), Some(IntegerType::U32));
+        assert_eq!(IntegerType::of::<i64>(), Some(IntegerType::I64));
+        let pointer_sized = [IntegerType::of::<usize>(), IntegerType::of::<isize>()];
+        for ty in pointer_sized {
+            assert_eq!(ty.map(IntegerType::bytes), Some(size_of::<usize>()));
+        }
+        assert_eq!(IntegerType::of::<u128>(), None);
+        assert_eq!(IntegerType::of::<f64>(), None);
+        assert_eq!(IntegerType::of::<[u8; 4]>(), None);
+    }
+}

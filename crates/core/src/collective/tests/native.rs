@@ -1,0 +1,205 @@
+//! Collectives that the transport performs, between those that stay core's.
+
+use std::time::Duration;
+
+use super::over;
+use crate::backend::loopback::{self, Options, run_over};
+use crate::collective::call::WINDOW;
+use crate::collective::op;
+use crate::config::Progress;
+use crate::wait::Awaited;
+use crate::{Config, Error, Event, Rank, Result, Team};
+
+fn native() -> Options {
+    Options::default().with_collectives()
+}
+
+/// As many collectives of both kinds as a few windows have, more and more of them in flight.
+fn many(team: &Team) -> Result<()> {
+    let n = team.n_ranks();
+    let (mut sums, mut lists) = (Vec::new(), Vec::new());
+    for i in 0..3 * u32::try_from(WINDOW).expect("a small number") {
+        // The transport's, core's because of its operator, and core's because of its length.
+        sums.push((i * n, team.allreduce_nb(i, op::Sum)));
+        sums.push((i * n, team.allreduce_nb(i, |a: u32, b: u32| a + b)));
+        lists.push((vec![i; 3 * n as usize], team.allgather_nb(vec![i; 3])));
+        lists.push((vec![i; 2 * n as usize], team.allgather_nb(vec![i; 2])));
+        if i % 5 == 0 {
+            assert_eq!(
+                team.scan_exclusive(1, 9, op::Sum)?,
+                [9, team.rank()][usize::from(team.rank() > 0)]
+            );
+        }
+        if i % 7 == team.rank() {
+            // Some of them are waited for at once, on each member others.
+            let (expected, event) = sums.swap_remove(0);
+            assert_eq!(event.wait()?, expected);
+        }
+    }
+    for (expected, event) in sums {
+        assert_eq!(event.wait()?, expected);
+    }
+    for (expected, event) in lists {
+        assert_eq!(event.wait()?, expected);
+    }
+    Ok(())
+}
+
+#[test]
+fn collectives_of_both_kinds_in_flight_keep_their_order() {
+    // The comparison of arguments takes one call longer than the next; and a progress thread may finish
+    // it while another call is driven by its caller.
+    for (check, progress) in [
+        (false, Progress::Poll),
+        (true, Progress::Poll),
+        (true, Progress::Thread),
+    ] {
+        let config = Config {
+            check,
+            progress,
+            ..Config::default()
+        };
+        over(&native(), 3, &config, |world| {
+            let team = world.team();
+            let odd = team.split(Some(team.rank() % 2), 0)?;
+            many(&team)?;
+            odd.map_or(Ok(()), |odd| many(&odd))
+        });
+    }
+}
+
+#[test]
+fn reduced_floats_are_never_the_transports() {
+    let bits = run_over(&native(), 4, &Config::default(), |world| {
+        let team = world.team();
+        let mine = [1e16_f64, 1.0, -1e16, 1.0][world.rank().index()];
+        let sums: Vec<f64> = (0..3)
+            .map(|_| team.allreduce(mine, op::Sum))
+            .collect::<Result<_>>()
+            .unwrap();
+        sums[0].to_bits() + u64::from(sums != [sums[0]; 3])
+    });
+    let by_messages = loopback::run(4, |world| {
+        let mine = [1e16_f64, 1.0, -1e16, 1.0][world.rank().index()];
+        world.allreduce(mine, op::Sum).unwrap().to_bits()
+    });
+    assert_eq!(bits, by_messages);
+}
+
+#[test]
+fn a_member_that_left_before_it_began_is_named() {
+    let outcomes = run_over(&native(), 3, &Config::default(), |world| {
+        let team = world.team();
+        // The first is complete everywhere, also when rank 1 has left.
+        let sum = team.allreduce_nb(1_u64, op::Sum);
+        if world.rank() == Rank::new(1) {
+            drop(sum);
+            return None;
+        }
+        assert_eq!(sum.wait().unwrap(), 3);
+        let list = team.allgather_nb(vec![1_u8]).wait();
+        let again = team.broadcast(0, 1);
+        Some([
+            list.unwrap_err().to_string(),
+            again.unwrap_err().to_string(),
+        ])
+    });
+    for [list, again] in outcomes.into_iter().flatten() {
+        let expected = "rank 1 has left the job while others wait for it in an allgather";
+        assert_eq!(list, expected);
+        assert_eq!(again, expected);
+    }
+}
+
+#[test]
+fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_place() {
+    let config = Config {
+        check: true,
+        timeout: Some(Duration::from_millis(50)),
+        ..Config::default()
+    };
+    let texts = run_over(&native(), 2, &config, |world| {
+        let team = world.team();
+        let flag = world.alloc::<u64>(1).unwrap();
+        let flags = world.allgather(&[flag]).unwrap();
+        if team.rank() == 1 {
+            // This wait would time out too.
+            while flag.get(&world).unwrap() == 0 {
+                world.progress().unwrap();
+            }
+            return [String::new(), String::new()];
+        }
+        // The comparison of the arguments waits for the other rank in vain.
+        let late = team.allreduce(1, op::Sum).unwrap_err().to_string();
+        let next = team.broadcast_nb(0, 1).wait().unwrap_err().to_string();
+        flags[1].put(&world, 1).unwrap();
+        world.flush_all().unwrap();
+        [late, next]
+    });
+    let [late, next] = &texts[0];
+    assert!(late.contains("for an allreduce"), "{late}");
+    assert!(
+        next.contains("for a collective") || next.contains("out of step"),
+        "{next}"
+    );
+}
+
+#[test]
+fn a_wait_that_ends_early_leaves_the_buffers_to_the_transport() {
+    let config = Config {
+        timeout: Some(Duration::from_millis(50)),
+        ..Config::default()
+    };
+    run_over(&native(), 2, &config, |world| {
+        let team = world.team();
+        let flag = world.alloc::<u64>(1)?;
+        let flags = world.allgather(&[flag])?;
+        let mut values = [5_u64; 100];
+        if team.rank() == 1 {
+            while flag.get(&world)? == 0 {
+                world.progress()?;
+            }
+            // The first member's values have been read by now, so this completes.
+            team.allreduce_slice(&mut values, op::Sum)?;
+            assert_eq!(values, [10; 100]);
+            return Ok(());
+        }
+        let error = team.allreduce_slice(&mut values, op::Sum).unwrap_err();
+        assert!(matches!(error, Error::Timeout(_)), "{error}");
+        assert_eq!(values, [5; 100]);
+        flags[1].put(&world, 1)?;
+        world.flush_all()
+    })
+    .into_iter()
+    .for_each(|result| result.unwrap());
+}
+
+#[test]
+fn an_event_is_complete_only_when_the_transport_says_so() {
+    over(&native(), 2, &Config::default(), |world| {
+        let flag = world.alloc_symmetric::<u64>(1)?;
+        let team = world.team();
+        if team.rank() == 0 {
+            let mut events: Vec<Event<u32>> =
+                (0..3).map(|i| team.allreduce_nb(i, op::Max)).collect();
+            for _ in 0..100 {
+                for event in &mut events {
+                    assert!(!event.test()?);
+                }
+            }
+            flag.on(Rank::new(1)).put(&world, 1)?;
+            world.flush_all()?;
+            for (i, event) in (10..13).zip(events).rev() {
+                assert_eq!(event.wait()?, i);
+            }
+            Ok(())
+        } else {
+            let awaited = Awaited::new("the flag");
+            world.wait_until(&awaited, || Ok(flag.here().get(&world)? == 1))?;
+            for i in 10_u32..13 {
+                assert_eq!(team.allreduce(i, op::Max)?, i);
+            }
+            Ok(())
+        }
+    });
+}
