@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::memory;
 use crate::process::{self, Outcome, cargo, command};
+use crate::{memory, mpi};
 use crate::{setup, tidy};
 
 /// One row of the table.
@@ -20,24 +20,28 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
     Step { name, about, run }
 }
 
-/// The steps of `cargo xtask test`, cheapest first. A new one is a new row.
+/// The steps of `cargo xtask test`, cheapest first. A new one is a new row. Cargo's commands without a package are about the
+/// workspace's default members: all but the MPI backend, which has steps of its own.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages and cargo-deny", setup::run),
     step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
-    step("clippy", "lints, as errors", || cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"])),
+    step("clippy", "lints, as errors", || cargo(["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("tidy", "rules of the house", tidy::run),
-    step("tests", "unit, integration and doc tests", || cargo(["test", "--workspace"])),
+    step("tests", "unit, integration and doc tests", || cargo(["test"])),
     step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish", || cargo(["test", "--release", "--test", "kmer_count"])),
     step("doc", "documentation, with warnings as errors", || doc(false)),
     step("deny", "licences, duplicate versions and sources of the dependencies", deny),
     step("loom", "interleavings of the lock-free parts", memory::loom),
+    step("mpi-lint", "lints and documentation of the MPI backend", mpi::lint),
+    step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
+    step("mpich", "the MPI backend with MPICH", mpi::mpich),
     step("bench-smoke", "every bench, once", || cargo(BENCH.iter().chain(&["--test"]))),
     step("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
 ];
 
 /// Every criterion bench; what follows goes to criterion.
-pub(crate) const BENCH: &[&str] = &["bench", "--workspace", "--bench", "*", "--"];
+pub(crate) const BENCH: &[&str] = &["bench", "--bench", "*", "--"];
 
 /// Runs the named steps, or all, in the order of the table.
 pub(crate) fn run(names: &[String]) -> Result<Outcome> {
@@ -81,9 +85,9 @@ pub(crate) fn list() {
     }
 }
 
-/// Builds the documentation of the workspace.
+/// Builds the documentation of the workspace's default members.
 pub(crate) fn doc(open: bool) -> Result<Outcome> {
-    let mut cargo = command("cargo", ["doc", "--workspace", "--no-deps"]);
+    let mut cargo = command("cargo", ["doc", "--no-deps"]);
     cargo.args(open.then_some("--open"));
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     process::run(&mut cargo)

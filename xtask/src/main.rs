@@ -12,6 +12,7 @@
 
 mod ci;
 mod memory;
+mod mpi;
 mod process;
 mod setup;
 mod tidy;
