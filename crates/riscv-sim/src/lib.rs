@@ -6,4 +6,19 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+pub mod isa;
+
+pub mod disasm;
+pub mod elf;
+pub mod error;
+pub mod float;
+pub mod hart;
+pub mod machine;
+pub mod memory;
+pub mod remote;
 pub mod timed;
+
+pub use elf::Image;
+pub use error::{Error, Result};
+pub use machine::{Machine, MachineConfig, Outcome};

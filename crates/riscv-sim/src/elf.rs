@@ -1,0 +1,131 @@
+//! Guests as ELF files: what to put where, where to start, and what the addresses are called.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "addresses are 64 bits wide, as those of the host are"
+)]
+
+use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::{Architecture, LittleEndian, Object as _, ObjectSymbol as _, SymbolKind, elf};
+
+use crate::error::{Error, Result};
+use crate::memory::RAM_BASE;
+
+/// A guest: bytes and their addresses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// The address of the first instruction.
+    pub entry: u64,
+    /// What lies where at the start. What lies nowhere is zero.
+    pub segments: Vec<Segment>,
+    /// Names of addresses, sorted by address.
+    pub symbols: Vec<Symbol>,
+}
+
+/// Bytes that lie one after another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Where they lie.
+    pub address: u64,
+    /// The bytes.
+    pub bytes: Vec<u8>,
+    /// How many bytes it has in memory; those beyond `bytes` are zero.
+    pub n_bytes: u64,
+}
+
+/// The name of an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Symbol {
+    /// The address.
+    pub address: u64,
+    /// The name.
+    pub name: String,
+}
+
+impl Image {
+    /// Reads an ELF file: 64 bits, little-endian, RISC-V, linked to fixed addresses.
+    ///
+    /// # Errors
+    /// [`Error::Elf`] says what is wrong with the file.
+    pub fn from_elf(file: &[u8]) -> Result<Self> {
+        let bad = |what: object::Error| Error::Elf(what.to_string());
+        let parsed = ElfFile64::<LittleEndian>::parse(file).map_err(bad)?;
+        let endian = parsed.endian();
+        if parsed.architecture() != Architecture::Riscv64 {
+            return Err(Error::Elf("the file is not for 64-bit RISC-V".to_owned()));
+        }
+        if parsed.elf_header().e_type(endian) != elf::ET_EXEC {
+            let what = "the file is not linked to fixed addresses (link it with -static -no-pie)";
+            return Err(Error::Elf(what.to_owned()));
+        }
+        let mut segments = Vec::new();
+        for header in parsed.elf_program_headers() {
+            if header.p_type(endian) != elf::PT_LOAD || header.p_memsz(endian) == 0 {
+                continue;
+            }
+            let cut = || Error::Elf("a segment lies beyond the end of the file".to_owned());
+            let bytes = header.data(endian, file).map_err(|()| cut())?;
+            let n_bytes = header.p_memsz(endian);
+            if bytes.len() as u64 > n_bytes {
+                return Err(Error::Elf(
+                    "a segment has more bytes in the file than in memory".to_owned(),
+                ));
+            }
+            let address = header.p_paddr(endian);
+            // A linker may put the file's own headers before the first section, below the memory. No guest wants them.
+            let end = address.saturating_add(n_bytes);
+            let headers = header.p_offset(endian) == 0 && address < RAM_BASE && end > RAM_BASE;
+            let skip = if headers { RAM_BASE - address } else { 0 };
+            segments.push(Segment {
+                address: address + skip,
+                bytes: bytes.get(skip as usize..).unwrap_or(&[]).to_vec(),
+                n_bytes: n_bytes - skip,
+            });
+        }
+        if segments.is_empty() {
+            return Err(Error::Elf("the file has nothing to load".to_owned()));
+        }
+        Ok(Self {
+            entry: parsed.entry(),
+            segments,
+            symbols: symbols(&parsed),
+        })
+    }
+
+    /// The address of a name.
+    #[must_use]
+    pub fn address_of(&self, name: &str) -> Option<u64> {
+        let named = |symbol: &&Symbol| symbol.name == name;
+        self.symbols.iter().find(named).map(|symbol| symbol.address)
+    }
+
+    /// The name at or before an address, and the distance from it.
+    #[must_use]
+    pub fn symbol_at(&self, address: u64) -> Option<(&str, u64)> {
+        let after = self
+            .symbols
+            .partition_point(|symbol| symbol.address <= address);
+        let symbol = self.symbols.get(after.checked_sub(1)?)?;
+        Some((&symbol.name, address - symbol.address))
+    }
+}
+
+fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Vec<Symbol> {
+    let mut symbols: Vec<Symbol> = file
+        .symbols()
+        .filter(|symbol| {
+            symbol.is_definition()
+                && !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section)
+        })
+        .filter_map(|symbol| {
+            let name = symbol.name().ok()?;
+            // Mapping symbols say where code and data start, and are nobody's names.
+            (!name.is_empty() && !name.starts_with('$')).then(|| Symbol {
+                address: symbol.address(),
+                name: name.to_owned(),
+            })
+        })
+        .collect();
+    symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
+    symbols
+}

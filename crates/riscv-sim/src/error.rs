@@ -1,0 +1,49 @@
+//! What can go wrong on the host's side. A trap is not among it: that is the guest's, until nobody handles it.
+
+use crate::machine::Fault;
+
+/// What can go wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The guest's file is no ELF file, or not one for this machine.
+    #[error("not a guest: {0}")]
+    Elf(String),
+    /// The guest does not fit into the memory.
+    #[error(
+        "the guest has bytes at {address:#x}..{end:#x}, but memory is {ram_start:#x}..{ram_end:#x}"
+    )]
+    OutsideMemory {
+        /// Where the guest's bytes start.
+        address: u64,
+        /// Where they end.
+        end: u64,
+        /// Where memory starts.
+        ram_start: u64,
+        /// Where it ends.
+        ram_end: u64,
+    },
+    /// The machine cannot be built as asked.
+    #[error("{0}")]
+    Config(String),
+    /// An instruction of the guest could not be carried out, and the guest has no trap handler.
+    #[error("{0}")]
+    Fault(Box<Fault>),
+    /// The source is not assembly that the assembler knows.
+    #[error("line {line}: {message}")]
+    Assembly {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong with it.
+        message: String,
+    },
+    /// The instructions that a run may take are used up.
+    #[error("no end after {0} instructions")]
+    NoEnd(u64),
+    /// Every node waits for an interrupt, and none will come.
+    #[error("every node that has not ended waits for an interrupt, and none will come")]
+    AllWait,
+}
+
+/// The result of what can go wrong.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -1,0 +1,228 @@
+//! What the meanings of the instructions are written in: registers, memory, control flow.
+
+use super::csr::CsrWrite;
+use super::trap::{Break, Cause, Trap};
+use super::{Core, Mode, Observer};
+use crate::isa::Decoded;
+use crate::memory::Ram;
+use crate::remote::AtomicOp;
+
+/// A core in the middle of an instruction.
+pub(super) struct Context<'a, O> {
+    pub(super) core: &'a mut Core,
+    pub(super) ram: &'a mut Ram,
+    pub(super) observer: &'a mut O,
+    /// The address of the instruction.
+    pub(super) pc: u64,
+}
+
+impl<O: Observer> Context<'_, O> {
+    #[inline(always)]
+    pub(super) fn x(&self, register: u8) -> u64 {
+        self.core.x[register as usize]
+    }
+
+    /// The register as a signed number.
+    #[inline(always)]
+    pub(super) fn s(&self, register: u8) -> i64 {
+        self.x(register).cast_signed()
+    }
+
+    /// The low half of the register.
+    #[inline(always)]
+    pub(super) fn w(&self, register: u8) -> i32 {
+        self.x(register) as i32
+    }
+
+    #[inline(always)]
+    pub(super) fn set_x(&mut self, register: u8, value: u64) {
+        self.core.x[register as usize] = value;
+    }
+
+    /// Sets the register to a sign-extended word.
+    #[inline(always)]
+    pub(super) fn set_w(&mut self, register: u8, value: i32) {
+        self.set_x(register, i64::from(value).cast_unsigned());
+    }
+
+    #[inline(always)]
+    pub(super) fn e(&self, register: u8) -> u64 {
+        self.core.e[(register & 31) as usize]
+    }
+
+    #[inline(always)]
+    pub(super) fn set_e(&mut self, register: u8, value: u64) {
+        self.core.e[(register & 31) as usize] = value;
+    }
+
+    /// Base register plus immediate.
+    #[inline(always)]
+    pub(super) fn address(&self, i: &Decoded) -> u64 {
+        self.x(i.rs1).wrapping_add(i.imm())
+    }
+
+    /// The address of the instruction after this one.
+    #[inline(always)]
+    pub(super) fn next(&self, i: &Decoded) -> u64 {
+        self.pc.wrapping_add(i.n_bytes().into())
+    }
+
+    #[inline(always)]
+    pub(super) fn branch(&self, taken: bool, i: &Decoded) -> Result<u64, Break> {
+        Ok(if taken {
+            self.pc.wrapping_add(i.imm())
+        } else {
+            self.next(i)
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn load<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Break> {
+        self.observer.access(address, N as u64, false);
+        match self.ram.load(address) {
+            Some(bytes) => Ok(bytes),
+            None => Err(Trap::new(Cause::LoadFault, address).into()),
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn store<const N: usize>(
+        &mut self,
+        address: u64,
+        value: [u8; N],
+    ) -> Result<(), Break> {
+        self.observer.access(address, N as u64, true);
+        if !self.ram.store(address, value) {
+            return Err(Trap::new(Cause::StoreFault, address).into());
+        }
+        // The upper half of `tohost` written alone asks for nothing yet.
+        if address == self.core.tohost {
+            return Err(Break::Host);
+        }
+        Ok(())
+    }
+
+    pub(super) fn aligned(address: u64, n_bytes: u64, cause: Cause) -> Result<(), Break> {
+        if address.is_multiple_of(n_bytes) {
+            Ok(())
+        } else {
+            Err(Trap::new(cause, address).into())
+        }
+    }
+
+    pub(super) fn load_reserved<const N: usize>(&mut self, i: &Decoded) -> Result<(), Break> {
+        let address = self.x(i.rs1);
+        Self::aligned(address, N as u64, Cause::LoadMisaligned)?;
+        let value = signed(self.load::<N>(address)?);
+        self.core.reservation = Some((address, N as u64));
+        self.set_x(i.rd, value);
+        Ok(())
+    }
+
+    pub(super) fn store_conditional<const N: usize>(&mut self, i: &Decoded) -> Result<(), Break> {
+        let address = self.x(i.rs1);
+        Self::aligned(address, N as u64, Cause::StoreMisaligned)?;
+        let reserved = self.core.reservation.take() == Some((address, N as u64));
+        if reserved {
+            let value = self.x(i.rs2);
+            match N {
+                4 => self.store(address, (value as u32).to_le_bytes())?,
+                _ => self.store(address, value.to_le_bytes())?,
+            }
+        } else if !self.ram.contains(address, N as u64) {
+            return Err(Trap::new(Cause::StoreFault, address).into());
+        }
+        self.set_x(i.rd, (!reserved).into());
+        Ok(())
+    }
+
+    pub(super) fn amo_w(&mut self, i: &Decoded, op: AtomicOp) -> Result<(), Break> {
+        let address = self.x(i.rs1);
+        Self::aligned(address, 4, Cause::StoreMisaligned)?;
+        let old = self.atomic_load::<4>(address)?;
+        // Sign-extended operands keep their order, signed and unsigned.
+        let new = op.apply(signed(old), i64::from(self.w(i.rs2)).cast_unsigned());
+        self.store(address, (new as u32).to_le_bytes())?;
+        self.set_x(i.rd, signed(old));
+        Ok(())
+    }
+
+    pub(super) fn amo_d(&mut self, i: &Decoded, op: AtomicOp) -> Result<(), Break> {
+        let address = self.x(i.rs1);
+        Self::aligned(address, 8, Cause::StoreMisaligned)?;
+        let old = u64::from_le_bytes(self.atomic_load(address)?);
+        self.store(address, op.apply(old, self.x(i.rs2)).to_le_bytes())?;
+        self.set_x(i.rd, old);
+        Ok(())
+    }
+
+    /// The load of an atomic, whose fault is a store's.
+    pub(super) fn atomic_load<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Break> {
+        self.observer.access(address, N as u64, false);
+        let fault = || Trap::new(Cause::StoreFault, address).into();
+        self.ram.load(address).ok_or_else(fault)
+    }
+
+    /// Instructions of one core take effect in order, so no fence has anything to do.
+    #[inline(always)]
+    pub(super) fn fence(&self, _i: &Decoded) {}
+
+    pub(super) fn fence_i(&self, _i: &Decoded) -> Result<u64, Break> {
+        Err(Break::FenceI)
+    }
+
+    pub(super) fn ecall(&self, _i: &Decoded) -> Result<u64, Break> {
+        let cause = match self.core.csrs.mode {
+            Mode::User => Cause::UserCall,
+            Mode::Machine => Cause::MachineCall,
+        };
+        Err(Trap::new(cause, 0).into())
+    }
+
+    pub(super) fn ebreak(&self, _i: &Decoded) -> Result<u64, Break> {
+        Err(Trap::new(Cause::Breakpoint, self.pc).into())
+    }
+
+    pub(super) fn mret(&mut self, i: &Decoded) -> Result<u64, Break> {
+        self.privileged(i)?;
+        Ok(self.core.leave_trap())
+    }
+
+    pub(super) fn wfi(&self, i: &Decoded) -> Result<u64, Break> {
+        self.privileged(i)?;
+        Err(Break::Wait)
+    }
+
+    /// There is no supervisor mode.
+    pub(super) fn no_supervisor(&self, i: &Decoded) -> Result<u64, Break> {
+        Err(Trap::new(Cause::IllegalInstruction, i.word.into()).into())
+    }
+
+    fn privileged(&self, i: &Decoded) -> Result<(), Break> {
+        match self.core.csrs.mode {
+            Mode::Machine => Ok(()),
+            Mode::User => Err(Trap::new(Cause::IllegalInstruction, i.word.into()).into()),
+        }
+    }
+
+    pub(super) fn csr(&mut self, i: &Decoded, write: CsrWrite) -> Result<u64, Break> {
+        let number = (i.word >> 20) as u16;
+        let old = self.core.csr_access(number, write, i.word)?;
+        self.set_x(i.rd, old);
+        Ok(self.next(i))
+    }
+}
+
+/// Little-endian bytes as a sign-extended register.
+pub(super) fn signed<const N: usize>(bytes: [u8; N]) -> u64 {
+    let fill = if bytes.last().is_some_and(|top| top & 0x80 != 0) {
+        0xff
+    } else {
+        0
+    };
+    let mut word = [fill; 8];
+    for (place, byte) in word.iter_mut().zip(bytes) {
+        *place = byte;
+    }
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,258 @@
+//! One core: its registers, and the interpreter that runs the meanings of the instructions.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "instructions take registers as numbers of other widths and signs"
+)]
+
+mod block;
+mod context;
+mod csr;
+mod float_ops;
+mod remote_ops;
+mod run;
+mod trap;
+
+pub use csr::Mode;
+pub use run::Stop;
+pub use trap::{Cause, Trap};
+
+use block::CodeCache;
+use csr::Csrs;
+
+use crate::isa::{Decoded, Profile};
+use crate::memory::RAM_BASE;
+use crate::remote::{Destination, RemoteRequest};
+
+/// Where `eamocas` finds the value that it puts in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum CompareSwapForm {
+    /// In this node's own word at the same address, as in the authors' simulator: `rs2` is the value to expect.
+    #[default]
+    LocalWord,
+    /// In `rs2`; `rd` holds the value to expect, as in the Zacas extension.
+    Registers,
+}
+
+/// What a core is told at reset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HartConfig {
+    /// Which encodings count.
+    pub profile: Profile,
+    /// Where the new value of a compare-and-swap is.
+    pub compare_swap: CompareSwapForm,
+    /// `mhartid`.
+    pub hart_id: u64,
+    /// The extended registers at reset.
+    pub extended: [u64; 32],
+    /// Where it starts.
+    pub pc: u64,
+    /// The address of `tohost`, a write to which ends the run or asks the host for something.
+    pub tohost: Option<u64>,
+}
+
+impl Default for HartConfig {
+    fn default() -> Self {
+        Self {
+            profile: Profile::default(),
+            compare_swap: CompareSwapForm::default(),
+            hart_id: 0,
+            extended: [0; 32],
+            pc: RAM_BASE,
+            tohost: None,
+        }
+    }
+}
+
+/// What a timed model, a tracer or a debugger is told about each instruction.
+pub trait Observer {
+    /// Whether anything is listening. If not, instructions may be run several at once.
+    const LISTENS: bool;
+
+    /// An instruction is about to be carried out. False stops before it.
+    fn before(&mut self, pc: u64, insn: &Decoded) -> bool;
+
+    /// The instruction reads or writes this node's memory.
+    fn access(&mut self, address: u64, n_bytes: u64, writes: bool);
+}
+
+/// Nobody listens.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Observer for Nobody {
+    const LISTENS: bool = false;
+
+    #[inline(always)]
+    fn before(&mut self, _pc: u64, _insn: &Decoded) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn access(&mut self, _address: u64, _n_bytes: u64, _writes: bool) {}
+}
+
+/// The state of a core that instructions see.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    /// Integer registers. What is written to register 0 goes to 32; the others are there so that no index is out of range.
+    x: [u64; 256],
+    f: [u64; 32],
+    e: [u64; 32],
+    pc: u64,
+    instret: u64,
+    tohost: u64,
+    /// The reserved address and its width.
+    reservation: Option<(u64, u64)>,
+    request: Option<RemoteRequest>,
+    compare_swap: CompareSwapForm,
+    csrs: Csrs,
+}
+
+/// One core.
+#[derive(Clone, Debug)]
+pub struct Hart {
+    core: Core,
+    code: CodeCache,
+}
+
+impl Hart {
+    /// A core at reset.
+    #[must_use]
+    pub fn new(config: &HartConfig) -> Self {
+        Self {
+            core: Core {
+                x: [0; 256],
+                f: [0; 32],
+                e: config.extended,
+                pc: config.pc,
+                instret: 0,
+                tohost: config.tohost.unwrap_or(u64::MAX),
+                reservation: None,
+                request: None,
+                compare_swap: config.compare_swap,
+                csrs: Csrs::new(config.hart_id),
+            },
+            code: CodeCache::new(config.profile),
+        }
+    }
+
+    /// The address of the next instruction.
+    #[must_use]
+    pub const fn pc(&self) -> u64 {
+        self.core.pc
+    }
+
+    /// Sets the address of the next instruction.
+    pub const fn set_pc(&mut self, pc: u64) {
+        self.core.pc = pc;
+    }
+
+    /// Integer register `number`.
+    #[must_use]
+    pub const fn x(&self, number: u8) -> u64 {
+        self.core.x[(number & 31) as usize]
+    }
+
+    /// Sets integer register `number`; register 0 stays 0.
+    pub const fn set_x(&mut self, number: u8, value: u64) {
+        if number != 0 {
+            self.core.x[(number & 31) as usize] = value;
+        }
+    }
+
+    /// Floating-point register `number`, as bits.
+    #[must_use]
+    pub const fn f(&self, number: u8) -> u64 {
+        self.core.f[(number & 31) as usize]
+    }
+
+    /// Sets floating-point register `number`.
+    pub const fn set_f(&mut self, number: u8, bits: u64) {
+        self.core.f[(number & 31) as usize] = bits;
+    }
+
+    /// Extended register `number`.
+    #[must_use]
+    pub const fn e(&self, number: u8) -> u64 {
+        self.core.e[(number & 31) as usize]
+    }
+
+    /// Sets extended register `number`.
+    pub const fn set_e(&mut self, number: u8, value: u64) {
+        self.core.e[(number & 31) as usize] = value;
+    }
+
+    /// The floating-point flags.
+    #[must_use]
+    pub const fn fflags(&self) -> u8 {
+        self.core.csrs.fflags
+    }
+
+    /// Instructions completed since reset.
+    #[must_use]
+    pub const fn instret(&self) -> u64 {
+        self.core.instret
+    }
+
+    /// The mode in which the next instruction runs.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.core.csrs.mode
+    }
+
+    /// Which encodings count.
+    #[must_use]
+    pub const fn profile(&self) -> Profile {
+        self.code.profile()
+    }
+
+    /// Whether the guest has a trap handler.
+    #[must_use]
+    pub const fn has_trap_handler(&self) -> bool {
+        self.core.csrs.mtvec != 0
+    }
+
+    /// Sets what `mcycle` counts, where a timed model knows it.
+    pub const fn set_cycles(&mut self, cycles: u64) {
+        self.core.csrs.cycles = Some(cycles);
+    }
+
+    /// Gives up the reservation if it overlaps these addresses, which somebody else wrote.
+    pub fn break_reservation(&mut self, address: u64, n_bytes: u64) {
+        if let Some((at, width)) = self.core.reservation
+            && at < address.saturating_add(n_bytes)
+            && address < at + width
+        {
+            self.core.reservation = None;
+        }
+    }
+
+    /// Gives up the reservation, whatever it is.
+    pub const fn break_any_reservation(&mut self) {
+        self.core.reservation = None;
+    }
+
+    /// Completes the instruction that stopped with a request, with the answer as it goes into the register.
+    pub fn complete(&mut self, destination: Destination, answer: u64) {
+        match destination {
+            Destination::None => {}
+            Destination::Integer(rd) => self.core.x[rd as usize] = answer,
+            Destination::Extended(ed) => self.core.e[(ed & 31) as usize] = answer,
+        }
+        self.core.pc = self.core.pc.wrapping_add(4);
+        self.core.instret += 1;
+    }
+
+    /// Completes an instruction without an answer, as a host call that was an `ecall`.
+    pub fn skip(&mut self, n_bytes: u64) {
+        self.core.pc = self.core.pc.wrapping_add(n_bytes);
+        self.core.instret += 1;
+    }
+
+    /// Makes the next instruction trap instead. False if the guest has no handler.
+    pub fn trap(&mut self, trap: Trap) -> bool {
+        self.core.enter_trap(trap)
+    }
+}

@@ -1,0 +1,295 @@
+//! Nodes joined by a network without a clock: every remote operation is done at once, and nodes take turns in a fixed order.
+//!
+//! That order makes runs repeatable: a node runs for a fixed number of instructions, then the next one does.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "the low bytes of a word are what is meant"
+)]
+
+mod fault;
+mod host;
+mod node;
+mod stats;
+mod transfer;
+
+pub use fault::Fault;
+pub use node::Node;
+pub use stats::{NodeStats, Stats};
+
+use std::ops::Range;
+
+use crate::elf::Image;
+use crate::error::{Error, Result};
+use crate::hart::{Cause, CompareSwapForm, Nobody, Stop, Trap};
+use crate::isa::Profile;
+use crate::memory::RAM_BASE;
+use crate::remote::RemoteRequest;
+
+/// The most nodes that a machine may have.
+pub const MAX_NODES: usize = 1024;
+
+/// How a machine is built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MachineConfig {
+    /// How many nodes.
+    pub n_nodes: usize,
+    /// How many cores a node has.
+    pub cores_per_node: usize,
+    /// The memory of a node, in bytes.
+    pub ram_bytes: usize,
+    /// The addresses that other nodes may reach, the same on every node; all memory if not given.
+    pub shared: Option<Range<u64>>,
+    /// Which encodings count.
+    pub profile: Profile,
+    /// Where the new value of a compare-and-swap is.
+    pub compare_swap: CompareSwapForm,
+    /// How many instructions a core runs before it is the next one's turn.
+    pub quantum: u64,
+}
+
+impl Default for MachineConfig {
+    fn default() -> Self {
+        Self {
+            n_nodes: 6,
+            cores_per_node: 1,
+            ram_bytes: 64 << 20,
+            shared: None,
+            profile: Profile::default(),
+            compare_swap: CompareSwapForm::default(),
+            quantum: 1000,
+        }
+    }
+}
+
+impl MachineConfig {
+    fn validate(&self) -> Result<()> {
+        if !(1..=MAX_NODES).contains(&self.n_nodes) {
+            return Err(Error::Config(format!(
+                "a machine has 1 to {MAX_NODES} nodes, not {}",
+                self.n_nodes
+            )));
+        }
+        if !(1..=64).contains(&self.cores_per_node) {
+            return Err(Error::Config(format!(
+                "a node has 1 to 64 cores, not {}",
+                self.cores_per_node
+            )));
+        }
+        if self.quantum == 0 {
+            let what = "a core must run at least one instruction in its turn";
+            return Err(Error::Config(what.to_owned()));
+        }
+        let ram = RAM_BASE..RAM_BASE + self.ram_bytes as u64;
+        match &self.shared {
+            Some(shared)
+                if shared.start < ram.start || shared.end > ram.end || shared.is_empty() =>
+            {
+                Err(Error::Config(format!(
+                    "the shared segment {shared:#x?} does not lie in memory, which is {ram:#x?}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Every node ended with success.
+    Success,
+    /// A node ended with failure; the run ends with it.
+    Failure {
+        /// The node.
+        node: usize,
+        /// Its code, not 0.
+        code: u64,
+    },
+}
+
+/// What a guest writes, and who wrote it.
+pub type Console = Box<dyn FnMut(usize, &[u8])>;
+
+/// Nodes and what joins them.
+pub struct Machine {
+    nodes: Vec<Node>,
+    shared: Range<u64>,
+    quantum: u64,
+    image: Image,
+    fromhost: Option<u64>,
+    tohost: Option<u64>,
+    heap_start: u64,
+    console: Console,
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine")
+            .field("n_nodes", &self.nodes.len())
+            .field("shared", &self.shared)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// A machine whose nodes have all loaded `image`. What guests write goes nowhere until [`set_console`](Self::set_console).
+    ///
+    /// # Errors
+    /// [`Error::Config`] if it cannot be built so, [`Error::OutsideMemory`] if the guest does not fit.
+    pub fn new(config: &MachineConfig, image: &Image) -> Result<Self> {
+        config.validate()?;
+        let nodes = (0..config.n_nodes)
+            .map(|number| Node::new(number, config, image))
+            .collect::<Result<_>>()?;
+        let ram = RAM_BASE..RAM_BASE + config.ram_bytes as u64;
+        let end_of_image = image.segments.iter().map(|s| s.address + s.n_bytes).max();
+        Ok(Self {
+            nodes,
+            shared: config.shared.clone().unwrap_or(ram),
+            quantum: config.quantum,
+            fromhost: image.address_of("fromhost"),
+            tohost: image.address_of("tohost"),
+            heap_start: end_of_image.unwrap_or(RAM_BASE).next_multiple_of(4096),
+            image: image.clone(),
+            console: Box::new(|_, _| {}),
+        })
+    }
+
+    /// What is called with what a node's guest writes.
+    pub fn set_console(&mut self, console: Console) {
+        self.console = console;
+    }
+
+    /// The nodes, in their order.
+    #[must_use]
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One node, to be looked into or changed.
+    ///
+    /// # Panics
+    /// If there is none of that number.
+    #[track_caller]
+    pub fn node_mut(&mut self, node: usize) -> &mut Node {
+        &mut self.nodes[node]
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        Stats {
+            nodes: self.nodes.iter().map(Node::stats).collect(),
+        }
+    }
+
+    /// Instructions that all cores completed.
+    #[must_use]
+    pub fn n_instructions(&self) -> u64 {
+        self.nodes.iter().map(Node::n_instructions).sum()
+    }
+
+    /// Runs until every node ended, or one failed.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if a guest traps and has no handler; [`Error::NoEnd`] after about `max_instructions` of all cores;
+    /// [`Error::AllWait`] if nobody can go on.
+    pub fn run(&mut self, max_instructions: u64) -> Result<Outcome> {
+        loop {
+            if let Some(outcome) = self.run_some(max_instructions)? {
+                return Ok(outcome);
+            }
+            if self.n_instructions() >= max_instructions {
+                return Err(Error::NoEnd(max_instructions));
+            }
+        }
+    }
+
+    /// Runs as [`run`](Self::run) does, but at most about `n_instructions`; `None` if it did not end.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), without [`Error::NoEnd`].
+    pub fn run_some(&mut self, n_instructions: u64) -> Result<Option<Outcome>> {
+        let end = self.n_instructions().saturating_add(n_instructions);
+        while self.n_instructions() < end {
+            let mut ended = true;
+            let mut waiting = true;
+            for node in 0..self.nodes.len() {
+                for core in 0..self.nodes[node].harts.len() {
+                    if self.nodes[node].exit_code().is_some() {
+                        break;
+                    }
+                    ended = false;
+                    waiting &= self.turn(node, core)?;
+                }
+                match self.nodes[node].exit_code() {
+                    Some(code) if code != 0 => return Ok(Some(Outcome::Failure { node, code })),
+                    _ => {}
+                }
+            }
+            if ended {
+                return Ok(Some(Outcome::Success));
+            }
+            if waiting {
+                return Err(Error::AllWait);
+            }
+        }
+        Ok(None)
+    }
+
+    /// One core's turn. True if it only waits.
+    fn turn(&mut self, node: usize, core: usize) -> Result<bool> {
+        let mut left = self.quantum;
+        while left > 0 && self.nodes[node].exit_code().is_none() {
+            let Node { harts, ram, .. } = &mut self.nodes[node];
+            let before = harts[core].instret();
+            let stop = harts[core].run(ram, left, &mut Nobody);
+            match stop {
+                Stop::Budget => {}
+                Stop::Remote(request) => self.remote(node, core, &request)?,
+                Stop::Host => self.host_call(node)?,
+                Stop::Trap(trap) => self.unhandled(node, core, trap)?,
+                Stop::Wait => return Ok(true),
+            }
+            left = left.saturating_sub(self.nodes[node].harts[core].instret() - before);
+        }
+        // Another core may write from now on. A reservation that does not outlast the turn need not be watched.
+        let cores = self.nodes[node].harts.len();
+        let hart = &mut self.nodes[node].harts[core];
+        if cores > 1 {
+            hart.break_any_reservation();
+        }
+        self.nodes[node].remote_reservation = None;
+        Ok(false)
+    }
+
+    fn remote(&mut self, node: usize, core: usize, request: &RemoteRequest) -> Result<()> {
+        if let Some(answer) = self.transfer(node, request) {
+            self.nodes[node].harts[core].complete(request.destination, answer);
+            return Ok(());
+        }
+        let cause = if request.writes() {
+            Cause::StoreFault
+        } else {
+            Cause::LoadFault
+        };
+        let trap = Trap::new(cause, request.address);
+        if self.nodes[node].harts[core].trap(trap) {
+            return Ok(());
+        }
+        let fault = self.fault(node, core, trap, Some(request));
+        Err(Error::Fault(Box::new(fault)))
+    }
+
+    /// A trap that the guest has no handler for: a system call, or the end.
+    fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<()> {
+        if matches!(trap.cause, Cause::UserCall | Cause::MachineCall)
+            && self.environment_call(node, core)
+        {
+            return Ok(());
+        }
+        let fault = self.fault(node, core, trap, None);
+        Err(Error::Fault(Box::new(fault)))
+    }
+}
