@@ -217,6 +217,10 @@ pub struct DramConfig {
     pub read_to_precharge_cycles: u32,
     /// WTR: end of written data to a read.
     pub write_to_read_cycles: u32,
+    /// Lines that wait to be written at most.
+    pub write_buffer_lines: u32,
+    /// How long the bus has to be idle before a line is written.
+    pub write_idle_cycles: u32,
     /// REFI: from one refresh of a rank to the next, in ns; 0 for memory that needs none.
     pub refresh_interval_ns: u32,
     /// RFC: how long a refresh occupies a rank, in ns.
@@ -241,6 +245,8 @@ impl Default for DramConfig {
             write_recovery_cycles: 18,
             read_to_precharge_cycles: 9,
             write_to_read_cycles: 9,
+            write_buffer_lines: 32,
+            write_idle_cycles: 16,
             refresh_interval_ns: 7800,
             refresh_ns: 350,
         }
@@ -337,31 +343,7 @@ impl TimedConfig {
             self.line_bytes,
             1 << 30,
         )?;
-        let small = [
-            ("core.clock_mhz", self.core.clock_mhz, 100_000),
-            ("core.outstanding_remote", self.core.outstanding_remote, 64),
-            ("nic.send_cycles", self.nic.send_cycles, 1 << 20),
-            ("nic.operation_cycles", self.nic.operation_cycles, 1 << 20),
-            ("nic.mshr_entries", self.nic.mshr_entries, 254),
-            ("nic.mshr_subentries", self.nic.mshr_subentries, 1 << 16),
-            ("nic.input_packets", self.nic.input_packets, 1 << 16),
-            ("mesh.clock_mhz", self.mesh.clock_mhz, 100_000),
-            ("mesh.link_cycles", self.mesh.link_cycles, 1 << 20),
-            ("mesh.buffer_packets", self.mesh.buffer_packets, 255),
-            ("dram.clock_mhz", self.dram.clock_mhz, 100_000),
-            ("dram.ranks", self.dram.ranks, 64),
-            ("dram.banks", self.dram.banks, 1024),
-            ("dram.burst_cycles", self.dram.burst_cycles, 1 << 20),
-        ];
-        for (field, value, most) in small {
-            within(
-                field,
-                u64::from(value),
-                1,
-                most,
-                "at least 1 and not absurdly large",
-            )?;
-        }
+        self.check_small()?;
         within(
             "mesh.flit_bits",
             u64::from(self.mesh.flit_bits),
@@ -376,6 +358,39 @@ impl TimedConfig {
             1 << 30,
         )?;
         self.check_refresh()
+    }
+
+    fn check_small(&self) -> Result<(), ConfigError> {
+        let small = [
+            ("core.clock_mhz", self.core.clock_mhz, 100_000),
+            ("core.outstanding_remote", self.core.outstanding_remote, 64),
+            ("nic.send_cycles", self.nic.send_cycles, 1 << 20),
+            ("nic.operation_cycles", self.nic.operation_cycles, 1 << 20),
+            ("nic.mshr_entries", self.nic.mshr_entries, 254),
+            ("nic.mshr_subentries", self.nic.mshr_subentries, 1 << 16),
+            ("nic.input_packets", self.nic.input_packets, 1 << 16),
+            ("mesh.clock_mhz", self.mesh.clock_mhz, 100_000),
+            ("mesh.link_cycles", self.mesh.link_cycles, 1 << 20),
+            ("mesh.buffer_packets", self.mesh.buffer_packets, 255),
+            ("dram.clock_mhz", self.dram.clock_mhz, 100_000),
+            ("dram.ranks", self.dram.ranks, 64),
+            ("dram.banks", self.dram.banks, 1024),
+            (
+                "dram.write_buffer_lines",
+                self.dram.write_buffer_lines,
+                4096,
+            ),
+            ("dram.burst_cycles", self.dram.burst_cycles, 1 << 20),
+        ];
+        small.into_iter().try_for_each(|(field, value, most)| {
+            within(
+                field,
+                u64::from(value),
+                1,
+                most,
+                "at least 1 and not absurdly large",
+            )
+        })
     }
 
     fn check_refresh(&self) -> Result<(), ConfigError> {

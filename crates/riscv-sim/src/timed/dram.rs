@@ -1,7 +1,11 @@
-//! DDR4 memory behind one channel: ranks of banks with an open row each, served in the order in which requests arrive.
+//! DDR4 memory behind one channel: ranks of banks with an open row each.
 //!
-//! A request's commands are placed as soon as the bank, the rank and the data bus allow, so its completion is known when it
-//! arrives and no event is needed inside. A refresh closes all rows of its rank and keeps it busy.
+//! Reads are served in the order in which they arrive. Writes wait in a buffer, from which reads are served too; they leave it
+//! when the bus has been idle for a while or, half of them at once, when the buffer is full, so that the bus does not turn
+//! around for each. A request's commands are placed as soon as the bank, the rank and the data bus allow, so a read's
+//! completion is known when it arrives and no event is needed inside. A refresh closes all rows of its rank and keeps it busy.
+
+use std::collections::VecDeque;
 
 use serde::Serialize;
 
@@ -16,6 +20,8 @@ pub struct DramStats {
     pub reads: u64,
     /// Lines written.
     pub writes: u64,
+    /// Reads served from the buffer of writes.
+    pub forwarded: u64,
     /// Requests that found their row open.
     pub row_hits: u64,
     /// Requests that found no row open.
@@ -28,21 +34,19 @@ pub struct DramStats {
     pub bus_ps: u64,
 }
 
-/// When the commands of one request were given, for whoever wants to check them.
+/// When the commands of one request are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Access {
-    /// The bank, counted over all ranks.
-    pub bank: usize,
-    /// When the row that was open was closed.
-    pub precharge: Option<Time>,
-    /// When the row was opened.
-    pub activate: Option<Time>,
+struct Access {
+    /// Counted over all ranks.
+    bank: usize,
+    precharge: Option<Time>,
+    activate: Option<Time>,
     /// The read or write command.
-    pub column: Time,
+    column: Time,
     /// The first data on the bus.
-    pub data: Time,
+    data: Time,
     /// After the last data.
-    pub done: Time,
+    done: Time,
 }
 
 /// The parameters as times.
@@ -92,6 +96,10 @@ pub struct Dram {
     lines_per_row: u64,
     bus_from: Time,
     column_from: Time,
+    /// Lines to write, with their arrival.
+    writes: VecDeque<(Time, Line)>,
+    n_writes_most: usize,
+    write_idle: Time,
     /// What it counted.
     pub stats: DramStats,
 }
@@ -126,12 +134,53 @@ impl Dram {
             lines_per_row: config.row_bytes / line_bytes,
             bus_from: Time::ZERO,
             column_from: Time::ZERO,
+            writes: VecDeque::new(),
+            n_writes_most: super::index(u64::from(config.write_buffer_lines)),
+            write_idle: clock.cycles(config.write_idle_cycles),
             stats: DramStats::default(),
         }
     }
 
-    /// Reads or writes one line with a request that arrives at `at`, which must not be before the last one's arrival.
-    pub fn access(&mut self, at: Time, line: Line, write: bool) -> Access {
+    /// Reads one line with a request that arrives at `at`, which must not be before the last request's arrival; gives when
+    /// the data is there.
+    pub fn read(&mut self, at: Time, line: Line) -> Time {
+        self.stats.reads += 1;
+        self.write_while_idle(at);
+        if self.writes.iter().any(|&(_, waiting)| waiting == line) {
+            self.stats.forwarded += 1;
+            return at + self.timing.burst;
+        }
+        self.issue(at, line, false).done
+    }
+
+    /// Takes one line to be written, with a request that arrives at `at`, which must not be before the last request's.
+    pub fn write(&mut self, at: Time, line: Line) {
+        self.stats.writes += 1;
+        self.write_while_idle(at);
+        self.writes.push_back((at, line));
+        if self.writes.len() >= self.n_writes_most {
+            for _ in 0..self.n_writes_most.div_ceil(2) {
+                if let Some((_, line)) = self.writes.pop_front() {
+                    self.issue(at, line, true);
+                }
+            }
+        }
+    }
+
+    /// Does the writes that began before `at` because the bus had nothing else to do.
+    fn write_while_idle(&mut self, at: Time) {
+        while let Some(&(arrived, line)) = self.writes.front() {
+            let start = arrived.max(self.bus_from) + self.write_idle;
+            if start > at {
+                return;
+            }
+            self.writes.pop_front();
+            self.issue(start, line, true);
+        }
+    }
+
+    /// Places the commands that read or write one line from `at` on.
+    fn issue(&mut self, at: Time, line: Line, write: bool) -> Access {
         let row = line / self.lines_per_row;
         let n_banks = self.banks.len() as u64;
         let bank = super::index(row % n_banks);
@@ -140,21 +189,12 @@ impl Dram {
         self.refresh(at, bank, rank);
         let (precharge, activate) = self.open(at, bank, rank, row);
         let access = self.transfer(at, bank, rank, write);
-        self.count(write);
+        self.stats.bus_ps += self.timing.burst.ps();
         Access {
             precharge,
             activate,
             ..access
         }
-    }
-
-    fn count(&mut self, write: bool) {
-        if write {
-            self.stats.writes += 1;
-        } else {
-            self.stats.reads += 1;
-        }
-        self.stats.bus_ps += self.timing.burst.ps();
     }
 
     /// Refreshes what is due before a request that arrives at `at`. Ranks are refreshed in turn; a refresh waits for nothing,
@@ -271,15 +311,15 @@ mod tests {
         let mut dram = Dram::new(&without_refresh(), 64);
         let start = Time::from_ns(1000);
         // RCD 15 + CL 15 + 4.
-        let miss = dram.access(start, 0, false);
+        let miss = dram.issue(start, 0, false);
         assert_eq!(miss.done - start, cycles(15) + cycles(15) + cycles(4));
         // CL 15 + 4.
         let start = Time::from_ns(2000);
-        let hit = dram.access(start, 1, false);
+        let hit = dram.issue(start, 1, false);
         assert_eq!(hit.done - start, cycles(15) + cycles(4));
         // RP 15 + RCD 15 + CL 15 + 4.
         let start = Time::from_ns(3000);
-        let conflict = dram.access(start, LINES_PER_ROW * ALL_BANKS, false);
+        let conflict = dram.issue(start, LINES_PER_ROW * ALL_BANKS, false);
         assert_eq!(
             conflict.done - start,
             cycles(15) + cycles(15) + cycles(15) + cycles(4)
@@ -297,8 +337,8 @@ mod tests {
     #[test]
     fn a_row_stays_open_for_ras_before_another_opens() {
         let mut dram = Dram::new(&without_refresh(), 64);
-        let first = dram.access(Time::ZERO, 0, false);
-        let second = dram.access(Time::ZERO, LINES_PER_ROW * ALL_BANKS, false);
+        let first = dram.issue(Time::ZERO, 0, false);
+        let second = dram.issue(Time::ZERO, LINES_PER_ROW * ALL_BANKS, false);
         assert_eq!(first.activate, Some(Time::ZERO));
         assert_eq!(second.precharge, Some(cycles(39)));
     }
@@ -306,9 +346,9 @@ mod tests {
     #[test]
     fn a_stream_of_row_hits_keeps_the_bus_full() {
         let mut dram = Dram::new(&without_refresh(), 64);
-        let mut last = dram.access(Time::ZERO, 0, false);
+        let mut last = dram.issue(Time::ZERO, 0, false);
         for line in 1..100 {
-            let next = dram.access(Time::ZERO, line, false);
+            let next = dram.issue(Time::ZERO, line, false);
             assert_eq!(next.data, last.done);
             last = next;
         }
@@ -317,20 +357,63 @@ mod tests {
     #[test]
     fn a_refresh_closes_rows_and_holds_what_arrives_in_it() {
         let mut dram = Dram::new(&DramConfig::default(), 64);
-        dram.access(Time::from_ns(7000), 0, false);
-        let inside = dram.access(Time::from_ns(7900), 1, false);
+        dram.issue(Time::from_ns(7000), 0, false);
+        let inside = dram.issue(Time::from_ns(7900), 1, false);
         assert_eq!(inside.activate, Some(Time::from_ns(7800 + 350)));
         assert_eq!(dram.stats.refresh_waits, 1);
         // The other rank is refreshed half an interval later.
-        let other_rank = dram.access(Time::from_ns(7900), 16 * LINES_PER_ROW, false);
+        let other_rank = dram.issue(Time::from_ns(7900), 16 * LINES_PER_ROW, false);
         assert_eq!(other_rank.activate, Some(Time::from_ns(7900)));
-        let after = dram.access(Time::from_ns(15_000), 2, false);
+        let after = dram.issue(Time::from_ns(15_000), 2, false);
         assert_eq!(after.activate, None);
-        let next = dram.access(Time::from_ns(16_000), 3, false);
+        let next = dram.issue(Time::from_ns(16_000), 3, false);
         assert_eq!(next.activate, Some(Time::from_ns(16_000)));
     }
 
+    #[test]
+    fn writes_wait_for_an_idle_bus_and_serve_reads_in_the_meantime() {
+        let mut dram = Dram::new(&without_refresh(), 64);
+        dram.write(Time::ZERO, 7);
+        assert_eq!(dram.read(Time::from_ns(1), 7), Time::from_ns(1) + cycles(4));
+        // 16 idle cycles later it has begun: RCD, CWL and burst, then WTR before the read, whose row is open.
+        let written = cycles(16) + cycles(15) + cycles(12) + cycles(4);
+        let read = dram.read(Time::from_ns(20), 7);
+        assert_eq!(read, written + cycles(9) + cycles(15) + cycles(4));
+        assert_eq!(
+            (dram.stats.reads, dram.stats.writes, dram.stats.forwarded),
+            (2, 1, 1)
+        );
+    }
+
     proptest! {
+        /// Every line that is written leaves the buffer once, in order, or is still in it; and reads see it there.
+        #[test]
+        fn no_write_is_lost_in_the_buffer(
+            steps in proptest::collection::vec((0_u64..60, 0_u64..64, any::<bool>()), 1..300),
+        ) {
+            let mut dram = Dram::new(&without_refresh(), 64);
+            let mut at = Time::ZERO;
+            let mut n_bursts = 0;
+            for (gap, line, write) in steps {
+                at += Time::from_ns(gap);
+                if write {
+                    dram.write(at, line);
+                    prop_assert!(dram.writes.len() < 32);
+                } else {
+                    let done = dram.read(at, line);
+                    prop_assert!(done >= at + cycles(4));
+                    n_bursts += 1;
+                }
+            }
+            let left = dram.writes.len() as u64;
+            n_bursts += dram.stats.writes - left - dram.stats.forwarded;
+            prop_assert_eq!(dram.stats.bus_ps, n_bursts * cycles(4).ps());
+            let stats = dram.stats;
+            prop_assert_eq!(stats.row_hits + stats.row_misses + stats.row_conflicts, n_bursts);
+            dram.write_while_idle(Time::from_ns(1_000_000));
+            prop_assert!(dram.writes.is_empty());
+        }
+
         /// The checker knows nothing of how commands are placed: it holds every pair of them against the data sheet.
         #[test]
         fn commands_keep_every_distance_of_the_data_sheet(
@@ -342,7 +425,7 @@ mod tests {
             for (gap, place, write) in steps {
                 at += Time::from_ns(gap);
                 let line = place * 61;
-                let access = dram.access(at, line, write);
+                let access = dram.issue(at, line, write);
                 let latency = cycles(if write { 12 } else { 15 });
                 prop_assert_eq!(access.data, access.column + latency);
                 prop_assert_eq!(access.done, access.data + cycles(4));
@@ -388,7 +471,6 @@ mod tests {
                 log.push((at, row, write, access));
             }
             let stats = dram.stats;
-            prop_assert_eq!(stats.reads + stats.writes, log.len() as u64);
             prop_assert_eq!(
                 stats.row_hits + stats.row_misses + stats.row_conflicts,
                 log.len() as u64

@@ -2,9 +2,14 @@
 
 pub mod cache;
 pub mod config;
+pub mod core;
+pub mod directory;
 pub mod dram;
 pub mod hierarchy;
+pub mod machine;
 pub mod mesh;
+pub mod nic;
+pub mod packet;
 pub mod queue;
 pub mod time;
 

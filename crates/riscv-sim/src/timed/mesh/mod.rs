@@ -43,8 +43,8 @@ pub enum MeshEvent {
 
 /// Where the mesh puts what follows from a step.
 pub trait MeshSink {
-    /// `event` happens at `at`, in the router of `node`.
-    fn schedule(&mut self, at: Time, node: u16, event: MeshEvent);
+    /// `event` happens at `at`.
+    fn schedule(&mut self, at: Time, event: MeshEvent);
 
     /// The last flit of `message` reaches the NIC of its target at `at`.
     fn deliver(&mut self, at: Time, message: Message);
@@ -187,6 +187,12 @@ impl Mesh {
         u32::from(x) + u32::from(y)
     }
 
+    /// How many routers there are: at least as many as nodes, since rows are full.
+    #[must_use]
+    pub fn n_routers(&self) -> usize {
+        self.held.len()
+    }
+
     /// What it counted.
     #[must_use]
     pub fn stats(&self) -> &MeshStats {
@@ -226,6 +232,15 @@ impl Mesh {
         let output = usize::from(node) * N_PORTS + LOCAL;
         if self.outputs[output].waiting != 0 {
             self.wake(output, now, sink);
+        }
+    }
+
+    /// The router in which `event` happens.
+    #[must_use]
+    pub fn router_of(&self, event: MeshEvent) -> u16 {
+        match event {
+            MeshEvent::Ready(queue) => node_of(queue as usize / (N_PORTS * N_CLASSES)),
+            MeshEvent::Free(output) => node_of(output as usize / N_PORTS),
         }
     }
 
@@ -361,22 +376,14 @@ impl Mesh {
     }
 
     fn schedule_ready(&self, queue: usize, at: Time, sink: &mut impl MeshSink) {
-        sink.schedule(
-            at,
-            node_of(queue / (N_PORTS * N_CLASSES)),
-            MeshEvent::Ready(small(queue)),
-        );
+        sink.schedule(at, MeshEvent::Ready(small(queue)));
     }
 
     /// Has `output` look at its waiting packets at `at`, or earlier if it was going to.
     fn wake(&mut self, output: usize, at: Time, sink: &mut impl MeshSink) {
         if at < self.outputs[output].wake {
             self.outputs[output].wake = at;
-            sink.schedule(
-                at,
-                node_of(output / N_PORTS),
-                MeshEvent::Free(small(output)),
-            );
+            sink.schedule(at, MeshEvent::Free(small(output)));
         }
     }
 

@@ -15,7 +15,7 @@ struct Sink {
 }
 
 impl MeshSink for Sink {
-    fn schedule(&mut self, at: Time, _node: u16, event: MeshEvent) {
+    fn schedule(&mut self, at: Time, event: MeshEvent) {
         self.order += 1;
         self.events.push(at, self.order, event);
     }

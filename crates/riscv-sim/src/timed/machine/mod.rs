@@ -1,0 +1,275 @@
+//! The whole timed machine: nodes, the network between them, and the one queue of events that moves them all.
+//!
+//! A core runs ahead of the events only as far as nothing can reach its node: up to the next event anywhere, and up to the
+//! next start of another core plus the shortest time that a packet of that needs. So every part sees everything in order
+//! of simulated time, although cores run many instructions at a stretch.
+
+mod fabric;
+mod node;
+mod port;
+
+use serde::Serialize;
+
+use super::config::{ConfigError, TimedConfig};
+use super::core::{CoreStats, Parked};
+use super::directory::DirectoryStats;
+use super::dram::DramStats;
+use super::hierarchy::HierarchyStats;
+use super::mesh::MeshStats;
+use super::nic::NicStats;
+use super::queue::EventQueue;
+use super::time::{Clock, Time};
+use fabric::{Event, Fabric};
+use node::Node;
+use port::AccessTimes;
+pub use port::{CorePort, Processor};
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All programs have ended, and nothing is under way.
+    Halted,
+    /// Nothing will ever happen again, though not all programs have ended.
+    Stuck,
+    /// The time given to [`Machine::run`] is over.
+    TimeLimit,
+}
+
+/// What the parts of one node counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeStats {
+    /// Cycles of the core until its last instruction.
+    pub cycles: u64,
+    /// The core.
+    pub core: CoreStats,
+    /// Its caches.
+    #[serde(flatten)]
+    pub caches: HierarchyStats,
+    /// The directory.
+    pub directory: DirectoryStats,
+    /// The NIC.
+    pub nic: NicStats,
+    /// The memory.
+    pub dram: DramStats,
+}
+
+/// What all parts of a machine counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MachineStats {
+    /// When the last event had happened and the last instruction had ended.
+    pub simulated_ps: u64,
+    /// Events handled.
+    pub events: u64,
+    /// Instructions of all cores.
+    pub instructions: u64,
+    /// The network.
+    pub mesh: MeshStats,
+    /// The nodes in order.
+    pub nodes: Vec<NodeStats>,
+}
+
+/// A machine of several nodes.
+#[derive(Debug)]
+pub struct Machine {
+    nodes: Vec<Node>,
+    fabric: Fabric,
+    /// The cores that can go on, at the time of their next instruction.
+    running: EventQueue<u16>,
+    times: AccessTimes,
+    lookahead: Time,
+    now: Time,
+    last_event: Time,
+    n_events: u64,
+}
+
+impl Machine {
+    /// A machine of `n_nodes` nodes, at least one, whose cores start at time zero.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a value of the configuration is out of range.
+    pub fn new(config: &TimedConfig, n_nodes: u16) -> Result<Self, ConfigError> {
+        config.validate()?;
+        let n_nodes = n_nodes.max(1);
+        let fabric = Fabric::new(config, n_nodes);
+        let clock = Clock::from_mhz(config.core.clock_mhz);
+        let mut running = EventQueue::new();
+        for node in 0..n_nodes {
+            running.push(Time::ZERO, u64::from(node), node);
+        }
+        Ok(Self {
+            nodes: (0..n_nodes)
+                .map(|number| Node::new(number, config))
+                .collect(),
+            lookahead: fabric.lookahead(),
+            fabric,
+            running,
+            times: AccessTimes {
+                first: clock.cycles(config.l1.hit_cycles),
+                second: clock.cycles(config.l2.hit_cycles),
+                line_shift: config.line_bytes.trailing_zeros(),
+            },
+            now: Time::ZERO,
+            last_event: Time::ZERO,
+            n_events: 0,
+        })
+    }
+
+    /// How far the simulation has come: everything before has happened.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Runs until all programs have ended, or `until`.
+    pub fn run(&mut self, processor: &mut impl Processor, until: Time) -> Ended {
+        loop {
+            let event_at = self.fabric.agenda.next_time();
+            let core_at = self.running.next_time();
+            let at = event_at.min(core_at);
+            if at == Time::NEVER {
+                return self.verdict();
+            }
+            if at > until {
+                return Ended::TimeLimit;
+            }
+            self.now = at;
+            if event_at <= core_at {
+                if let Some((now, event)) = self.fabric.agenda.pop() {
+                    self.n_events += 1;
+                    self.last_event = now;
+                    self.handle(now, event, processor);
+                }
+            } else if let Some((_, node)) = self.running.pop() {
+                let others = self.running.next_time().saturating_add(self.lookahead);
+                self.run_core(node, event_at.min(others), processor);
+            }
+        }
+    }
+
+    fn verdict(&self) -> Ended {
+        let halted = |node: &Node| node.core.parked() == Parked::Halted;
+        if self.nodes.iter().all(halted) {
+            Ended::Halted
+        } else {
+            Ended::Stuck
+        }
+    }
+
+    fn port(&mut self, node: u16, horizon: Time) -> CorePort<'_> {
+        let Node {
+            core, caches, miss, ..
+        } = &mut self.nodes[usize::from(node)];
+        CorePort {
+            node,
+            core,
+            caches,
+            miss,
+            fabric: &mut self.fabric,
+            horizon,
+            times: self.times,
+        }
+    }
+
+    fn run_core(&mut self, node: u16, horizon: Time, processor: &mut impl Processor) {
+        self.fabric.agenda.caused_by(node);
+        processor.run(node, &mut self.port(node, horizon));
+        self.let_run(node);
+    }
+
+    /// A core that can go on is queued for its next instruction.
+    fn let_run(&mut self, node: u16) {
+        let core = &self.nodes[usize::from(node)].core;
+        if core.parked() == Parked::No {
+            self.running.push(core.now(), u64::from(node), node);
+        }
+    }
+
+    fn handle(&mut self, now: Time, event: Event, processor: &mut impl Processor) {
+        let fabric = &mut self.fabric;
+        match event {
+            Event::Mesh(event) => {
+                fabric.agenda.caused_by(fabric.mesh.router_of(event));
+                fabric.mesh.handle(now, event, &mut fabric.agenda);
+            }
+            Event::Inject { packet } => {
+                let packet_state = &fabric.packets[packet as usize];
+                let from = packet_state.sender();
+                fabric.agenda.caused_by(from);
+                fabric.inject(now, packet);
+            }
+            Event::Arrive { packet } => {
+                let node = fabric.packets[packet as usize].request.target;
+                fabric.agenda.caused_by(node);
+                self.nodes[usize::from(node)].arrive(now, packet, fabric, processor);
+            }
+            Event::Reply { packet } => self.reply(now, packet, processor),
+            Event::CoreAsks { node } => {
+                fabric.agenda.caused_by(node);
+                self.nodes[usize::from(node)].core_asks(now, fabric);
+            }
+            Event::NicAsks { node, entry } => {
+                fabric.agenda.caused_by(node);
+                self.nodes[usize::from(node)].nic_asks(now, entry, fabric);
+            }
+            Event::Close { node, entry } => {
+                fabric.agenda.caused_by(node);
+                self.nodes[usize::from(node)].close(now, entry, fabric, processor);
+            }
+            Event::Grant { node, line } => {
+                fabric.agenda.caused_by(node);
+                let state = &mut self.nodes[usize::from(node)];
+                if state.grant(now, line, fabric, processor) {
+                    self.go_on(node);
+                }
+            }
+        }
+    }
+
+    /// The line that a core waited for is there.
+    fn go_on(&mut self, node: u16) {
+        if let Some(access) = self.nodes[usize::from(node)].miss.take() {
+            self.port(node, Time::ZERO).go_on(access);
+        }
+        self.let_run(node);
+    }
+
+    fn reply(&mut self, now: Time, packet: u32, processor: &mut impl Processor) {
+        let state = self.fabric.packets[packet as usize];
+        let node = state.source;
+        processor.complete(node, &state.request, state.value);
+        self.fabric.discard(packet);
+        let core = &mut self.nodes[usize::from(node)].core;
+        if core.remote_completes(state.request.register, state.issued, now) {
+            self.let_run(node);
+        }
+    }
+
+    /// What everything counted so far.
+    #[must_use]
+    pub fn stats(&self) -> MachineStats {
+        let nodes: Vec<_> = self
+            .nodes
+            .iter()
+            .map(|node| NodeStats {
+                cycles: node.core.clock().count(node.core.now()),
+                core: node.core.stats,
+                caches: node.caches.stats(),
+                directory: node.directory.stats,
+                nic: node.nic.stats,
+                dram: node.dram.stats,
+            })
+            .collect();
+        let cores = self.nodes.iter().map(|node| node.core.now());
+        let end = cores.fold(self.last_event, Time::max);
+        MachineStats {
+            simulated_ps: end.ps(),
+            events: self.n_events,
+            instructions: nodes.iter().map(|node| node.core.instructions).sum(),
+            mesh: self.fabric.mesh.stats().clone(),
+            nodes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,318 @@
+//! A node: its core's timing, its caches, directory, NIC and memory, and what they do when an event reaches them.
+
+use super::fabric::{Event, Fabric, NO_PACKET};
+use super::port::{Access, Processor};
+use crate::timed::cache::State;
+use crate::timed::config::TimedConfig;
+use crate::timed::core::Core;
+use crate::timed::directory::{Agent, Answer, Directory, Grant, Right};
+use crate::timed::dram::Dram;
+use crate::timed::hierarchy::Hierarchy;
+use crate::timed::nic::mshr::Subentry;
+use crate::timed::nic::{Accepted, Idle, Nic, Released, mapping};
+use crate::timed::time::{Clock, Time};
+
+/// The times that requests inside a node take.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeTimes {
+    directory: Time,
+    bus: Time,
+    nic_lookup: Time,
+    line_shift: u32,
+}
+
+impl NodeTimes {
+    pub(super) fn new(config: &TimedConfig) -> Self {
+        let clock = Clock::from_mhz(config.core.clock_mhz);
+        Self {
+            directory: clock.cycles(config.directory.cycles),
+            bus: clock.cycles(config.directory.bus_cycles),
+            nic_lookup: clock.cycles(config.nic.hit_cycles),
+            line_shift: config.line_bytes.trailing_zeros(),
+        }
+    }
+}
+
+/// Requests that the NIC has not taken yet, first come first served.
+#[derive(Debug)]
+struct Input {
+    head: u32,
+    tail: u32,
+    /// The first of them found no room in the MSHRs.
+    stalled: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Node {
+    number: u16,
+    times: NodeTimes,
+    pub(super) core: Core,
+    pub(super) caches: Hierarchy,
+    pub(super) directory: Directory,
+    pub(super) nic: Nic,
+    pub(super) dram: Dram,
+    /// The access that the core waits for.
+    pub(super) miss: Option<Access>,
+    input: Input,
+}
+
+impl Node {
+    pub(super) fn new(number: u16, config: &TimedConfig) -> Self {
+        Self {
+            number,
+            times: NodeTimes::new(config),
+            core: Core::new(config),
+            caches: Hierarchy::new(config),
+            directory: Directory::new(),
+            nic: Nic::new(config),
+            dram: Dram::new(&config.dram, config.line_bytes),
+            miss: None,
+            input: Input {
+                head: NO_PACKET,
+                tail: NO_PACKET,
+                stalled: false,
+            },
+        }
+    }
+
+    /// A request has come to the NIC's core.
+    pub(super) fn arrive(
+        &mut self,
+        now: Time,
+        packet: u32,
+        fabric: &mut Fabric,
+        processor: &mut impl Processor,
+    ) {
+        fabric.packets[packet as usize].next = NO_PACKET;
+        if self.input.head == NO_PACKET {
+            self.input.head = packet;
+        } else {
+            fabric.packets[self.input.tail as usize].next = packet;
+        }
+        self.input.tail = packet;
+        if !self.input.stalled {
+            self.take_input(now, fabric, processor);
+        }
+    }
+
+    /// Something has been executed or released: a request that found no room may find some now.
+    fn retry_input(&mut self, now: Time, fabric: &mut Fabric, processor: &mut impl Processor) {
+        if std::mem::take(&mut self.input.stalled) {
+            self.take_input(now, fabric, processor);
+        }
+    }
+
+    fn take_input(&mut self, now: Time, fabric: &mut Fabric, processor: &mut impl Processor) {
+        while self.input.head != NO_PACKET {
+            let packet = self.input.head;
+            let state = fabric.packets[packet as usize];
+            let operation = state.request.operation;
+            let line = state.request.address >> self.times.line_shift;
+            let subentry = Subentry {
+                code: mapping::lookup(operation, state.request.bytes).code,
+                packet,
+            };
+            match self.nic.accept(now, line, subentry, operation.writes()) {
+                Accepted::Full => {
+                    self.input.stalled = true;
+                    return;
+                }
+                Accepted::Waits => {}
+                Accepted::Run(done) => execute(done, packet, fabric, processor),
+                Accepted::Fetch(entry, evicted) => {
+                    self.give_up(now, evicted);
+                    let at = now + self.times.nic_lookup;
+                    let node = self.number;
+                    fabric.agenda.push(at, Event::NicAsks { node, entry });
+                }
+            }
+            self.input.head = state.next;
+            fabric.mesh.consumed(now, self.number, &mut fabric.agenda);
+        }
+    }
+
+    /// The NIC has given a line up of its own accord.
+    fn give_up(&mut self, now: Time, released: Option<Released>) {
+        if let Some(Released { line, dirty }) = released {
+            self.directory.release(Agent::Nic, line);
+            self.write_back(now, line, dirty);
+        }
+    }
+
+    fn write_back(&mut self, now: Time, line: u64, dirty: bool) {
+        if dirty {
+            self.dram.write(now + self.times.directory, line);
+        }
+    }
+
+    /// The core's miss reaches the directory.
+    pub(super) fn core_asks(&mut self, now: Time, fabric: &mut Fabric) {
+        let Some(access) = self.miss else {
+            return;
+        };
+        let want = if access.write {
+            Right::Exclusive
+        } else {
+            Right::Shared
+        };
+        self.ask(now, Agent::Core, access.line, want, fabric);
+    }
+
+    /// The NIC's miss reaches the directory.
+    pub(super) fn nic_asks(&mut self, now: Time, entry: u8, fabric: &mut Fabric) {
+        let line = self.nic.mshrs().entry(entry).line;
+        self.ask(now, Agent::Nic, line, self.nic.want(entry), fabric);
+    }
+
+    fn ask(&mut self, now: Time, agent: Agent, line: u64, want: Right, fabric: &mut Fabric) {
+        let decided = now + self.times.directory;
+        let over_bus = decided + self.times.bus;
+        let ready = match self.directory.request(agent, line, want) {
+            Answer::Wait => return,
+            Answer::Upgrade => decided,
+            Answer::Fetch => self.dram.read(decided, line),
+            Answer::Recall(right) if agent == Agent::Nic => {
+                let state = match right {
+                    Right::Exclusive => self.caches.invalidate(line),
+                    Right::Shared => self.caches.downgrade(line),
+                };
+                let left = (right == Right::Shared).then_some(Right::Shared);
+                let source = self.directory.recalled(line, left);
+                if right == Right::Shared {
+                    self.write_back(now, line, state == Some(State::Modified));
+                }
+                // A copy that the core could write comes over the bus; for any other, memory is as good.
+                if source == Answer::Fetch && state < Some(State::Exclusive) {
+                    over_bus.max(self.dram.read(decided, line))
+                } else {
+                    over_bus
+                }
+            }
+            Answer::Recall(_) => match self.nic.recall(line) {
+                None => return,
+                Some(released) => {
+                    self.write_back(now, line, released.dirty);
+                    self.directory.recalled(line, None);
+                    over_bus
+                }
+            },
+        };
+        self.schedule_grant(ready, line, fabric);
+    }
+
+    fn schedule_grant(&self, at: Time, line: u64, fabric: &mut Fabric) {
+        let node = self.number;
+        fabric.agenda.push(at, Event::Grant { node, line });
+    }
+
+    /// A line has come to whoever asked for it. Says whether that was the core.
+    pub(super) fn grant(
+        &mut self,
+        now: Time,
+        line: u64,
+        fabric: &mut Fabric,
+        processor: &mut impl Processor,
+    ) -> bool {
+        let Grant {
+            agent,
+            right,
+            waiting,
+        } = self.directory.grant(line);
+        match agent {
+            Agent::Core => self.fill_core(now, line, right),
+            Agent::Nic => self.fill_nic(now, line, right, fabric, processor),
+        }
+        if let Some((agent, want)) = waiting {
+            self.ask(now, agent, line, want, fabric);
+        }
+        agent == Agent::Core
+    }
+
+    fn fill_core(&mut self, now: Time, line: u64, right: Right) {
+        let write = self.miss.is_some_and(|access| access.write);
+        let state = match right {
+            Right::Shared => State::Shared,
+            Right::Exclusive if write => State::Modified,
+            Right::Exclusive => State::Exclusive,
+        };
+        if let Some((victim, dirty)) = self.caches.fill(line, state) {
+            self.directory.release(Agent::Core, victim);
+            self.write_back(now, victim, dirty);
+        }
+        self.core.line_arrives(now);
+    }
+
+    fn fill_nic(
+        &mut self,
+        now: Time,
+        line: u64,
+        right: Right,
+        fabric: &mut Fabric,
+        processor: &mut impl Processor,
+    ) {
+        let entry = self
+            .nic
+            .entry_for(line)
+            .expect("a line is granted to the entry that asked for it");
+        let node = self.number;
+        if !self.nic.filled(entry, right) {
+            fabric.agenda.push(now, Event::NicAsks { node, entry });
+            return;
+        }
+        while let Some((request, done)) = self.nic.next_pending(now, entry) {
+            execute(done, request.packet, fabric, processor);
+        }
+        if let Some(at) = self.nic.close_at(entry) {
+            fabric.agenda.push(at, Event::Close { node, entry });
+        }
+        self.retry_input(now, fabric, processor);
+    }
+
+    /// An MSHR entry may have become idle.
+    pub(super) fn close(
+        &mut self,
+        now: Time,
+        entry: u8,
+        fabric: &mut Fabric,
+        processor: &mut impl Processor,
+    ) {
+        let node = self.number;
+        let line = self.nic.mshrs().entry(entry).line;
+        match self.nic.close(now, entry) {
+            Idle::NotYet => return,
+            Idle::BusyUntil(at) => {
+                fabric.agenda.push(at, Event::Close { node, entry });
+                return;
+            }
+            Idle::Kept => {}
+            Idle::Released {
+                released,
+                recalled: false,
+                ..
+            } => self.give_up(now, Some(released)),
+            Idle::Released {
+                released, again, ..
+            } => {
+                self.write_back(now, line, released.dirty);
+                self.directory.recalled(line, None);
+                let at = now + self.times.directory + self.times.bus;
+                self.schedule_grant(at, line, fabric);
+                if again {
+                    fabric.agenda.push(now, Event::NicAsks { node, entry });
+                }
+            }
+        }
+        if let Some((entry, evicted)) = self.nic.next_displaced(line) {
+            self.give_up(now, evicted);
+            fabric.agenda.push(now, Event::NicAsks { node, entry });
+        }
+        self.retry_input(now, fabric, processor);
+    }
+}
+
+/// The value of a remote operation is computed here and now, and its reply leaves at `done`.
+fn execute(done: Time, packet: u32, fabric: &mut Fabric, processor: &mut impl Processor) {
+    let state = &fabric.packets[packet as usize];
+    let value = processor.execute(state.source, &state.request);
+    fabric.respond(done, packet, value);
+}

@@ -1,0 +1,170 @@
+//! How the instructions of a hart meet the timing of its core.
+
+use super::fabric::{Event, Fabric};
+use crate::timed::core::{Class, Core, Parked};
+use crate::timed::hierarchy::{Found, Hierarchy};
+use crate::timed::packet::Request;
+use crate::timed::time::Time;
+
+/// The functional side of the machine: it holds registers and memories, and executes what the timing lets start.
+pub trait Processor {
+    /// Executes instructions of `node`'s hart while [`CorePort::may_start`] lets them start, and tells the port about each.
+    fn run(&mut self, node: u16, core: &mut CorePort<'_>);
+
+    /// The NIC of `request.target` executes the operation on that node's memory, now; gives the value that the reply carries.
+    fn execute(&mut self, source: u16, request: &Request) -> u64;
+
+    /// The reply to a request of `node` has come: `value` goes into the request's register.
+    fn complete(&mut self, node: u16, request: &Request, value: u64);
+}
+
+/// An access to the node's own memory, one line of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) line: u64,
+    pub(super) write: bool,
+    /// The access goes on into the line behind.
+    pub(super) continues: bool,
+}
+
+/// The times that an access to the caches takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AccessTimes {
+    pub(super) first: Time,
+    pub(super) second: Time,
+    pub(super) line_shift: u32,
+}
+
+/// A core while its hart runs.
+///
+/// For each instruction the hart asks [`CorePort::may_start`] and, if the answer is yes, executes it and calls one of the
+/// other functions. A local access takes effect when its instruction starts; a remote operation when the target's NIC
+/// executes it. Both lie between the operation's issue and its end.
+#[derive(Debug)]
+pub struct CorePort<'a> {
+    pub(super) node: u16,
+    pub(super) core: &'a mut Core,
+    pub(super) caches: &'a mut Hierarchy,
+    pub(super) miss: &'a mut Option<Access>,
+    pub(super) fabric: &'a mut Fabric,
+    pub(super) horizon: Time,
+    pub(super) times: AccessTimes,
+}
+
+impl CorePort<'_> {
+    /// Whether an instruction may start that reads or writes the registers in `uses` (see [`crate::timed::core`]). If not, the
+    /// hart has to return from [`Processor::run`], and will be run again when it may.
+    #[inline]
+    #[must_use]
+    pub fn may_start(&mut self, uses: u64) -> bool {
+        self.core.may_start(uses, self.horizon)
+    }
+
+    /// When the next instruction can start.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.core.now()
+    }
+
+    /// The core's cycles so far.
+    #[must_use]
+    pub fn cycles(&self) -> u64 {
+        self.core.clock().count(self.core.now())
+    }
+
+    /// An instruction that stayed inside the core wrote the registers in `writes`.
+    #[inline]
+    pub fn retire(&mut self, class: Class, writes: u64) {
+        self.core.retire(class, writes);
+    }
+
+    /// An instruction read `bytes` bytes at `address` in the node's own memory into the registers in `writes`.
+    #[inline]
+    pub fn load(&mut self, address: u64, bytes: u64, writes: u64) {
+        self.access(address, bytes, writes, false);
+    }
+
+    /// An instruction wrote `bytes` bytes at `address` in the node's own memory; `writes` has the registers that a local
+    /// atomic's result goes to.
+    #[inline]
+    pub fn store(&mut self, address: u64, bytes: u64, writes: u64) {
+        self.access(address, bytes, writes, true);
+    }
+
+    #[inline]
+    fn access(&mut self, address: u64, bytes: u64, writes: u64, write: bool) {
+        self.core.count_access();
+        let line = address >> self.times.line_shift;
+        let last = address.wrapping_add(bytes.saturating_sub(1)) >> self.times.line_shift;
+        let found = self.caches.access(line, write);
+        if found == Found::First && line == last {
+            self.core.late_result(writes, self.times.first);
+        } else {
+            let access = Access {
+                line,
+                write,
+                continues: line != last,
+            };
+            self.slow_access(found, access);
+        }
+    }
+
+    /// An access that is not served by one line of the first level: it keeps the core until it is over.
+    #[cold]
+    fn slow_access(&mut self, found: Found, access: Access) {
+        match found {
+            Found::First => self.core.block(self.times.first),
+            Found::Second => self.core.block(self.times.first + self.times.second),
+            Found::Nowhere => return self.ask(access),
+        }
+        self.go_on(access);
+    }
+
+    /// Does what is left of an access when its first line is there.
+    pub(super) fn go_on(&mut self, access: Access) {
+        if access.continues {
+            let access = Access {
+                line: access.line + 1,
+                continues: false,
+                ..access
+            };
+            let found = self.caches.access(access.line, access.write);
+            self.slow_access(found, access);
+        }
+    }
+
+    fn ask(&mut self, access: Access) {
+        let at = self.core.now() + self.times.first + self.times.second;
+        *self.miss = Some(access);
+        self.core.park_for_line();
+        self.fabric
+            .agenda
+            .push(at, Event::CoreAsks { node: self.node });
+    }
+
+    /// An instruction issued a remote operation. Its result comes by [`Processor::complete`].
+    pub fn remote(&mut self, request: Request) {
+        let now = self.core.now();
+        self.core.issue_remote(request.register);
+        let injected = self.fabric.issue(now, self.node, request);
+        self.horizon = self.horizon.min(injected);
+    }
+
+    /// Whether all remote operations of this core are over, as a fence demands before it starts. If not, the hart has to
+    /// return from [`Processor::run`].
+    #[must_use]
+    pub fn drained(&mut self) -> bool {
+        self.core.drained()
+    }
+
+    /// The hart has executed its last instruction.
+    pub fn halt(&mut self) {
+        self.core.halt();
+    }
+
+    /// Whether the core waits for something, so that [`CorePort::may_start`] will say no.
+    #[must_use]
+    pub fn is_parked(&self) -> bool {
+        self.core.parked() != Parked::No
+    }
+}
