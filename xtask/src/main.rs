@@ -66,6 +66,12 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Runs a program on hosts that share no memory, made of namespaces on this machine (needs root)
+    Hosts {
+        /// Options of `pgas-test-hosts`, then the program; `--help` prints them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -99,6 +105,11 @@ fn run(verb: Verb) -> Result<Outcome> {
         Verb::Bench { args } => {
             let args = args.iter().map(String::as_str);
             cargo(ci::BENCH.iter().copied().chain(args))
+        }
+        Verb::Hosts { args } => {
+            let hosts = ["run", "--quiet", "--package", "pgas-test-hosts", "--"];
+            let args = args.iter().map(String::as_str);
+            cargo(hosts.into_iter().chain(args))
         }
     }
 }

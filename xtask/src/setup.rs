@@ -58,6 +58,16 @@ const TOOLS: &[Tool] = &[
         package: "libclang-dev",
         used_for: "reading MPI's headers for the MPI backend",
     },
+    Tool {
+        program: "nsenter",
+        package: "util-linux",
+        used_for: "hosts of namespaces, to test network paths on one machine",
+    },
+    Tool {
+        program: "ip",
+        package: "iproute2",
+        used_for: "the network that joins these hosts",
+    },
 ];
 
 impl Tool {

@@ -1,0 +1,163 @@
+//! Starting MPI programs on hosts, with the launchers that users have.
+
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::process::Command;
+
+use crate::Hosts;
+
+/// Whose launcher it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launcher {
+    /// Open MPI's `mpirun`.
+    OpenMpi,
+    /// MPICH's `mpiexec`, called hydra.
+    Mpich,
+}
+
+/// Which ranks share a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mapping {
+    /// Neighbours: the first host is filled first.
+    #[default]
+    Slot,
+    /// Ranks are dealt out to the hosts in turn.
+    Node,
+}
+
+/// The start of an MPI program on all hosts.
+///
+/// It sets what these hosts need beyond what real ones do: ranks are bound to no processor, since the
+/// launchers would bind those of different hosts to the same one, and they give way when they wait, since
+/// the launchers believe that each host has all processors for itself.
+#[derive(Debug)]
+pub struct Mpirun<'hosts> {
+    hosts: &'hosts Hosts,
+    launcher: Launcher,
+    n_hosts: u32,
+    per_host: u32,
+    mapping: Mapping,
+    settings: Vec<(String, String)>,
+    options: Vec<String>,
+}
+
+impl<'hosts> Mpirun<'hosts> {
+    pub(crate) fn new(hosts: &'hosts Hosts, launcher: Launcher) -> Self {
+        Self {
+            hosts,
+            launcher,
+            n_hosts: hosts.n_hosts(),
+            per_host: 1,
+            mapping: Mapping::default(),
+            settings: Vec::new(),
+            options: Vec::new(),
+        }
+    }
+
+    /// Uses only the first of the hosts.
+    #[must_use]
+    pub fn on_first(mut self, n_hosts: u32) -> Self {
+        self.n_hosts = n_hosts.min(self.hosts.n_hosts());
+        self
+    }
+
+    /// How many ranks each host has; 1 unless set.
+    #[must_use]
+    pub fn per_host(mut self, n_ranks: u32) -> Self {
+        self.per_host = n_ranks;
+        self
+    }
+
+    /// Which ranks share a host.
+    #[must_use]
+    pub fn mapping(mut self, mapping: Mapping) -> Self {
+        self.mapping = mapping;
+        self
+    }
+
+    /// Sets a variable in the environment of every rank.
+    #[must_use]
+    pub fn env(mut self, key: &str, value: &str) -> Self {
+        self.settings.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds words to the launcher's own command line.
+    #[must_use]
+    pub fn options(mut self, options: &[&str]) -> Self {
+        self.options.extend(options.iter().map(ToString::to_string));
+        self
+    }
+
+    /// How many ranks there are.
+    #[must_use]
+    pub fn n_ranks(&self) -> u32 {
+        self.n_hosts * self.per_host
+    }
+
+    /// The command that starts `program` as all ranks; what is added to it goes to the program.
+    ///
+    /// # Panics
+    ///
+    /// If the first host has gone.
+    #[must_use]
+    pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let (path, text) = self.host_file();
+        let written = self.hosts.write_on_first(path, &text);
+        written.expect("the first host has a /tmp");
+        let n_ranks = self.n_ranks().to_string();
+        let mut command;
+        match self.launcher {
+            Launcher::OpenMpi => {
+                command = self.hosts.command(0, "mpirun.openmpi");
+                command
+                    .args(["--allow-run-as-root", "--bind-to", "none"])
+                    .args(["--mca", "plm_rsh_agent", Hosts::AGENT_PATH])
+                    .args(["--mca", "mpi_yield_when_idle", "1"])
+                    .args(["--hostfile", path, "-n", &n_ranks])
+                    .args([
+                        "--map-by",
+                        if self.mapping == Mapping::Node {
+                            "node"
+                        } else {
+                            "slot"
+                        },
+                    ]);
+                for (key, value) in &self.settings {
+                    command.args(["-x", &format!("{key}={value}")]);
+                }
+            }
+            Launcher::Mpich => {
+                command = self.hosts.command(0, "mpiexec.hydra");
+                command
+                    .args(["-launcher", "ssh", "-launcher-exec", Hosts::AGENT_PATH])
+                    .args(["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "10"])
+                    .args(["-f", path, "-n", &n_ranks]);
+                for (key, value) in &self.settings {
+                    command.args(["-genv", key, value]);
+                }
+            }
+        }
+        command.args(&self.options).arg(program);
+        command
+    }
+
+    /// Where the launcher finds the hosts, and what it reads there.
+    fn host_file(&self) -> (&'static str, String) {
+        let mut text = String::new();
+        for host in 0..self.n_hosts {
+            let name = Hosts::name(host);
+            let line = match (self.launcher, self.mapping) {
+                (Launcher::OpenMpi, _) => writeln!(text, "{name} slots={}", self.per_host),
+                (Launcher::Mpich, Mapping::Slot) => writeln!(text, "{name}:{}", self.per_host),
+                // Hydra begins again at the first host when each has had as many.
+                (Launcher::Mpich, Mapping::Node) => writeln!(text, "{name}:1"),
+            };
+            line.expect("text grows");
+        }
+        match self.launcher {
+            Launcher::OpenMpi => ("/tmp/hosts.openmpi", text),
+            Launcher::Mpich => ("/tmp/hosts.mpich", text),
+        }
+    }
+}
