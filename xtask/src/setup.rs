@@ -59,12 +59,14 @@ const TOOLS: &[Tool] = &[
         used_for: "reading MPI's headers for the MPI backend",
     },
     Tool {
-        program: "nsenter",
+        what: "nsenter",
+        probe: "command -v nsenter",
         package: "util-linux",
         used_for: "hosts of namespaces, to test network paths on one machine",
     },
     Tool {
-        program: "ip",
+        what: "ip",
+        probe: "command -v ip",
         package: "iproute2",
         used_for: "the network that joins these hosts",
     },
