@@ -19,7 +19,7 @@ const EFAULT: u64 = (-14_i64).cast_unsigned();
 
 impl Machine {
     /// The guest wrote to `tohost`.
-    pub(super) fn host_call(&mut self, node: usize) -> Result<()> {
+    pub(crate) fn host_call(&mut self, node: usize) -> Result<()> {
         let Some(tohost) = self.tohost else {
             return Ok(());
         };

@@ -21,9 +21,9 @@ use std::ops::Range;
 
 use crate::elf::Image;
 use crate::error::{Error, Result};
-use crate::hart::{Cause, CompareSwapForm, Nobody, Stop, Trap};
+use crate::hart::{Cause, CompareSwapForm, Hart, Nobody, Stop, Trap};
 use crate::isa::Profile;
-use crate::memory::RAM_BASE;
+use crate::memory::{RAM_BASE, Ram};
 use crate::remote::RemoteRequest;
 
 /// The most nodes that a machine may have.
@@ -176,6 +176,12 @@ impl Machine {
         &mut self.nodes[node]
     }
 
+    /// A node's first core and its memory.
+    pub(crate) fn hart_and_ram(&mut self, node: usize) -> (&mut Hart, &mut Ram) {
+        let Node { harts, ram, .. } = &mut self.nodes[node];
+        (&mut harts[0], ram)
+    }
+
     /// What was counted.
     #[must_use]
     pub fn stats(&self) -> Stats {
@@ -269,6 +275,16 @@ impl Machine {
             self.nodes[node].harts[core].complete(request.destination, answer);
             return Ok(());
         }
+        self.refuse(node, core, request)
+    }
+
+    /// There is no such object or address: the instruction that asked traps.
+    pub(crate) fn refuse(
+        &mut self,
+        node: usize,
+        core: usize,
+        request: &RemoteRequest,
+    ) -> Result<()> {
         let cause = if request.writes() {
             Cause::StoreFault
         } else {
@@ -283,7 +299,7 @@ impl Machine {
     }
 
     /// A trap that the guest has no handler for: a system call, or the end.
-    fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<()> {
+    pub(crate) fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<()> {
         if matches!(trap.cause, Cause::UserCall | Cause::MachineCall)
             && self.environment_call(node, core)
         {

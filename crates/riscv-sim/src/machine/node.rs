@@ -71,6 +71,12 @@ impl Node {
         &mut self.harts[0]
     }
 
+    /// How many cores it has.
+    #[must_use]
+    pub fn n_cores(&self) -> usize {
+        self.harts.len()
+    }
+
     /// Its memory.
     #[must_use]
     pub const fn ram(&self) -> &Ram {

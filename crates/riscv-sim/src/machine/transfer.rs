@@ -16,6 +16,13 @@ struct Bulk {
     n_elements: u64,
 }
 
+impl Bulk {
+    /// Where element `k` lies of those that start at `start`.
+    const fn place(&self, start: u64, k: u64) -> u64 {
+        start.wrapping_add(k.wrapping_mul(self.step))
+    }
+}
+
 impl Machine {
     /// The object look-aside buffer: 0 is the node itself, `k` is node `k - 1`, on every node.
     fn node_of(&self, node: usize, object: u64) -> Option<usize> {
@@ -33,8 +40,39 @@ impl Machine {
         address >= self.shared.start && end.is_some_and(|end| end <= self.shared.end)
     }
 
+    /// The node that a request of `node` goes to, if there is such an object and everything asked for may be reached.
+    pub(crate) fn target_of(&self, node: usize, request: &RemoteRequest) -> Option<usize> {
+        let target = self.node_of(node, request.object)?;
+        let address = request.address;
+        let reached = match request.action {
+            Action::Load(width)
+            | Action::LoadReserved(width)
+            | Action::Store(width, _)
+            | Action::Atomic(_, width, _)
+            | Action::CompareSwap(width, ..)
+            | Action::StoreConditional(width, _) => self.is_shared(address, width.bytes()),
+            Action::Bulk {
+                direction,
+                local,
+                width,
+                n_elements,
+                stride,
+            } => self.is_reached(&Bulk {
+                direction,
+                here: node,
+                there: target,
+                local,
+                remote: address,
+                width,
+                step: stride.wrapping_mul(width),
+                n_elements,
+            }),
+        };
+        reached.then_some(target)
+    }
+
     /// Does what `node` asks for and gives the answer; `None` if there is no such object or address.
-    pub(super) fn transfer(&mut self, node: usize, request: &RemoteRequest) -> Option<u64> {
+    pub(crate) fn transfer(&mut self, node: usize, request: &RemoteRequest) -> Option<u64> {
         let RemoteRequest {
             object,
             address,
@@ -95,23 +133,24 @@ impl Machine {
         Some(answer)
     }
 
+    /// Whether all elements lie in memory here and in shared memory there.
+    fn is_reached(&self, bulk: &Bulk) -> bool {
+        let here = &self.nodes[bulk.here].ram;
+        bulk.n_elements <= here.n_bytes() as u64
+            && (0..bulk.n_elements).all(|k| {
+                here.contains(bulk.place(bulk.local, k), bulk.width)
+                    && self.is_shared(bulk.place(bulk.remote, k), bulk.width)
+            })
+    }
+
     /// Moves elements one after another. Nothing moves if one of them lies outside of what may be reached.
     fn bulk(&mut self, bulk: &Bulk) -> Option<()> {
-        let place = |start: u64, k: u64| start.wrapping_add(k.wrapping_mul(bulk.step));
-        if bulk.n_elements > self.nodes[bulk.here].ram.n_bytes() as u64 {
+        if !self.is_reached(bulk) {
             return None;
         }
         for k in 0..bulk.n_elements {
-            let here = self.nodes[bulk.here]
-                .ram
-                .contains(place(bulk.local, k), bulk.width);
-            if !here || !self.is_shared(place(bulk.remote, k), bulk.width) {
-                return None;
-            }
-        }
-        for k in 0..bulk.n_elements {
-            let here = (bulk.here, place(bulk.local, k));
-            let there = (bulk.there, place(bulk.remote, k));
+            let here = (bulk.here, bulk.place(bulk.local, k));
+            let there = (bulk.there, bulk.place(bulk.remote, k));
             let (from, to) = match bulk.direction {
                 Direction::Load => (there, here),
                 Direction::Store => (here, there),

@@ -84,6 +84,8 @@ pub struct Core {
     /// When the results of late registers are there; [`Time::NEVER`] if nobody knows yet.
     ready: [Time; 64],
     n_outstanding: u32,
+    /// It is parked until all remote operations are over, not just one.
+    waits_for_all: bool,
     /// What it counted.
     pub stats: CoreStats,
 }
@@ -110,6 +112,7 @@ impl Core {
             late: 0,
             ready: [Time::ZERO; 64],
             n_outstanding: 0,
+            waits_for_all: false,
             stats: CoreStats::default(),
         }
     }
@@ -222,7 +225,6 @@ impl Core {
     /// A remote operation starts, whose result, if any, goes to `register`. With as many under way as there may be, the core
     /// waits for one to be over.
     pub(super) fn issue_remote(&mut self, register: Option<u8>) {
-        self.stats.instructions += 1;
         self.stats.remote_operations += 1;
         self.now += self.cycle;
         self.n_outstanding += 1;
@@ -249,9 +251,10 @@ impl Core {
         if let Some(register) = register {
             self.ready[usize::from(register)] = at;
         }
-        if self.parked != Parked::Remote {
+        if self.parked != Parked::Remote || self.waits_for_all && self.n_outstanding > 0 {
             return false;
         }
+        self.waits_for_all = false;
         let until = self.clock.next_edge(at).max(self.now);
         self.stats.remote_wait_ps += until.since(self.now).ps();
         self.now = until;
@@ -259,12 +262,18 @@ impl Core {
         true
     }
 
-    /// Whether no remote operation is under way; if one is, the core waits for it.
+    /// Whether no remote operation is under way; if one is, the core waits for all.
     pub(super) fn drained(&mut self) -> bool {
         if self.n_outstanding > 0 {
-            self.parked = Parked::Remote;
+            self.wait_for_all();
         }
         self.n_outstanding == 0
+    }
+
+    /// The core goes on when no remote operation is under way.
+    pub(super) fn wait_for_all(&mut self) {
+        self.parked = Parked::Remote;
+        self.waits_for_all = true;
     }
 
     /// The program has ended.

@@ -5,13 +5,17 @@ pub mod config;
 pub mod core;
 pub mod directory;
 pub mod dram;
+mod guests;
 pub mod hierarchy;
+mod insn;
 pub mod machine;
 pub mod mesh;
 pub mod nic;
 pub mod packet;
 pub mod queue;
+pub mod simulation;
 pub mod time;
+mod timekeeper;
 
 /// A number that is known to be small, as an index.
 #[expect(

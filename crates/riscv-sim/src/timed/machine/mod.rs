@@ -33,6 +33,8 @@ pub enum Ended {
     Stuck,
     /// The time given to [`Machine::run`] is over.
     TimeLimit,
+    /// The processor wanted no more ([`Processor::is_over`]).
+    Stopped,
 }
 
 /// What the parts of one node counted.
@@ -120,7 +122,7 @@ impl Machine {
         self.now
     }
 
-    /// Runs until all programs have ended, or `until`.
+    /// Runs until all programs have ended, or `until` with all that happens then.
     pub fn run(&mut self, processor: &mut impl Processor, until: Time) -> Ended {
         loop {
             let event_at = self.fabric.agenda.next_time();
@@ -130,7 +132,11 @@ impl Machine {
                 return self.verdict();
             }
             if at > until {
+                self.now = until;
                 return Ended::TimeLimit;
+            }
+            if processor.is_over() {
+                return Ended::Stopped;
             }
             self.now = at;
             if event_at <= core_at {
@@ -141,7 +147,10 @@ impl Machine {
                 }
             } else if let Some((_, node)) = self.running.pop() {
                 let others = self.running.next_time().saturating_add(self.lookahead);
-                self.run_core(node, event_at.min(others), processor);
+                let horizon = event_at
+                    .min(others)
+                    .min(until.saturating_add(Time::from_ps(1)));
+                self.run_core(node, horizon, processor);
             }
         }
     }

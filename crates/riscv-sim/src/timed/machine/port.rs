@@ -16,6 +16,11 @@ pub trait Processor {
 
     /// The reply to a request of `node` has come: `value` goes into the request's register.
     fn complete(&mut self, node: u16, request: &Request, value: u64);
+
+    /// Whether the run should end at once.
+    fn is_over(&self) -> bool {
+        false
+    }
 }
 
 /// An access to the node's own memory, one line of it.
@@ -144,10 +149,33 @@ impl CorePort<'_> {
 
     /// An instruction issued a remote operation. Its result comes by [`Processor::complete`].
     pub fn remote(&mut self, request: Request) {
+        self.core.stats.instructions += 1;
+        self.remote_part(request);
+    }
+
+    /// An instruction that issues several remote operations issued one of them.
+    pub fn remote_part(&mut self, request: Request) {
         let now = self.core.now();
         self.core.issue_remote(request.register);
         let injected = self.fabric.issue(now, self.node, request);
         self.horizon = self.horizon.min(injected);
+    }
+
+    /// The hart stays at the remote operation that it has issued until that is over, though more might be under way.
+    pub fn wait_for_remote(&mut self) {
+        self.core.wait_for_all();
+    }
+
+    /// A remote instruction that is about to be issued read the node's own memory at `address`.
+    pub fn read_on_the_way(&mut self, address: u64) {
+        let line = address >> self.times.line_shift;
+        let found = self.caches.access(line, false);
+        let access = Access {
+            line,
+            write: false,
+            continues: false,
+        };
+        self.slow_access(found, access);
     }
 
     /// Whether all remote operations of this core are over, as a fence demands before it starts. If not, the hart has to

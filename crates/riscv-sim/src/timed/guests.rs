@@ -1,0 +1,348 @@
+//! The functional machine as the timed one drives it: harts run while their cores' timing lets them, and remote operations
+//! are done when and where a NIC executes them.
+
+use super::machine::{CorePort, Processor};
+use super::packet::{Operation, Request};
+use super::timekeeper::Timekeeper;
+use crate::error::{Error, Result};
+use crate::hart::Stop;
+use crate::machine::{Machine, Outcome};
+use crate::remote::{Action, AtomicOp, Destination, Direction, RemoteRequest, Width};
+
+/// A bulk transfer under way.
+#[derive(Clone, Copy, Debug)]
+struct Bulk {
+    request: RemoteRequest,
+    target: u16,
+    direction: Direction,
+    local: u64,
+    width: u64,
+    step: u64,
+    n_elements: u64,
+    n_issued: u64,
+}
+
+/// What a hart is doing.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Executing instructions.
+    Runs,
+    /// It stands at a remote instruction that has not been issued.
+    Issues(RemoteRequest, u16),
+    /// It stands at a remote instruction that has been.
+    Waits,
+    /// It stands at a bulk transfer.
+    Moves(Bulk),
+    /// Its guest has ended.
+    Ended,
+}
+
+/// A remote operation under way.
+#[derive(Clone, Copy, Debug)]
+struct InFlight {
+    request: RemoteRequest,
+    /// Where the answer goes in the asking node's memory, and how many bytes of it, if it is part of a bulk load.
+    local: Option<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Guest {
+    state: State,
+    in_flight: Vec<Option<InFlight>>,
+}
+
+/// All harts and memories.
+#[derive(Debug)]
+pub(super) struct Guests {
+    machine: Machine,
+    guests: Vec<Guest>,
+    /// More than one remote operation may be under way, so that a hart goes on behind one.
+    goes_on: bool,
+    error: Option<Error>,
+    failure: Option<Outcome>,
+}
+
+impl Guests {
+    pub(super) fn new(machine: Machine, outstanding_remote: u32) -> Self {
+        let guest = || Guest {
+            state: State::Runs,
+            in_flight: vec![None; outstanding_remote as usize],
+        };
+        Self {
+            guests: machine.nodes().iter().map(|_| guest()).collect(),
+            machine,
+            goes_on: outstanding_remote > 1,
+            error: None,
+            failure: None,
+        }
+    }
+
+    pub(super) const fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    pub(super) const fn machine_mut(&mut self) -> &mut Machine {
+        &mut self.machine
+    }
+
+    /// Why the run is over although guests have not ended.
+    pub(super) fn verdict(&mut self) -> Option<Result<Outcome>> {
+        let error = self.error.take().map(Err);
+        error.or_else(|| self.failure.map(Ok))
+    }
+
+    /// Runs a hart until it may not go on, or something but a plain instruction comes.
+    fn execute_instructions(&mut self, node: usize, port: &mut CorePort<'_>) -> Result<bool> {
+        let stop = loop {
+            let (hart, ram) = self.machine.hart_and_ram(node);
+            hart.set_cycles(port.cycles());
+            let mut timekeeper = Timekeeper::new(port);
+            let stop = hart.run(ram, u64::MAX, &mut timekeeper);
+            if let Stop::Remote(_) = stop {
+                timekeeper.stopped_at_remote();
+                break stop;
+            }
+            if !timekeeper.stopped(hart.pc()) {
+                break stop;
+            }
+        };
+        match stop {
+            Stop::Budget => return Ok(false),
+            Stop::Wait => {}
+            Stop::Remote(request) => self.meet(node, request)?,
+            Stop::Host => self.machine.host_call(node)?,
+            Stop::Trap(trap) => self.machine.unhandled(node, 0, trap)?,
+        }
+        if let Some(code) = self.machine.nodes()[node].exit_code() {
+            self.guests[node].state = State::Ended;
+            if code != 0 && self.failure.is_none() {
+                self.failure = Some(Outcome::Failure { node, code });
+            }
+        }
+        Ok(true)
+    }
+
+    /// The hart has come to a remote instruction.
+    fn meet(&mut self, node: usize, request: RemoteRequest) -> Result<()> {
+        let target = self.machine.target_of(node, &request);
+        let target = target.and_then(|target| u16::try_from(target).ok());
+        let Some(target) = target else {
+            return self.machine.refuse(node, 0, &request);
+        };
+        self.guests[node].state = match request.action {
+            Action::Bulk {
+                direction,
+                local,
+                width,
+                n_elements,
+                stride,
+            } => State::Moves(Bulk {
+                request,
+                target,
+                direction,
+                local,
+                width,
+                step: stride.wrapping_mul(width),
+                n_elements,
+                n_issued: 0,
+            }),
+            _ => State::Issues(request, target),
+        };
+        Ok(())
+    }
+
+    fn issue(&mut self, node: usize, request: RemoteRequest, target: u16, port: &mut CorePort<'_>) {
+        // A result that no register mask names has nobody to wait for it, and a reservation is for what follows: the hart
+        // stays at such an instruction.
+        let goes_on = self.goes_on
+            && !matches!(request.destination, Destination::Extended(_))
+            && !matches!(
+                request.action,
+                Action::LoadReserved(_) | Action::StoreConditional(..)
+            );
+        let tag = self.enter(
+            node,
+            InFlight {
+                request,
+                local: None,
+            },
+        );
+        let destination = match request.destination {
+            Destination::Integer(rd) if (1..32).contains(&rd) && goes_on => Some(rd),
+            _ => None,
+        };
+        port.remote(packet(&request, target, destination, tag));
+        if goes_on {
+            let (hart, _) = self.machine.hart_and_ram(node);
+            hart.complete(Destination::None, 0);
+            self.guests[node].state = State::Runs;
+        } else {
+            port.wait_for_remote();
+            self.guests[node].state = State::Waits;
+        }
+    }
+
+    /// Issues elements of a bulk transfer while there may be more under way; the transfer ends when all are over.
+    fn move_on(&mut self, node: usize, mut bulk: Bulk, port: &mut CorePort<'_>) -> bool {
+        while bulk.n_issued < bulk.n_elements {
+            if !port.may_start(0) {
+                self.guests[node].state = State::Moves(bulk);
+                return false;
+            }
+            let offset = bulk.n_issued.wrapping_mul(bulk.step);
+            let local = bulk.local.wrapping_add(offset);
+            let width = match bulk.width {
+                1 => Width::U8,
+                2 => Width::U16,
+                4 => Width::U32,
+                _ => Width::U64,
+            };
+            let (action, local) = match bulk.direction {
+                Direction::Load => (Action::Load(width), Some((local, bulk.width))),
+                Direction::Store => {
+                    let ram = self.machine.nodes()[node].ram();
+                    let value = ram.read(local, bulk.width).unwrap_or_default();
+                    (Action::Store(width, value), None)
+                }
+            };
+            let request = RemoteRequest {
+                address: bulk.request.address.wrapping_add(offset),
+                action,
+                ..bulk.request
+            };
+            let tag = self.enter(node, InFlight { request, local });
+            port.remote_part(packet(&request, bulk.target, None, tag));
+            bulk.n_issued += 1;
+        }
+        if !port.drained() {
+            self.guests[node].state = State::Moves(bulk);
+            return false;
+        }
+        let (hart, _) = self.machine.hart_and_ram(node);
+        hart.complete(Destination::None, 0);
+        self.guests[node].state = State::Runs;
+        true
+    }
+
+    fn enter(&mut self, node: usize, operation: InFlight) -> u32 {
+        let in_flight = &mut self.guests[node].in_flight;
+        let free = in_flight.iter().position(Option::is_none);
+        let tag = free.expect("a core issues no more than it may have under way");
+        in_flight[tag] = Some(operation);
+        u32::try_from(tag).unwrap_or(u32::MAX)
+    }
+
+    fn stop_with(&mut self, error: Error, port: &mut CorePort<'_>) {
+        self.error.get_or_insert(error);
+        port.halt();
+    }
+}
+
+impl Processor for Guests {
+    fn run(&mut self, node: u16, port: &mut CorePort<'_>) {
+        let node = usize::from(node);
+        loop {
+            let goes_on = match self.guests[node].state {
+                State::Runs => match self.execute_instructions(node, port) {
+                    Ok(goes_on) => goes_on,
+                    Err(error) => return self.stop_with(error, port),
+                },
+                State::Issues(request, target) => {
+                    let may_start = port.may_start(0);
+                    if may_start {
+                        self.issue(node, request, target, port);
+                    }
+                    may_start
+                }
+                State::Moves(bulk) => self.move_on(node, bulk, port),
+                State::Waits => false,
+                State::Ended => {
+                    if port.may_start(0) && port.drained() {
+                        port.halt();
+                    }
+                    false
+                }
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn execute(&mut self, source: u16, request: &Request) -> u64 {
+        let source = usize::from(source);
+        let operation = self.guests[source].in_flight[request.tag as usize];
+        let answer = operation.and_then(|it| self.machine.transfer(source, &it.request));
+        answer.expect("the target was looked up when the operation was issued")
+    }
+
+    fn complete(&mut self, node: u16, request: &Request, value: u64) {
+        let node = usize::from(node);
+        let slot = &mut self.guests[node].in_flight[request.tag as usize];
+        let Some(InFlight { request, local }) = slot.take() else {
+            return;
+        };
+        if let Some((address, n_bytes)) = local {
+            let ram = self.machine.node_mut(node).ram_mut();
+            let written = ram.write(address, n_bytes, value);
+            debug_assert!(written, "all elements were looked up beforehand");
+            return;
+        }
+        let state = &mut self.guests[node].state;
+        let (hart, _) = self.machine.hart_and_ram(node);
+        if matches!(state, State::Waits) {
+            *state = State::Runs;
+            hart.complete(request.destination, value);
+        } else if let Destination::Integer(rd @ 1..32) = request.destination {
+            hart.set_x(rd, value);
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.error.is_some() || self.failure.is_some()
+    }
+}
+
+/// The operation as the NIC gets it.
+fn packet(request: &RemoteRequest, target: u16, register: Option<u8>, tag: u32) -> Request {
+    let (operation, width) = match request.action {
+        Action::Load(width) => (Operation::Load, width),
+        Action::Store(width, _) => (Operation::Store, width),
+        Action::CompareSwap(width, ..) => (Operation::CompareSwap, width),
+        Action::LoadReserved(width) => (Operation::LoadReserved, width),
+        Action::StoreConditional(width, _) => (Operation::StoreConditional, width),
+        Action::Atomic(op, width, _) => (atomic(op), width),
+        Action::Bulk { .. } => (Operation::Load, Width::U64),
+    };
+    let (operand, replacement) = match request.action {
+        Action::Store(_, value)
+        | Action::Atomic(_, _, value)
+        | Action::StoreConditional(_, value) => (value, 0),
+        Action::CompareSwap(_, expected, new) => (expected, new),
+        _ => (0, 0),
+    };
+    Request {
+        target,
+        operation,
+        bytes: u8::try_from(width.bytes()).unwrap_or(8),
+        address: request.address,
+        operand,
+        replacement,
+        register,
+        tag,
+    }
+}
+
+const fn atomic(op: AtomicOp) -> Operation {
+    match op {
+        AtomicOp::Swap => Operation::Swap,
+        AtomicOp::Add => Operation::Add,
+        AtomicOp::Xor => Operation::Xor,
+        AtomicOp::And => Operation::And,
+        AtomicOp::Or => Operation::Or,
+        AtomicOp::Min => Operation::Min,
+        AtomicOp::Max => Operation::Max,
+        AtomicOp::Minu => Operation::MinUnsigned,
+        AtomicOp::Maxu => Operation::MaxUnsigned,
+    }
+}

@@ -1,0 +1,128 @@
+//! Guests on the timed machine.
+
+use serde::Serialize;
+
+use super::config::TimedConfig;
+use super::guests::Guests;
+use super::machine::{Ended, Machine as TimedMachine, MachineStats};
+use super::time::Time;
+use crate::error::{Error, Result};
+use crate::machine::{Machine, Outcome, Stats};
+
+/// How far the simulation goes before it looks whether it has gone far enough.
+const STRETCH: Time = Time::from_ns(100_000);
+
+/// What a timed run counted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SimulationStats {
+    /// What the guests did.
+    pub guests: Stats,
+    /// What the machine did for it.
+    pub machine: MachineStats,
+}
+
+/// Guests on the timed machine.
+///
+/// # Examples
+/// ```
+/// use pgas_riscv_sim::timed::config::TimedConfig;
+/// use pgas_riscv_sim::timed::simulation::Simulation;
+/// use pgas_riscv_sim::elf::Segment;
+/// use pgas_riscv_sim::memory::RAM_BASE;
+/// use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome};
+///
+/// // `li a0, 0; li a7, 93; ecall`: the system call that ends a program.
+/// let code = [0x0000_0513_u32, 0x05d0_0893, 0x0000_0073];
+/// let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
+/// let n_bytes = bytes.len() as u64;
+/// let segment = Segment { address: RAM_BASE, bytes, n_bytes };
+/// let image = Image { entry: RAM_BASE, segments: vec![segment], symbols: Vec::new() };
+/// let machine = Machine::new(&MachineConfig::default(), &image)?;
+/// let mut simulation = Simulation::new(machine, &TimedConfig::default())?;
+/// assert_eq!(simulation.run(1000)?, Outcome::Success);
+/// assert_eq!(simulation.stats().machine.nodes.len(), 6);
+/// # Ok::<(), pgas_riscv_sim::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Simulation {
+    guests: Guests,
+    timed: TimedMachine,
+}
+
+impl Simulation {
+    /// Puts the guests of `machine`, which has not run, on a timed machine.
+    ///
+    /// # Errors
+    /// [`Error::Config`] if a parameter is out of range, or nodes have several cores, which the timed machine lacks.
+    pub fn new(machine: Machine, config: &TimedConfig) -> Result<Self> {
+        let nodes = machine.nodes();
+        if nodes.iter().any(|node| node.n_cores() != 1) {
+            let what = "the timed machine has one core a node";
+            return Err(Error::Config(what.to_owned()));
+        }
+        let n_nodes = u16::try_from(nodes.len()).unwrap_or(u16::MAX);
+        let timed = TimedMachine::new(config, n_nodes);
+        Ok(Self {
+            timed: timed.map_err(|error| Error::Config(error.to_string()))?,
+            guests: Guests::new(machine, config.core.outstanding_remote),
+        })
+    }
+
+    /// The guests.
+    #[must_use]
+    pub fn machine(&self) -> &Machine {
+        self.guests.machine()
+    }
+
+    /// The guests, to be changed.
+    pub fn machine_mut(&mut self) -> &mut Machine {
+        self.guests.machine_mut()
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn now(&self) -> Time {
+        self.timed.now()
+    }
+
+    /// Runs until every node ended, or one failed.
+    ///
+    /// # Errors
+    /// [`Error::Fault`] if a guest traps and has no handler; [`Error::NoEnd`] after about `max_instructions` of all cores.
+    pub fn run(&mut self, max_instructions: u64) -> Result<Outcome> {
+        loop {
+            if let Some(outcome) = self.run_for(STRETCH)? {
+                return Ok(outcome);
+            }
+            if self.machine().n_instructions() >= max_instructions {
+                return Err(Error::NoEnd(max_instructions));
+            }
+        }
+    }
+
+    /// Runs as [`run`](Self::run) does, but only for that much simulated time; `None` if it did not end.
+    ///
+    /// # Errors
+    /// As [`run`](Self::run), without [`Error::NoEnd`].
+    pub fn run_for(&mut self, span: Time) -> Result<Option<Outcome>> {
+        let until = self.timed.now().saturating_add(span);
+        let ended = self.timed.run(&mut self.guests, until);
+        if let Some(verdict) = self.guests.verdict() {
+            return verdict.map(Some);
+        }
+        match ended {
+            Ended::Halted => Ok(Some(Outcome::Success)),
+            Ended::Stuck => Err(Error::AllWait),
+            Ended::TimeLimit | Ended::Stopped => Ok(None),
+        }
+    }
+
+    /// What was counted.
+    #[must_use]
+    pub fn stats(&self) -> SimulationStats {
+        SimulationStats {
+            guests: self.machine().stats(),
+            machine: self.timed.stats(),
+        }
+    }
+}
