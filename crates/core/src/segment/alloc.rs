@@ -112,8 +112,11 @@ impl World {
         self.team()
             .allreduce_slice(&mut dropped, |a: u64, b: u64| a & b)?;
         let freed = self.symmetric_heap().reclaim(&dropped);
-        for range in freed {
+        for range in freed.ranges {
             self.discard(range);
+        }
+        for block in freed.local {
+            self.free(GlobalPtr::<u8>::new(self.rank(), block));
         }
         Ok(())
     }

@@ -119,7 +119,7 @@ proptest! {
                 let (gone, kept): (Vec<_>, Vec<_>) =
                     live.iter().copied().partition(|(_, dropped)| *dropped == [true; 3]);
                 for rank in &mut ranks {
-                    let freed: Vec<u64> = rank.reclaim(&words).into_iter().map(|r| r.start).collect();
+                    let freed: Vec<u64> = rank.reclaim(&words).ranges.into_iter().map(|r| r.start).collect();
                     let expected: Vec<u64> = gone.iter().map(|(offset, _)| *offset).collect();
                     prop_assert_eq!(freed, expected);
                 }

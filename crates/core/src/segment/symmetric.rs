@@ -62,6 +62,33 @@ impl<T: Pod> Symmetric<T> {
     pub fn world(&self) -> &World {
         &self.world
     }
+
+    /// Leaves `blocks`, which [`World::alloc`] returned on this rank, to the array: they are freed when
+    /// it is, so when no rank has a handle on it any more. A container whose parts have no place in
+    /// symmetric memory gives them away like this when its handle is dropped.
+    ///
+    /// # Cost
+    ///
+    /// ℓ. Not collective.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let directory = world.alloc_symmetric::<u64>(1)?;
+    /// let part = world.alloc::<u64>(100)?;
+    /// directory.here().put(&world, part.to_bits())?;
+    /// directory.bequeath([part.cast()]);
+    /// drop(directory);
+    /// world.reclaim()?; // collective
+    /// assert_eq!(world.local_heap_use().used, 0);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    pub fn bequeath(&self, blocks: impl IntoIterator<Item = GlobalPtr<u8>>) {
+        self.world
+            .symmetric_heap()
+            .bequeath(self.offset, blocks.into_iter().map(GlobalPtr::offset_bytes));
+    }
 }
 
 impl<T> Drop for Symmetric<T> {
@@ -78,10 +105,21 @@ pub(crate) struct SymmetricHeap {
     live: Vec<Live>,
 }
 
+/// What ends when allocations are reclaimed.
+#[derive(Debug, Default)]
+pub(crate) struct Freed {
+    /// The memory of the allocations.
+    pub(crate) ranges: Vec<std::ops::Range<u64>>,
+    /// The allocations of the local heap that were left to them.
+    pub(crate) local: Vec<u64>,
+}
+
 #[derive(Debug)]
 struct Live {
     offset: u64,
     dropped: bool,
+    /// Allocations of the local heap that end with this one.
+    heirlooms: Vec<u64>,
 }
 
 impl SymmetricHeap {
@@ -97,6 +135,7 @@ impl SymmetricHeap {
         self.live.push(Live {
             offset: block.range.start,
             dropped: false,
+            heirlooms: Vec::new(),
         });
         Ok(block)
     }
@@ -104,6 +143,12 @@ impl SymmetricHeap {
     pub(super) fn drop_handle(&mut self, offset: u64) {
         if let Some(live) = self.live.iter_mut().find(|live| live.offset == offset) {
             live.dropped = true;
+        }
+    }
+
+    fn bequeath(&mut self, offset: u64, blocks: impl Iterator<Item = u64>) {
+        if let Some(live) = self.live.iter_mut().find(|live| live.offset == offset) {
+            live.heirlooms.extend(blocks);
         }
     }
 
@@ -117,15 +162,16 @@ impl SymmetricHeap {
     }
 
     /// Frees the allocations whose bit is set, which must be the same ones on every rank.
-    pub(crate) fn reclaim(&mut self, words: &[u64]) -> Vec<std::ops::Range<u64>> {
-        let mut freed = Vec::new();
+    pub(crate) fn reclaim(&mut self, words: &[u64]) -> Freed {
+        let mut freed = Freed::default();
         let mut index = 0;
         let heap = &mut self.heap;
-        self.live.retain(|live| {
+        self.live.retain_mut(|live| {
             let gone = words[index / 64] >> (index % 64) & 1 == 1;
             index += 1;
             if gone {
-                freed.extend(heap.free(live.offset));
+                freed.ranges.extend(heap.free(live.offset));
+                freed.local.append(&mut live.heirlooms);
             }
             !gone
         });
