@@ -1,0 +1,200 @@
+//! The global memory behind slots whose values are longer than a slot.
+//!
+//! A block belongs to the rank that wrote it, which alone allocates and frees it; whoever takes the value
+//! out of the container gives the block back, by a push onto a list in its owner's segment. The owner
+//! takes the whole list when it next needs memory, so nobody ever takes a single block from it, and an
+//! old head of the list cannot be mistaken for a new one.
+//!
+//! Nobody follows a pointer to a block that was given back: an element of a queue has one reader, who
+//! gives it back, and containers whose values are overwritten look at the slot's version again after they
+//! have read a block, and use what they read only if it is the same.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pgas_core::{GlobalPtr, Symmetric, World};
+
+use super::{Object, has_heap};
+use crate::Result;
+
+/// The next block of the list, and the length that the block was made for.
+type Header = [u64; 2];
+
+/// The smallest block, with its header.
+const SMALLEST: usize = 64;
+
+/// The global memory of one container's long values; empty for types that have none.
+pub struct Heap {
+    shared: Option<Shared>,
+}
+
+struct Shared {
+    /// The heads of the lists of blocks that were given back: the bits of a pointer, one for each rank.
+    returned: Symmetric<u64>,
+    mine: Mutex<Blocks>,
+}
+
+/// This rank's own blocks.
+#[derive(Default)]
+struct Blocks {
+    /// Those that hold nothing, by the power of two that is their size.
+    free: BTreeMap<usize, Vec<GlobalPtr<u64>>>,
+    /// All of them.
+    all: Vec<GlobalPtr<u8>>,
+}
+
+impl Heap {
+    /// The heap for containers of `T`.
+    ///
+    /// # Cost
+    ///
+    /// Nothing for plain types, B + 2 allreduces for others. Collective over the world.
+    pub(crate) fn of<T: Object>(world: &World) -> Result<Self> {
+        if !has_heap::<T>() {
+            return Ok(Self { shared: None });
+        }
+        let shared = Shared {
+            returned: world.alloc_symmetric(1)?,
+            mine: Mutex::default(),
+        };
+        Ok(Self {
+            shared: Some(shared),
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        let shared = self.shared.as_ref();
+        shared.expect("types with long values have a heap")
+    }
+
+    /// Copies `bytes` into a block of this rank; complete on return.
+    pub(super) fn store(&self, bytes: &[u8]) -> Result<GlobalPtr<u8>> {
+        let shared = self.shared();
+        let world = shared.returned.world();
+        let block = shared.allocate(bytes.len())?;
+        let at = block.byte_offset(size_of::<Header>() as u64).cast();
+        at.put_slice(world, bytes)?;
+        // The slot that will point here is published on another rank than this one, maybe.
+        world.flush(world.rank())?;
+        Ok(at)
+    }
+
+    pub(super) fn load(&self, at: GlobalPtr<u8>, len: usize) -> Result<Vec<u8>> {
+        Ok(at.get_vec(self.shared().returned.world(), len)?)
+    }
+
+    /// Gives back the block with `len` bytes at `at`.
+    pub(super) fn release(&self, at: GlobalPtr<u8>, len: usize) -> Result<()> {
+        let shared = self.shared();
+        let world = shared.returned.world();
+        let start = at.offset_bytes() - size_of::<Header>() as u64;
+        let block = GlobalPtr::new(at.rank(), start);
+        if at.rank() == world.rank() {
+            shared.blocks().put_back(len, block);
+            return Ok(());
+        }
+        let head = shared.returned.on(at.rank());
+        let mut next = head.atomic_load(world)?;
+        loop {
+            block.cast().put(world, [next, len as u64])?;
+            world.flush(at.rank())?;
+            match head.compare_exchange(world, next, block.to_bits())? {
+                Ok(_) => return Ok(()),
+                Err(now) => next = now,
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        // Lists are pushed to and popped from whole, so a panic elsewhere leaves them as they should be.
+        self.mine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn allocate(&self, len: usize) -> Result<GlobalPtr<u64>> {
+        let class = class(len);
+        let mut blocks = self.blocks();
+        if let Some(block) = blocks.take(class) {
+            return Ok(block);
+        }
+        self.take_returned(&mut blocks)?;
+        if let Some(block) = blocks.take(class) {
+            return Ok(block);
+        }
+        let world = self.returned.world();
+        let words = (1 << class) / size_of::<u64>();
+        let block = match world.alloc(words) {
+            Ok(block) => block,
+            Err(exhausted) => {
+                if !blocks.give_up_free(world) {
+                    return Err(exhausted.into());
+                }
+                world.alloc(words)?
+            }
+        };
+        blocks.all.push(block.cast());
+        Ok(block)
+    }
+
+    /// Takes over the blocks that other ranks have given back (A, and R for each).
+    fn take_returned(&self, blocks: &mut Blocks) -> Result<()> {
+        let world = self.returned.world();
+        let mut next = self.returned.here().swap(world, 0)?;
+        while next != 0 {
+            let block = GlobalPtr::<u64>::from_bits(next);
+            let [behind, len] = block.cast::<Header>().get(world)?;
+            let len = usize::try_from(len).expect("a length of this rank's own");
+            blocks.put_back(len, block);
+            next = behind;
+        }
+        Ok(())
+    }
+}
+
+impl Blocks {
+    fn put_back(&mut self, len: usize, block: GlobalPtr<u64>) {
+        self.free.entry(class(len)).or_default().push(block);
+    }
+
+    fn take(&mut self, class: usize) -> Option<GlobalPtr<u64>> {
+        self.free.get_mut(&class)?.pop()
+    }
+
+    /// Frees what holds nothing, for requests of other sizes; says whether there was any.
+    fn give_up_free(&mut self, world: &World) -> bool {
+        let mut given_up: Vec<u64> = Vec::new();
+        for block in std::mem::take(&mut self.free).into_values().flatten() {
+            given_up.push(block.to_bits());
+            world.free(block);
+        }
+        given_up.sort_unstable();
+        self.all
+            .retain(|block| given_up.binary_search(&block.to_bits()).is_err());
+        !given_up.is_empty()
+    }
+}
+
+impl Drop for Heap {
+    /// Others may still read: the blocks are freed when no rank has the container any more.
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            let all = std::mem::take(&mut shared.blocks().all);
+            shared.returned.bequeath(all);
+        }
+    }
+}
+
+/// The power of two that is the size of a block for `len` bytes.
+fn class(len: usize) -> usize {
+    let size = (len + size_of::<Header>()).next_power_of_two();
+    size.max(SMALLEST).trailing_zeros() as usize
+}
+
+impl fmt::Debug for Heap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.shared.as_ref().map_or(0, |s| s.blocks().all.len());
+        write!(f, "Heap({n} blocks of this rank)")
+    }
+}

@@ -1,0 +1,241 @@
+//! How a value lives in global memory.
+//!
+//! A container is cut into slots of one size, since every place in it must be known by arithmetic. What
+//! a slot holds of a value is said by the value's [`Object::Repr`]:
+//!
+//! | representation | for | a slot holds |
+//! |---|---|---|
+//! | [`Plain`] | byte-copyable types | the value itself, copied once |
+//! | [`Parts`] | tuples | the slots of the members, side by side |
+//! | [`Encoded`] | everything that serde can write | a length and the encoding, or a pointer to a longer one |
+//!
+//! Which one it is, is decided when the program is compiled: a container of plain values has no code
+//! for the others. A user's type takes one line:
+//!
+//! ```
+//! use pgas_containers::object::{Encoded, Object, Plain};
+//! use zerocopy::{FromBytes, Immutable, IntoBytes};
+//!
+//! #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+//! #[repr(C)]
+//! struct Edge {
+//!     to: u32,
+//!     weight: f32,
+//! }
+//! impl Object for Edge {
+//!     type Repr = Plain; // as it is
+//! }
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct City {
+//!     name: String,
+//!     twins: Vec<String>,
+//! }
+//! impl Object for City {
+//!     type Repr = Encoded<28>; // encodings of up to 28 bytes in the slot
+//! }
+//! ```
+//!
+//! A type that is not byte-copyable cannot be `Plain`:
+//!
+//! ```compile_fail,E0277
+//! use pgas_containers::object::{Object, Plain};
+//!
+//! struct City(String);
+//! impl Object for City {
+//!     type Repr = Plain;
+//! }
+//! ```
+
+mod codec;
+mod encoded;
+mod heap;
+mod parts;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod types;
+
+pub use encoded::{Encoded, EncodedSlot};
+pub use heap::Heap;
+pub use parts::{PairSlot, Parts};
+
+use std::borrow::Cow;
+
+use pgas_core::Pod;
+
+use crate::Result;
+
+/// A type whose values can be put into containers.
+///
+/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`, `Vec`,
+/// `Option` and the like; for a type of your own it is one line, see the [module](self).
+pub trait Object: Sized + Send + Sync + 'static {
+    /// How a value lives in a slot.
+    type Repr: Repr<Self>;
+}
+
+/// What a container's slot holds of a `T`.
+pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
+
+/// A way to keep a `T` in a slot; [`Plain`], [`Parts`] and [`Encoded`] are all there are.
+///
+/// A slot that was made by [`to_slot`](Self::to_slot) is given up once, by
+/// [`release`](Self::release), when nobody will read it any more.
+#[diagnostic::on_unimplemented(
+    message = "`{T}` cannot live in global memory as `{Self}`",
+    note = "`Plain` asks for zerocopy's `FromBytes`, `IntoBytes` and `Immutable` and for `Copy`; `Encoded` asks \
+            for serde's `Serialize` and `Deserialize`"
+)]
+pub trait Repr<T>: sealed::Sealed {
+    /// What a slot holds.
+    type Slot: Pod;
+
+    /// Whether a slot may point to memory of its own.
+    const HAS_HEAP: bool;
+
+    /// What a slot has to hold of `value`.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; W on this rank's own memory for an encoding that is longer than the slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded,
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
+    fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot>;
+
+    /// The value in a slot.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; R for an encoding that is longer than the slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the slot does not hold a `T`; what the transport reports.
+    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<T>;
+
+    /// Frees what the slot points to.
+    ///
+    /// # Cost
+    ///
+    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on others.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn release(slot: &Self::Slot, heap: &Heap) -> Result<()>;
+
+    /// What slots have to hold of `values`; plain ones are not even copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_slot`](Self::to_slot); then nothing is left behind.
+    fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>>;
+
+    /// The values in slots.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slot`](Self::from_slot).
+    fn from_slots(slots: Vec<Self::Slot>, heap: &Heap) -> Result<Vec<T>>;
+}
+
+/// Byte-copyable values ([`Pod`]), kept as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl<T: Pod> Repr<T> for Plain {
+    type Slot = T;
+
+    const HAS_HEAP: bool = false;
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn to_slot(value: &T, _: &Heap) -> Result<T> {
+        Ok(*value)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn from_slot(slot: T, _: &Heap) -> Result<T> {
+        Ok(slot)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn release(_: &T, _: &Heap) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn to_slots<'v>(values: &'v [T], _: &Heap) -> Result<Cow<'v, [T]>> {
+        Ok(Cow::Borrowed(values))
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn from_slots(slots: Vec<T>, _: &Heap) -> Result<Vec<T>> {
+        Ok(slots)
+    }
+}
+
+/// As [`Repr::to_slot`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn to_slot<T: Object>(value: &T, heap: &Heap) -> Result<SlotOf<T>> {
+    <T::Repr as Repr<T>>::to_slot(value, heap)
+}
+
+/// As [`Repr::from_slot`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn from_slot<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
+    <T::Repr as Repr<T>>::from_slot(slot, heap)
+}
+
+/// As [`Repr::release`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
+    <T::Repr as Repr<T>>::release(slot, heap)
+}
+
+/// As [`Repr::HAS_HEAP`].
+pub(crate) const fn has_heap<T: Object>() -> bool {
+    <T::Repr as Repr<T>>::HAS_HEAP
+}
+
+/// The slots of values whose representation is not [`Plain`], one by one.
+fn each_to_slot<T, R: Repr<T>>(values: &[T], heap: &Heap) -> Result<Vec<R::Slot>> {
+    let mut slots = Vec::with_capacity(values.len());
+    for value in values {
+        match R::to_slot(value, heap) {
+            Ok(slot) => slots.push(slot),
+            Err(error) => {
+                for slot in &slots {
+                    R::release(slot, heap)?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(slots)
+}
+
+fn each_from_slot<T, R: Repr<T>>(slots: Vec<R::Slot>, heap: &Heap) -> Result<Vec<T>> {
+    let read = |slot| R::from_slot(slot, heap);
+    slots.into_iter().map(read).collect()
+}
+
+mod sealed {
+    /// Keeps the set of representations closed.
+    #[expect(unnameable_types, reason = "sealed")]
+    pub trait Sealed {}
+
+    impl Sealed for super::Plain {}
+    impl Sealed for super::Parts {}
+    impl<const INLINE: usize> Sealed for super::Encoded<INLINE> {}
+}

@@ -1,0 +1,194 @@
+//! Values in slots, over every transport that needs nothing installed.
+
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use pgas_core::backend::loopback;
+use pgas_core::{Rank, World};
+use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::*;
+use crate::testing::{everywhere, everywhere_counted, price};
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Shape {
+    Point,
+    Circle(f64),
+    Named {
+        name: String,
+        corners: Vec<(i32, i32)>,
+    },
+}
+
+impl Object for Shape {
+    type Repr = Encoded<12>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Edge {
+    to: u32,
+    weight: f32,
+}
+
+impl Object for Edge {
+    type Repr = Plain;
+}
+
+fn survives<T: Object + PartialEq + Debug>(world: &World, value: &T) {
+    let heap = Heap::of::<T>(world).unwrap();
+    let slot = to_slot::<T>(value, &heap).unwrap();
+    assert_eq!(&from_slot::<T>(slot, &heap).unwrap(), value);
+    release::<T>(&slot, &heap).unwrap();
+}
+
+#[test]
+fn every_kind_of_value_comes_back_as_it_was() {
+    everywhere(1, |world| {
+        survives(&world, &7_u64);
+        survives(&world, &-1.5_f32);
+        survives(&world, &[[1_u16, 2], [3, 4]]);
+        survives(&world, &Edge { to: 3, weight: 0.5 });
+        survives(&world, &true);
+        survives(&world, &'ß');
+        survives(&world, &(1_u8, 2_u64));
+        survives(&world, &(1_u8, "two".to_owned(), vec![3_u8; 1000]));
+        survives(
+            &world,
+            &"a string that is longer than the sixty bytes of its slot, by some".to_owned(),
+        );
+        survives(&world, &Some(vec![Some(1_u32), None]));
+        survives(&world, &Err::<u8, String>("no".into()));
+        survives(&world, &BTreeMap::from([(1_u8, "one".to_owned())]));
+        survives(&world, &Shape::Point);
+        survives(&world, &Shape::Circle(2.0));
+        let corners = vec![(1, 2), (i32::MAX, i32::MIN)];
+        survives(
+            &world,
+            &Shape::Named {
+                name: "triangle".into(),
+                corners,
+            },
+        );
+    });
+}
+
+#[test]
+fn a_plain_slot_is_the_value_and_an_encoded_one_has_the_size_that_was_asked_for() {
+    assert_eq!(size_of::<SlotOf<Edge>>(), 8);
+    assert_eq!(size_of::<SlotOf<(u8, u64)>>(), 9);
+    assert_eq!(size_of::<SlotOf<Shape>>(), 16);
+    assert_eq!(size_of::<SlotOf<String>>(), 64);
+}
+
+#[test]
+fn only_an_encoding_that_is_longer_than_its_slot_costs_anything() {
+    everywhere_counted(1, |world| {
+        let heap = Heap::of::<String>(&world).unwrap();
+        let repr = |n| "x".repeat(n);
+        let (short, long) = (repr(59), repr(60));
+        let to = |value: &String| to_slot(value, &heap).unwrap();
+        assert_eq!(price(&world, || to(&short)), (0, 0, 0));
+        // The list of blocks that were given back is looked at before new memory is asked for.
+        assert_eq!(price(&world, || to(&long)), (0, 1, 1));
+        let slot = to(&long);
+        let read = || from_slot::<String>(slot, &heap).unwrap();
+        assert_eq!(price(&world, read), (1, 0, 0));
+        let release = || release::<String>(&slot, &heap).unwrap();
+        assert_eq!(price(&world, release), (0, 0, 0));
+        assert_eq!(price(&world, || to(&long)), (0, 1, 0));
+    });
+}
+
+#[test]
+fn blocks_that_other_ranks_give_back_are_used_again() {
+    everywhere(3, |world| {
+        let heap = Heap::of::<String>(&world).unwrap();
+        let slots = world.alloc_symmetric::<SlotOf<String>>(1).unwrap();
+        let text = "long ".repeat(100);
+        let mut used = 0;
+        for round in 0..20 {
+            let slot = to_slot::<String>(&text, &heap).unwrap();
+            slots.here().put(&world, slot).unwrap();
+            world.barrier().unwrap();
+            // Two ranks at once give blocks back to the third one.
+            let next = Rank::new((world.rank().number() + 1) % 3);
+            let theirs = slots.on(next).get(&world).unwrap();
+            assert_eq!(from_slot::<String>(theirs, &heap).unwrap(), text);
+            release::<String>(&theirs, &heap).unwrap();
+            world.barrier().unwrap();
+            let now = world.local_heap_use().used;
+            assert!(
+                round == 0 || now == used,
+                "round {round}: {used} to {now} bytes"
+            );
+            used = now;
+        }
+    });
+}
+
+#[test]
+fn the_heap_stays_flat_over_many_values_and_is_free_again_when_all_have_dropped_it() {
+    everywhere(2, |world| {
+        let before = world.local_heap_use().used;
+        let heap = Heap::of::<Vec<u8>>(&world).unwrap();
+        let mut former = to_slot::<Vec<u8>>(&vec![0; 300], &heap).unwrap();
+        let mut most = 0;
+        for i in 0..2000_usize {
+            let value = vec![1; 100 + i % 400];
+            let slot = to_slot::<Vec<u8>>(&value, &heap).unwrap();
+            release::<Vec<u8>>(&former, &heap).unwrap();
+            former = slot;
+            most = most.max(world.local_heap_use().used - before);
+        }
+        assert!(most < 4096, "{most} bytes for two live values");
+        drop(heap);
+        world.barrier().unwrap();
+        world.reclaim().unwrap();
+        assert_eq!(world.local_heap_use().used, before);
+    });
+}
+
+#[test]
+fn memory_of_one_size_is_given_up_for_another_and_exhaustion_loses_nothing() {
+    everywhere(1, |world| {
+        let heap = Heap::of::<Vec<u8>>(&world).unwrap();
+        let to = |n: usize| to_slot::<Vec<u8>>(&vec![7; n], &heap);
+        let release = |slot| release::<Vec<u8>>(&slot, &heap).unwrap();
+        // Half of the segment's 16 MiB, minus what others use.
+        let slots: Vec<_> = std::iter::from_fn(|| to(500_000).ok()).collect();
+        assert!(slots.len() > 10);
+        for slot in &slots {
+            assert_eq!(from_slot::<Vec<u8>>(*slot, &heap).unwrap(), [7; 500_000]);
+        }
+        slots.into_iter().for_each(release);
+        release(to(3_000_000).unwrap());
+        release(to(100).unwrap());
+    });
+}
+
+#[test]
+fn bytes_that_are_no_value_are_an_error() {
+    everywhere(1, |world| {
+        let heap = Heap::of::<bool>(&world).unwrap();
+        let slot = to_slot::<u8>(&7, &heap).unwrap();
+        assert_eq!(slot, 7);
+        let mut slot = to_slot::<bool>(&true, &heap).unwrap();
+        slot.as_mut_bytes()[4] = 9;
+        let error = from_slot::<bool>(slot, &heap).unwrap_err();
+        assert!(error.to_string().contains("bool"), "{error}");
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn any_text_and_numbers_survive(text in ".{0,200}", numbers in prop::collection::vec(any::<i64>(), 0..40)) {
+        let world = loopback::world();
+        survives(&world, &(text, numbers));
+    }
+}
