@@ -58,7 +58,9 @@
 
 mod start;
 
-pub use pgas_containers::{BatchError, Error, HashMap, Result, hash_map};
+pub use pgas_containers::{
+    BatchError, CircularQueue, Error, FastQueue, HashMap, Object, Result, hash_map, object, queue,
+};
 pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
     backend, collective, config, rma, segment,
@@ -70,5 +72,5 @@ pub use zerocopy;
 
 /// What nearly every program uses.
 pub mod prelude {
-    pub use crate::{GlobalPtr, HashMap, Pod, Rank, Team, World};
+    pub use crate::{CircularQueue, FastQueue, GlobalPtr, HashMap, Object, Pod, Rank, Team, World};
 }

@@ -1,6 +1,6 @@
 //! What can go wrong in a container: its room is used up, or the communication below it fails.
 
-use pgas_core::Rank;
+use pgas_core::{Rank, World};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -27,6 +27,18 @@ pub enum Error {
     /// The ranks asked for one container with different capacities.
     #[error(transparent)]
     CapacitiesDiffer(#[from] Box<CapacitiesDiffer>),
+    /// A queue has no room for a value, and whoever pushed it did not want it back.
+    #[error("the queue is full")]
+    QueueFull,
+    /// A value could not be turned into bytes, or bytes into a value; names the type and says why.
+    #[error("cannot be encoded: {0}")]
+    Codec(Box<str>),
+    /// An argument that no container can be made with; names it and its value.
+    #[error("{0}")]
+    Argument(Box<str>),
+    /// The ranks asked for one container with different arguments.
+    #[error(transparent)]
+    Disagreement(#[from] Box<Disagreement>),
     /// The communication below the container failed.
     #[error(transparent)]
     Core(#[from] pgas_core::Error),
@@ -52,6 +64,46 @@ pub struct CapacitiesDiffer {
     pub rank_b: Rank,
     /// What it asked for.
     pub capacity_b: u64,
+}
+
+/// Two ranks that gave a collective of a container different values.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "ranks disagree on {what}: rank {rank_a} has {value_a}, rank {rank_b} has {value_b}; every rank must \
+     give the same"
+)]
+pub struct Disagreement {
+    /// The container and its argument.
+    pub what: &'static str,
+    /// A rank with the smallest value.
+    pub rank_a: Rank,
+    /// Its value.
+    pub value_a: u64,
+    /// A rank with the largest value.
+    pub rank_b: Rank,
+    /// Its value.
+    pub value_b: u64,
+}
+
+/// Finds out whether all ranks have the same `value` (an allreduce).
+pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()> {
+    let rank = u64::from(world.rank().number());
+    let mut extremes = [[value, rank], [!value, rank]];
+    world
+        .team()
+        .allreduce_slice(&mut extremes, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
+    let [[value_a, rank_a], [not_b, rank_b]] = extremes;
+    if value_a == !not_b {
+        return Ok(());
+    }
+    let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
+    Err(Error::from(Box::new(Disagreement {
+        what,
+        rank_a: rank(rank_a),
+        value_a,
+        rank_b: rank(rank_b),
+        value_b: !not_b,
+    })))
 }
 
 /// Why a batch ended early: the elements before number `done` were carried out, in order, those from

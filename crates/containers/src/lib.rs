@@ -21,6 +21,12 @@
 
 mod error;
 pub mod hash_map;
+pub mod object;
+pub mod queue;
+#[cfg(all(test, not(loom)))]
+mod testing;
 
-pub use error::{BatchError, CapacitiesDiffer, Error, Result};
+pub use error::{BatchError, CapacitiesDiffer, Disagreement, Error, Result};
 pub use hash_map::HashMap;
+pub use object::Object;
+pub use queue::{CircularQueue, FastQueue};

@@ -1,0 +1,100 @@
+//! The local phase: the host works on its own memory, and nobody else looks.
+
+use super::PushError;
+use super::phase::{Local, Phase, Sealed};
+use super::ring::{Ring, index, zeroed};
+use super::ticket::{Seen, Side, Tickets};
+use crate::Result;
+use crate::object::{self, Object, SlotOf};
+
+/// Slots that are read at once.
+const CHUNK: u64 = 256;
+
+/// Where the host is, outside of the local phase nowhere.
+pub(super) struct Cursor<T: Object> {
+    at: Option<OwnTickets<SlotOf<T>>>,
+}
+
+/// The host's own tickets.
+struct OwnTickets<S> {
+    head: u64,
+    tail: u64,
+    /// The slots of the tickets from `head` on that were read already, the next one last.
+    read: Vec<S>,
+}
+
+impl<T: Object> Default for Cursor<T> {
+    fn default() -> Self {
+        Self { at: None }
+    }
+}
+
+impl<T: Object> Cursor<T> {
+    /// Begins the phase `P`, after the queue has settled.
+    pub(super) fn enter<P: Phase>(&mut self, ring: &Ring<T>) {
+        if P::NUMBER != Local::NUMBER || ring.world().rank() != ring.host() {
+            return;
+        }
+        let Seen { taken, limit } = ring.seen(Side::Pop);
+        self.at = Some(OwnTickets {
+            head: taken,
+            tail: limit,
+            read: Vec::new(),
+        });
+    }
+
+    /// Ends the phase: the queue's words say again where it is.
+    pub(super) fn leave(&mut self, ring: &Ring<T>) -> Result<()> {
+        match self.at.take() {
+            Some(local) => ring.set_words(local.head, local.tail),
+            None => Ok(()),
+        }
+    }
+
+    #[track_caller]
+    fn local(&mut self) -> &mut OwnTickets<SlotOf<T>> {
+        let local = self.at.as_mut();
+        local.expect("in its local phase only the host uses a queue")
+    }
+
+    #[track_caller]
+    pub(super) fn push(&mut self, ring: &Ring<T>, value: T) -> Result<(), PushError<T>> {
+        let local = self.local();
+        ring.world().count_local();
+        if local.tail.wrapping_sub(local.head) == ring.place.size.capacity {
+            return Err(PushError::Full(value));
+        }
+        let slot = object::to_slot(&value, &ring.heap)?;
+        ring.write(local.tail, slot)?;
+        local.tail = local.tail.wrapping_add(1);
+        Ok(())
+    }
+
+    #[inline]
+    #[track_caller]
+    pub(super) fn pop(&mut self, ring: &Ring<T>) -> Result<Option<T>> {
+        let local = self.local();
+        ring.world().count_local();
+        if local.read.is_empty() {
+            let n = local.tail.wrapping_sub(local.head).min(CHUNK);
+            if n == 0 {
+                return Ok(None);
+            }
+            let first = local.head;
+            local.read = zeroed(index(n));
+            let tickets = Tickets { first, n };
+            ring.place.read(ring.world(), tickets, &mut local.read)?;
+            local.read.reverse();
+        }
+        let slot = local.read.pop().expect("one was read");
+        local.head = local.head.wrapping_add(1);
+        ring.value_of(slot).map(Some)
+    }
+
+    #[track_caller]
+    pub(super) fn len(&self) -> usize {
+        let local = self.at.as_ref();
+        let local = local.expect("in its local phase only the host uses a queue");
+        index(local.tail.wrapping_sub(local.head))
+    }
+}

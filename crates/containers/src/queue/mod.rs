@@ -1,0 +1,73 @@
+//! Queues in the memory of one rank, pushed to and popped from by all.
+//!
+//! | | | price of a push or pop |
+//! |---|---|---|
+//! | [`CircularQueue`] | pushes and pops may meet | 2A + W, 2A + R |
+//! | [`CircularQueue`] in a phase, [`FastQueue`] | either pushes or pops | A + W, A + R |
+//! | both in the local phase | the host alone | ℓ |
+//!
+//! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile. Phases are
+//! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
+//! go into different phases get an error that names both.
+//!
+//! `ticket.rs` has the protocol between ranks that push and pop at once, and says why it is
+//! linearizable.
+
+mod access;
+mod circular;
+mod fast;
+mod local;
+#[cfg(all(test, loom))]
+mod models;
+mod phase;
+mod ring;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod ticket;
+
+pub use circular::CircularQueue;
+pub use fast::FastQueue;
+pub use phase::{Local, Phase, Pop, Push, PushPop};
+
+use crate::Error;
+
+/// Why a push was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum PushError<T> {
+    /// The queue is full; here is the value.
+    #[error("the queue is full")]
+    Full(T),
+    /// The value cannot be encoded, or the communication failed.
+    #[error(transparent)]
+    Failed(Error),
+}
+
+impl<T> PushError<T> {
+    /// The value that did not fit, or the error.
+    ///
+    /// # Errors
+    ///
+    /// What made the push fail, other than a full queue.
+    pub fn full(self) -> crate::Result<T> {
+        match self {
+            Self::Full(value) => Ok(value),
+            Self::Failed(error) => Err(error),
+        }
+    }
+}
+
+impl<T> From<Error> for PushError<T> {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl<T> From<PushError<T>> for Error {
+    /// The value is dropped.
+    fn from(error: PushError<T>) -> Self {
+        match error {
+            PushError::Full(_) => Self::QueueFull,
+            PushError::Failed(error) => error,
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What all ranks promise to do with a queue, as types.
+
+/// A phase of a queue; the types of this module are all there are.
+pub trait Phase: Sealed {
+    /// For the message when ranks disagree, and for `Debug`.
+    const NAME: &'static str;
+}
+
+mod sealed {
+    /// Keeps the set of phases closed, and numbers it.
+    #[expect(unnameable_types, reason = "sealed")]
+    pub trait Sealed {
+        const NUMBER: u64;
+    }
+}
+
+pub(super) use sealed::Sealed;
+
+macro_rules! phases {
+    ($($(#[$doc:meta])* $phase:ident = $number:literal: $name:literal;)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, Debug)]
+            pub enum $phase {}
+
+            impl sealed::Sealed for $phase {
+                const NUMBER: u64 = $number;
+            }
+
+            impl Phase for $phase {
+                const NAME: &'static str = $name;
+            }
+        )*
+    };
+}
+
+phases! {
+    /// Any rank pushes and pops at any time.
+    PushPop = 1: "push and pop";
+    /// Any rank pushes, nobody pops.
+    Push = 2: "push";
+    /// Any rank pops, nobody pushes.
+    Pop = 3: "pop";
+    /// Only the rank that hosts the queue uses it, without atomics.
+    Local = 4: "local";
+}

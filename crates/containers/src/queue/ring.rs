@@ -1,0 +1,386 @@
+//! The slots of a queue and its words, in one block of its host's segment.
+//!
+//! ```text
+//! | tail | published | head | consumed | slots ... | marks ... |
+//!   128    128         128    128 bytes
+//! ```
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgas_core::rma::Block;
+use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::phase::Phase;
+use super::ticket::{Seen, Side, Size, Tickets, Word};
+use crate::error::agree;
+use crate::object::{Heap, Object, SlotOf};
+use crate::{Error, Result};
+
+/// Bytes between words that different ranks change: two cache lines, which are fetched in pairs.
+const LINE: usize = 128;
+
+/// What the block is allocated in.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C, align(128))]
+struct Line([u8; LINE]);
+
+/// The four words.
+pub(super) struct Control;
+
+impl Block for Control {
+    const BYTES: usize = 4 * LINE;
+    const ALIGN: usize = LINE;
+}
+
+impl Control {
+    pub(super) const fn offset(word: Word) -> usize {
+        LINE * match word {
+            Word::Tail => 0,
+            Word::Published => 1,
+            Word::Head => 2,
+            Word::Consumed => 3,
+        }
+    }
+}
+
+/// Where a queue's block is, and how it is cut.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) block: GlobalPtr<u8>,
+    pub(super) size: Size,
+}
+
+impl Place {
+    pub(super) fn word(&self, word: Word) -> GlobalPtr<u64> {
+        self.block.byte_offset(Control::offset(word) as u64).cast()
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "an addition")]
+    pub(super) fn slots<S>(&self) -> GlobalPtr<S> {
+        self.block.byte_offset(Control::BYTES as u64).cast()
+    }
+
+    /// Where the slots of tickets begin, and how many they are before they go on at the first slot.
+    fn parts<S>(&self, tickets: Tickets) -> (GlobalPtr<S>, usize) {
+        let slot = self.size.slot(tickets.first);
+        let before_end = tickets.n.min(self.size.n_slots() - slot);
+        (self.slots().offset(index(slot)), index(before_end))
+    }
+
+    /// Writes the slots of `tickets` (W, 2W where they go on at the first slot).
+    pub(super) fn write<S: Pod>(&self, world: &World, tickets: Tickets, slots: &[S]) -> Result<()> {
+        let (at, n) = self.parts(tickets);
+        at.put_slice(world, &slots[..n])?;
+        if n < slots.len() {
+            self.slots().put_slice(world, &slots[n..])?;
+        }
+        Ok(())
+    }
+
+    /// Reads the slots of `tickets` (R, 2R where they go on at the first slot).
+    pub(super) fn read<S: Pod>(
+        &self,
+        world: &World,
+        tickets: Tickets,
+        out: &mut [S],
+    ) -> Result<()> {
+        let (at, n) = self.parts(tickets);
+        let (before_end, from_start) = out.split_at_mut(n);
+        at.get_slice(world, before_end)?;
+        if !from_start.is_empty() {
+            self.slots().get_slice(world, from_start)?;
+        }
+        Ok(())
+    }
+
+    /// The marks, behind slots of `slot_bytes`.
+    pub(super) fn marks(&self, slot_bytes: usize) -> GlobalPtr<u64> {
+        let slots = (self.size.n_slots() * slot_bytes as u64).next_multiple_of(8);
+        self.block.byte_offset(Control::BYTES as u64 + slots).cast()
+    }
+}
+
+/// What one side of this rank has seen, on a cache line of its own, since threads share it. Lower
+/// bounds, so that one thread's may overwrite another one's.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct SharedSeen {
+    taken: AtomicU64,
+    limit: AtomicU64,
+}
+
+impl SharedSeen {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "two loads")]
+    fn get(&self) -> Seen {
+        // Bounds order nothing: what is read or written under a ticket is ordered by the queue's words.
+        Seen {
+            taken: self.taken.load(Ordering::Relaxed),
+            limit: self.limit.load(Ordering::Relaxed),
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "two stores")]
+    fn set(&self, seen: Seen) {
+        self.taken.store(seen.taken, Ordering::Relaxed);
+        self.limit.store(seen.limit, Ordering::Relaxed);
+    }
+}
+
+/// The largest capacity: a mark has 32 bits for a number of tickets.
+const LARGEST: u64 = 1 << 31;
+
+/// A queue without its phase.
+pub(super) struct Ring<T: Object> {
+    /// One word on each rank, which nobody uses: its memory is free when no rank has the queue any more,
+    /// and the host's block then is too.
+    handle: Symmetric<u64>,
+    pub(super) heap: Heap,
+    pub(super) place: Place,
+    /// Whether there are marks.
+    has_marks: bool,
+    push: SharedSeen,
+    pop: SharedSeen,
+    element: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T: Object> Ring<T> {
+    /// Collective. Tickets begin at `first`.
+    pub(super) fn new(
+        world: &World,
+        host: Rank,
+        capacity: usize,
+        has_marks: bool,
+        first: u64,
+    ) -> Result<Self> {
+        agree(world, "the capacity of a queue", capacity as u64)?;
+        agree(world, "the host of a queue", host.number().into())?;
+        if host.number() >= world.n_ranks() {
+            let n = world.n_ranks();
+            let text = format!("a queue was to be hosted by rank {host} of a job with {n} ranks");
+            return Err(Error::Argument(text.into()));
+        }
+        let size = size_of_capacity(capacity)?;
+        let handle = world.alloc_symmetric(1)?;
+        let heap = Heap::of::<T>(world)?;
+        let place = allocate::<T>(world, host, size, has_marks)?;
+        let ring = Self {
+            handle,
+            heap,
+            place,
+            has_marks,
+            push: SharedSeen::default(),
+            pop: SharedSeen::default(),
+            element: std::marker::PhantomData,
+        };
+        if world.rank() == host {
+            for word in [Word::Tail, Word::Published, Word::Head, Word::Consumed] {
+                ring.place.word(word).atomic_store(world, first)?;
+            }
+        }
+        ring.see(first, first);
+        world.barrier()?;
+        Ok(ring)
+    }
+
+    #[inline]
+    pub(super) fn world(&self) -> &World {
+        self.handle.world()
+    }
+
+    #[inline]
+    pub(super) fn host(&self) -> Rank {
+        self.place.block.rank()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        usize::try_from(self.place.size.capacity).expect("it was given as a usize")
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "two loads")]
+    pub(super) fn seen(&self, side: Side) -> Seen {
+        match side {
+            Side::Push => self.push.get(),
+            Side::Pop => self.pop.get(),
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "two stores")]
+    pub(super) fn set_seen(&self, side: Side, seen: Seen) {
+        match side {
+            Side::Push => self.push.set(seen),
+            Side::Pop => self.pop.set(seen),
+        }
+    }
+
+    fn see(&self, head: u64, tail: u64) {
+        self.push.set(Seen {
+            taken: tail,
+            limit: head,
+        });
+        self.pop.set(Seen {
+            taken: head,
+            limit: tail,
+        });
+    }
+
+    /// Brings all ranks to one state of the queue: whatever was pushed or popped is done (2B + 4A).
+    /// Collective; `phase` is what comes next.
+    pub(super) fn settle<P: Phase>(&self) -> Result<()> {
+        let world = self.world();
+        world.team().agree("the next phase of a queue", P::NUMBER)?;
+        world.barrier()?;
+        let head = self.place.word(Word::Head).atomic_load(world)?;
+        let tail = self.place.word(Word::Tail).atomic_load(world)?;
+        if world.rank() == self.host() {
+            self.set_words(head, tail)?;
+        }
+        self.see(head, tail);
+        Ok(world.barrier()?)
+    }
+
+    /// Sets the four words, when nobody else looks.
+    pub(super) fn set_words(&self, head: u64, tail: u64) -> Result<()> {
+        let words = [
+            (Word::Tail, tail),
+            (Word::Published, tail),
+            (Word::Head, head),
+            (Word::Consumed, head),
+        ];
+        for (word, value) in words {
+            self.place.word(word).atomic_store(self.world(), value)?;
+        }
+        Ok(())
+    }
+
+    /// The number of elements, at some moment during the call, if neither side does much meanwhile (2A).
+    pub(super) fn len(&self) -> Result<usize> {
+        let world = self.world();
+        let head = self.place.word(Word::Head).atomic_load(world)?;
+        let tail = self.place.word(Word::Tail).atomic_load(world)?;
+        // The head was read first, so the difference may be too large, but never below zero.
+        Ok(index(tail.wrapping_sub(head).min(self.place.size.capacity)))
+    }
+
+    /// Writes one slot (W).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a store")]
+    pub(super) fn write(&self, ticket: u64, slot: SlotOf<T>) -> Result<()> {
+        let i = index(self.place.size.slot(ticket));
+        Ok(self.place.slots().offset(i).put(self.world(), slot)?)
+    }
+
+    /// Reads one slot (R).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a load")]
+    pub(super) fn read(&self, ticket: u64) -> Result<SlotOf<T>> {
+        let i = index(self.place.size.slot(ticket));
+        Ok(self.place.slots().offset(i).get(self.world())?)
+    }
+
+    /// Moves the queue to `host`, with room for `capacity`; collective.
+    pub(super) fn relocate<P: Phase>(&mut self, host: Rank, capacity: usize) -> Result<()> {
+        let world = self.world().clone();
+        agree(&world, "the capacity of a queue", capacity as u64)?;
+        agree(&world, "the host of a queue", host.number().into())?;
+        let size = size_of_capacity(capacity)?;
+        self.settle::<P>()?;
+        let Seen {
+            taken: head,
+            limit: tail,
+        } = self.pop.get();
+        let n = tail.wrapping_sub(head);
+        if n > size.capacity {
+            let text = format!("a queue with {n} elements was to get a capacity of {capacity}");
+            return Err(Error::Argument(text.into()));
+        }
+        let place = allocate::<T>(&world, host, size, self.has_marks)?;
+        let former = self.place;
+        if world.rank() == host {
+            self.copy_to(place, Tickets { first: head, n })?;
+            self.place = place;
+            self.set_words(head, tail)?;
+        }
+        self.place = place;
+        world.barrier()?;
+        if world.rank() == former.block.rank() {
+            world.free(former.block);
+        }
+        Ok(())
+    }
+
+    fn copy_to(&self, place: Place, all: Tickets) -> Result<()> {
+        const CHUNK: u64 = 4096;
+        let world = self.world();
+        let mut done = 0;
+        while done < all.n {
+            let first = all.first.wrapping_add(done);
+            let n = CHUNK.min(all.n - done);
+            let tickets = Tickets { first, n };
+            let mut buffer = zeroed::<SlotOf<T>>(index(n));
+            self.place.read(world, tickets, &mut buffer)?;
+            place.write(world, tickets, &buffer)?;
+            done += n;
+        }
+        Ok(())
+    }
+}
+
+impl<T: Object> Drop for Ring<T> {
+    /// Others may still use the queue: the block is freed when no rank has it any more.
+    fn drop(&mut self) {
+        if self.world().rank() == self.host() {
+            self.handle.bequeath([self.place.block]);
+        }
+    }
+}
+
+/// A number of slots, which lie in memory.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "no code at all")]
+#[expect(clippy::cast_possible_truncation, reason = "slots lie in memory")]
+pub(super) fn index(n: u64) -> usize {
+    n as usize
+}
+
+pub(super) fn zeroed<S: Pod>(n: usize) -> Vec<S> {
+    S::new_vec_zeroed(n).expect("memory for elements of a queue")
+}
+
+fn size_of_capacity(capacity: usize) -> Result<Size> {
+    let size = Size::of(capacity as u64);
+    if (1..=LARGEST).contains(&size.capacity) {
+        return Ok(size);
+    }
+    let text = format!("a queue holds 1 to {LARGEST} elements; its capacity was to be {capacity}");
+    Err(Error::Argument(text.into()))
+}
+
+/// A block on `host`, known to all ranks. Collective.
+fn allocate<T: Object>(world: &World, host: Rank, size: Size, has_marks: bool) -> Result<Place> {
+    let slot_bytes = size_of::<SlotOf<T>>();
+    let per_slot = slot_bytes + if has_marks { 8 } else { 0 };
+    let bytes = usize::try_from(size.n_slots())
+        .unwrap_or(usize::MAX)
+        .saturating_mul(per_slot)
+        .saturating_add(Control::BYTES + 8);
+    let mut mine = Ok(GlobalPtr::NULL);
+    if world.rank() == host {
+        mine = world.alloc::<Line>(bytes.div_ceil(LINE));
+    }
+    let bits = mine.as_ref().map_or(0, |block| block.to_bits());
+    let bits = world.broadcast(host, bits)?;
+    let block: GlobalPtr<u8> = GlobalPtr::from_bits(bits);
+    // The host says what its heap has left, the others who has no room.
+    mine?;
+    if block.is_null() {
+        let text = format!("rank {host} has no room for the {bytes} bytes of a queue");
+        return Err(Error::Argument(text.into()));
+    }
+    Ok(Place { block, size })
+}

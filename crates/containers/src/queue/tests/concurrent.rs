@@ -1,0 +1,276 @@
+//! All ranks at once.
+
+use std::sync::{Mutex, mpsc};
+use std::time::Duration;
+
+use pgas_core::backend::loopback;
+
+use super::*;
+use crate::queue::access::Request;
+use crate::queue::ticket::Tickets;
+
+/// Every rank pushes its numbers and pops until all have been popped; each number comes out once, and those
+/// of one rank in their order.
+fn exchange(world: &World, queue: &CircularQueue<(u32, u32)>, n: u32, random: &mut Random) {
+    let me = world.rank().number();
+    let total = world.alloc_symmetric::<u64>(1).unwrap();
+    let popped_of_all = total.on(Rank::ZERO);
+    let all = u64::from(n) * u64::from(world.n_ranks());
+    let (mut next, mut popped) = (0, Vec::new());
+    let mut idle = 0;
+    while popped_of_all.atomic_load(world).unwrap() < all {
+        let before = (next, popped.len());
+        let some = u32::try_from(1 + random.below(5)).unwrap().min(n - next);
+        match random.below(4) {
+            0 if next < n => next += u32::from(queue.push((me, next)).is_ok()),
+            1 if next < n => {
+                let values: Vec<_> = (next..next + some).map(|i| (me, i)).collect();
+                if queue.push_slice(&values).is_ok() {
+                    next += some;
+                }
+            }
+            2 => popped.extend(queue.pop().unwrap()),
+            _ => popped.extend(queue.pop_many(some as usize).unwrap()),
+        }
+        let now = popped.len() - before.1;
+        if now > 0 {
+            popped_of_all.fetch_add(world, now as u64).unwrap();
+        }
+        idle = if before == (next, popped.len()) {
+            idle + 1
+        } else {
+            0
+        };
+        if idle > 20 {
+            world.progress().unwrap();
+            std::thread::yield_now();
+        }
+    }
+    for rank in 0..world.n_ranks() {
+        let of_rank = popped.iter().filter(|element| element.0 == rank);
+        let numbers: Vec<u32> = of_rank.map(|element| element.1).collect();
+        assert!(numbers.is_sorted(), "of rank {rank}: {numbers:?}");
+    }
+    let mut seen = vec![0_u64; usize::try_from(all).unwrap()];
+    for (rank, i) in popped {
+        seen[(rank * n + i) as usize] += 1;
+    }
+    world
+        .team()
+        .allreduce_slice(&mut seen, |a: u64, b| a + b)
+        .unwrap();
+    assert!(seen.iter().all(|&times| times == 1), "each number once");
+    assert_eq!(queue.pop().unwrap(), None);
+    world.barrier().unwrap();
+}
+
+#[test]
+fn what_all_push_and_pop_at_once_comes_out_once_and_in_order() {
+    for n_ranks in [2, 3, 4] {
+        everywhere(n_ranks, |world| {
+            for (capacity, first) in [(1, 0), (2, u64::MAX - 3), (7, (1 << 63) - 9), (64, 0)] {
+                let host = Rank::new(world.n_ranks() - 1);
+                let queue = CircularQueue::starting_at(&world, host, capacity, first).unwrap();
+                let mut random = Random(u64::from(world.rank().number()) + first);
+                exchange(&world, &queue, 60, &mut random);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_phase_fills_a_queue_exactly_and_the_next_one_empties_it() {
+    for n_ranks in [2, 4] {
+        everywhere(n_ranks, |world| {
+            let queue = CircularQueue::starting_at(&world, Rank::ZERO, 50, u64::MAX - 20).unwrap();
+            let me = u64::from(world.rank().number());
+            let queue = queue.into_push_phase().unwrap();
+            let mut pushed = 0;
+            while queue.push(100 * me + pushed).is_ok() {
+                pushed += 1;
+            }
+            let n = world.allreduce(pushed, |a: u64, b| a + b).unwrap();
+            assert_eq!(n, 50);
+            let queue = queue.into_pop_phase().unwrap();
+            let mut sum = [0, 0];
+            while let Some(value) = queue.pop().unwrap() {
+                sum = [sum[0] + 1, sum[1] + value];
+            }
+            let mine = [
+                pushed,
+                pushed * 100 * me + pushed * pushed.saturating_sub(1) / 2,
+            ];
+            let mut sums = [sum[0], sum[1], mine[0], mine[1]];
+            world
+                .team()
+                .allreduce_slice(&mut sums, |a: u64, b| a + b)
+                .unwrap();
+            assert_eq!(sums[..2], sums[2..]);
+        });
+    }
+}
+
+#[test]
+fn long_elements_go_from_rank_to_rank_and_their_memory_comes_back() {
+    everywhere(3, |world| {
+        let queue = queue::<Vec<u32>>(&world, 16);
+        let mut random = Random(world.rank().number().into());
+        let mut most = 0;
+        for i in 0..300 {
+            let n = u32::try_from(random.below(60)).unwrap();
+            if random.below(2) == 0 {
+                drop(queue.push(vec![n; n as usize]));
+            } else if let Some(value) = queue.pop().unwrap() {
+                assert!(
+                    value.iter().all(|&n| n as usize == value.len()),
+                    "{value:?}"
+                );
+            }
+            if i == 150 {
+                most = world.local_heap_use().used;
+            }
+        }
+        assert!(world.local_heap_use().used <= most + 16 * 512);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn the_threads_of_a_rank_share_one_handle() {
+    everywhere(2, |world| {
+        let queue = queue::<u64>(&world, 10);
+        let sum = Mutex::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let (queue, sum) = (&queue, &sum);
+                scope.spawn(move || {
+                    for i in 0..50 {
+                        while queue.push(thread * 100 + i).is_err() {
+                            *sum.lock().unwrap() += queue.pop().unwrap().unwrap_or(0);
+                        }
+                    }
+                });
+            }
+        });
+        world.barrier().unwrap();
+        let mut mine = sum.into_inner().unwrap();
+        while let Some(value) = queue.pop().unwrap() {
+            mine += value;
+        }
+        let sum = world.allreduce(mine, |a: u64, b| a + b).unwrap();
+        assert_eq!(sum, 2 * (3 * 1225 + 300 * 50));
+    });
+}
+
+/// Rank 0 takes a ticket and does not go on before the others have done `meanwhile`.
+fn with_a_stalled_rank(
+    stalled: fn(&World, &CircularQueue<u64>, &dyn Fn()),
+    meanwhile: fn(&CircularQueue<u64>),
+    then: fn(&World, &CircularQueue<u64>),
+) {
+    let limit = Duration::from_secs(20);
+    everywhere(2, |world| {
+        let flags = world.alloc_symmetric::<u64>(2).unwrap();
+        let queue = queue::<u64>(&world, 4);
+        let flag = |i: usize| flags.on(Rank::ZERO).offset(i);
+        let await_flag = |i: usize| {
+            let begin = std::time::Instant::now();
+            while flag(i).atomic_load(&world).unwrap() == 0 {
+                assert!(begin.elapsed() < limit, "flag {i}");
+                std::thread::yield_now();
+            }
+        };
+        if world.rank() == Rank::ZERO {
+            stalled(&world, &queue, &|| {
+                flag(0).swap(&world, 1).unwrap();
+                await_flag(1);
+            });
+        } else {
+            await_flag(0);
+            meanwhile(&queue);
+            flag(1).swap(&world, 1).unwrap();
+        }
+        world.barrier().unwrap();
+        then(&world, &queue);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_rank_that_stalls_between_reserving_and_publishing_holds_up_no_push() {
+    with_a_stalled_rank(
+        |_, queue, stall| {
+            let work = |ring: &_, tickets: Tickets| {
+                stall();
+                crate::queue::ring::Ring::<u64>::write(ring, tickets.first, 1)
+            };
+            queue.ring().perform(Request::push(1, true), work).unwrap();
+        },
+        |queue| {
+            queue.push(2).unwrap();
+            queue.push_slice(&[3, 4]).unwrap();
+            assert!(matches!(queue.push(5), Err(PushError::Full(5))));
+        },
+        |world, queue| {
+            if world.rank() == Rank::ZERO {
+                assert_eq!(queue.pop_many(9).unwrap(), [1, 2, 3, 4]);
+                queue.push_slice(&[5, 6, 7, 8]).unwrap();
+            }
+        },
+    );
+}
+
+#[test]
+fn a_rank_that_stalls_between_taking_and_reading_holds_up_no_pop() {
+    with_a_stalled_rank(
+        |_, queue, stall| {
+            queue.push_slice(&[1, 2, 3, 4]).unwrap();
+            let work = |ring: &_, tickets: Tickets| {
+                stall();
+                let value = crate::queue::ring::Ring::<u64>::read(ring, tickets.first)?;
+                assert_eq!(value, 1, "nobody wrote over it");
+                Ok(())
+            };
+            queue.ring().perform(Request::pop(1, true), work).unwrap();
+        },
+        |queue| {
+            assert_eq!(queue.pop().unwrap(), Some(2));
+            assert_eq!(queue.pop_many(9).unwrap(), [3, 4]);
+            assert_eq!(queue.pop().unwrap(), None);
+        },
+        |world, queue| {
+            if world.rank() == Rank::ZERO {
+                queue.push_slice(&[5, 6, 7, 8]).unwrap();
+                assert_eq!(queue.pop_many(9).unwrap(), [5, 6, 7, 8]);
+            }
+        },
+    );
+}
+
+#[test]
+fn whoever_waits_for_an_element_of_a_rank_that_died_gets_an_error() {
+    let waited = Mutex::new(String::new());
+    let (taken, is_taken) = mpsc::channel();
+    let is_taken = Mutex::new(is_taken);
+    let limit = Duration::from_secs(20);
+    let job = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        loopback::run(2, |world| {
+            let queue = queue::<u64>(&world, 8);
+            if world.rank() == Rank::ZERO {
+                let work = |_: &_, _| -> crate::Result<()> {
+                    taken.send(()).unwrap();
+                    panic!("between reserving and publishing");
+                };
+                drop(queue.ring().perform(Request::push(1, true), work));
+            } else {
+                is_taken.lock().unwrap().recv_timeout(limit).unwrap();
+                queue.push(2).unwrap();
+                let error = queue.pop().unwrap_err();
+                *waited.lock().unwrap() = error.to_string();
+            }
+        });
+    }));
+    assert!(job.is_err());
+    let waited = waited.into_inner().unwrap();
+    assert!(waited.contains("rank 0 panicked"), "{waited:?}");
+}
