@@ -70,6 +70,24 @@ const TOOLS: &[Tool] = &[
         package: "iproute2",
         used_for: "the network that joins these hosts",
     },
+    Tool {
+        what: "qemu-riscv64",
+        probe: "command -v qemu-riscv64",
+        package: "qemu-user",
+        used_for: "the RISC-V programs that the simulator must run as it does",
+    },
+    Tool {
+        what: "riscv64-unknown-elf-objdump",
+        probe: "command -v riscv64-unknown-elf-objdump",
+        package: "binutils-riscv64-unknown-elf",
+        used_for: "the disassembly that the simulator's must equal",
+    },
+    Tool {
+        what: "riscv64-unknown-elf-gcc",
+        probe: "command -v riscv64-unknown-elf-gcc",
+        package: "gcc-riscv64-unknown-elf",
+        used_for: "guests in C for the simulator",
+    },
 ];
 
 impl Tool {

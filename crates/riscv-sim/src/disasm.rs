@@ -115,7 +115,9 @@ fn write(operand: Operand, word: u32, pc: u64, target: &mut Option<u64>) -> Stri
         Operand::Uimm5 => rs1.to_string(),
         Operand::Pred => fence_set(bits::field(word, 24, 4)),
         Operand::Succ => fence_set(bits::field(word, 20, 4)),
-        Operand::Rm => rounding(bits::rm(word)).to_owned(),
+        Operand::Rm if bits::rm(word) == 7 => String::new(),
+        Operand::ExactRm if bits::rm(word) == 0 => String::new(),
+        Operand::Rm | Operand::ExactRm => rounding(bits::rm(word)).to_owned(),
     }
 }
 
@@ -130,7 +132,7 @@ fn fence_set(set: u32) -> String {
         .collect()
 }
 
-/// The rounding mode's name; nothing if it is the dynamic one.
+/// The rounding mode's name.
 const fn rounding(rm: u8) -> &'static str {
     match rm {
         0 => "rne",
@@ -138,7 +140,7 @@ const fn rounding(rm: u8) -> &'static str {
         2 => "rdn",
         3 => "rup",
         4 => "rmm",
-        7 => "",
+        7 => "dyn",
         _ => "unknown",
     }
 }

@@ -1,6 +1,7 @@
 //! What can go wrong on the host's side. A trap is not among it: that is the guest's, until nobody handles it.
 
 use crate::machine::Fault;
+use crate::memory::RAM_BASE;
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -11,16 +12,14 @@ pub enum Error {
     Elf(String),
     /// The guest does not fit into the memory.
     #[error(
-        "the guest has bytes at {address:#x}..{end:#x}, but memory is {ram_start:#x}..{ram_end:#x}"
+        "the guest has bytes at {address:#x}..{end:#x}, but memory is {RAM_BASE:#x}..{ram_end:#x}"
     )]
     OutsideMemory {
         /// Where the guest's bytes start.
         address: u64,
         /// Where they end.
         end: u64,
-        /// Where memory starts.
-        ram_start: u64,
-        /// Where it ends.
+        /// Where memory ends.
         ram_end: u64,
     },
     /// The machine cannot be built as asked.
@@ -47,3 +46,5 @@ pub enum Error {
 
 /// The result of what can go wrong.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+const _: () = assert!(size_of::<Error>() <= 32, "an error travels by value");

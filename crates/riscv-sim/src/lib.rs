@@ -9,6 +9,7 @@
 #[macro_use]
 pub mod isa;
 
+pub mod asm;
 pub mod disasm;
 pub mod elf;
 pub mod error;

@@ -13,6 +13,8 @@
 mod arith;
 mod convert;
 mod round;
+#[cfg(test)]
+mod tests;
 
 pub use arith::{add, div, fused_multiply_add, mul, sqrt, sub};
 pub use convert::{Integer, between, from_integer, to_integer};

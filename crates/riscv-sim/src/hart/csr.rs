@@ -32,6 +32,7 @@ const MIE_BIT: u64 = 1 << 3;
 const MPIE: u64 = 1 << 7;
 const MPP: u64 = 3 << 11;
 const FS: u64 = 3 << 13;
+const FS_INITIAL: u64 = 1 << 13;
 const MPRV: u64 = 1 << 17;
 const UXL: u64 = 2 << 32;
 const SD: u64 = 1 << 63;
@@ -89,7 +90,8 @@ impl Csrs {
     pub(super) const fn new(hart_id: u64) -> Self {
         Self {
             mode: Mode::Machine,
-            mstatus: 0,
+            // Floating point is on, so that guests without start-up code may use it.
+            mstatus: FS_INITIAL,
             mie: 0,
             mtvec: 0,
             mcounteren: 0,

@@ -51,6 +51,8 @@ pub enum Format {
     F4,
     /// `fd, fs1, rm`
     FUnaryRm,
+    /// `fd, fs1`: exact, so that the rounding mode is written only if it is not 0.
+    FUnaryExact,
     /// `rd, fs1, fs2`
     FCmp,
     /// `rd, fs1`
@@ -61,6 +63,8 @@ pub enum Format {
     XToF,
     /// `fd, rs1, rm`
     XToFRm,
+    /// `fd, rs1`: exact, so that the rounding mode is written only if it is not 0.
+    XToFExact,
     /// `ed, imm(rs1)`
     ExtLoad,
     /// `es2, imm(rs1)`
@@ -136,6 +140,8 @@ pub enum Operand {
     Succ,
     /// A rounding mode; left out if it is `dyn`.
     Rm,
+    /// A rounding mode; left out if it is `rne`.
+    ExactRm,
 }
 
 impl Format {
@@ -166,11 +172,13 @@ impl Format {
             Self::FRm => &[O::Fd, O::Fs1, O::Fs2, O::Rm],
             Self::F4 => &[O::Fd, O::Fs1, O::Fs2, O::Fs3, O::Rm],
             Self::FUnaryRm => &[O::Fd, O::Fs1, O::Rm],
+            Self::FUnaryExact => &[O::Fd, O::Fs1, O::ExactRm],
             Self::FCmp => &[O::Rd, O::Fs1, O::Fs2],
             Self::FToX => &[O::Rd, O::Fs1],
             Self::FToXRm => &[O::Rd, O::Fs1, O::Rm],
             Self::XToF => &[O::Fd, O::Rs1],
             Self::XToFRm => &[O::Fd, O::Rs1, O::Rm],
+            Self::XToFExact => &[O::Fd, O::Rs1, O::ExactRm],
             Self::ExtLoad => &[O::Ed, O::AddressI],
             Self::ExtStore => &[O::Es2, O::AddressS],
             Self::EAddi => &[O::Rd, O::Es1, O::ImmI],

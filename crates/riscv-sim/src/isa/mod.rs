@@ -30,6 +30,8 @@ mod decode;
 mod format;
 pub mod names;
 pub mod rv_c;
+#[cfg(test)]
+mod tests;
 
 pub use decode::{Decoded, decode, row_of};
 pub use format::{Format, Operand};

@@ -25,11 +25,11 @@ macro_rules! rv_d_rows {
         FmvXD "fmv.x.d" D FToX 0xfff0_707f 0xe200_0053 fallible |h, i| { h.check_fp(i)?; h.set_x(i.rd, h.f(i.rs1)); Ok(()) }
         FmvDX "fmv.d.x" D XToF 0xfff0_707f 0xf200_0053 fallible |h, i| { h.check_fp(i)?; h.set_fd(i.rd, h.x(i.rs1)); Ok(()) }
         FcvtSD "fcvt.s.d" D FUnaryRm 0xfff0_007f 0x4010_0053 fallible |h, i| { h.convert::<Double, Single>(i) }
-        FcvtDS "fcvt.d.s" D FUnaryRm 0xfff0_007f 0x4200_0053 fallible |h, i| { h.convert::<Single, Double>(i) }
+        FcvtDS "fcvt.d.s" D FUnaryExact 0xfff0_007f 0x4200_0053 fallible |h, i| { h.convert::<Single, Double>(i) }
         FcvtWD "fcvt.w.d" D FToXRm 0xfff0_007f 0xc200_0053 fallible |h, i| { h.convert_to_integer::<Double>(i, Integer::I32) }
-        FcvtDW "fcvt.d.w" D XToFRm 0xfff0_007f 0xd200_0053 fallible |h, i| { h.convert_from_integer::<Double>(i, Integer::I32) }
+        FcvtDW "fcvt.d.w" D XToFExact 0xfff0_007f 0xd200_0053 fallible |h, i| { h.convert_from_integer::<Double>(i, Integer::I32) }
         FcvtWuD "fcvt.wu.d" D FToXRm 0xfff0_007f 0xc210_0053 fallible |h, i| { h.convert_to_integer::<Double>(i, Integer::U32) }
-        FcvtDWu "fcvt.d.wu" D XToFRm 0xfff0_007f 0xd210_0053 fallible |h, i| { h.convert_from_integer::<Double>(i, Integer::U32) }
+        FcvtDWu "fcvt.d.wu" D XToFExact 0xfff0_007f 0xd210_0053 fallible |h, i| { h.convert_from_integer::<Double>(i, Integer::U32) }
         FcvtLD "fcvt.l.d" D FToXRm 0xfff0_007f 0xc220_0053 fallible |h, i| { h.convert_to_integer::<Double>(i, Integer::I64) }
         FcvtDL "fcvt.d.l" D XToFRm 0xfff0_007f 0xd220_0053 fallible |h, i| { h.convert_from_integer::<Double>(i, Integer::I64) }
         FcvtLuD "fcvt.lu.d" D FToXRm 0xfff0_007f 0xc230_0053 fallible |h, i| { h.convert_to_integer::<Double>(i, Integer::U64) }

@@ -4,7 +4,7 @@ use super::{MachineConfig, NodeStats};
 use crate::elf::Image;
 use crate::error::{Error, Result};
 use crate::hart::{Hart, HartConfig};
-use crate::memory::{RAM_BASE, Ram};
+use crate::memory::Ram;
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -28,7 +28,6 @@ impl Node {
                 return Err(Error::OutsideMemory {
                     address: segment.address,
                     end: segment.address.saturating_add(segment.n_bytes),
-                    ram_start: RAM_BASE,
                     ram_end: ram.end(),
                 });
             };

@@ -1,0 +1,131 @@
+//! What begins with a dot: sections, data, room and constants.
+
+use super::expression::{Resolver, evaluate};
+use super::source::Statement;
+
+/// A directive.
+#[derive(Debug)]
+pub(super) enum Directive<'a> {
+    /// Nothing that matters here.
+    Nothing,
+    Section(String),
+    Set(&'a str, &'a str),
+    /// Numbers of so many bytes.
+    Data(usize, &'a [String]),
+    Text(Vec<u8>),
+    /// So many bytes with this value.
+    Space(&'a str, &'a str),
+    /// To a multiple of two to this power.
+    Align(&'a str),
+    /// To a multiple of this.
+    BAlign(&'a str),
+}
+
+/// A number that is known where it stands.
+type Now<'a> = &'a dyn Fn(&str) -> Result<i64, String>;
+
+pub(super) fn parse(statement: &Statement) -> Result<Directive<'_>, String> {
+    let operands = &statement.operands;
+    let operand = |k: usize| {
+        operands
+            .get(k)
+            .map(String::as_str)
+            .ok_or_else(|| format!("{} takes more operands", statement.name))
+    };
+    Ok(match statement.name.as_str() {
+        ".text" | ".data" | ".bss" | ".rodata" => Directive::Section(statement.name.clone()),
+        ".section" => Directive::Section(operand(0)?.to_owned()),
+        ".globl" | ".global" | ".local" | ".type" | ".size" | ".option" | ".file" | ".ident"
+        | ".attribute" | ".weak" => Directive::Nothing,
+        ".equ" | ".set" => Directive::Set(operand(0)?, operand(1)?),
+        ".byte" => Directive::Data(1, operands),
+        ".half" | ".2byte" | ".short" => Directive::Data(2, operands),
+        ".word" | ".4byte" | ".long" => Directive::Data(4, operands),
+        ".dword" | ".8byte" | ".quad" => Directive::Data(8, operands),
+        ".ascii" => Directive::Text(text(operand(0)?)?),
+        ".asciz" | ".string" => {
+            let mut bytes = text(operand(0)?)?;
+            bytes.push(0);
+            Directive::Text(bytes)
+        }
+        ".zero" | ".space" | ".skip" => Directive::Space(operand(0)?, operand(1).unwrap_or("0")),
+        ".align" | ".p2align" => Directive::Align(operand(0)?),
+        ".balign" => Directive::BAlign(operand(0)?),
+        name => return Err(format!("there is no directive {name}")),
+    })
+}
+
+impl Directive<'_> {
+    /// The room that it takes at this distance from the start of its section.
+    pub(super) fn n_bytes(&self, offset: u64, now: Now<'_>) -> Result<u64, String> {
+        let to_multiple = |of: i64| {
+            let of = u64::try_from(of)
+                .ok()
+                .filter(|of| of.is_power_of_two() && *of <= 1 << 20);
+            let of = of.ok_or("an alignment is a power of two, at most 2^20")?;
+            Ok(offset.next_multiple_of(of) - offset)
+        };
+        match self {
+            Self::Nothing | Self::Section(_) | Self::Set(..) => Ok(0),
+            Self::Data(width, values) => Ok((width * values.len()) as u64),
+            Self::Text(bytes) => Ok(bytes.len() as u64),
+            Self::Space(count, _) => u64::try_from(now(count)?)
+                .ok()
+                .filter(|count| *count <= 1 << 32)
+                .ok_or_else(|| "room is between 0 and 2^32 bytes".to_owned()),
+            Self::Align(power) => {
+                let power = u32::try_from(now(power)?).ok().filter(|power| *power <= 20);
+                to_multiple(1 << power.ok_or("an alignment is at most 2^20")?)
+            }
+            Self::BAlign(of) => to_multiple(now(of)?),
+        }
+    }
+
+    /// Its bytes.
+    pub(super) fn bytes(&self, n_bytes: u64, resolve: Resolver<'_>) -> Result<Vec<u8>, String> {
+        let room = n_bytes as usize;
+        Ok(match self {
+            Self::Nothing | Self::Section(_) | Self::Set(..) => Vec::new(),
+            Self::Data(width, values) => {
+                let mut bytes = Vec::with_capacity(room);
+                for value in *values {
+                    bytes.extend(&evaluate(value, resolve)?.to_le_bytes()[..*width]);
+                }
+                bytes
+            }
+            Self::Text(bytes) => bytes.clone(),
+            Self::Space(_, fill) => vec![evaluate(fill, resolve)? as u8; room],
+            // What is between instructions may be run: `nop` where it fits.
+            Self::Align(_) | Self::BAlign(_) => {
+                let mut bytes = vec![0; room % 4];
+                bytes.extend([0x13, 0, 0, 0].repeat(room / 4));
+                bytes
+            }
+        })
+    }
+}
+
+fn text(quoted: &str) -> Result<Vec<u8>, String> {
+    let inner = quoted
+        .strip_prefix('"')
+        .and_then(|text| text.strip_suffix('"'))
+        .ok_or_else(|| format!("{quoted} is no text in quotes"))?;
+    let mut bytes = Vec::new();
+    let mut letters = inner.chars();
+    while let Some(letter) = letters.next() {
+        let letter = match letter {
+            '\\' => match letters.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('r') => '\r',
+                Some('0') => '\0',
+                Some(other @ ('\\' | '"')) => other,
+                _ => return Err("after a backslash comes n, t, r, 0, \" or \\".to_owned()),
+            },
+            letter => letter,
+        };
+        let mut buffer = [0; 4];
+        bytes.extend(letter.encode_utf8(&mut buffer).as_bytes());
+    }
+    Ok(bytes)
+}

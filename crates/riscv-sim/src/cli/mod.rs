@@ -1,0 +1,158 @@
+//! What `rae` is asked to do.
+
+mod run;
+mod translate;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use pgas_riscv_sim::hart::CompareSwapForm;
+use pgas_riscv_sim::isa::Profile;
+
+/// The exit status when the simulator, not the guest, has something to say.
+pub(crate) const TROUBLE: u8 = 125;
+
+/// Why nothing came of it.
+pub(crate) type Trouble = Box<dyn std::error::Error>;
+
+/// A simulator of RISC-V nodes with remote loads, stores and atomics (xBGAS and RAE).
+#[derive(Debug, Parser)]
+#[command(name = "rae", version)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node.
+    Run(Run),
+    /// Write the instructions of an ELF file, or of hexadecimal words.
+    Disasm(Disasm),
+    /// Assemble a file into an ELF guest.
+    Asm(Asm),
+}
+
+/// Which encodings of xBGAS count.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum ProfileName {
+    /// Specification 0.7 and the atomics of the RAE paper.
+    #[default]
+    Rae2020,
+    /// Specification 2.0.0 and the later atomics.
+    Xbgas2,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Rae2020 => Self::Rae2020,
+            ProfileName::Xbgas2 => Self::Xbgas2,
+        }
+    }
+}
+
+/// Where a compare-and-swap has its new value.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+enum CasForm {
+    /// In this node's word at the same address, as in the authors' simulator.
+    #[default]
+    LocalWord,
+    /// In rs2, with the value to expect in rd, as in Zacas.
+    Registers,
+}
+
+impl From<CasForm> for CompareSwapForm {
+    fn from(form: CasForm) -> Self {
+        match form {
+            CasForm::LocalWord => Self::LocalWord,
+            CasForm::Registers => Self::Registers,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+struct Run {
+    /// The guest.
+    guest: PathBuf,
+    /// How many nodes.
+    #[arg(long, default_value_t = 6)]
+    nodes: usize,
+    /// How many cores a node has.
+    #[arg(long, default_value_t = 1)]
+    cores: usize,
+    /// Memory of a node, in MiB.
+    #[arg(long, default_value_t = 64)]
+    memory: usize,
+    /// Which encodings count.
+    #[arg(long, value_enum, default_value_t)]
+    profile: ProfileName,
+    /// Where a compare-and-swap has its new value.
+    #[arg(long, value_enum, default_value_t)]
+    cas: CasForm,
+    /// The addresses that other nodes reach, as START:END in hexadecimal; all memory if not given.
+    #[arg(long, value_parser = run::range)]
+    shared: Option<std::ops::Range<u64>>,
+    /// How many instructions a core runs before it is the next one's turn.
+    #[arg(long, default_value_t = 1000)]
+    quantum: u64,
+    /// Give up after this many instructions of all nodes together.
+    #[arg(long)]
+    max_instructions: Option<u64>,
+    /// Write what was counted into this file, as JSON.
+    #[arg(long)]
+    stats: Option<PathBuf>,
+    /// Say nothing on the way.
+    #[arg(long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Args)]
+struct Disasm {
+    /// An ELF file, or hexadecimal words.
+    #[arg(required = true)]
+    what: Vec<String>,
+    /// Which encodings count.
+    #[arg(long, value_enum, default_value_t)]
+    profile: ProfileName,
+}
+
+#[derive(Debug, Args)]
+struct Asm {
+    /// The source.
+    source: PathBuf,
+    /// The ELF file to be written.
+    #[arg(short, long)]
+    output: PathBuf,
+    /// Which names and encodings count.
+    #[arg(long, value_enum, default_value_t)]
+    profile: ProfileName,
+}
+
+impl Cli {
+    /// Does it, and gives the exit status.
+    pub(crate) fn execute(self) -> Result<ExitCode, Trouble> {
+        match self.command {
+            Command::Run(arguments) => run::run(&arguments),
+            Command::Disasm(arguments) => translate::disassemble(&arguments),
+            Command::Asm(arguments) => translate::assemble(&arguments),
+        }
+    }
+}
+
+/// Reads a guest: assembly if the file's name ends in `.s`, otherwise ELF.
+fn guest(path: &std::path::Path, profile: Profile) -> Result<pgas_riscv_sim::Image, Trouble> {
+    let name = path.display();
+    let is_assembly = path
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("s"));
+    let bytes = std::fs::read(path).map_err(|why| format!("{name}: {why}"))?;
+    let image = if is_assembly {
+        let text = String::from_utf8(bytes).map_err(|why| format!("{name}: {why}"))?;
+        pgas_riscv_sim::asm::assemble(&text, profile)
+    } else {
+        pgas_riscv_sim::Image::from_elf(&bytes)
+    };
+    image.map_err(|why| format!("{name}: {why}").into())
+}

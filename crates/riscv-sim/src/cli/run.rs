@@ -1,0 +1,93 @@
+//! `rae run`.
+
+#![expect(clippy::print_stderr, reason = "progress and failures are for people")]
+
+use std::io::{IsTerminal as _, Write as _};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome};
+
+use super::{Run, TROUBLE, Trouble, guest};
+
+/// Instructions between two looks at the clock.
+const STEP: u64 = 20_000_000;
+
+/// Between two progress lines.
+const PROGRESS: Duration = Duration::from_secs(2);
+
+/// `START:END`, in hexadecimal.
+pub(super) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
+    let number = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        u64::from_str_radix(digits, 16).map_err(|why| format!("{text}: {why}"))
+    };
+    let (start, end) = text.split_once(':').ok_or("write START:END")?;
+    Ok(number(start)?..number(end)?)
+}
+
+pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
+    let config = MachineConfig {
+        n_nodes: arguments.nodes,
+        cores_per_node: arguments.cores,
+        ram_bytes: arguments.memory << 20,
+        shared: arguments.shared.clone(),
+        profile: arguments.profile.into(),
+        compare_swap: arguments.cas.into(),
+        quantum: arguments.quantum,
+    };
+    let image = guest(&arguments.guest, config.profile)?;
+    let mut machine = Machine::new(&config, &image)?;
+    machine.set_console(Box::new(|_, bytes| {
+        // If nobody reads what the guest writes, the guest goes on.
+        drop(std::io::stdout().write_all(bytes));
+    }));
+    let outcome = to_the_end(&mut machine, arguments);
+    drop(std::io::stdout().flush());
+    if let Some(path) = &arguments.stats {
+        let stats = serde_json::to_string_pretty(&machine.stats())?;
+        std::fs::write(path, stats + "\n").map_err(|why| format!("{}: {why}", path.display()))?;
+    }
+    Ok(match outcome? {
+        Outcome::Success => ExitCode::SUCCESS,
+        Outcome::Failure { node, code } => {
+            eprintln!("rae: node {node} failed with code {code}");
+            // A status has eight bits; what does not fit must not look like success.
+            ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
+        }
+    })
+}
+
+fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> {
+    let limit = arguments.max_instructions.unwrap_or(u64::MAX);
+    let start = Instant::now();
+    let mut said = start;
+    let shows_progress = !arguments.quiet && std::io::stderr().is_terminal();
+    loop {
+        let left = limit.saturating_sub(machine.n_instructions());
+        if left == 0 {
+            return Err(Error::NoEnd(limit));
+        }
+        if let Some(outcome) = machine.run_some(left.min(STEP))? {
+            return Ok(outcome);
+        }
+        if shows_progress && said.elapsed() >= PROGRESS {
+            said = Instant::now();
+            progress(machine, start.elapsed());
+        }
+    }
+}
+
+fn progress(machine: &Machine, elapsed: Duration) {
+    let nodes = machine.nodes();
+    let ended = nodes
+        .iter()
+        .filter(|node| node.exit_code().is_some())
+        .count();
+    let n_millions = machine.n_instructions() / 1_000_000;
+    let per_second = n_millions / elapsed.as_secs().max(1);
+    eprintln!(
+        "rae: {n_millions} million instructions, {per_second} million a second, {ended} of {} nodes ended",
+        nodes.len()
+    );
+}
