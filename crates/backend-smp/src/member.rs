@@ -15,6 +15,7 @@ use pgas_core::{Config, Error, Rank, Result};
 use crate::barrier::Ticket;
 use crate::control::{MAX_MEDIUM, MAX_SHORT, Membership};
 use crate::liveness::{self, Liveness};
+use crate::mailbox::Corrupt;
 use crate::segment::Job;
 use crate::usable_cores;
 
@@ -29,8 +30,6 @@ pub struct Member {
     /// The barrier that this rank has entered, or the last one that it left.
     epoch: AtomicU64,
     has_too_few_cores: bool,
-    /// Threads of this rank that hand out messages.
-    n_receiving: AtomicU32,
     /// How often the job's health was asked for, for a look at the others now and then.
     n_checks: AtomicU32,
     liveness: Option<Liveness>,
@@ -87,7 +86,6 @@ impl Member {
             rank,
             epoch: AtomicU64::new(0),
             has_too_few_cores,
-            n_receiving: AtomicU32::new(0),
             n_checks: AtomicU32::new(0),
             liveness,
         }
@@ -160,6 +158,7 @@ impl Member {
         Ok(Sent::Accepted)
     }
 
+    #[inline]
     pub(crate) fn receive(
         &self,
         class: MessageClass,
@@ -168,36 +167,31 @@ impl Member {
     ) -> Result<usize> {
         thread_local! {
             /// Kept between calls, so that receiving does not allocate.
-            static PAYLOAD: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+            static LONG: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
         }
         let mailbox = self.job.control().mailbox(self.rank, class as usize);
         if mailbox.is_empty() {
+            mailbox.give_back_the_rest();
             return Ok(0);
         }
-        let _receiving = Receiving::begin(&self.n_receiving);
         // A sink that polls against the rule finds an empty buffer of its own.
-        let mut payload = PAYLOAD.take();
-        let mut n = 0;
-        while n < limit {
-            let received = mailbox.try_receive(&mut payload).map_err(|corrupt| {
-                Error::backend(
-                    "receive",
-                    0,
-                    format!("rank {}'s mailbox: {corrupt}", self.rank),
-                )
-            })?;
-            let Some(envelope) = received else { break };
-            let from = Rank::new(envelope.src);
+        let mut long = LONG.take();
+        let received = mailbox.receive(limit, &mut long, |envelope, payload| {
             sink(Message {
-                from,
+                from: Rank::new(envelope.src),
                 class,
                 handler: HandlerId(envelope.handler),
-                payload: &payload,
+                payload,
             });
-            n += 1;
-        }
-        PAYLOAD.set(payload);
-        Ok(n)
+        });
+        LONG.set(long);
+        received.map_err(|corrupt| self.corrupt_mailbox(corrupt))
+    }
+
+    #[cold]
+    fn corrupt_mailbox(&self, corrupt: Corrupt) -> Error {
+        let text = format!("rank {}'s mailbox: {corrupt}", self.rank);
+        Error::backend("receive", 0, text)
     }
 
     /// Sleeps until a message, a barrier's end, a ring or a failure, and looks after the others.
@@ -229,10 +223,10 @@ impl Member {
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         let control = self.job.control();
         // In this order: what a rank sent is in the mailbox by the time at which it has left; what is no
-        // longer in the mailbox was taken out by a thread that counts itself until its sink has returned.
+        // longer in the mailbox was taken out by a thread that is receiving until its sink has returned.
         control.membership(rank) == Membership::Left
             && (0..2).all(|class| control.mailbox(self.rank, class).n_queued_bytes() == 0)
-            && self.n_receiving.load(Ordering::Acquire) == 0
+            && (0..2).all(|class| !control.mailbox(self.rank, class).is_receiving())
     }
 
     /// An error if a rank has failed, or has left while this one waits for it in a barrier.
@@ -314,18 +308,6 @@ impl Member {
     }
 }
 
-/// One in the count of a rank's threads that hand out messages; taken back on drop, also when a sink
-/// panics.
-struct Receiving<'a>(&'a AtomicU32);
-
-impl<'a> Receiving<'a> {
-    fn begin(n_receiving: &'a AtomicU32) -> Self {
-        // Relaxed: who finds a message taken out of the mailbox sees this too, by the mailbox's own release.
-        n_receiving.fetch_add(1, Ordering::Relaxed);
-        Self(n_receiving)
-    }
-}
-
 impl Drop for Member {
     /// Says that a rank panics before its lock on the job's file is released, which only says that it
     /// is gone. (A thread's panic is told with its message, by who runs the threads.)
@@ -333,12 +315,5 @@ impl Drop for Member {
         if std::thread::panicking() && self.liveness.is_some() {
             self.job.control().fail(self.rank, "panicked");
         }
-    }
-}
-
-impl Drop for Receiving<'_> {
-    fn drop(&mut self) {
-        // Release: pairs with the acquire in `is_gone`, which then sees what the sink did.
-        self.0.fetch_sub(1, Ordering::Release);
     }
 }

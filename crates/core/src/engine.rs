@@ -1,12 +1,13 @@
 //! What a rank works on between its calls: received messages, and collectives in flight.
 
-use std::collections::HashMap;
+use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Mutex, OnceLock};
 use std::task::{Context, Waker};
 
 use crate::backend::{HandlerId, Message, MessageClass};
@@ -16,16 +17,82 @@ use crate::{Error, Rank, Result, World, backend::Sent};
 
 /// Messages of one class that one call of progress serves.
 const BATCH: usize = 64;
+/// Handlers a page of the table.
+const PAGE: usize = 256;
 
 type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
+type Page = [OnceLock<Box<Handler>>; PAGE];
 type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
+/// What a crate adds to every world above core, such as active messages: messages of its own
+/// ([`HandlerId::LAYER`]), and work whenever the rank makes progress. See [`World::attach`].
+pub trait Layer: Any + fmt::Debug + Send + Sync {
+    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits inside it
+    /// is [`Error::InHandler`].
+    ///
+    /// # Errors
+    ///
+    /// What makes the message useless; the call that made progress reports it.
+    fn deliver(&self, world: &World, message: Message<'_>) -> Result<()>;
+
+    /// Does what is left to do, without waiting, and says whether there was any. Called by every
+    /// [`World::progress`], so that it costs little when there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn advance(&self, world: &World) -> Result<bool>;
+
+    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so that
+    /// it is never left with more of them than one batch of requests gives.
+    fn accepts_requests(&self) -> bool;
+}
+
 /// Handlers of messages, and tasks that advance whenever the rank makes progress.
-#[derive(Default)]
 pub(crate) struct Engine {
-    handlers: RwLock<HashMap<HandlerId, Arc<Handler>>>,
+    /// By id, in pages; read without a lock, since every message is looked up.
+    handlers: [OnceLock<Box<Page>>; PAGE],
+    layer: OnceLock<Box<dyn Layer>>,
     tasks: Mutex<Vec<Running>>,
     n_tasks: AtomicUsize,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            handlers: [const { OnceLock::new() }; PAGE],
+            layer: OnceLock::new(),
+            tasks: Mutex::default(),
+            n_tasks: AtomicUsize::new(0),
+        }
+    }
+}
+
+thread_local! {
+    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a handler of a message now, where nothing may wait.
+#[must_use]
+#[inline]
+pub fn in_handler() -> bool {
+    IN_HANDLER.get()
+}
+
+/// Runs `body` as handlers are run: whatever waits inside it is [`Error::InHandler`], and progress does
+/// nothing there.
+#[inline]
+pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
+    /// Back to what was, also when a handler panics.
+    struct Former(bool);
+    impl Drop for Former {
+        #[inline]
+        fn drop(&mut self) {
+            IN_HANDLER.set(self.0);
+        }
+    }
+    let _former = Former(IN_HANDLER.replace(true));
+    body()
 }
 
 impl fmt::Debug for Engine {
@@ -70,48 +137,61 @@ impl Engine {
 
     /// Serves received messages, and says whether there were any.
     pub(crate) fn receive(&self, world: &World) -> Result<bool> {
+        if in_handler() {
+            return Ok(false);
+        }
         let mut failure = None;
         let mut sink = |message: Message<'_>| {
             if let Err(error) = self.dispatch(world, message) {
                 failure.get_or_insert(error);
             }
         };
-        let replies = world
-            .backend()
-            .poll(MessageClass::Reply, BATCH, &mut sink)?;
-        let requests = world
-            .backend()
-            .poll(MessageClass::Request, BATCH, &mut sink)?;
+        let with_requests = self
+            .layer
+            .get()
+            .is_none_or(|layer| layer.accepts_requests());
+        let n_received = world.backend().poll_all(with_requests, BATCH, &mut sink)?;
         match failure {
-            None => Ok(replies + requests > 0),
+            None => Ok(n_received > 0),
             Some(error) => Err(error),
         }
     }
 
+    #[inline]
     fn dispatch(&self, world: &World, message: Message<'_>) -> Result<()> {
+        let HandlerId(id) = message.handler;
+        if HandlerId::LAYER.contains(&id)
+            && let Some(layer) = self.layer.get()
+        {
+            return as_handler(|| layer.deliver(world, message));
+        }
         if message.handler == HandlerId::COLLECTIVE {
             return world.wire().deliver(message);
         }
-        let handler = self
-            .handlers
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
-            .get(&message.handler)
-            .cloned();
-        let Some(handler) = handler else {
-            let HandlerId(id) = message.handler;
+        let [page, index] = id.to_be_bytes().map(usize::from);
+        let page = self.handlers[page].get();
+        let Some(handler) = page.and_then(|page| page[index].get()) else {
             let from = message.from;
             let text = format!("a message from rank {from} is for handler {id}, which nobody set");
             return Err(Error::backend("progress", i64::from(id), text));
         };
-        handler(world, message);
+        as_handler(|| handler(world, message));
         Ok(())
+    }
+
+    /// Lets the layer above core do what is left to do.
+    #[inline]
+    pub(crate) fn advance_layer(&self, world: &World) -> Result<bool> {
+        match self.layer.get() {
+            Some(layer) if !in_handler() => layer.advance(world),
+            _ => Ok(false),
+        }
     }
 }
 
 impl World {
     /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress) and
-    /// every call that waits; they may send, but not wait.
+    /// every call that waits; they may send, but what waits inside them is [`Error::InHandler`].
     ///
     /// # Panics
     ///
@@ -127,22 +207,31 @@ impl World {
             "handler {} is reserved",
             id.0
         );
-        self.set_core_handler(id, handler);
+        let [page, index] = id.0.to_be_bytes().map(usize::from);
+        let new_page = || Box::new([const { OnceLock::new() }; PAGE]);
+        let page = self.engine().handlers[page].get_or_init(new_page);
+        let is_first = page[index].set(Box::new(handler)).is_ok();
+        assert!(is_first, "handler {} is set already", id.0);
     }
 
+    /// Adds a layer to this rank's world, which then gets the messages of [`HandlerId::LAYER`]. All
+    /// ranks attach the same layer before one of them sends such a message.
+    ///
+    /// # Panics
+    ///
+    /// If the world has a layer already.
     #[track_caller]
-    pub(crate) fn set_core_handler(
-        &self,
-        id: HandlerId,
-        handler: impl Fn(&Self, Message<'_>) + Send + Sync + 'static,
-    ) {
-        let mut handlers = self
-            .engine()
-            .handlers
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let former = handlers.insert(id, Arc::new(handler));
-        assert!(former.is_none(), "handler {} is set already", id.0);
+    pub fn attach(&self, layer: Box<dyn Layer>) {
+        let attached = self.engine().layer.set(layer);
+        assert!(attached.is_ok(), "the world has a layer already");
+    }
+
+    /// The layer that was attached, if it is a `T`.
+    #[must_use]
+    #[inline]
+    pub fn layer<T: Layer>(&self) -> Option<&T> {
+        let layer: &dyn Any = &**self.engine().layer.get()?;
+        layer.downcast_ref()
     }
 
     /// Offers a message whose payload is the concatenation of `parts`; does not wait. After

@@ -38,6 +38,16 @@ pub enum Error {
     /// The ranks called different collectives, or one with different arguments (`PGAS_CHECK=1`).
     #[error(transparent)]
     Mismatch(#[from] Box<Mismatch>),
+    /// Something that waits was called inside the handler of a message, which may not wait: what it
+    /// waits for may be the very thread that runs it.
+    #[error("{what} was waited for inside a handler, where nothing may wait")]
+    InHandler {
+        /// What was to be waited for.
+        what: &'static str,
+    },
+    /// What the [`Layer`](crate::Layer) above core reports.
+    #[error(transparent)]
+    Layer(Box<dyn std::error::Error + Send + Sync>),
     /// A message is longer than the transport carries.
     #[error(
         "a message of {bytes} bytes is longer than the {limit} bytes that this backend carries"

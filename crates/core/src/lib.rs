@@ -22,6 +22,7 @@ mod world;
 
 pub use config::Config;
 pub use cost::{Costs, Statistics};
+pub use engine::{Layer, as_handler, in_handler};
 pub use error::{
     BackendError, Error, Exhausted, Mismatch, RankFailure, Result, SettingError, Timeout,
 };
@@ -31,4 +32,4 @@ pub use pod::Pod;
 pub use rank::Rank;
 pub use segment::Symmetric;
 pub use team::{Team, TeamId};
-pub use world::World;
+pub use world::{WeakWorld, World};

@@ -4,10 +4,13 @@ use std::hint;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::{Error, Rank, Result, World, error::Timeout};
+use crate::{Error, Rank, Result, World, error::Timeout, in_handler};
 
-/// Rounds of spinning before the first yield, where each rank has a processor of its own.
-const SPINS: u32 = 200;
+/// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
+/// most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
+const TIGHT_ROUNDS: u32 = 100;
+/// Rounds of spinning before the first yield.
+const SPINS: u32 = 300;
 /// Rounds of yielding before the first sleep: about a tenth of a millisecond.
 const YIELDS: u32 = 400;
 /// The first and the longest sleep. A sleeper is woken by messages and barriers; the limit only
@@ -47,9 +50,28 @@ impl World {
     /// # Errors
     ///
     /// What `ready` returns; the failure of the job, or the end of
-    /// [`Config::timeout`](crate::Config::timeout).
+    /// [`Config::timeout`](crate::Config::timeout); [`Error::InHandler`] inside a handler.
     pub fn wait_for(&self, what: &'static str, ready: impl FnMut() -> Result<bool>) -> Result<()> {
         self.wait_until(&Awaited::new(what), ready)
+    }
+
+    /// As [`wait_for`](Self::wait_for), where `missing` names the ranks that have not come, in the message of
+    /// a wait that took too long.
+    ///
+    /// # Cost
+    ///
+    /// That of `ready`, once a round.
+    ///
+    /// # Errors
+    ///
+    /// As [`wait_for`](Self::wait_for).
+    pub fn wait_for_ranks(
+        &self,
+        what: &'static str,
+        missing: &dyn Fn() -> Vec<Rank>,
+        ready: impl FnMut() -> Result<bool>,
+    ) -> Result<()> {
+        self.wait_until(&Awaited { what, missing }, ready)
     }
 
     /// Makes progress until `ready`, and fails when the job fails or the configured limit is over.
@@ -58,11 +80,16 @@ impl World {
         awaited: &Awaited<'_>,
         mut ready: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
-        let mut round = if self.backend().is_oversubscribed() {
+        if in_handler() {
+            let what = awaited.what;
+            return Err(Error::InHandler { what });
+        }
+        let first_round = if self.backend().is_oversubscribed() {
             SPINS
         } else {
             0
         };
+        let mut round = first_round;
         let mut sleep = FIRST_SLEEP;
         let mut began = None;
         let mut busy = 0_u32;
@@ -71,7 +98,7 @@ impl World {
                 return Ok(());
             }
             if self.advance()? {
-                round = round.min(SPINS);
+                round = first_round;
                 busy = busy.wrapping_add(1);
                 if busy.is_multiple_of(BUSY_ROUNDS) {
                     self.check_limit(awaited, *began.get_or_insert_with(Instant::now))?;
@@ -81,7 +108,9 @@ impl World {
             }
             round = round.saturating_add(1);
             if round <= SPINS {
-                hint::spin_loop();
+                if round > TIGHT_ROUNDS {
+                    hint::spin_loop();
+                }
             } else if round <= SPINS + YIELDS {
                 thread::yield_now();
                 self.backend().health()?;

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::backend::{AtomicsBy, Backend, Capabilities};
 use crate::collective::Wire;
 use crate::config::Progress;
 use crate::cost::{CostKind, Counting};
-use crate::engine::Engine;
+use crate::engine::{Engine, in_handler};
 use crate::event::Orphans;
 use crate::progress::ProgressThread;
 use crate::raw::even::EvenMap;
@@ -41,6 +41,26 @@ pub struct World {
     inner: Arc<Inner>,
     /// Whether this is a handle of the program, and not the progress thread's.
     is_counted: bool,
+}
+
+/// A handle that does not keep the rank in the job: for what may outlive the program's interest in it, such
+/// as a future that is never waited for.
+#[derive(Clone, Debug)]
+pub struct WeakWorld {
+    inner: Weak<Inner>,
+}
+
+impl WeakWorld {
+    /// The world, unless the rank has left the job.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<World> {
+        let inner = self.inner.upgrade()?;
+        inner.progress.count_handle();
+        Some(World {
+            inner,
+            is_counted: true,
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -201,8 +221,12 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting.
+    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank does not
+    /// enter the barrier.
     pub fn barrier(&self) -> Result<()> {
+        if in_handler() {
+            return Err(Error::InHandler { what: "a barrier" });
+        }
         self.count(CostKind::Barrier, None, 1, 0);
         self.flush_all()?;
         if self.config().check {
@@ -266,6 +290,7 @@ impl World {
     pub(crate) fn advance(&self) -> Result<bool> {
         let mut worked = self.backend().progress()?;
         worked |= self.inner.engine.receive(self)?;
+        worked |= self.inner.engine.advance_layer(self)?;
         worked |= self.inner.engine.advance();
         self.inner.orphans.reap(|op| {
             // An operation that failed is over too, and nobody is left to tell.
@@ -274,6 +299,20 @@ impl World {
                 .unwrap_or(true)
         });
         Ok(worked)
+    }
+
+    /// A handle that does not keep this rank in the job.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakWorld {
+        WeakWorld {
+            inner: Arc::downgrade(&self.inner),
+        }
+    }
+
+    /// Whether `rank` has left the job, and all that it ever sent to this rank was served.
+    #[must_use]
+    pub fn has_left(&self, rank: Rank) -> bool {
+        self.backend().has_left(rank)
     }
 
     /// Runs `future` to its end on this thread, making progress meanwhile.

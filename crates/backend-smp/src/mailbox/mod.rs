@@ -43,6 +43,8 @@ mod tests;
 
 use std::fmt;
 
+use zerocopy::IntoBytes;
+
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -61,6 +63,8 @@ const SLOT_WORDS: usize = 8;
 const SLOT_BYTES: usize = SLOT_WORDS * WORD_BYTES;
 /// The publication word and the header word.
 const PREFIX_WORDS: usize = 2;
+/// Words of payload that fit in one slot.
+const SLOT_PAYLOAD_WORDS: usize = SLOT_WORDS - PREFIX_WORDS;
 
 const SRC_BITS: u32 = 24;
 const HANDLER_BITS: u32 = 16;
@@ -278,52 +282,107 @@ impl<'a> Mailbox<'a> {
 
     /// Receives the oldest message, if it is complete: its payload replaces what `buf` holds.
     ///
-    /// For the owner of the mailbox. Should another of its threads be receiving at this moment, there is nothing for this one (`None`). `buf` is
-    /// left alone unless a message comes; kept between calls, it makes them free of allocation.
+    /// As [`receive`](Self::receive) of one message.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if what stands there cannot be a message; it stays there.
+    pub fn try_receive(&self, buf: &mut Vec<u8>) -> Result<Option<Envelope>, Corrupt> {
+        let mut received = None;
+        self.receive(1, &mut Vec::new(), |envelope, payload| {
+            buf.clear();
+            buf.extend_from_slice(payload);
+            received = Some(envelope);
+        })?;
+        Ok(received)
+    }
+
+    /// Hands up to `limit` complete messages to `sink`, oldest first, and returns how many.
+    ///
+    /// For the owner of the mailbox. While one of its threads receives, and its sink runs, there is nothing for another one (0). Payloads
+    /// begin at a multiple of eight bytes. Those of one slot are copied to the stack, longer ones to `buf`, which makes calls free of
+    /// allocation if it is kept between them. A message is taken out of the ring before its sink runs.
     ///
     /// # Cost
-    /// Four loads of own lines if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
+    /// Two loads of own lines if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
     ///
     /// # Errors
     /// [`Corrupt`] if what stands there cannot be a message; it stays there.
     #[inline]
-    pub fn try_receive(&self, buf: &mut Vec<u8>) -> Result<Option<Envelope>, Corrupt> {
+    pub fn receive(
+        &self,
+        limit: usize,
+        buf: &mut Vec<u64>,
+        mut sink: impl FnMut(Envelope, &[u8]),
+    ) -> Result<usize, Corrupt> {
         if self.is_empty() {
             self.give_back_the_rest();
-            return Ok(None);
+            return Ok(0);
         }
         let Some(_lock) = Lock::try_take(&self.control[LOCK]) else {
-            return Ok(None);
+            return Ok(0);
         };
-        let ticket = self.control[RECEIVED].load(Relaxed);
-        if !self.is_published(ticket) {
-            return Ok(None);
+        let mut n_received = 0;
+        while n_received < limit {
+            let ticket = self.control[RECEIVED].load(Relaxed);
+            if !self.is_published(ticket) {
+                break;
+            }
+            let first = self.first_word(ticket);
+            let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
+            let len = envelope.len as usize;
+            if len > self.max_message() {
+                return Err(self.corrupt(ticket, envelope));
+            }
+            n_received += 1;
+            if len <= SLOT_PAYLOAD_WORDS * WORD_BYTES {
+                let mut words = [0; SLOT_PAYLOAD_WORDS];
+                let slot = &self.slots[first + PREFIX_WORDS..first + SLOT_WORDS];
+                for (word, shared) in words.iter_mut().zip(slot) {
+                    *word = shared.load(Relaxed).to_le();
+                }
+                self.advance(ticket.wrapping_add(1));
+                sink(envelope, &words.as_bytes()[..len]);
+            } else {
+                self.copy_out(first + PREFIX_WORDS, len, buf);
+                let n_slots = envelope.n_slots();
+                for slot in 1..n_slots {
+                    let word = (first + slot * SLOT_WORDS) & (self.slots.len() - 1);
+                    self.slots[word].store(0, Relaxed);
+                }
+                self.advance(ticket.wrapping_add(n_slots as u64));
+                sink(envelope, &buf.as_bytes()[..len]);
+            }
         }
-        let first = self.first_word(ticket);
-        let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
-        let len = envelope.len as usize;
-        if len > self.max_message() {
-            #[expect(clippy::cast_possible_truncation, reason = "`max_message` has 24 bits")]
-            let max = self.max_message() as u32;
-            return Err(Corrupt {
-                ticket,
-                len: envelope.len,
-                max,
-            });
-        }
-        self.copy_out(first + PREFIX_WORDS, len, buf);
+        Ok(n_received)
+    }
 
-        let n_slots = envelope.n_slots();
-        for slot in 1..n_slots {
-            self.slots[(first + slot * SLOT_WORDS) & (self.slots.len() - 1)].store(0, Relaxed);
+    /// Whether a thread of the owner receives now, and its sink may be running.
+    #[must_use]
+    pub fn is_receiving(&self) -> bool {
+        // Acquire: pairs with the release at the end of `receive`; what the sinks did is visible then.
+        self.control[LOCK].load(Acquire) != 0
+    }
+
+    #[cold]
+    fn corrupt(&self, ticket: u64, envelope: Envelope) -> Corrupt {
+        #[expect(clippy::cast_possible_truncation, reason = "`max_message` has 24 bits")]
+        let max = self.max_message() as u32;
+        Corrupt {
+            ticket,
+            len: envelope.len,
+            max,
         }
-        let received = ticket.wrapping_add(n_slots as u64);
+    }
+
+    /// Records that the slots before `received` were received. For the holder of the lock.
+    #[inline]
+    fn advance(&self, received: u64) {
+        // Release: pairs with the acquire in `n_queued_bytes`.
         self.control[RECEIVED].store(received, Release);
         let n_kept = received.wrapping_sub(self.control[HEAD].load(Relaxed));
         if n_kept >= (self.n_slots() / GIVE_BACKS_PER_RING) as u64 {
             self.give_back(received);
         }
-        Ok(Some(envelope))
     }
 
     /// Lets senders have the slots before `received`. For the holder of the lock.
@@ -333,8 +392,9 @@ impl<'a> Mailbox<'a> {
         self.control[HEAD].store(received, Release);
     }
 
+    /// Lets senders have all that was received, once there is nothing more to receive.
     #[inline]
-    fn give_back_the_rest(&self) {
+    pub(crate) fn give_back_the_rest(&self) {
         // Relaxed: a look without the lock, to save taking it.
         if self.control[HEAD].load(Relaxed) != self.control[RECEIVED].load(Relaxed)
             && let Some(_lock) = Lock::try_take(&self.control[LOCK])
@@ -379,9 +439,8 @@ impl<'a> Mailbox<'a> {
     }
 
     #[inline]
-    fn copy_out(&self, start: usize, len: usize, buf: &mut Vec<u8>) {
+    fn copy_out(&self, start: usize, len: usize, buf: &mut Vec<u64>) {
         buf.clear();
-        buf.reserve(len.next_multiple_of(WORD_BYTES));
         let n_words = len.div_ceil(WORD_BYTES);
         let start = start & (self.slots.len() - 1);
         let n_before_the_end = n_words.min(self.slots.len() - start);
@@ -389,10 +448,8 @@ impl<'a> Mailbox<'a> {
             &self.slots[start..start + n_before_the_end],
             &self.slots[..n_words - n_before_the_end],
         );
-        for word in before.iter().chain(after) {
-            buf.extend_from_slice(&word.load(Relaxed).to_le_bytes());
-        }
-        buf.truncate(len);
+        let shared = before.iter().chain(after);
+        buf.extend(shared.map(|word| word.load(Relaxed).to_le()));
     }
 
     #[inline]

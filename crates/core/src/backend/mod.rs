@@ -99,6 +99,8 @@ impl HandlerId {
     pub const N_RESERVED: u16 = 16;
     /// Messages of core's collectives.
     pub const COLLECTIVE: Self = Self(1);
+    /// Messages of the [`Layer`](crate::Layer) above core.
+    pub const LAYER: Range<u16> = 2..Self::N_RESERVED;
 }
 
 /// A received message; its payload is valid while the sink runs.
@@ -435,6 +437,26 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize>;
+
+    /// Hands up to `limit` received messages of each class to `sink`, replies first, or replies alone, and
+    /// returns how many. Every round of every wait calls this, so a transport that can look for both
+    /// classes at once does.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn poll_all(
+        &self,
+        with_requests: bool,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        let n_replies = self.poll(MessageClass::Reply, limit, sink)?;
+        if !with_requests {
+            return Ok(n_replies);
+        }
+        Ok(n_replies + self.poll(MessageClass::Request, limit, sink)?)
+    }
 
     /// Does what the transport needs of this process, without waiting; says whether there was any.
     ///

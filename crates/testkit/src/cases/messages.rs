@@ -22,6 +22,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, messages_are_served_inside_a_barrier),
     case!(1, a_message_for_nobody_is_an_error_that_names_the_handler),
     case!(1, reserved_and_taken_handlers_are_refused),
+    case!(1, waiting_inside_a_handler_is_an_error),
     case!(2, a_full_queue_does_not_stop_one_sided_operations),
 ];
 
@@ -382,6 +383,30 @@ fn reserved_and_taken_handlers_are_refused(world: &World) -> Result<()> {
     assert_panics("the job has ranks 0 to", || {
         world.try_send(nowhere, MessageClass::Request, FIRST, &[])
     });
+    world.barrier()
+}
+
+/// What is waited for could need the very thread that runs the handler.
+fn waiting_inside_a_handler_is_an_error(world: &World) -> Result<()> {
+    let outcomes = Shared::new();
+    let list = outcomes.another();
+    world.set_handler(FIRST, move |world, _| {
+        list.push(world.barrier());
+        list.push(world.wait_for("godot", || Ok(true)));
+        // Nothing nests: what has arrived is served when this handler has returned.
+        list.push(world.progress().map(|worked| assert!(!worked)));
+    });
+    world.barrier()?;
+    send(world, world.rank(), MessageClass::Request, FIRST, &[])?;
+    world.wait_for("the handler", || Ok(outcomes.lock().len() == 3))?;
+    let mut seen = std::mem::take(&mut *outcomes.lock()).into_iter();
+    for what in ["a barrier", "godot"] {
+        let error = seen.next().expect("three outcomes").expect_err("refused");
+        assert!(matches!(error, Error::InHandler { .. }), "{error}");
+        assert!(error.to_string().contains(what), "{error}");
+    }
+    seen.next().expect("three outcomes")?;
+    // The refused barrier was not entered.
     world.barrier()
 }
 
