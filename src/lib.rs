@@ -48,6 +48,7 @@
 //! | crate | has |
 //! |---|---|
 //! | [`pgas_core`] | world, teams, global pointers, transfers, atomics, collectives, the transport's contract |
+//! | [`pgas_am`] | active messages, remote calls, futures |
 //! | [`pgas_containers`] | distributed containers |
 //! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
 //! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
@@ -58,6 +59,10 @@
 
 mod start;
 
+pub use pgas_am::{
+    ActiveMessages, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, codec, message, rpc,
+    when_all,
+};
 pub use pgas_containers::{
     BatchError, CircularQueue, Error, FastQueue, HashMap, Object, Result, hash_map, object, queue,
 };
@@ -65,12 +70,15 @@ pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
     backend, collective, config, rma, segment,
 };
-#[cfg(feature = "smp")]
-pub use pgas_smp::{threads, threads_with};
 pub use start::{init, init_with};
+#[cfg(feature = "smp")]
+pub use start::{threads, threads_with};
 pub use zerocopy;
 
 /// What nearly every program uses.
 pub mod prelude {
-    pub use crate::{CircularQueue, FastQueue, GlobalPtr, HashMap, Object, Pod, Rank, Team, World};
+    pub use crate::{
+        ActiveMessages, CircularQueue, FastQueue, GlobalPtr, HashMap, Object, Pod, Rank,
+        RemoteCalls, Team, TeamCalls, World,
+    };
 }

@@ -36,6 +36,12 @@ pub fn init() -> Result<World, Error> {
 ///
 /// As [`init`].
 pub fn init_with(config: &Config) -> Result<World, Error> {
+    let world = join(config)?;
+    pgas_am::attach(&world)?;
+    Ok(world)
+}
+
+fn join(config: &Config) -> Result<World, Error> {
     match config.backend.unwrap_or_else(|| choice(&config.launcher)) {
         #[cfg(feature = "smp")]
         BackendKind::Smp => pgas_smp::init(config),
@@ -68,4 +74,57 @@ fn choice(launcher: &Launcher) -> BackendKind {
     } else {
         BackendKind::Smp
     }
+}
+
+/// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in order: see
+/// [`pgas_smp::threads`].
+///
+/// # Errors
+///
+/// When the memory for the segments is refused.
+///
+/// # Panics
+///
+/// If a rank panics, or `n_ranks` is 0.
+///
+/// # Examples
+///
+/// ```
+/// use pgas::prelude::*;
+///
+/// let answers = pgas::threads(2, |world| -> pgas::Result<u64> {
+///     let other = Rank::new(1 - world.rank().number());
+///     let answer = world.rpc(other, |x: u64| 2 * x, 21)?.wait()?;
+///     world.barrier()?; // the other's question may be under way still
+///     Ok(answer)
+/// })?;
+/// assert_eq!(answers.into_iter().collect::<pgas::Result<Vec<_>>>()?, [42, 42]);
+/// # Ok::<(), pgas::Error>(())
+/// ```
+#[cfg(feature = "smp")]
+pub fn threads<R: Send>(n_ranks: u32, body: impl Fn(World) -> R + Sync) -> Result<Vec<R>, Error> {
+    threads_with(n_ranks, &Config::default(), body)
+}
+
+/// As [`threads`], with settings.
+///
+/// # Errors
+///
+/// As [`threads`], and for settings that cannot be used.
+///
+/// # Panics
+///
+/// As [`threads`].
+#[cfg(feature = "smp")]
+pub fn threads_with<R: Send>(
+    n_ranks: u32,
+    config: &Config,
+    body: impl Fn(World) -> R + Sync,
+) -> Result<Vec<R>, Error> {
+    let with_messages = |world: World| {
+        pgas_am::attach(&world)?;
+        Ok(body(world))
+    };
+    let results = pgas_smp::threads_with(n_ranks, config, with_messages)?;
+    results.into_iter().collect()
 }

@@ -49,6 +49,12 @@ const _: () = assert!(
     "errors travel by value on hot paths"
 );
 
+impl From<pgas_am::Error> for Error {
+    fn from(error: pgas_am::Error) -> Self {
+        Self::Core(error.into())
+    }
+}
+
 /// Two ranks that asked for one container with different capacities.
 #[derive(Debug, thiserror::Error)]
 #[error(

@@ -1,0 +1,213 @@
+//! Naming functions across ranks: where they lie in the program's code, and a tag that proves it.
+//!
+//! All ranks run one file ([`Program`] compares), loaded at different addresses; a function lies at the same
+//! distance from the start of the code in each. A message that calls one carries two such distances, that of the function and that
+//! of the *trampoline* that knows the function's type, and a 64-bit tag that is made from both and from the
+//! build. Who receives a call believes it only if the tag fits, so a damaged message cannot make a rank
+//! jump anywhere: but for one in 2^64 it is an error.
+//!
+//! A function travels as a `fn` pointer, which closures become only if they capture nothing: what a
+//! closure has captured would mean nothing on another rank, not even a value of size zero.
+
+#![expect(
+    unsafe_code,
+    reason = "turns the places of functions into functions, which only a checked tag allows"
+)]
+
+use std::mem;
+
+use pgas_core::{Pod, Rank, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::codec::Wire;
+use crate::error::Unknown;
+use crate::identity::{Program, mix};
+use crate::{Error, Result, serve};
+
+/// What a function is called with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Incoming<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) from: Rank,
+    /// Where the answer goes, if one is wanted.
+    pub(crate) cookie: Option<u64>,
+    /// Arguments, and what else was sent.
+    pub(crate) bytes: &'a [u8],
+}
+
+/// Decodes the arguments, calls the function, and answers.
+///
+/// # Safety
+///
+/// The second half of the [`FunctionId`] is that of a function of the type that this trampoline was made for.
+type Trampoline = unsafe fn(Body, Incoming<'_>) -> Result<()>;
+
+/// A function whose type has been forgotten.
+#[derive(Clone, Copy, Debug)]
+struct Body(*const ());
+
+impl Body {
+    /// The function again.
+    ///
+    /// # Safety
+    ///
+    /// `F` is the `fn` pointer type that the body was made from.
+    #[inline]
+    unsafe fn cast<F: Copy>(self) -> F {
+        const { assert!(size_of::<F>() == size_of::<*const ()>()) };
+        // SAFETY: the caller promises that a value of type `F` with these bits was turned into this body.
+        unsafe { mem::transmute_copy::<*const (), F>(&self.0) }
+    }
+}
+
+/// The trampoline of functions of one argument.
+///
+/// # Safety
+///
+/// The body is a `fn(A) -> R`.
+unsafe fn plain<A: Wire, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<()> {
+    // SAFETY: the caller promises the type.
+    let function = unsafe { body.cast::<fn(A) -> R>() };
+    serve::call(incoming, |input| Ok(function(input.get()?)))
+}
+
+/// The trampoline of functions that also view a slice.
+///
+/// # Safety
+///
+/// The body is a `fn(A, &[T]) -> R`.
+unsafe fn viewing<A: Wire, T: Pod, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<()> {
+    // SAFETY: the caller promises the type.
+    let function = unsafe { body.cast::<fn(A, &[T]) -> R>() };
+    serve::call(incoming, |input| {
+        let args = input.get()?;
+        serve::with_view(input.rest_aligned(), |view| function(args, view))
+    })
+}
+
+/// The name of a function and its trampoline in a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct FunctionId {
+    trampoline: u32,
+    body: u32,
+    tag: u64,
+}
+
+impl FunctionId {
+    /// The name of a function of one argument.
+    #[inline]
+    pub(crate) fn of<A: Wire, R: Wire>(program: &Program, function: fn(A) -> R) -> Result<Self> {
+        Self::new(program, plain::<A, R>, function as *const ())
+    }
+
+    /// The name of a function that also views a slice.
+    #[inline]
+    pub(crate) fn of_viewing<A: Wire, T: Pod, R: Wire>(
+        program: &Program,
+        function: fn(A, &[T]) -> R,
+    ) -> Result<Self> {
+        Self::new(program, viewing::<A, T, R>, function as *const ())
+    }
+
+    /// The name of `body` for `trampoline`. Its callers are those above alone: what makes [`call`](Self::call)
+    /// sound is that a trampoline never meets a body of another type.
+    #[inline]
+    fn new(program: &Program, trampoline: Trampoline, body: *const ()) -> Result<Self> {
+        let place = |address: usize| -> Option<u32> {
+            let offset = address.checked_sub(program.code.start)?;
+            let offset = u32::try_from(offset).ok()?;
+            (address < program.code.end).then_some(offset)
+        };
+        let trampoline = place(trampoline as usize).ok_or(Error::ForeignFunction)?;
+        let body = place(body.addr()).ok_or(Error::ForeignFunction)?;
+        Ok(Self {
+            trampoline,
+            body,
+            tag: tag(program, trampoline, body),
+        })
+    }
+
+    /// Calls the function, if the name is right.
+    #[inline]
+    pub(crate) fn call(self, program: &Program, incoming: Incoming<'_>) -> Result<()> {
+        let is_inside = |offset: u32| (offset as usize) < program.code.len();
+        if self.tag != tag(program, self.trampoline, self.body)
+            || !is_inside(self.trampoline)
+            || !is_inside(self.body)
+        {
+            return Err(self.unknown(incoming));
+        }
+        // All code lies in one mapping, that of the function whose pointer is moved here.
+        let anchor = Program::own as fn() -> pgas_core::Result<&'static Program> as *const ();
+        let at = |offset: u32| anchor.with_addr(program.code.start + offset as usize);
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "no safe conversion makes a function of a pointer"
+        )]
+        // SAFETY: the tag shows that a rank of the same build computed this place from a `Trampoline` in
+        // `new`, and the same code lies there on this rank.
+        let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
+        // SAFETY: the tag covers both places, so they met in `new`, to which the types fit.
+        unsafe { trampoline(Body(at(self.body)), incoming) }
+    }
+
+    #[cold]
+    fn unknown(self, incoming: Incoming<'_>) -> Error {
+        Error::from(Box::new(Unknown {
+            rank: incoming.world.rank(),
+            from: incoming.from,
+            what: format!("the function at {:#x} of the program's code", self.body),
+            reason: "and its tag does not fit: the message was damaged",
+        }))
+    }
+}
+
+#[inline]
+fn tag(program: &Program, trampoline: u32, body: u32) -> u64 {
+    let places = u64::from(trampoline) << u32::BITS | u64::from(body);
+    mix(mix(places ^ program.build).wrapping_add(program.build))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    static SUM: AtomicU64 = AtomicU64::new(0);
+
+    fn add_doubled(x: u64) {
+        SUM.fetch_add(2 * x, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_function_is_found_by_its_name_and_by_no_other() {
+        let world = pgas_core::backend::loopback::world();
+        let program = Program::own().unwrap();
+        let id = FunctionId::of(program, add_doubled).unwrap();
+        let incoming = Incoming {
+            world: &world,
+            from: Rank::ZERO,
+            cookie: None,
+            bytes: &21_u64.to_ne_bytes(),
+        };
+        id.call(program, incoming).unwrap();
+        assert_eq!(SUM.load(Ordering::Relaxed), 42);
+        for bit in 0..size_of::<FunctionId>() * 8 {
+            let mut damaged = id;
+            damaged.as_mut_bytes()[bit / 8] ^= 1 << (bit % 8);
+            let error = damaged.call(program, incoming).unwrap_err();
+            assert!(matches!(error, Error::Unknown(_)), "{error}");
+        }
+        assert_eq!(SUM.load(Ordering::Relaxed), 42);
+    }
+
+    #[test]
+    fn a_function_outside_of_the_program_is_refused() {
+        let program = Program::own().unwrap();
+        let outside = std::ptr::without_provenance(program.code.end);
+        let refused = FunctionId::new(program, plain::<u64, u64>, outside);
+        assert!(matches!(refused, Err(Error::ForeignFunction)));
+    }
+}

@@ -1,0 +1,147 @@
+//! Many futures as one.
+
+use std::sync::Arc;
+
+use super::{PgasFuture, State};
+use crate::Result;
+use crate::layer::Am;
+
+/// Futures that are waited for together.
+pub(super) trait Joined<T>: Send {
+    fn is_ready(&mut self) -> bool;
+    /// The values, which are there.
+    fn take(&mut self) -> Result<T>;
+    /// What one of them belongs to that is not ready.
+    fn am(&self) -> Option<Arc<Am>>;
+}
+
+/// What [`when_all`] joins: vectors, arrays and tuples of futures.
+pub trait All: sealed::Sealed {
+    /// The values of all, in order.
+    type Output: Send + 'static;
+
+    /// The future of all values.
+    fn join(self) -> PgasFuture<Self::Output>;
+}
+
+mod sealed {
+    #[expect(unnameable_types, reason = "sealed")]
+    pub trait Sealed {}
+}
+
+/// One future of the values of many; if some of them fail, the error of the first in order.
+///
+/// Progress: none.
+///
+/// # Cost
+///
+/// One allocation, or none if all are ready. Waiting looks at each future once, and at the first that is not
+/// ready again and again.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{PgasFuture, RemoteCalls, when_all};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let squares = (0..100).map(|x| world.rpc(world.rank(), |x: u64| x * x, x));
+/// let squares = when_all(squares.collect::<Result<Vec<_>, _>>()?).wait()?;
+/// assert_eq!(squares[99], 99 * 99);
+///
+/// let both = when_all((PgasFuture::ready(1), PgasFuture::ready("two")));
+/// assert_eq!(both.wait()?, (1, "two"));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub fn when_all<F: All>(futures: F) -> PgasFuture<F::Output> {
+    futures.join()
+}
+
+fn joined<T: Send + 'static>(mut all: impl Joined<T> + 'static) -> PgasFuture<T> {
+    if all.is_ready() {
+        return PgasFuture::of(all.take());
+    }
+    PgasFuture {
+        state: State::Joined(Box::new(all)),
+    }
+}
+
+/// A sequence of futures, of which the first `n_ready` are known to be ready.
+struct Sequence<T: Send + 'static> {
+    futures: Vec<PgasFuture<T>>,
+    n_ready: usize,
+}
+
+impl<T: Send + 'static> Sequence<T> {
+    fn of(futures: Vec<PgasFuture<T>>) -> Self {
+        Self {
+            futures,
+            n_ready: 0,
+        }
+    }
+}
+
+impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
+    fn is_ready(&mut self) -> bool {
+        let rest = self.futures[self.n_ready..].iter_mut();
+        self.n_ready += rest.map_while(|f| f.is_ready().then_some(())).count();
+        self.n_ready == self.futures.len()
+    }
+
+    fn take(&mut self) -> Result<Vec<T>> {
+        self.futures
+            .iter_mut()
+            .map(PgasFuture::take_ready)
+            .collect()
+    }
+
+    fn am(&self) -> Option<Arc<Am>> {
+        self.futures.get(self.n_ready)?.am()
+    }
+}
+
+impl<T: Send + 'static> sealed::Sealed for Vec<PgasFuture<T>> {}
+
+impl<T: Send + 'static> All for Vec<PgasFuture<T>> {
+    type Output = Vec<T>;
+
+    fn join(self) -> PgasFuture<Vec<T>> {
+        joined(Sequence::of(self))
+    }
+}
+
+/// Joins the futures of a tuple, which has at least two.
+macro_rules! tuples {
+    ($(($($t:ident $i:tt),+))*) => { $(
+        impl<$($t: Send + 'static),+> Joined<($($t,)+)> for ($(PgasFuture<$t>,)+) {
+            fn is_ready(&mut self) -> bool {
+                $(self.$i.is_ready())&&+
+            }
+
+            fn take(&mut self) -> Result<($($t,)+)> {
+                Ok(($(self.$i.take_ready()?,)+))
+            }
+
+            fn am(&self) -> Option<Arc<Am>> {
+                None$(.or_else(|| self.$i.am()))+
+            }
+        }
+
+        impl<$($t: Send + 'static),+> sealed::Sealed for ($(PgasFuture<$t>,)+) {}
+
+        impl<$($t: Send + 'static),+> All for ($(PgasFuture<$t>,)+) {
+            type Output = ($($t,)+);
+
+            fn join(self) -> PgasFuture<Self::Output> {
+                joined(self)
+            }
+        }
+    )* };
+}
+tuples! {
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+}

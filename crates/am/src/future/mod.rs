@@ -1,0 +1,405 @@
+//! Values that are on their way: [`PgasFuture`], [`when_all`], [`Promise`].
+
+mod cell;
+mod join;
+mod promise;
+
+use std::fmt;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use pgas_core::{Event, Rank, World};
+
+use crate::codec::Wire;
+use crate::layer::{Am, am};
+use crate::pending::{Cookie, Watcher};
+use crate::serve::read_answer;
+use crate::{Error, Result};
+use cell::Cell;
+use join::Joined;
+
+pub use join::{All, when_all};
+pub use promise::Promise;
+
+/// A value that is on its way, such as the result of a remote call.
+///
+/// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
+/// [`is_ready`](Self::is_ready), [`then`](Self::then). It owns what it needs and may go to another thread.
+/// Dropping it loses nothing but the value: the call is made all the same. One that is forgotten
+/// keeps a slot of a table, and does not keep the rank in the job.
+///
+/// A value that is there already takes no memory beside the future itself.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{RemoteCalls, when_all};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let square = |x: u64| x * x;
+/// let four = world.rpc(world.rank(), square, 2)?;
+/// let nine = world.rpc(world.rank(), square, 3)?.then(|xx| xx.to_string());
+/// assert_eq!(when_all((four, nine)).wait()?, (4, "9".to_owned()));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[must_use = "the value is lost if nobody takes it"]
+pub struct PgasFuture<T: Send + 'static> {
+    state: State<T>,
+}
+
+enum State<T: Send + 'static> {
+    Ready(Result<T>),
+    Answer(Answer<T>),
+    Cell(Arc<Cell<T>>),
+    Event(Box<Event<T>>, Arc<Am>),
+    Joined(Box<dyn Joined<T>>),
+    Taken,
+}
+
+/// The answer of a remote call.
+struct Answer<T> {
+    am: Arc<Am>,
+    cookie: Cookie,
+    to: Rank,
+    read: fn(Rank, crate::pending::Outcome, &[u8]) -> Result<T>,
+}
+
+impl<T> Answer<T> {
+    #[inline]
+    fn is_done(&self) -> bool {
+        self.am.pending.is_done(self.cookie)
+    }
+
+    #[inline]
+    fn take(self) -> Result<T> {
+        let (to, read) = (self.to, self.read);
+        let result = self
+            .am
+            .pending
+            .take(self.cookie, |outcome, bytes| read(to, outcome, bytes));
+        self.forget();
+        result
+    }
+
+    /// The slot is somebody else's.
+    #[inline]
+    fn forget(mut self) {
+        self.cookie = Cookie::NONE;
+    }
+
+    fn wait(self) -> Result<T> {
+        if !self.is_done() {
+            let world = self.am.world.upgrade().ok_or(Error::HasLeft)?;
+            let missing = || vec![self.to];
+            let mut rounds = 0_u32;
+            world.wait_for_ranks("the answer of a remote call", &missing, || {
+                if self.is_done() {
+                    return Ok(true);
+                }
+                rounds = rounds.wrapping_add(1);
+                if rounds.is_multiple_of(ROUNDS_PER_LOOK) && world.has_left(self.to) {
+                    // It may have come between the two questions; after this one nothing can.
+                    let late = self.is_done();
+                    let cause = "has left the job with a remote call unanswered";
+                    return if late {
+                        Ok(true)
+                    } else {
+                        Err(pgas_core::Error::rank_failed(self.to, cause))
+                    };
+                }
+                Ok(false)
+            })?;
+        }
+        self.take()
+    }
+}
+
+/// How often who waits for an answer asks whether its rank has left.
+const ROUNDS_PER_LOOK: u32 = 512;
+
+impl<T> Drop for Answer<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.cookie != Cookie::NONE {
+            self.am.pending.abandon(self.cookie);
+        }
+    }
+}
+
+impl<T: Send + 'static> PgasFuture<T> {
+    /// A value that is there.
+    #[inline]
+    pub fn ready(value: T) -> Self {
+        Self::of(Ok(value))
+    }
+
+    #[inline]
+    fn of(result: Result<T>) -> Self {
+        Self {
+            state: State::Ready(result),
+        }
+    }
+
+    /// The result of the call that was sent with `cookie`.
+    #[inline]
+    pub(crate) fn answer(am: &Arc<Am>, cookie: Cookie, to: Rank) -> Self
+    where
+        T: Wire,
+    {
+        Self {
+            state: State::Answer(Answer {
+                am: Arc::clone(am),
+                cookie,
+                to,
+                read: read_answer::<T>,
+            }),
+        }
+    }
+
+    /// Gives back the slot of a call that was not sent.
+    #[cold]
+    pub(crate) fn cancel(mut self) {
+        if let State::Answer(answer) = mem::replace(&mut self.state, State::Taken) {
+            answer.am.pending.cancel(answer.cookie);
+            answer.forget();
+        }
+    }
+
+    fn cell(cell: Arc<Cell<T>>) -> Self {
+        Self {
+            state: State::Cell(cell),
+        }
+    }
+
+    /// The result of an operation of core, such as a non-blocking put or collective.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAttached`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{PgasFuture, when_all};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let cell = world.alloc::<u64>(2)?;
+    /// let puts = (0..2).map(|i| PgasFuture::of_event(&world, cell.offset(i).put_nb(&world, 7)?));
+    /// when_all(puts.collect::<Result<Vec<_>, _>>()?).wait()?;
+    /// assert_eq!(cell.get(&world)?, 7);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    pub fn of_event(world: &World, event: Event<T>) -> Result<Self> {
+        let am = Arc::clone(am(world)?);
+        Ok(Self {
+            state: State::Event(Box::new(event), am),
+        })
+    }
+
+    /// Says whether the value is there. Does not wait.
+    ///
+    /// Progress: none; a loop around this call makes [`progress`](World::progress) itself. (What came
+    /// [`of_event`](Self::of_event) makes progress at user level.)
+    pub fn is_ready(&mut self) -> bool {
+        match &mut self.state {
+            State::Ready(_) | State::Taken => true,
+            State::Answer(answer) => answer.is_done(),
+            State::Cell(cell) => cell.is_done(),
+            State::Joined(joined) => joined.is_ready(),
+            State::Event(event, _) => match event.test() {
+                Ok(is_done) => is_done,
+                Err(error) => {
+                    self.state = State::Ready(Err(error.into()));
+                    true
+                }
+            },
+        }
+    }
+
+    /// Waits for the value.
+    ///
+    /// Progress: user level, if the value is not there.
+    ///
+    /// # Errors
+    ///
+    /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a failed
+    /// transfer; the failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`],
+    /// unless the value is there.
+    ///
+    /// # Panics
+    ///
+    /// If the value was taken before, by awaiting the future.
+    #[inline]
+    #[track_caller]
+    pub fn wait(mut self) -> Result<T> {
+        match mem::replace(&mut self.state, State::Taken) {
+            State::Ready(result) => result,
+            State::Answer(answer) => answer.wait(),
+            State::Event(event, _) => Ok(event.wait()?),
+            State::Taken => panic!("the future's value was taken already"),
+            other => {
+                self.state = other;
+                self.wait_by_asking()
+            }
+        }
+    }
+
+    fn wait_by_asking(mut self) -> Result<T> {
+        if !self.is_ready() {
+            let am = self.am().ok_or(Error::HasLeft)?;
+            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
+            world.wait_for("a future", || Ok(self.is_ready()))?;
+        }
+        self.take_ready()
+    }
+
+    /// The value, which is there.
+    fn take_ready(&mut self) -> Result<T> {
+        match mem::replace(&mut self.state, State::Taken) {
+            State::Ready(result) => result,
+            State::Answer(answer) => answer.take(),
+            State::Cell(cell) => cell.take(),
+            State::Event(event, _) => Ok(event.wait()?),
+            State::Joined(mut joined) => joined.take(),
+            State::Taken => panic!("the future's value was taken already"),
+        }
+    }
+
+    /// What the future belongs to, if it is not ready.
+    fn am(&self) -> Option<Arc<Am>> {
+        match &self.state {
+            State::Ready(_) | State::Taken => None,
+            State::Answer(answer) => Some(Arc::clone(&answer.am)),
+            State::Cell(cell) => Some(Arc::clone(cell.am())),
+            State::Event(_, am) => Some(Arc::clone(am)),
+            State::Joined(joined) => joined.am(),
+        }
+    }
+
+    /// Runs `action` on the value when it is there: now if it is, else inside the call of user-level progress
+    /// that brings it. It may not wait, as a handler may not. An error passes by it.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// Two allocations, if the value is not there.
+    pub fn then<U: Send + 'static>(
+        self,
+        action: impl FnOnce(T) -> U + Send + 'static,
+    ) -> PgasFuture<U> {
+        self.map_result(|result| result.map(action))
+    }
+
+    fn map_result<U: Send + 'static>(
+        mut self,
+        action: impl FnOnce(Result<T>) -> Result<U> + Send + 'static,
+    ) -> PgasFuture<U> {
+        if self.is_ready() {
+            return PgasFuture::of(action(self.take_ready()));
+        }
+        let am = self.am().expect("what is not ready belongs to a world");
+        let cell = Cell::new(&am);
+        let target = cell::Setter::new(&cell);
+        self.on_ready(&am, Box::new(move |result| target.set(action(result))));
+        PgasFuture::cell(cell)
+    }
+
+    /// Calls `action` inside the call of progress that brings the value.
+    fn on_ready(mut self, am: &Arc<Am>, action: cell::Action<T>) {
+        match mem::replace(&mut self.state, State::Taken) {
+            State::Answer(answer) => {
+                let (to, read, cookie) = (answer.to, answer.read, answer.cookie);
+                let call = Watcher::Call(Box::new(move |outcome, bytes| {
+                    action(read(to, outcome, bytes));
+                }));
+                let too_late = answer.am.pending.watch(cookie, call);
+                if let Some(Watcher::Call(call)) = too_late {
+                    answer.am.pending.take(cookie, call);
+                }
+                answer.forget();
+            }
+            State::Cell(cell) => cell.on_ready(action),
+            other => {
+                let future = Self { state: other };
+                am.tasks.spawn(async move { action(future.await) });
+            }
+        }
+    }
+
+    /// Counts this operation among those that fulfil `promise`: [`require`](Promise::require)s one
+    /// fulfilment now, and fulfils it when the value is there. An error breaks the promise with it.
+    ///
+    /// # Panics
+    ///
+    /// If the promise was fulfilled already.
+    #[track_caller]
+    pub fn fulfils(self, promise: &Promise) {
+        promise.require(1);
+        let promise = promise.clone();
+        let fulfilled = self.map_result(move |result| {
+            match result {
+                Ok(_) => promise.fulfil(1),
+                Err(error) => promise.fail(error),
+            }
+            Ok(())
+        });
+        drop(fulfilled);
+    }
+}
+
+// Nothing of it is pinned.
+impl<T: Send + 'static> Unpin for PgasFuture<T> {}
+
+impl<T: Send + 'static> Future for PgasFuture<T> {
+    type Output = Result<T>;
+
+    /// Progress: user level, unless a driver makes it.
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let future = self.get_mut();
+        if future.is_ready() {
+            return Poll::Ready(future.take_ready());
+        }
+        let Some(am) = future.am() else {
+            return Poll::Ready(Err(Error::HasLeft));
+        };
+        // Relaxed: a driver that has just begun or ended is noticed at the next poll.
+        if am.is_driven.load(Ordering::Relaxed) {
+            match &future.state {
+                State::Answer(answer) => {
+                    let wake = Watcher::Wake(cx.waker().clone());
+                    if answer.am.pending.watch(answer.cookie, wake).is_none() {
+                        return Poll::Pending;
+                    }
+                }
+                State::Cell(cell) if cell.wake(cx.waker()) => return Poll::Pending,
+                _ => {}
+            }
+        } else if let Some(world) = am.world.upgrade()
+            && let Err(error) = world.progress()
+        {
+            return Poll::Ready(Err(error.into()));
+        }
+        if future.is_ready() {
+            return Poll::Ready(future.take_ready());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+impl<T: Send + 'static> fmt::Debug for PgasFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match &self.state {
+            State::Ready(_) => "PgasFuture(ready)",
+            State::Taken => "PgasFuture(taken)",
+            _ => "PgasFuture(on its way)",
+        })
+    }
+}

@@ -1,0 +1,145 @@
+//! Which program this process runs: where its code lies, and a hash of it that is equal on all ranks.
+//!
+//! Functions are named by where they lie in the program's code, which is the same in every process that runs
+//! the same file. Whether it does is compared when active messages are set up.
+
+use std::fs::{self, File};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+
+use pgas_core::Error;
+
+/// The code of the program that this process runs.
+#[derive(Debug)]
+pub(crate) struct Program {
+    /// The addresses of the mapped code.
+    pub(crate) code: Range<usize>,
+    /// A hash of the code, and of what else must be equal for messages to be understood.
+    pub(crate) build: u64,
+}
+
+/// Bytes that are read and hashed at once.
+const CHUNK: usize = 1 << 16;
+
+impl Program {
+    /// The program of this process; looked at once.
+    pub(crate) fn own() -> pgas_core::Result<&'static Self> {
+        static OWN: OnceLock<Program> = OnceLock::new();
+        if let Some(program) = OWN.get() {
+            return Ok(program);
+        }
+        let program = Self::read().map_err(|error| Error::os("read of /proc/self", error))?;
+        Ok(OWN.get_or_init(|| program))
+    }
+
+    fn read() -> io::Result<Self> {
+        let here = Self::own as fn() -> pgas_core::Result<&'static Self> as usize;
+        let maps = fs::read_to_string("/proc/self/maps")?;
+        let mapping = maps
+            .lines()
+            .filter_map(Mapping::parse)
+            .find(|mapping| mapping.is_code && mapping.addresses.contains(&here));
+        let no_mapping = || io::Error::other("no mapping of the program's code");
+        let mapping = mapping.ok_or_else(no_mapping)?;
+        let mut hash = Hash::new();
+        hash.add(env!("CARGO_PKG_VERSION").as_bytes());
+        hash.add(&usize::BITS.to_ne_bytes());
+        let file = File::open("/proc/self/exe")?;
+        let mut buffer = vec![0; CHUNK];
+        let (mut at, mut left) = (mapping.offset, mapping.addresses.len());
+        while left > 0 {
+            let n = file.read_at(&mut buffer[..left.min(CHUNK)], at)?;
+            if n == 0 {
+                break; // The last page of the mapping goes past the file's end.
+            }
+            hash.add(&buffer[..n]);
+            at += n as u64;
+            left -= n;
+        }
+        Ok(Self {
+            code: mapping.addresses,
+            build: hash.finish(),
+        })
+    }
+}
+
+/// A line of `/proc/self/maps`.
+struct Mapping {
+    addresses: Range<usize>,
+    is_code: bool,
+    /// Where in the file it begins.
+    offset: u64,
+}
+
+impl Mapping {
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_ascii_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let address = |text| usize::from_str_radix(text, 16).ok();
+        Some(Self {
+            addresses: address(start)?..address(end)?,
+            is_code: fields.next()?.as_bytes().get(2) == Some(&b'x'),
+            offset: u64::from_str_radix(fields.next()?, 16).ok()?,
+        })
+    }
+}
+
+/// A hash of bytes, eight at a time. It tells builds apart; nobody aims at collisions.
+struct Hash(u64);
+
+impl Hash {
+    const fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        for word in words.iter().chain([&last]) {
+            self.0 = mix(self.0 ^ u64::from_le_bytes(*word));
+        }
+    }
+
+    fn finish(self) -> u64 {
+        mix(self.0)
+    }
+}
+
+/// Spreads every bit of `word` over all bits (the halves of a 128-bit product, folded).
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the halves of a product")]
+pub(crate) const fn mix(word: u64) -> u64 {
+    let product = (word ^ 0xa076_1d64_78bd_642f) as u128 * 0xe703_7ed1_a0b4_28db;
+    product as u64 ^ (product >> 64) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_finds_its_own_code() {
+        let program = Program::own().unwrap();
+        assert!(program.code.contains(&(mix as fn(u64) -> u64 as usize)));
+        assert_ne!(program.build, 0);
+        assert_eq!(Program::read().unwrap().build, program.build);
+    }
+
+    #[test]
+    fn a_changed_byte_changes_the_hash() {
+        let hash = |bytes: &[u8]| {
+            let mut hash = Hash::new();
+            hash.add(bytes);
+            hash.finish()
+        };
+        let code: Vec<u8> = (0..100).collect();
+        for at in 0..code.len() {
+            let mut changed = code.clone();
+            changed[at] ^= 1;
+            assert_ne!(hash(&changed), hash(&code), "{at}");
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! What active messages add to a world: who handles what, which answers are awaited, and what is still to be sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
+use pgas_core::{Layer, Rank, WeakWorld, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::buffers::Buffers;
+use crate::error::{MixedBinaries, Unknown};
+use crate::function::{FunctionId, Incoming};
+use crate::identity::Program;
+use crate::message::registry::Registry;
+use crate::outbox::Outbox;
+use crate::pending::{Cookie, Outcome, Pending};
+use crate::tasks::Tasks;
+use crate::{Error, Result, serve};
+
+/// A request without payload.
+pub(crate) const REQUEST_SHORT: HandlerId = HandlerId(2);
+/// A request with a payload in the message.
+pub(crate) const REQUEST_MEDIUM: HandlerId = HandlerId(3);
+/// A request whose payload lies in the target's segment.
+pub(crate) const REQUEST_LONG: HandlerId = HandlerId(4);
+/// A reply without payload.
+pub(crate) const REPLY_SHORT: HandlerId = HandlerId(5);
+/// A reply with a payload in the message.
+pub(crate) const REPLY_MEDIUM: HandlerId = HandlerId(6);
+/// A remote call whose result is awaited.
+const CALL: HandlerId = HandlerId(7);
+/// A remote call without an answer.
+const CALL_FF: HandlerId = HandlerId(8);
+/// The result of a remote call.
+pub(crate) const RESULT: HandlerId = HandlerId(9);
+/// What went wrong in a remote call.
+pub(crate) const FAILURE: HandlerId = HandlerId(10);
+
+/// What a remote call without an answer begins with.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct Call {
+    pub(crate) function: FunctionId,
+    pub(crate) cookie: u64,
+}
+
+/// The state of one rank.
+#[derive(Debug)]
+pub(crate) struct Am {
+    pub(crate) program: &'static Program,
+    pub(crate) world: WeakWorld,
+    pub(crate) registry: Registry,
+    pub(crate) pending: Pending,
+    pub(crate) outbox: Outbox,
+    pub(crate) tasks: Tasks,
+    pub(crate) buffers: Buffers,
+    /// Whether a thread makes progress by itself, so that futures need not ask to be polled again.
+    pub(crate) is_driven: AtomicBool,
+    /// Messages without an answer that this rank has sent, and that it has served.
+    pub(crate) n_sent: AtomicU64,
+    pub(crate) n_served: AtomicU64,
+}
+
+/// The layer of a world, shared with the futures of its calls, which do not keep the world.
+#[derive(Debug)]
+pub(crate) struct Attached(pub(crate) Arc<Am>);
+
+/// Sets active messages up on `world`: from here on it receives them. The facade's `init` and `threads` do
+/// this.
+///
+/// The ranks compare which program they run: functions are named by their place in it, so that all ranks must
+/// run the same file.
+///
+/// # Cost
+///
+/// An allgather of a word. Collective over the world. Does nothing if it was called before.
+///
+/// # Errors
+///
+/// [`Error::MixedBinaries`] if a rank runs another program; the failure of the job while waiting.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::RemoteCalls;
+///
+/// let world = pgas_core::backend::loopback::world();
+/// pgas_am::attach(&world)?;
+/// assert_eq!(world.rpc(world.rank(), |x: u64| x + 1, 41)?.wait()?, 42);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub fn attach(world: &World) -> Result<()> {
+    if world.layer::<Attached>().is_some() {
+        return Ok(());
+    }
+    let program = Program::own()?;
+    serve::note_where_panics_are();
+    world.attach(Box::new(Attached(Arc::new(Am {
+        program,
+        world: world.downgrade(),
+        registry: Registry::default(),
+        pending: Pending::default(),
+        outbox: Outbox::default(),
+        tasks: Tasks::default(),
+        buffers: Buffers::default(),
+        is_driven: AtomicBool::new(false),
+        n_sent: AtomicU64::new(0),
+        n_served: AtomicU64::new(0),
+    }))));
+    let builds = world.allgather(&[program.build])?;
+    compare(world.rank(), &builds)
+}
+
+/// An error if another rank runs another program.
+fn compare(rank: Rank, builds: &[u64]) -> Result<()> {
+    let own = builds[rank.index()];
+    let Some(other) = builds.iter().position(|build| *build != own) else {
+        return Ok(());
+    };
+    Err(Error::from(Box::new(MixedBinaries {
+        rank_a: rank,
+        build_a: own,
+        rank_b: Rank::new(u32::try_from(other).expect("ranks have 24 bits")),
+        build_b: builds[other],
+    })))
+}
+
+/// The state of `world`'s active messages.
+#[inline]
+pub(crate) fn am(world: &World) -> Result<&Arc<Am>> {
+    match world.layer::<Attached>() {
+        Some(Attached(am)) => Ok(am),
+        None => Err(Error::NotAttached),
+    }
+}
+
+impl Am {
+    /// Counts a message without an answer that was sent, or that was served. The counts order nothing: who compares
+    /// them has met the others in a collective.
+    #[inline]
+    pub(crate) fn count_sent(&self) {
+        self.n_sent.fetch_add(1, Ordering::Relaxed);
+    }
+
+    #[inline]
+    pub(crate) fn count_served(&self) {
+        self.n_served.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Sends a reply, or keeps it until there is room; never waits.
+    #[inline]
+    pub(crate) fn reply(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        match world.try_send(to, MessageClass::Reply, id, parts) {
+            Ok(Sent::Accepted) => Ok(()),
+            Ok(Sent::BackPressure) => {
+                self.outbox.keep_reply(to, id, parts.concat());
+                Ok(())
+            }
+            // It has left without waiting for the reply.
+            Err(pgas_core::Error::RankFailed(_)) if world.has_left(to) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a request, waiting for room; in a handler, where nothing waits, it is kept until there is room, if not
+    /// too much is kept already.
+    #[inline]
+    pub(crate) fn request(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        match world.try_send(to, MessageClass::Request, id, parts)? {
+            Sent::Accepted => Ok(()),
+            Sent::BackPressure if pgas_core::in_handler() => {
+                let kept = self.outbox.keep_request(to, id, parts);
+                if kept {
+                    Ok(())
+                } else {
+                    Err(Error::BackPressure { to })
+                }
+            }
+            Sent::BackPressure => wait_for_room(world, to, id, parts),
+        }
+    }
+
+    #[inline]
+    fn call(&self, world: &World, message: &Message<'_>, has_cookie: bool) -> Result<()> {
+        let (function, cookie, bytes) = if has_cookie {
+            let (call, bytes) = self.header::<Call>(world, message)?;
+            (call.function, Some(call.cookie), bytes)
+        } else {
+            let (function, bytes) = self.header::<FunctionId>(world, message)?;
+            (function, None, bytes)
+        };
+        let incoming = Incoming {
+            world,
+            from: message.from,
+            cookie,
+            bytes,
+        };
+        let called = function.call(self.program, incoming);
+        if !has_cookie {
+            self.count_served();
+        }
+        called
+    }
+
+    #[inline]
+    fn header<'a, H: FromBytes + Immutable + Copy>(
+        &self,
+        world: &World,
+        message: &Message<'a>,
+    ) -> Result<(H, &'a [u8])> {
+        H::read_from_prefix(message.payload).map_err(|_| {
+            let HandlerId(id) = message.handler;
+            unknown(
+                world,
+                message.from,
+                format!("handler {id}"),
+                "and it is too short",
+            )
+        })
+    }
+
+    #[inline]
+    fn answer(&self, world: &World, message: &Message<'_>, outcome: Outcome) -> Result<()> {
+        let (cookie, bytes) = self.header::<u64>(world, message)?;
+        if self.pending.complete(Cookie(cookie), outcome, bytes) {
+            return Ok(());
+        }
+        let what = format!("the answer of call {cookie:#x}");
+        let reason = "which this rank does not wait for";
+        Err(unknown(world, message.from, what, reason))
+    }
+}
+
+#[cold]
+fn wait_for_room(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
+    let missing = || vec![to];
+    let offer = || Ok(world.try_send(to, MessageClass::Request, id, parts)? == Sent::Accepted);
+    Ok(world.wait_for_ranks("room for a request", &missing, offer)?)
+}
+
+/// The error for a message that names what this rank does not have.
+#[cold]
+pub(crate) fn unknown(world: &World, from: Rank, what: String, reason: &'static str) -> Error {
+    Error::from(Box::new(Unknown {
+        rank: world.rank(),
+        from,
+        what,
+        reason,
+    }))
+}
+
+impl Attached {
+    fn dispatch(&self, world: &World, message: Message<'_>) -> Result<()> {
+        let Self(am) = self;
+        match message.handler {
+            CALL => am.call(world, &message, true),
+            CALL_FF => am.call(world, &message, false),
+            RESULT => am.answer(world, &message, Outcome::Returned),
+            FAILURE => am.answer(world, &message, Outcome::Failed),
+            REQUEST_SHORT | REQUEST_MEDIUM | REQUEST_LONG | REPLY_SHORT | REPLY_MEDIUM => {
+                let (handler, bytes) = am.header::<u64>(world, &message)?;
+                am.registry.deliver(world, am, &message, handler, bytes)
+            }
+            HandlerId(id) => {
+                let reason = "which active messages do not use";
+                Err(unknown(
+                    world,
+                    message.from,
+                    format!("handler {id}"),
+                    reason,
+                ))
+            }
+        }
+    }
+}
+
+impl Layer for Attached {
+    #[inline]
+    fn deliver(&self, world: &World, message: Message<'_>) -> pgas_core::Result<()> {
+        self.dispatch(world, message)
+            .map_err(pgas_core::Error::from)
+    }
+
+    #[inline]
+    fn advance(&self, world: &World) -> pgas_core::Result<bool> {
+        let Self(am) = self;
+        let mut worked = am.outbox.flush(world)?;
+        worked |= am.tasks.advance();
+        Ok(worked)
+    }
+
+    #[inline]
+    fn accepts_requests(&self) -> bool {
+        !self.0.outbox.has_replies()
+    }
+}
+
+/// The handlers of remote calls with and without an answer, for who sends them.
+pub(crate) const fn call_id(is_answered: bool) -> HandlerId {
+    if is_answered { CALL } else { CALL_FF }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_program_is_an_error_that_names_both_builds() {
+        assert!(compare(Rank::new(1), &[7, 7, 7]).is_ok());
+        let error = compare(Rank::new(1), &[7, 7, 9]).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("rank 1") && text.contains("rank 2"), "{text}");
+        assert!(text.contains("0000000000000009"), "{text}");
+    }
+
+    #[test]
+    fn messages_that_make_no_sense_are_errors_that_say_who_sent_them() {
+        let world = pgas_core::backend::loopback::world();
+        attach(&world).unwrap();
+        let attached = world.layer::<Attached>().unwrap();
+        for (id, payload) in [
+            (CALL, vec![0; 23]),
+            (CALL, vec![0; 24]),
+            (CALL_FF, vec![1; 100]),
+            (RESULT, vec![0; 8]),
+            (RESULT, vec![0xff; 8]),
+            (FAILURE, vec![]),
+            (REQUEST_SHORT, vec![3; 9]),
+            (REPLY_MEDIUM, vec![3; 7]),
+            (HandlerId(15), vec![]),
+        ] {
+            let message = Message {
+                from: Rank::ZERO,
+                class: MessageClass::Request,
+                handler: id,
+                payload: &payload,
+            };
+            let error = attached.deliver(&world, message).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains("got a message from rank 0"), "{text}");
+        }
+    }
+}

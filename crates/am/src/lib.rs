@@ -1,0 +1,60 @@
+//! Active messages, remote calls and futures of `pgas`: the way to send computation to data.
+//!
+//! | layer | sends | runs at the target |
+//! |---|---|---|
+//! | [`message`], active messages | arguments and bytes | a handler that the target registered |
+//! | [`rpc`], remote calls | a function and its arguments | the function; its result comes back as a [`PgasFuture`] |
+//!
+//! ```
+//! use pgas_am::RemoteCalls;
+//!
+//! # let world = pgas_core::backend::loopback::world();
+//! # pgas_am::attach(&world)?; // `pgas::init` and `pgas::threads` do this
+//! let answer = world.rpc(world.rank(), |x: u64| x + 1, 41)?;
+//! assert_eq!(answer.wait()?, 42);
+//! # Ok::<(), pgas_am::Error>(())
+//! ```
+//!
+//! # Progress
+//!
+//! Nothing runs behind the program's back, unless it asks for a progress thread (`PGAS_PROGRESS=thread`): what other ranks
+//! send is served inside this rank's own calls. As in UPC++ each call makes progress at one of three levels:
+//!
+//! | level | does | calls |
+//! |---|---|---|
+//! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`; starting a non-blocking operation; `then`, `when_all`, [`PgasFuture::is_ready`]; everything inside a handler |
+//! | internal | what the transport needs, and the steps of collectives | a blocking transfer over a network, while it waits |
+//! | user | also handlers, remote functions, and what was chained to futures | `World::progress`, every `wait`, `barrier`, collectives; polling a future; sending while there is no room |
+//!
+//! Handlers, remote functions and chained actions run one at a time and do not nest: progress inside one does
+//! nothing, and a wait inside one is [`pgas_core::Error::InHandler`].
+//!
+//! A rank that computes for long serves nobody. The others' calls then stay in its bounded mailbox: they wait,
+//! they do not fail. It calls [`World::progress`](pgas_core::World::progress) now and then, or has the progress thread.
+//!
+//! # What it does not do
+//!
+//! Order messages; carry a call of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (put the
+//! bytes first: [`RemoteCalls::put_then_rpc`]); run functions of libraries that were loaded at run time.
+
+mod buffers;
+pub mod codec;
+mod error;
+mod function;
+mod future;
+mod identity;
+mod layer;
+pub mod message;
+mod outbox;
+mod pending;
+pub mod rpc;
+mod serve;
+mod sync;
+mod tasks;
+
+pub use codec::Wire;
+pub use error::{CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Unknown};
+pub use future::{All, PgasFuture, Promise, when_all};
+pub use layer::attach;
+pub use message::{ActiveMessages, Origin, Payload, Prepared, ReplyHandler, RequestHandler, Token};
+pub use rpc::{Here, RemoteCalls, TeamCalls};

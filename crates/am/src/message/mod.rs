@@ -1,0 +1,519 @@
+//! Active messages: a message that runs a handler where it arrives.
+//!
+//! A handler is a value of a type; the type is its name, so that it has the same id on every rank without any agreement. Each rank
+//! [registers](ActiveMessages::register) its own value, which holds what the handler works on.
+//!
+//! | | payload | the handler finds it |
+//! |---|---|---|
+//! | short | none | - |
+//! | medium | up to [`max_medium`](ActiveMessages::max_medium) bytes | in a buffer, for as long as it runs |
+//! | long | any number of bytes | in its own segment, where the sender said |
+//!
+//! **Requests and replies.** The handler of a request gets a [`Token`] that can reply once, and only to who asked: replying
+//! consumes it. The handler of a reply gets none. A handler may not wait, for what it waits for may
+//! need the very thread that runs it: every call that waits returns an error in it, in release builds too.
+//! It may send requests with the `try_` forms.
+//!
+//! **Room.** Every rank has bounded room for requests, and apart from it for replies. A sender that finds no
+//! room makes progress, which serves what others sent to it, until there is; `try_` forms return
+//! [`Sent::BackPressure`] instead. Replies never wait: what does not fit is kept, and meanwhile its rank serves
+//! no further requests. So a flood from all to all ends, and nobody's memory grows with it.
+//!
+//! Nothing is promised about the order of messages. Each arrives once.
+
+mod prepare;
+pub(crate) mod registry;
+
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{GlobalPtr, Rank, World};
+
+use crate::codec::{Encoder, Wire};
+use crate::layer::{
+    Am, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT, am,
+};
+use crate::{Error, Result};
+
+pub use prepare::Prepared;
+
+/// What came with a message besides its arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload<'a> {
+    /// Nothing: the message was short.
+    Short,
+    /// Bytes, which begin at a multiple of eight and are valid while the handler runs.
+    Medium(&'a [u8]),
+    /// Bytes in this rank's segment, where the sender put them.
+    Long(GlobalPtr<u8>, usize),
+}
+
+/// Handles requests.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token};
+///
+/// struct Square;
+/// impl RequestHandler for Square {
+///     type Args = u64;
+///     fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         token.reply::<Squared>(&(x * x))
+///     }
+/// }
+///
+/// struct Squared(Arc<AtomicU64>);
+/// impl ReplyHandler for Squared {
+///     type Args = u64;
+///     fn handle(&self, _: Origin<'_>, xx: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         self.0.store(xx, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// let world = pgas_core::backend::loopback::world();
+/// pgas_am::attach(&world)?;
+/// let answer = Arc::new(AtomicU64::new(0));
+/// world.register(Square)?;
+/// world.register_reply(Squared(answer.clone()))?;
+/// world.barrier()?; // all ranks have registered theirs
+/// world.request::<Square>(world.rank(), &7)?;
+/// world.wait_for("a square", || Ok(answer.load(Ordering::Relaxed) == 49))?;
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+///
+/// A second reply does not compile:
+///
+/// ```compile_fail,E0382
+/// use pgas_am::{Origin, Payload, ReplyHandler, RequestHandler, Token};
+///
+/// struct Ask;
+/// struct Answer;
+/// impl ReplyHandler for Answer {
+///     type Args = u64;
+///     fn handle(&self, _: Origin<'_>, _: u64, _: Payload<'_>) -> pgas_am::Result<()> { Ok(()) }
+/// }
+/// impl RequestHandler for Ask {
+///     type Args = u64;
+///     fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         token.reply::<Answer>(&x)?;
+///         token.reply::<Answer>(&x)
+///     }
+/// }
+/// ```
+pub trait RequestHandler: Send + Sync + 'static {
+    /// What the request says.
+    type Args: Wire;
+
+    /// Handles a request.
+    ///
+    /// # Errors
+    ///
+    /// What the call that made progress on this rank is to report.
+    fn handle(&self, token: Token<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
+}
+
+/// Handles replies. See [`RequestHandler`] for an example.
+///
+/// A reply cannot be replied to:
+///
+/// ```compile_fail,E0599
+/// use pgas_am::{Origin, Payload, ReplyHandler};
+///
+/// struct Answer;
+/// impl ReplyHandler for Answer {
+///     type Args = u64;
+///     fn handle(&self, origin: Origin<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         origin.reply::<Answer>(&x)
+///     }
+/// }
+/// ```
+pub trait ReplyHandler: Send + Sync + 'static {
+    /// What the reply says.
+    type Args: Wire;
+
+    /// Handles a reply.
+    ///
+    /// # Errors
+    ///
+    /// What the call that made progress on this rank is to report.
+    fn handle(&self, origin: Origin<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
+}
+
+/// Where a message came from and where it is handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    world: &'a World,
+    from: Rank,
+}
+
+impl<'a> Origin<'a> {
+    /// The world of the rank that runs the handler.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &'a World {
+        self.world
+    }
+
+    /// Who sent the message.
+    #[must_use]
+    #[inline]
+    pub fn from(&self) -> Rank {
+        self.from
+    }
+}
+
+/// The right to reply to a request, once.
+#[derive(Debug)]
+pub struct Token<'a> {
+    origin: Origin<'a>,
+    am: &'a Am,
+}
+
+impl<'a> Token<'a> {
+    /// The world of the rank that runs the handler.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &'a World {
+        self.origin.world
+    }
+
+    /// Who sent the request.
+    #[must_use]
+    #[inline]
+    pub fn from(&self) -> Rank {
+        self.origin.from
+    }
+
+    /// Replies without payload. Does not wait: a reply that finds no room is sent later.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`], [`Error::Codec`], or what the transport reports.
+    #[inline]
+    pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
+        let Origin { world, from } = self.origin;
+        let out = opening::<H, _>(args)?;
+        fits(world, from, out.bytes().len())?;
+        self.am.reply(world, from, REPLY_SHORT, &[out.bytes()])
+    }
+
+    /// Replies with a payload of up to [`max_medium`](ActiveMessages::max_medium) bytes. Does not wait.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return: the payload's buffer may be reused.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    #[inline]
+    pub fn reply_medium<H: ReplyHandler>(self, args: &H::Args, payload: &[u8]) -> Result<()> {
+        let Origin { world, from } = self.origin;
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        fits(world, from, out.bytes().len() + payload.len())?;
+        let parts = [out.bytes(), payload];
+        self.am.reply(world, from, REPLY_MEDIUM, &parts)
+    }
+}
+
+/// What a message begins with: for which handler it is, and its arguments.
+#[inline]
+fn opening<H: 'static, A: Wire>(args: &A) -> Result<Encoder> {
+    let mut out = Encoder::new();
+    out.write(&registry::type_hash::<H>().to_ne_bytes());
+    out.put(args)?;
+    Ok(out)
+}
+
+#[inline]
+pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
+    let limit = world.capabilities().max_medium;
+    if n_bytes <= limit {
+        return Ok(());
+    }
+    Err(too_long(to, n_bytes, limit))
+}
+
+#[cold]
+fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Error {
+    let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Error::TooLong {
+        to,
+        bytes: clamp(n_bytes),
+        limit: clamp(limit),
+    }
+}
+
+/// What a long request says before its arguments: where its payload lies.
+fn long_opening<H: RequestHandler>(
+    args: &H::Args,
+    dst: GlobalPtr<u8>,
+    len: usize,
+) -> Result<Encoder> {
+    let mut out = Encoder::new();
+    out.write(&registry::type_hash::<H>().to_ne_bytes());
+    out.put(&(dst, len))?;
+    out.put(args)?;
+    Ok(out)
+}
+
+/// Active messages of a world; in the prelude. See the [module](self).
+///
+/// Every rank registers its handlers before another one sends to them: register, then
+/// [`barrier`](World::barrier).
+pub trait ActiveMessages {
+    /// Makes `handler` the one of requests that name its type.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAttached`].
+    ///
+    /// # Panics
+    ///
+    /// If a handler of this type is registered already, or too many are.
+    fn register<H: RequestHandler>(&self, handler: H) -> Result<()>;
+
+    /// Makes `handler` the one of replies that name its type.
+    ///
+    /// # Errors
+    ///
+    /// As [`register`](Self::register).
+    ///
+    /// # Panics
+    ///
+    /// As [`register`](Self::register).
+    fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()>;
+
+    /// Sends a request without payload, and waits for room if there is none.
+    ///
+    /// Progress: user level while it waits, else none.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return; the handler runs when `to` makes progress.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`], [`Error::Codec`]; inside a handler [`pgas_core::Error::InHandler`]; what the
+    /// transport reports, or the failure of the job while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<()>;
+
+    /// Offers a request without payload; does not wait, so that handlers may call it.
+    ///
+    /// Progress: none. After [`Sent::BackPressure`] nothing was sent: make progress, then try again.
+    ///
+    /// # Cost
+    ///
+    /// As [`request`](Self::request).
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request), but for a wait.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn try_request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<Sent>;
+
+    /// Sends a request with a payload of up to [`max_medium`](Self::max_medium) bytes, as
+    /// [`request`](Self::request).
+    ///
+    /// # Cost
+    ///
+    /// One message, a copy of the payload at both ends. The payload's buffer may be reused on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn request_medium<H: RequestHandler>(
+        &self,
+        to: Rank,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<()>;
+
+    /// As [`request_medium`](Self::request_medium), without waiting.
+    ///
+    /// # Cost
+    ///
+    /// As [`request_medium`](Self::request_medium).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_request`](Self::try_request).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn try_request_medium<H: RequestHandler>(
+        &self,
+        to: Rank,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<Sent>;
+
+    /// Puts `payload` to `dst`, and then runs the handler on the rank that `dst` points into, which finds all of
+    /// the payload there.
+    ///
+    /// # Cost
+    ///
+    /// W, a flush and one message. The payload's buffer may be reused on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request).
+    ///
+    /// # Panics
+    ///
+    /// If `dst` and the bytes behind it do not lie in a segment.
+    fn request_long<H: RequestHandler>(
+        &self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<()>;
+
+    /// A buffer for `len` bytes of payload, to be filled in place and sent by
+    /// [`Prepared::commit`]; or dropped, and nothing is sent.
+    ///
+    /// Progress: none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`] if a message cannot have that much.
+    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared>;
+
+    /// The longest payload that fits a message to `to` beside `args`, in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`] for arguments that cannot be written.
+    fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize>;
+
+    /// The longest payload of a long request to `to`, in bytes.
+    fn max_long(&self, to: Rank) -> u64;
+}
+
+impl ActiveMessages for World {
+    fn register<H: RequestHandler>(&self, handler: H) -> Result<()> {
+        am(self)?.registry.add_requests(handler);
+        Ok(())
+    }
+
+    fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()> {
+        am(self)?.registry.add_replies(handler);
+        Ok(())
+    }
+
+    #[inline]
+    fn request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<()> {
+        let out = opening::<H, _>(args)?;
+        send(self, to, REQUEST_SHORT, &[out.bytes()])
+    }
+
+    #[inline]
+    fn try_request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<Sent> {
+        let out = opening::<H, _>(args)?;
+        try_send(self, to, REQUEST_SHORT, &[out.bytes()])
+    }
+
+    #[inline]
+    fn request_medium<H: RequestHandler>(
+        &self,
+        to: Rank,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<()> {
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        send(self, to, REQUEST_MEDIUM, &[out.bytes(), payload])
+    }
+
+    #[inline]
+    fn try_request_medium<H: RequestHandler>(
+        &self,
+        to: Rank,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<Sent> {
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        try_send(self, to, REQUEST_MEDIUM, &[out.bytes(), payload])
+    }
+
+    fn request_long<H: RequestHandler>(
+        &self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: &[u8],
+    ) -> Result<()> {
+        may_wait("room for a request")?;
+        let out = long_opening::<H>(args, dst, payload.len())?;
+        fits(self, dst.rank(), out.bytes().len())?;
+        dst.put_slice(self, payload)?;
+        self.flush(dst.rank())?;
+        send(self, dst.rank(), REQUEST_LONG, &[out.bytes()])
+    }
+
+    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared> {
+        Prepared::new(self, to, len)
+    }
+
+    fn max_medium<H: RequestHandler>(&self, _to: Rank, args: &H::Args) -> Result<usize> {
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        let limit = self.capabilities().max_medium;
+        Ok(limit.saturating_sub(out.bytes().len()))
+    }
+
+    fn max_long(&self, _to: Rank) -> u64 {
+        self.segment_bytes()
+    }
+}
+
+/// An error inside a handler.
+#[inline]
+fn may_wait(what: &'static str) -> Result<()> {
+    if pgas_core::in_handler() {
+        return Err(pgas_core::Error::InHandler { what }.into());
+    }
+    Ok(())
+}
+
+#[inline]
+fn send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
+    may_wait("room for a request")?;
+    let n_bytes = parts.iter().map(|part| part.len()).sum();
+    fits(world, to, n_bytes)?;
+    let am = am(world)?;
+    am.request(world, to, id, parts)?;
+    am.count_sent();
+    Ok(())
+}
+
+#[inline]
+fn try_send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<Sent> {
+    let n_bytes = parts.iter().map(|part| part.len()).sum();
+    fits(world, to, n_bytes)?;
+    let am = am(world)?;
+    let sent = world.try_send(to, MessageClass::Request, id, parts)?;
+    if sent == Sent::Accepted {
+        am.count_sent();
+    }
+    Ok(sent)
+}

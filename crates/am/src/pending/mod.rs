@@ -1,0 +1,347 @@
+//! Answers that this rank waits for: a table of slots, which messages name by number and generation.
+//!
+//! A slot is taken when a call is sent, filled when its answer arrives, and given back when the answer was taken or
+//! nobody wants it any more. Nothing of this allocates once the table has grown to the number of calls in flight, and no
+//! lock is taken for an answer of up to 32 bytes that nobody watches.
+//!
+//! ```text
+//!            answer                      taken
+//! Waiting ------------> Done ------------------------> Free
+//!    |  \                ^
+//!    |   \ watch         | answer: the watcher is called
+//!    |    v              |
+//!    |    Watched -------+
+//!    | drop    | drop
+//!    v         v        answer
+//!    Abandoned ----------------------------------------> Free
+//! ```
+
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+use std::sync::{OnceLock, PoisonError};
+use std::task::Waker;
+
+use crate::sync::{
+    AtomicU32, AtomicU64, Mutex, MutexGuard,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// Slots of the first chunk; each further one has twice as many.
+const FIRST_CHUNK: u32 = if cfg!(loom) { 2 } else { 64 };
+const N_CHUNKS: usize = 24;
+const INLINE_WORDS: usize = 4;
+/// Ends the list of free slots.
+const NONE: u32 = u32::MAX;
+
+const FREE: u32 = 0;
+const WAITING: u32 = 1;
+const WATCHED: u32 = 2;
+const DONE: u32 = 3;
+const ABANDONED: u32 = 4;
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// With a result.
+    Returned,
+    /// With a panic or an error, which the bytes tell.
+    Failed,
+}
+
+/// What is done when an answer comes.
+pub(crate) enum Watcher {
+    /// Wakes who awaits it.
+    Wake(Waker),
+    /// Runs what was to be done then. It gets the answer, and the slot is free.
+    Call(Callback),
+}
+
+pub(crate) type Callback = Box<dyn FnOnce(Outcome, &[u8]) + Send>;
+
+#[derive(Default)]
+struct Slot {
+    state: AtomicU32,
+    generation: AtomicU32,
+    next_free: AtomicU32,
+    /// The length of the answer, with the outcome in the top bit.
+    len: AtomicU32,
+    short: [AtomicU64; INLINE_WORDS],
+    long: Mutex<Vec<u8>>,
+    watcher: Mutex<Option<Watcher>>,
+}
+
+const FAILED_BIT: u32 = 1 << 31;
+
+/// The table of one rank.
+pub(crate) struct Pending {
+    chunks: [OnceLock<Box<[Slot]>>; N_CHUNKS],
+    /// The first free slot, and in the upper half how often it changed, against a slot that was taken and
+    /// given back between a look and an exchange.
+    free: AtomicU64,
+    /// Slots that were ever taken.
+    n_slots: AtomicU32,
+}
+
+impl std::fmt::Debug for Pending {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Pending({} slots)", self.n_slots.load(Relaxed))
+    }
+}
+
+/// The name of a slot in one of its lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cookie(pub(crate) u64);
+
+impl Cookie {
+    /// No slot.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+
+    fn new(index: u32, generation: u32) -> Self {
+        Self(u64::from(generation) << u32::BITS | u64::from(index))
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves")]
+    fn parts(self) -> (u32, u32) {
+        (self.0 as u32, (self.0 >> u32::BITS) as u32)
+    }
+}
+
+impl Default for Pending {
+    fn default() -> Self {
+        Self {
+            chunks: [const { OnceLock::new() }; N_CHUNKS],
+            free: AtomicU64::new(u64::from(NONE)),
+            n_slots: AtomicU32::new(0),
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pending {
+    /// The chunk of a slot, and its place there.
+    fn place(index: u32) -> (usize, usize) {
+        let from_first = index / FIRST_CHUNK + 1;
+        let chunk = from_first.ilog2();
+        let start = ((1 << chunk) - 1) * FIRST_CHUNK;
+        (chunk as usize, (index - start) as usize)
+    }
+
+    #[inline]
+    fn slot(&self, index: u32) -> Option<&Slot> {
+        let (chunk, place) = Self::place(index);
+        self.chunks.get(chunk)?.get()?.get(place)
+    }
+
+    fn known(&self, index: u32) -> &Slot {
+        self.slot(index)
+            .expect("a slot that was taken exists for ever")
+    }
+
+    /// Takes a slot.
+    #[inline]
+    pub(crate) fn take_slot(&self) -> Cookie {
+        let index = self.pop_free().unwrap_or_else(|| self.new_slot());
+        let slot = self.known(index);
+        // Relaxed: the message that carries the cookie is sent after this, by this thread.
+        slot.state.store(WAITING, Relaxed);
+        Cookie::new(index, slot.generation.load(Relaxed))
+    }
+
+    #[inline]
+    fn pop_free(&self) -> Option<u32> {
+        // Acquire: pairs with the release in `give_back`, so that `next_free` is the one written there.
+        let mut head = self.free.load(Acquire);
+        loop {
+            let (index, tag) = Cookie(head).parts();
+            if index == NONE {
+                return None;
+            }
+            let next = self.known(index).next_free.load(Relaxed);
+            let new = Cookie::new(next, tag.wrapping_add(1)).0;
+            match self.free.compare_exchange_weak(head, new, Acquire, Acquire) {
+                Ok(_) => return Some(index),
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    #[cold]
+    fn new_slot(&self) -> u32 {
+        let index = self.n_slots.fetch_add(1, Relaxed);
+        let (chunk, _) = Self::place(index);
+        self.chunks[chunk].get_or_init(|| {
+            (0..FIRST_CHUNK << chunk)
+                .map(|_| Slot::default())
+                .collect::<Box<[Slot]>>()
+        });
+        index
+    }
+
+    fn give_back(&self, index: u32) {
+        let slot = self.known(index);
+        // Relaxed: whoever takes the slot next has seen the exchange below.
+        slot.state.store(FREE, Relaxed);
+        slot.generation.fetch_add(1, Relaxed);
+        let mut head = self.free.load(Relaxed);
+        loop {
+            let (first, tag) = Cookie(head).parts();
+            slot.next_free.store(first, Relaxed);
+            let new = Cookie::new(index, tag.wrapping_add(1)).0;
+            // Release: pairs with the acquire in `pop_free`.
+            match self.free.compare_exchange_weak(head, new, Release, Relaxed) {
+                Ok(_) => return,
+                Err(newer) => head = newer,
+            }
+        }
+    }
+
+    /// Gives back a slot whose call was not sent.
+    pub(crate) fn cancel(&self, cookie: Cookie) {
+        self.give_back(cookie.parts().0);
+    }
+
+    /// Stores an answer; `false` if nothing waits for one by this name.
+    #[inline]
+    pub(crate) fn complete(&self, Cookie(bits): Cookie, outcome: Outcome, answer: &[u8]) -> bool {
+        let (index, generation) = Cookie(bits).parts();
+        let Some(slot) = self.slot(index) else {
+            return false;
+        };
+        if slot.generation.load(Relaxed) != generation {
+            return false;
+        }
+        match slot.state.load(Acquire) {
+            FREE | DONE => return false,
+            ABANDONED => {
+                self.give_back(index);
+                return true;
+            }
+            _ => {}
+        }
+        store(slot, outcome, answer);
+        // Release: the answer is visible to who sees the state.
+        match slot.state.compare_exchange(WAITING, DONE, Release, Acquire) {
+            Ok(_) => {}
+            // It was dropped meanwhile.
+            Err(ABANDONED) => self.give_back(index),
+            Err(_) => self.complete_watched(index, outcome, answer),
+        }
+        true
+    }
+
+    fn complete_watched(&self, index: u32, outcome: Outcome, answer: &[u8]) {
+        let slot = self.known(index);
+        // Under the lock, so that no other watcher comes between the two.
+        let mut place = lock(&slot.watcher);
+        let watcher = place.take();
+        // AcqRel: as above, and with `abandon`: one of the two gives the slot back.
+        let former = slot.state.swap(DONE, AcqRel);
+        drop(place);
+        match watcher {
+            _ if former == ABANDONED => self.give_back(index),
+            Some(Watcher::Wake(waker)) => waker.wake(),
+            Some(Watcher::Call(call)) => {
+                self.give_back(index);
+                call(outcome, answer);
+            }
+            None => {}
+        }
+    }
+
+    /// Whether the answer is there.
+    #[inline]
+    pub(crate) fn is_done(&self, cookie: Cookie) -> bool {
+        // Acquire: pairs with the exchanges in `complete`; the answer is visible then.
+        self.known(cookie.parts().0).state.load(Acquire) == DONE
+    }
+
+    /// Takes the answer, which is there, and gives the slot back.
+    #[inline]
+    pub(crate) fn take<R>(&self, cookie: Cookie, read: impl FnOnce(Outcome, &[u8]) -> R) -> R {
+        let (index, _) = cookie.parts();
+        let slot = self.known(index);
+        let marked = slot.len.load(Relaxed);
+        let len = (marked & !FAILED_BIT) as usize;
+        let outcome = if marked & FAILED_BIT == 0 {
+            Outcome::Returned
+        } else {
+            Outcome::Failed
+        };
+        if len <= INLINE_WORDS * 8 {
+            let mut bytes = [0; INLINE_WORDS * 8];
+            for (chunk, word) in bytes.chunks_exact_mut(8).zip(&slot.short) {
+                chunk.copy_from_slice(&word.load(Relaxed).to_ne_bytes());
+            }
+            self.give_back(index);
+            read(outcome, &bytes[..len])
+        } else {
+            let bytes = std::mem::take(&mut *lock(&slot.long));
+            self.give_back(index);
+            read(outcome, &bytes)
+        }
+    }
+
+    /// Has `watcher` called when the answer comes; gives it back if the answer is there.
+    pub(crate) fn watch(&self, cookie: Cookie, watcher: Watcher) -> Option<Watcher> {
+        let slot = self.known(cookie.parts().0);
+        let mut place = lock(&slot.watcher);
+        *place = Some(watcher);
+        // AcqRel: pairs with the exchanges in `complete`.
+        match slot
+            .state
+            .compare_exchange(WAITING, WATCHED, AcqRel, Acquire)
+        {
+            Ok(_) | Err(WATCHED) => None,
+            Err(_) => place.take(),
+        }
+    }
+
+    /// Nobody wants the answer any more.
+    pub(crate) fn abandon(&self, cookie: Cookie) {
+        let (index, _) = cookie.parts();
+        let slot = self.known(index);
+        // AcqRel: pairs with the exchanges in `complete`; one of the two gives the slot back.
+        match slot.state.swap(ABANDONED, AcqRel) {
+            DONE => self.give_back(index),
+            WATCHED => drop(lock(&slot.watcher).take()),
+            _ => {}
+        }
+    }
+
+    /// Slots that wait for an answer.
+    #[cfg(test)]
+    pub(crate) fn n_taken(&self) -> usize {
+        let n_slots = self.n_slots.load(Relaxed);
+        (0..n_slots)
+            .filter(|index| self.known(*index).state.load(Relaxed) != FREE)
+            .count()
+    }
+}
+
+#[inline]
+fn store(slot: &Slot, outcome: Outcome, answer: &[u8]) {
+    let mark = if outcome == Outcome::Failed {
+        FAILED_BIT
+    } else {
+        0
+    };
+    let len = u32::try_from(answer.len()).expect("a message is shorter than 2^24 bytes");
+    slot.len.store(len | mark, Relaxed);
+    if answer.len() > INLINE_WORDS * 8 {
+        *lock(&slot.long) = answer.to_vec();
+        return;
+    }
+    let mut bytes = [0; INLINE_WORDS * 8];
+    bytes[..answer.len()].copy_from_slice(answer);
+    for (word, chunk) in slot.short.iter().zip(bytes.as_chunks::<8>().0) {
+        word.store(u64::from_ne_bytes(*chunk), Relaxed);
+    }
+}

@@ -1,0 +1,84 @@
+//! Every interleaving of small runs, by loom.
+
+use loom::sync::Arc;
+use loom::sync::atomic::AtomicUsize;
+use loom::thread;
+
+use super::*;
+
+/// The answer is either taken or given back by who completes the call, never both and never neither.
+#[test]
+fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let cookie = pending.take_slot();
+        let other = Arc::clone(&pending);
+        let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[1; 8]));
+        pending.abandon(cookie);
+        assert!(answer.join().unwrap());
+        assert_eq!(pending.n_taken(), 0);
+        let (first, second) = (pending.take_slot(), pending.take_slot());
+        assert_ne!(first, second);
+    });
+}
+
+/// Whoever sees that the answer is there reads all of it.
+#[test]
+fn loom_an_answer_that_is_seen_is_whole() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let cookie = pending.take_slot();
+        let other = Arc::clone(&pending);
+        let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[7; 16]));
+        while !pending.is_done(cookie) {
+            thread::yield_now();
+        }
+        pending.take(cookie, |_, bytes| assert_eq!(bytes, [7; 16]));
+        assert!(answer.join().unwrap());
+        assert_eq!(pending.n_taken(), 0);
+    });
+}
+
+/// An action is run once: by who completes the call, or by who came too late to leave it.
+#[test]
+fn loom_an_action_and_an_answer_at_once_meet() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let n_runs = Arc::new(AtomicUsize::new(0));
+        let cookie = pending.take_slot();
+        let other = Arc::clone(&pending);
+        let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[3; 4]));
+        let seen = Arc::clone(&n_runs);
+        let call: Callback = Box::new(move |_, bytes| {
+            assert_eq!(bytes, [3; 4]);
+            seen.fetch_add(1, Relaxed);
+        });
+        if let Some(Watcher::Call(call)) = pending.watch(cookie, Watcher::Call(call)) {
+            pending.take(cookie, call);
+        }
+        assert!(answer.join().unwrap());
+        assert_eq!(n_runs.load(Relaxed), 1);
+        assert_eq!(pending.n_taken(), 0);
+    });
+}
+
+/// Two threads that take and give back never hold one slot.
+#[test]
+fn loom_slots_are_handed_to_one_at_a_time() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let used = pending.take_slot();
+        pending.cancel(used);
+        let run = |pending: &Pending| {
+            let cookie = pending.take_slot();
+            assert!(pending.complete(cookie, Outcome::Returned, &[]));
+            assert!(!pending.complete(cookie, Outcome::Returned, &[]));
+            pending.take(cookie, |_, _| ());
+        };
+        let other = Arc::clone(&pending);
+        let thread = thread::spawn(move || run(&other));
+        run(&pending);
+        thread.join().unwrap();
+        assert_eq!(pending.n_taken(), 0);
+    });
+}

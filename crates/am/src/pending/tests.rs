@@ -1,0 +1,152 @@
+//! The table of awaited answers, one thread at a time and many at once.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::task::Wake;
+use std::thread;
+
+use super::*;
+
+fn returned(pending: &Pending, cookie: Cookie) -> Vec<u8> {
+    assert!(pending.is_done(cookie));
+    pending.take(cookie, |outcome, bytes| {
+        assert_eq!(outcome, Outcome::Returned);
+        bytes.to_vec()
+    })
+}
+
+#[test]
+fn answers_of_every_length_come_back() {
+    let pending = Pending::default();
+    for len in (0..100).chain([1000, 16_000]) {
+        let answer: Vec<u8> = (0..len).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        let cookie = pending.take_slot();
+        assert!(!pending.is_done(cookie));
+        assert!(pending.complete(cookie, Outcome::Returned, &answer));
+        assert_eq!(returned(&pending, cookie), answer);
+    }
+    assert_eq!(pending.n_taken(), 0);
+    assert_eq!(pending.n_slots.load(Relaxed), 1, "one slot served them all");
+}
+
+#[test]
+fn a_failure_is_told_apart() {
+    let pending = Pending::default();
+    let cookie = pending.take_slot();
+    pending.complete(cookie, Outcome::Failed, b"no");
+    pending.take(cookie, |outcome, bytes| {
+        assert_eq!((outcome, bytes), (Outcome::Failed, b"no".as_slice()));
+    });
+}
+
+#[test]
+fn many_calls_in_flight_have_slots_of_their_own() {
+    let pending = Pending::default();
+    let cookies: Vec<_> = (0..10_000).map(|_| pending.take_slot()).collect();
+    for (i, cookie) in cookies.iter().enumerate().rev() {
+        assert!(pending.complete(*cookie, Outcome::Returned, &i.to_ne_bytes()));
+    }
+    for (i, cookie) in cookies.iter().enumerate() {
+        assert_eq!(returned(&pending, *cookie), i.to_ne_bytes());
+    }
+    assert_eq!(pending.n_taken(), 0);
+}
+
+#[test]
+fn an_answer_that_nothing_waits_for_is_refused() {
+    let pending = Pending::default();
+    assert!(!pending.complete(Cookie(0), Outcome::Returned, &[]));
+    let cookie = pending.take_slot();
+    let Cookie(bits) = cookie;
+    assert!(!pending.complete(Cookie(bits + 1), Outcome::Returned, &[]));
+    assert!(!pending.complete(Cookie(bits | 1 << 40), Outcome::Returned, &[]));
+    assert!(pending.complete(cookie, Outcome::Returned, &[]));
+    assert!(
+        !pending.complete(cookie, Outcome::Returned, &[]),
+        "a second time"
+    );
+    pending.take(cookie, |_, _| ());
+    assert!(
+        !pending.complete(cookie, Outcome::Returned, &[]),
+        "too late"
+    );
+}
+
+#[test]
+fn an_abandoned_call_gives_its_slot_back_when_the_answer_comes() {
+    let pending = Pending::default();
+    let cookie = pending.take_slot();
+    pending.abandon(cookie);
+    assert_eq!(pending.n_taken(), 1, "the answer is still to come");
+    assert!(pending.complete(cookie, Outcome::Returned, &[1; 100]));
+    assert_eq!(pending.n_taken(), 0);
+    let answered = pending.take_slot();
+    pending.complete(answered, Outcome::Returned, &[]);
+    pending.abandon(answered);
+    assert_eq!(pending.n_taken(), 0);
+}
+
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn watchers_are_called_once_and_an_early_answer_gives_them_back() {
+    let pending = Pending::default();
+    let count = Arc::new(Count(AtomicUsize::new(0)));
+    let waker = Waker::from(Arc::clone(&count));
+    let cookie = pending.take_slot();
+    assert!(
+        pending
+            .watch(cookie, Watcher::Wake(waker.clone()))
+            .is_none()
+    );
+    assert!(
+        pending
+            .watch(cookie, Watcher::Wake(waker.clone()))
+            .is_none()
+    );
+    pending.complete(cookie, Outcome::Returned, &[]);
+    assert_eq!(count.0.load(Relaxed), 1);
+    assert!(pending.watch(cookie, Watcher::Wake(waker)).is_some());
+    pending.take(cookie, |_, _| ());
+
+    let cookie = pending.take_slot();
+    let seen = Arc::clone(&count);
+    let call = Watcher::Call(Box::new(move |_, bytes| {
+        seen.0.fetch_add(bytes.len(), Relaxed);
+    }));
+    assert!(pending.watch(cookie, call).is_none());
+    pending.complete(cookie, Outcome::Returned, &[0; 9]);
+    assert_eq!(count.0.load(Relaxed), 10);
+    assert_eq!(pending.n_taken(), 0, "who is called needs no slot");
+}
+
+#[test]
+fn threads_take_and_give_slots_without_mixing_them_up() {
+    let pending = Pending::default();
+    thread::scope(|scope| {
+        for thread in 0..4_u64 {
+            let pending = &pending;
+            scope.spawn(move || {
+                for i in 0..2000 {
+                    let cookies: Vec<_> = (0..1 + i % 5).map(|_| pending.take_slot()).collect();
+                    for cookie in &cookies {
+                        let Cookie(bits) = *cookie;
+                        let answer = (bits ^ thread).to_ne_bytes();
+                        assert!(pending.complete(*cookie, Outcome::Returned, &answer));
+                    }
+                    for cookie in cookies {
+                        let Cookie(bits) = cookie;
+                        assert_eq!(returned(pending, cookie), (bits ^ thread).to_ne_bytes());
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(pending.n_taken(), 0);
+}

@@ -1,0 +1,501 @@
+//! Remote calls: a function is run by another rank, and its result comes back as a future.
+//!
+//! The function is a `fn` item or a closure that captures nothing; what it works on are its arguments, and on
+//! the target what they name there: a [`DistObject`](crate::DistObject) arrives as the target's own instance, [`Here`]
+//! as its world. It runs inside a call of user-level progress of the target, as a handler does: it
+//! may start operations and calls, but what waits in it is an error.
+
+use std::sync::Arc;
+
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{GlobalPtr, Pod, Rank, Team, World};
+use zerocopy::IntoBytes;
+
+use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
+use crate::function::FunctionId;
+use crate::layer::{Am, Call, am, call_id};
+use crate::{Error, PgasFuture, Result, message, when_all};
+
+/// An argument that arrives as the world of the rank that runs the function.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{Here, RemoteCalls};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let name = |(here, greeting): (Here, String)| format!("{greeting}, rank {}", here.world().rank());
+/// let answer = world.rpc(world.rank(), name, (Here::new(&world), "hello".to_owned()))?.wait()?;
+/// assert_eq!(answer, "hello, rank 0");
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Here(World);
+
+impl Here {
+    /// The argument; which world is given does not matter.
+    #[must_use]
+    pub fn new(world: &World) -> Self {
+        Self(world.clone())
+    }
+
+    /// The world of the rank that runs the function.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.0
+    }
+}
+
+impl Wire for Here {
+    type By = TakesPlace;
+}
+
+/// The codec of arguments that arrive as something of the target's.
+#[derive(Clone, Copy, Debug)]
+pub enum TakesPlace {}
+
+impl Codec<Here> for TakesPlace {
+    fn encode(_: &Here, _: &mut Encoder) -> Result<()> {
+        Ok(())
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Here> {
+        let world = input.world();
+        let world = world.ok_or_else(|| unreadable::<Here>("a result has no world"))?;
+        Ok(Here(world.clone()))
+    }
+}
+
+/// Remote calls of a world; in the prelude. See the [module](self).
+pub trait RemoteCalls {
+    /// Has rank `to` run `function` on `args`, and gives the result as a future.
+    ///
+    /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
+    ///
+    /// Progress: user level while there is no room, else none. Inside a handler it does not wait for room: the
+    /// call is kept, or refused with [`Error::BackPressure`].
+    ///
+    /// # Cost
+    ///
+    /// Two messages. The function has run when the future is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`], [`Error::Codec`], [`Error::ForeignFunction`]; what the transport reports, or the
+    /// failure of the job while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{Error, RemoteCalls};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let sum = world.rpc(world.rank(), |x: u64| x + 1, 41)?.wait()?;
+    /// assert_eq!(sum, 42);
+    ///
+    /// let broken = world.rpc(world.rank(), |x: u64| 1 / x, 0)?.wait();
+    /// let Err(Error::RemotePanic(panic)) = broken else { panic!("it divided by zero") };
+    /// assert!(panic.message.contains("divide by zero"));
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    ///
+    /// A closure that captures something does not compile; what it needs are arguments:
+    ///
+    /// ```compile_fail,E0308
+    /// use pgas_am::RemoteCalls;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let y = 1;
+    /// let sum = world.rpc(world.rank(), move |x: u64| x + y, 41);
+    /// ```
+    fn rpc<A: Wire, R: Wire + Send>(
+        &self,
+        to: Rank,
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R>>;
+
+    /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a copy.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc`](Self::rpc); the slice is copied into the transport here, and once out of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::RemoteCalls;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let dot = |x: f64, ys: &[f64]| ys.iter().map(|y| x * y).sum::<f64>();
+    /// assert_eq!(world.rpc_view(world.rank(), dot, 2.0, &[1.0, 2.0, 3.0])?.wait()?, 12.0);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    fn rpc_view<A: Wire, T: Pod, R: Wire + Send>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T]) -> R,
+        args: A,
+        view: &[T],
+    ) -> Result<PgasFuture<R>>;
+
+    /// Has rank `to` run `function` on `args`, without an answer. A panic of the function is one of the rank that
+    /// runs it.
+    ///
+    /// Progress: as [`rpc`](Self::rpc).
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return; the function runs when `to` makes progress.
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()>;
+
+    /// As [`rpc_ff`](Self::rpc_ff), without waiting: after [`Sent::BackPressure`] nothing was sent.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc), but for a wait.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent>;
+
+    /// As [`rpc_ff`](Self::rpc_ff), with a slice that the function views where it arrived.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T]),
+        args: A,
+        view: &[T],
+    ) -> Result<()>;
+
+    /// Has every rank run `function` on `args`, and gives the results in the order of the ranks.
+    ///
+    /// Progress: as [`rpc`](Self::rpc).
+    ///
+    /// # Cost
+    ///
+    /// Two messages a rank.
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    fn rpc_all<A: Wire, R: Wire + Send>(
+        &self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<Vec<R>>>;
+
+    /// Puts `values` to `dst`, and then has the rank that `dst` points into run `function` on `args`, which finds
+    /// all of the values there.
+    ///
+    /// Progress: as [`rpc`](Self::rpc).
+    ///
+    /// # Cost
+    ///
+    /// W, a flush and two messages. The values' buffer may be reused on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc).
+    ///
+    /// # Panics
+    ///
+    /// If `dst` and the elements behind it do not lie in a segment.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{Here, RemoteCalls};
+    /// use pgas_core::GlobalPtr;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let place = world.alloc::<u64>(3)?;
+    /// let sum = |(here, place): (Here, GlobalPtr<u64>)| -> u64 {
+    ///     (0..3).filter_map(|i| place.offset(i).get(here.world()).ok()).sum()
+    /// };
+    /// let args = (Here::new(&world), place);
+    /// assert_eq!(world.put_then_rpc(place, &[1, 2, 3], sum, args)?.wait()?, 6);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    fn put_then_rpc<T: Pod, A: Wire, R: Wire + Send>(
+        &self,
+        dst: GlobalPtr<T>,
+        values: &[T],
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R>>;
+}
+
+/// Remote calls of a team, whose members are named by their number in it.
+pub trait TeamCalls {
+    /// As [`RemoteCalls::rpc`], of a member.
+    ///
+    /// # Cost
+    ///
+    /// Two messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`].
+    fn rpc<A: Wire, R: Wire + Send>(
+        &self,
+        member: u32,
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R>>;
+
+    /// As [`RemoteCalls::rpc_all`], of every member.
+    ///
+    /// # Cost
+    ///
+    /// Two messages a member.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteCalls::rpc`].
+    fn rpc_all<A: Wire, R: Wire + Send>(
+        &self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<Vec<R>>>;
+}
+
+impl RemoteCalls for World {
+    #[inline]
+    fn rpc<A: Wire, R: Wire + Send>(
+        &self,
+        to: Rank,
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R>> {
+        Way::to(self, to)?.call(function, &args)
+    }
+
+    #[inline]
+    fn rpc_view<A: Wire, T: Pod, R: Wire + Send>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T]) -> R,
+        args: A,
+        view: &[T],
+    ) -> Result<PgasFuture<R>> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of_viewing(way.am.program, function)?;
+        way.send_call(function, &args, Some(view.as_bytes()))
+    }
+
+    #[inline]
+    fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of(way.am.program, function)?;
+        way.send(call_id(false), function.as_bytes(), &args, None)?;
+        way.am.count_sent();
+        Ok(())
+    }
+
+    #[inline]
+    fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of(way.am.program, function)?;
+        let mut out = Encoder::new();
+        out.write(function.as_bytes());
+        out.put(args)?;
+        way.fits(out.bytes().len())?;
+        let parts = [out.bytes()];
+        let sent = self.try_send(to, MessageClass::Request, call_id(false), &parts)?;
+        if sent == Sent::Accepted {
+            way.am.count_sent();
+        }
+        Ok(sent)
+    }
+
+    #[inline]
+    fn rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T]),
+        args: A,
+        view: &[T],
+    ) -> Result<()> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of_viewing(way.am.program, function)?;
+        let view = Some(view.as_bytes());
+        way.send(call_id(false), function.as_bytes(), &args, view)?;
+        way.am.count_sent();
+        Ok(())
+    }
+
+    fn rpc_all<A: Wire, R: Wire + Send>(
+        &self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<Vec<R>>> {
+        call_each(self, self.ranks(), function, args)
+    }
+
+    fn put_then_rpc<T: Pod, A: Wire, R: Wire + Send>(
+        &self,
+        dst: GlobalPtr<T>,
+        values: &[T],
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R>> {
+        dst.put_slice(self, values)?;
+        self.flush(dst.rank())?;
+        self.rpc(dst.rank(), function, args)
+    }
+}
+
+impl TeamCalls for Team {
+    fn rpc<A: Wire, R: Wire + Send>(
+        &self,
+        member: u32,
+        function: fn(A) -> R,
+        args: A,
+    ) -> Result<PgasFuture<R>> {
+        if member >= self.n_ranks() {
+            return Err(Error::NotAMember {
+                team: self.id().bits(),
+                last: self.n_ranks() - 1,
+                member,
+            });
+        }
+        self.world().rpc(self.world_rank(member), function, args)
+    }
+
+    fn rpc_all<A: Wire, R: Wire + Send>(
+        &self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<Vec<R>>> {
+        call_each(self.world(), self.ranks(), function, args)
+    }
+}
+
+fn call_each<A: Wire, R: Wire + Send>(
+    world: &World,
+    ranks: impl Iterator<Item = Rank>,
+    function: fn(A) -> R,
+    args: &A,
+) -> Result<PgasFuture<Vec<R>>> {
+    let calls = ranks.map(|to| Way::to(world, to)?.call(function, args));
+    Ok(when_all(calls.collect::<Result<Vec<_>>>()?))
+}
+
+/// The way of a call to a rank.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    world: &'a World,
+    am: &'a Arc<Am>,
+    to: Rank,
+}
+
+impl<'a> Way<'a> {
+    #[inline]
+    fn to(world: &'a World, to: Rank) -> Result<Self> {
+        let am = am(world)?;
+        Ok(Self { world, am, to })
+    }
+
+    #[inline]
+    fn call<A: Wire, R: Wire + Send>(
+        self,
+        function: fn(A) -> R,
+        args: &A,
+    ) -> Result<PgasFuture<R>> {
+        let function = FunctionId::of(self.am.program, function)?;
+        self.send_call(function, args, None)
+    }
+
+    #[inline]
+    fn send_call<A: Wire, R: Wire + Send>(
+        self,
+        function: FunctionId,
+        args: &A,
+        view: Option<&[u8]>,
+    ) -> Result<PgasFuture<R>> {
+        let cookie = self.am.pending.take_slot();
+        let future = PgasFuture::answer(self.am, cookie, self.to);
+        let header = Call {
+            function,
+            cookie: cookie.0,
+        };
+        match self.send(call_id(true), header.as_bytes(), args, view) {
+            Ok(()) => Ok(future),
+            Err(error) => {
+                future.cancel();
+                Err(error)
+            }
+        }
+    }
+
+    #[inline]
+    fn send<A: Wire>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        view: Option<&[u8]>,
+    ) -> Result<()> {
+        let mut out = Encoder::new();
+        out.write(header);
+        out.put(args)?;
+        let Some(view) = view else {
+            self.fits(out.bytes().len())?;
+            return self.am.request(self.world, self.to, id, &[out.bytes()]);
+        };
+        // The header has a multiple of eight bytes, so the view is aligned at the target too.
+        out.align();
+        self.fits(out.bytes().len() + view.len())?;
+        let parts = [out.bytes(), view];
+        self.am.request(self.world, self.to, id, &parts)
+    }
+
+    #[inline]
+    fn fits(self, n_bytes: usize) -> Result<()> {
+        message::fits(self.world, self.to, n_bytes)
+    }
+}

@@ -1,0 +1,155 @@
+//! Running a function that another rank called: decode, run, answer; a panic becomes an answer too.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+use pgas_core::Pod;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::codec::{Decoder, Encoder, Wire, unreadable};
+use crate::error::{RemoteError, RemotePanic};
+use crate::function::Incoming;
+use crate::layer::{FAILURE, RESULT, am};
+use crate::pending::Outcome;
+use crate::{Error, Result};
+
+thread_local! {
+    /// Where the last panic of a handler was.
+    static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Lets panics of handlers leave where they were, which only the panic hook is told.
+pub(crate) fn note_where_panics_are() {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if pgas_core::in_handler() {
+                let location = info.location().map(ToString::to_string);
+                PANICKED_AT.set(location);
+            }
+            usual(info);
+        }));
+    });
+}
+
+/// Calls a function as `run` does, and answers if an answer is wanted.
+#[inline]
+pub(crate) fn call<R: Wire>(
+    incoming: Incoming<'_>,
+    run: impl FnOnce(&mut Decoder<'_>) -> Result<R>,
+) -> Result<()> {
+    let mut input = Decoder::at(incoming.world, incoming.bytes);
+    let ran = panic::catch_unwind(AssertUnwindSafe(|| run(&mut input)));
+    match (ran, incoming.cookie) {
+        (Ok(Ok(result)), Some(cookie)) => answer(incoming, cookie, &result),
+        (Ok(Ok(_)), None) => Ok(()),
+        (Ok(Err(error)), None) => Err(error),
+        (Ok(Err(error)), Some(cookie)) => fail(incoming, cookie, &error.to_string()),
+        (Err(payload), Some(cookie)) => fail_by_panic(incoming, cookie, &*payload),
+        // Nobody waits who could be told: it is this rank's panic.
+        (Err(payload), None) => panic::resume_unwind(payload),
+    }
+}
+
+/// Views `bytes` as a slice: where they are if they are aligned for it, else as a copy.
+#[inline]
+pub(crate) fn with_view<T: Pod, R>(bytes: &[u8], run: impl FnOnce(&[T]) -> R) -> Result<R> {
+    if size_of::<T>() == 0 || !bytes.len().is_multiple_of(size_of::<T>()) {
+        let n_bytes = bytes.len();
+        return Err(unreadable::<T>(format!(
+            "{n_bytes} bytes are no slice of it"
+        )));
+    }
+    if bytes.as_ptr().addr().is_multiple_of(align_of::<T>())
+        && let Ok(view) = <[T]>::ref_from_bytes(bytes)
+    {
+        return Ok(run(view));
+    }
+    let n = bytes.len() / size_of::<T>();
+    let mut copy = T::new_vec_zeroed(n).map_err(|_| unreadable::<T>("no memory"))?;
+    copy.as_mut_bytes().copy_from_slice(bytes);
+    Ok(run(&copy))
+}
+
+#[inline]
+fn answer<R: Wire>(incoming: Incoming<'_>, cookie: u64, result: &R) -> Result<()> {
+    let mut out = Encoder::new();
+    out.write(&cookie.to_ne_bytes());
+    if let Err(error) = out.put(result) {
+        return fail(incoming, cookie, &error.to_string());
+    }
+    let Incoming { world, from, .. } = incoming;
+    let limit = world.capabilities().max_medium;
+    if out.bytes().len() > limit {
+        let n_bytes = out.bytes().len();
+        let text = format!("its result has {n_bytes} bytes, and at most {limit} fit a message");
+        return fail(incoming, cookie, &text);
+    }
+    am(world)?.reply(world, from, RESULT, &[out.bytes()])
+}
+
+#[cold]
+fn fail(incoming: Incoming<'_>, cookie: u64, text: &str) -> Result<()> {
+    send_failure(incoming, cookie, text, None)
+}
+
+#[cold]
+fn fail_by_panic(incoming: Incoming<'_>, cookie: u64, payload: &(dyn Any + Send)) -> Result<()> {
+    let text = payload.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    let location = PANICKED_AT.take();
+    let location = location.as_deref().unwrap_or("an unknown place");
+    send_failure(
+        incoming,
+        cookie,
+        text.unwrap_or("no message"),
+        Some(location),
+    )
+}
+
+/// A failure's texts are cut to this, so that they fit a message of every transport.
+const MAX_TEXT: usize = 200;
+
+fn send_failure(
+    incoming: Incoming<'_>,
+    cookie: u64,
+    text: &str,
+    panicked_at: Option<&str>,
+) -> Result<()> {
+    let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
+    let mut out = Encoder::new();
+    out.write(&cookie.to_ne_bytes());
+    out.put(&(cut(text), panicked_at.map(cut)))?;
+    let Incoming { world, from, .. } = incoming;
+    am(world)?.reply(world, from, FAILURE, &[out.bytes()])
+}
+
+/// What the answer of `rank` says.
+#[inline]
+pub(crate) fn read_answer<T: Wire>(
+    rank: pgas_core::Rank,
+    outcome: Outcome,
+    bytes: &[u8],
+) -> Result<T> {
+    let mut input = Decoder::new(bytes);
+    match outcome {
+        Outcome::Returned => input.get(),
+        Outcome::Failed => Err(read_failure(rank, &mut input)),
+    }
+}
+
+#[cold]
+fn read_failure(rank: pgas_core::Rank, input: &mut Decoder<'_>) -> Error {
+    match input.get::<(String, Option<String>)>() {
+        Ok((message, Some(location))) => Error::from(Box::new(RemotePanic {
+            rank,
+            message,
+            location,
+        })),
+        Ok((message, None)) => Error::from(Box::new(RemoteError { rank, message })),
+        Err(error) => error,
+    }
+}
