@@ -66,7 +66,7 @@ impl Hosts {
             hosts: Vec::new(),
         };
         for number in 0..n_hosts {
-            let host = hosts.start(number, n_hosts, link)?;
+            let host = hosts.boot(number, n_hosts, link)?;
             hosts.hosts.push(host);
         }
         hosts.join(link)?;
@@ -182,7 +182,7 @@ impl Hosts {
     ///
     /// The first host is made from here, the others from within it: its processes can enter theirs then, as
     /// the launch agent must, and end with it.
-    fn start(&self, number: u32, n_hosts: u32, link: Link) -> Result<Host, Error> {
+    fn boot(&self, number: u32, n_hosts: u32, link: Link) -> Result<Host, Error> {
         let mut command = if number == 0 {
             Command::new("unshare")
         } else {

@@ -26,11 +26,13 @@
 mod hosts;
 mod link;
 mod mpirun;
+mod run;
 mod tap;
 
 pub use hosts::Hosts;
 pub use link::{Conditions, Link, Traffic};
 pub use mpirun::{Launcher, Mapping, Mpirun};
+pub use run::{Ended, Running};
 
 /// Why there are no hosts, on one line.
 #[derive(Debug, thiserror::Error)]
