@@ -16,7 +16,16 @@
 //! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a job uses
 //! one kind only.
 
+mod atomics;
+mod barrier;
+mod farewell;
+mod host;
+mod mailbox;
+mod network;
+mod note;
 mod one_host;
+mod ops;
+mod rma;
 mod session;
 mod start;
 mod sys;

@@ -86,11 +86,11 @@ impl Session {
 
     /// Frees the communicator, and ends MPI if that was started for this session; collective.
     pub(crate) fn close(&mut self) -> Result<()> {
-        let Some(comm) = self.comm.take() else {
+        let Some(mut comm) = self.comm.take() else {
             return Ok(());
         };
         let mpi = sys::enter()?;
-        sys::comm_free(&mpi, comm)?;
+        sys::comm_free(&mpi, &mut comm)?;
         if self.owns_mpi {
             sys::finalize(&mpi)?;
         }

@@ -16,6 +16,8 @@ use pgas_core::{Config, Error, Result, Statistics, World};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{Member, create_job};
 
+use crate::host::Host;
+use crate::network::Network;
 use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
 use crate::sys::{self, Comm, ThreadLevel};
@@ -130,9 +132,9 @@ fn place_of(launcher: &Launcher) -> Option<Place> {
 
 /// Finds out whether the launcher speaks another MPI's language: then each process is alone.
 fn check_launcher(mpi: &sys::Mpi, place: Place, launcher: &Launcher) -> Result<()> {
-    let world = sys::dup_world(mpi)?;
+    let mut world = sys::dup_world(mpi)?;
     let n_ranks = sys::comm_size(mpi, &world)?;
-    sys::comm_free(mpi, world)?;
+    sys::comm_free(mpi, &mut world)?;
     if number(n_ranks) == place.n_ranks {
         return Ok(());
     }
@@ -159,15 +161,6 @@ fn check_launcher(mpi: &sys::Mpi, place: Place, launcher: &Launcher) -> Result<(
     Err(Error::backend("MPI_Comm_size", 0, text))
 }
 
-/// The ranks of a job that share this process's host.
-#[derive(Debug)]
-pub(crate) struct Host {
-    /// In ascending order.
-    pub(crate) ranks: Box<[u32]>,
-    /// This process's place among them.
-    pub(crate) index: u32,
-}
-
 fn begin(mut session: Session, config: &Config) -> Result<World> {
     if config.statistics != Statistics::Off {
         sys::start_counting();
@@ -181,26 +174,25 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
             return Err(error);
         }
     };
-    let n_local = host.ranks.len();
-    if config.direct && n_local == session.n_ranks() as usize {
+    if config.direct && host.n_ranks() == session.n_ranks() {
         return World::new(Arc::new(OneHost::new(member, session)), config);
     }
-    let text = format!("{n_local} of {} ranks are here", session.n_ranks());
-    Err(Error::backend("start-up", 0, text))
+    let network = Network::new(session, member, host, &config)?;
+    World::new(Arc::new(network), config)
 }
 
 /// The memory of this host's ranks, with all that the ranks must agree on.
 fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
     let config = agreed_settings(session, config)?;
-    let (host, near) = meet_the_host(session)?;
-    let is_first = host.index == 0;
-    let n_local = u32::try_from(host.ranks.len()).expect("not more than all ranks");
+    let (host, mut near) = meet_the_host(session)?;
+    let is_first = host.index() == 0;
+    let n_local = host.n_ranks();
     let memory = is_first.then(|| create_job(n_local, &config));
     let memory = session.agree(memory.transpose())?;
     let key = agreed_key(&near, is_first)?;
-    sys::comm_free(&sys::enter()?, near)?;
+    sys::comm_free(&sys::enter()?, &mut near)?;
     let memory = session.agree(share(&host, key, memory))?;
-    let member = session.agree(Member::join(memory, host.index, &config))?;
+    let member = session.agree(Member::join(memory, host.index(), &config))?;
     Ok((member, host, config))
 }
 
@@ -251,7 +243,7 @@ fn meet_the_host(session: &Session) -> Result<(Host, Comm)> {
         .into_iter()
         .map(|rank| u32::try_from(rank).expect("a rank"))
         .collect();
-    Ok((Host { ranks, index }, near))
+    Ok((Host::new(ranks, index), near))
 }
 
 /// A name for this job that no other one of the host has.
@@ -269,11 +261,11 @@ fn agreed_key(near: &Comm, is_first: bool) -> Result<String> {
 
 /// Gives all ranks of the host the memory that the first one has.
 fn share(host: &Host, key: String, memory: Option<File>) -> Result<File> {
-    let n_local = u32::try_from(host.ranks.len()).expect("not more than all ranks");
+    let n_local = host.n_ranks();
     let no_memory = || MeetError::System {
         doing: "no memory to share",
         source: std::io::ErrorKind::NotFound.into(),
     };
-    launcher::share(host.index, n_local, key, |_| memory.ok_or_else(no_memory))
+    launcher::share(host.index(), n_local, key, |_| memory.ok_or_else(no_memory))
         .map_err(|error: MeetError| Error::backend("start-up", 0, error.to_string()))
 }

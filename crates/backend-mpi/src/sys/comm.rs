@@ -136,6 +136,12 @@ pub(crate) unsafe fn dup_raw(mpi: &Mpi, comm: ffi::MPI_Comm) -> Result<Comm> {
     Ok(Comm(new))
 }
 
+/// As [`dup_raw`], of a communicator of our own.
+pub(crate) fn comm_dup(mpi: &Mpi, comm: &Comm) -> Result<Comm> {
+    // SAFETY: a `Comm` is valid until it is freed.
+    unsafe { dup_raw(mpi, comm.0) }
+}
+
 fn return_errors(_: &Mpi, comm: ffi::MPI_Comm) -> Result<()> {
     // SAFETY: a constant of the library.
     let errors_return = unsafe { ffi::RSMPI_ERRORS_RETURN };
@@ -160,8 +166,8 @@ pub(crate) fn comm_split_shared(mpi: &Mpi, comm: &Comm, rank: c_int) -> Result<C
 }
 
 /// Frees a communicator; collective.
-pub(crate) fn comm_free(_: &Mpi, mut comm: Comm) -> Result<()> {
-    // SAFETY: nobody else has the handle.
+pub(crate) fn comm_free(_: &Mpi, comm: &mut Comm) -> Result<()> {
+    // SAFETY: the handle is valid, or null, which is an error; it is null afterwards.
     check(Call::CommFree, unsafe {
         ffi::MPI_Comm_free(&raw mut comm.0)
     })

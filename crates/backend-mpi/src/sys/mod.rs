@@ -7,6 +7,9 @@
 #![expect(unsafe_code, reason = "calls of a C library")]
 
 mod comm;
+mod datatype;
+mod message;
+mod window;
 
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -18,9 +21,16 @@ use mpi::ffi;
 use pgas_core::{Error, Result};
 
 pub(crate) use comm::{
-    Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_free, comm_rank,
+    Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
     comm_size, comm_split_shared, dup_raw, dup_world, finalize, init_thread, is_finalized,
     is_initialized, is_thread_main, library_version, query_thread,
+};
+pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
+pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
+pub(crate) use window::{
+    Layout, Op, Target, Window, accumulate, compare_and_swap, fetch_and_op, flush, flush_all,
+    flush_local, flush_local_all, get, put, rget, rget_accumulate, rput, win_create, win_free,
+    win_is_unified,
 };
 
 /// The calls, for messages and for counting.
@@ -43,10 +53,40 @@ pub(crate) enum Call {
     Allreduce,
     Allgather,
     Bcast,
+    WinCreate,
+    WinSetErrhandler,
+    WinLockAll,
+    WinGetAttr,
+    WinUnlockAll,
+    WinFree,
+    Put,
+    Get,
+    Rput,
+    Rget,
+    FetchAndOp,
+    RgetAccumulate,
+    Accumulate,
+    CompareAndSwap,
+    WinFlush,
+    WinFlushLocal,
+    WinFlushLocalAll,
+    WinFlushAll,
+    Irecv,
+    Isend,
+    Issend,
+    Test,
+    Testany,
+    GetCount,
+    Cancel,
+    Wait,
+    Ibarrier,
+    TypeHvector,
+    TypeCommit,
+    TypeFree,
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 46] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -63,10 +103,40 @@ const NAMES: [&str; 16] = [
     "MPI_Allreduce",
     "MPI_Allgather",
     "MPI_Bcast",
+    "MPI_Win_create",
+    "MPI_Win_set_errhandler",
+    "MPI_Win_lock_all",
+    "MPI_Win_get_attr",
+    "MPI_Win_unlock_all",
+    "MPI_Win_free",
+    "MPI_Put",
+    "MPI_Get",
+    "MPI_Rput",
+    "MPI_Rget",
+    "MPI_Fetch_and_op",
+    "MPI_Rget_accumulate",
+    "MPI_Accumulate",
+    "MPI_Compare_and_swap",
+    "MPI_Win_flush",
+    "MPI_Win_flush_local",
+    "MPI_Win_flush_local_all",
+    "MPI_Win_flush_all",
+    "MPI_Irecv",
+    "MPI_Isend",
+    "MPI_Issend",
+    "MPI_Test",
+    "MPI_Testany",
+    "MPI_Get_count",
+    "MPI_Cancel",
+    "MPI_Wait",
+    "MPI_Ibarrier",
+    "MPI_Type_create_hvector",
+    "MPI_Type_commit",
+    "MPI_Type_free",
 ];
 
 const _: () = assert!(
-    NAMES.len() == Call::Bcast as usize + 1,
+    NAMES.len() == Call::TypeFree as usize + 1,
     "one name for each call"
 );
 

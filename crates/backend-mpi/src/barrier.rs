@@ -1,0 +1,145 @@
+//! The barrier of the job, and who is missing in one that lasts.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use pgas_core::backend::BarrierTicket;
+use pgas_core::{Rank, Result};
+
+use crate::network::{Network, State};
+use crate::sys::{self, Comm, Mpi, Request};
+
+/// How long a barrier may last before ranks are asked whether they have left, and between two rounds of asking.
+const PATIENCE: Duration = Duration::from_millis(20);
+/// How many ranks are asked a round.
+const RANKS_A_ROUND: u32 = 8;
+/// How many looks at an open barrier pass between two at the clock.
+const LOOKS_A_GLANCE: u32 = 64;
+/// How long answers may take when somebody wants to know who is missing.
+const ANSWER_TIME: Duration = Duration::from_millis(100);
+
+/// Barriers over a communicator of their own.
+#[derive(Debug)]
+pub(crate) struct Barrier {
+    comm: Comm,
+    request: Request,
+    n_entered: u64,
+    is_open: bool,
+    /// When ranks were asked, or the barrier entered.
+    asked: Instant,
+    next: u32,
+    n_looks: u32,
+    /// How many barriers others had entered when they last said so, while somebody asks.
+    entered: Option<HashMap<u32, u64>>,
+}
+
+impl Barrier {
+    pub(crate) fn new(comm: Comm) -> Self {
+        Self {
+            comm,
+            request: Request::null(),
+            n_entered: 0,
+            is_open: false,
+            asked: Instant::now(),
+            next: 0,
+            n_looks: 0,
+            entered: None,
+        }
+    }
+
+    pub(crate) fn n_entered(&self) -> u64 {
+        self.n_entered
+    }
+
+    pub(crate) fn enter(&mut self, mpi: &Mpi) -> Result<BarrierTicket> {
+        self.request = sys::ibarrier(mpi, &self.comm)?;
+        self.n_entered += 1;
+        self.is_open = true;
+        self.n_looks = 0;
+        Ok(BarrierTicket(self.n_entered))
+    }
+
+    pub(crate) fn test(&mut self, mpi: &Mpi, ticket: BarrierTicket) -> Result<bool> {
+        if self.is_open && ticket.0 == self.n_entered {
+            self.is_open = !sys::test(mpi, &mut self.request)?;
+        }
+        Ok(ticket.0 < self.n_entered || !self.is_open)
+    }
+
+    /// Whether a rank that has entered so many barriers has not entered the open one.
+    pub(crate) fn is_missing(&self, barriers: u64) -> bool {
+        self.is_open && barriers < self.n_entered
+    }
+
+    pub(crate) fn answered(&mut self, from: u32, barriers: u64) {
+        if let Some(entered) = &mut self.entered {
+            entered.insert(from, barriers);
+        }
+    }
+
+    /// Whether it is time to ask some ranks.
+    fn is_due(&mut self) -> bool {
+        if !self.is_open {
+            return false;
+        }
+        self.n_looks = self.n_looks.wrapping_add(1);
+        if self.n_looks == 1 {
+            self.asked = Instant::now();
+        }
+        if !self.n_looks.is_multiple_of(LOOKS_A_GLANCE) || self.asked.elapsed() < PATIENCE {
+            return false;
+        }
+        self.asked = Instant::now();
+        true
+    }
+
+    /// Frees the communicator; collective.
+    pub(crate) fn close(&mut self, mpi: &Mpi) -> Result<()> {
+        sys::comm_free(mpi, &mut self.comm)
+    }
+}
+
+impl Network {
+    /// Asks some of the others whether they have left, now and then while a barrier lasts.
+    pub(crate) fn watch_barrier(&self, state: &mut State, mpi: &Mpi) -> Result<()> {
+        if !state.barrier.is_due() {
+            return Ok(());
+        }
+        let n_ranks = self.session.n_ranks();
+        for _ in 0..RANKS_A_ROUND.min(n_ranks) {
+            let rank = state.barrier.next % n_ranks;
+            state.barrier.next = rank + 1;
+            if rank != self.session.rank() {
+                state.ask(mpi, rank)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks everybody how many barriers they have entered; who does not say that it has entered this one in time
+    /// is missing.
+    pub(crate) fn find_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        let others = || (0..self.session.n_ranks()).filter(|rank| *rank != self.session.rank());
+        self.state().barrier.entered = Some(HashMap::new());
+        let mut is_asked = false;
+        let began = Instant::now();
+        let asking = self.wait(|state, mpi| {
+            if !is_asked {
+                is_asked = true;
+                for rank in others() {
+                    state.ask(mpi, rank)?;
+                }
+            }
+            let n_answers = state.barrier.entered.as_ref().map_or(0, HashMap::len);
+            Ok(n_answers == others().count() || began.elapsed() > ANSWER_TIME)
+        });
+        let entered = self.state().barrier.entered.take().unwrap_or_default();
+        if asking.is_err() {
+            return Vec::new();
+        }
+        others()
+            .filter(|rank| entered.get(rank).is_none_or(|n| *n < ticket.0))
+            .map(Rank::new)
+            .collect()
+    }
+}

@@ -1,0 +1,133 @@
+//! Leaving the job so that nothing is on its way to nobody, and knowing who has left.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pgas_core::backend::{Backend, MessageClass};
+use pgas_core::{Rank, Result};
+
+use crate::network::{Network, State};
+use crate::sys;
+
+/// How long to wait before a rank is asked again whether it has left.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+impl Network {
+    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the next time.
+    pub(crate) fn is_gone(&self, rank: Rank) -> bool {
+        if let Some(index) = self.near(rank) {
+            return self.member.has_left(Rank::new(index));
+        }
+        let mut state = self.state();
+        if state.post.is_gone(rank.number()) {
+            return true;
+        }
+        let now = Instant::now();
+        let is_due = state
+            .asked
+            .is_none_or(|(other, at)| other != rank || now.duration_since(at) > ASK_AGAIN);
+        if is_due && rank != self.rank() {
+            state.asked = Some((rank, now));
+            let told = sys::enter().and_then(|mpi| state.ask(&mpi, rank.number()));
+            // Whether MPI works is reported by calls that can say so.
+            drop(told);
+        }
+        false
+    }
+
+    /// Stays until all ranks have left, and serves them meanwhile.
+    ///
+    /// 1. What this rank has begun is complete.
+    /// 2. Whoever it sent anything to learns how much that was, by a note that is complete when received. Later
+    ///    notes are answers only, which their receiver waits for before it says good-bye itself.
+    /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way to it.
+    /// 4. That is taken from the network.
+    pub(crate) fn bid_farewell(&self) -> Result<()> {
+        self.flush_ranks()?;
+        self.state().has_left = true;
+        self.member.leave();
+        let mut step = Step::Finish;
+        self.wait(|state, mpi| {
+            for class in [MessageClass::Request, MessageClass::Reply] {
+                while let Some(letter) = state.post.take(class) {
+                    state.post.finish(mpi, class, letter, false)?;
+                }
+            }
+            loop {
+                let is_done = match step {
+                    Step::Finish => {
+                        state.n_unanswered == 0
+                            && !state.ops.has_any()
+                            && state.post.has_sent_all(mpi)?
+                    }
+                    Step::Bye => state.post.has_sent_all(mpi)?,
+                    Step::Barrier(ticket) => state.farewell.test(mpi, ticket)?,
+                    Step::Drain => state.post.is_drained(),
+                };
+                if !is_done {
+                    return Ok(false);
+                }
+                step = match step {
+                    Step::Finish => {
+                        state.post.say_bye(mpi)?;
+                        Step::Bye
+                    }
+                    Step::Bye => Step::Barrier(state.farewell.enter(mpi)?),
+                    Step::Barrier(_) => Step::Drain,
+                    Step::Drain => return Ok(true),
+                };
+            }
+        })?;
+        // Release the last answers' buffers too.
+        self.wait(|state, mpi| state.post.has_sent_all(mpi))?;
+        self.state().is_over = true;
+        Ok(())
+    }
+
+    /// Frees what MPI has of this world; collective.
+    fn close(&mut self) -> Result<()> {
+        {
+            let mut state = self
+                .state
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mpi = sys::enter()?;
+            sys::win_free(&mpi, &mut self.window)?;
+            let State {
+                post,
+                barrier,
+                farewell,
+                ..
+            } = &mut *state;
+            post.close(&mpi)?;
+            barrier.close(&mpi)?;
+            farewell.close(&mpi)?;
+        }
+        self.session.close()
+    }
+}
+
+/// How far a rank has come in leaving.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Finish,
+    Bye,
+    Barrier(pgas_core::backend::BarrierTicket),
+    Drain,
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.session.abort(101, "panicked, which ends the job");
+        }
+        let is_over = self.state().is_over;
+        if is_over && self.close().is_ok() {
+            return;
+        }
+        // The launcher ends the job. Until then MPI may still write to what was lent to it.
+        let _ = Arc::into_raw(Arc::clone(&self.member));
+        let _ = Arc::into_raw(Arc::clone(&self.state));
+    }
+}

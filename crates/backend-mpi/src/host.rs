@@ -1,0 +1,78 @@
+//! The ranks of a job that share this process's host: their numbers in the job, and there.
+
+use std::ops::Range;
+
+/// The ranks of one host, in ascending order. They need not be neighbours in the job.
+#[derive(Debug)]
+pub(crate) struct Host {
+    ranks: Box<[u32]>,
+    index: u32,
+}
+
+impl Host {
+    /// `index` is this process's place among `ranks`.
+    pub(crate) fn new(ranks: Box<[u32]>, index: u32) -> Self {
+        Self { ranks, index }
+    }
+
+    pub(crate) fn index(&self) -> u32 {
+        self.index
+    }
+
+    pub(crate) fn n_ranks(&self) -> u32 {
+        u32::try_from(self.ranks.len()).expect("not more than the job's")
+    }
+
+    /// The place of the job's `rank` on this host, if it is here.
+    #[inline]
+    pub(crate) fn index_of(&self, rank: u32) -> Option<u32> {
+        let distance = rank.wrapping_sub(self.ranks[0]) as usize;
+        let index = if self.ranks.get(distance) == Some(&rank) {
+            distance
+        } else {
+            self.ranks.binary_search(&rank).ok()?
+        };
+        u32::try_from(index).ok()
+    }
+
+    /// The job's number of the rank at `index`.
+    pub(crate) fn rank_of(&self, index: u32) -> u32 {
+        self.ranks[index as usize]
+    }
+
+    /// The smallest range that has them all.
+    pub(crate) fn span(&self) -> Range<u32> {
+        self.ranks[0]..self.ranks[self.ranks.len() - 1] + 1
+    }
+
+    /// Whether they are neighbours in the job.
+    pub(crate) fn is_even(&self) -> bool {
+        self.span().len() == self.ranks.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_are_neighbours_and_ranks_that_are_not_are_found() {
+        for ranks in [&[4, 5, 6, 7][..], &[0, 2, 4], &[3], &[0, 1, 5, 9]] {
+            let host = Host::new(ranks.into(), 0);
+            for rank in 0..12 {
+                let index = ranks.iter().position(|other| *other == rank);
+                assert_eq!(
+                    host.index_of(rank).map(|index| index as usize),
+                    index,
+                    "{rank} in {ranks:?}"
+                );
+                if let Some(index) = host.index_of(rank) {
+                    assert_eq!(host.rank_of(index), rank);
+                }
+            }
+        }
+        assert!(Host::new([4, 5].into(), 1).is_even());
+        assert!(!Host::new([4, 6].into(), 1).is_even());
+        assert_eq!(Host::new([4, 6].into(), 1).span(), 4..7);
+    }
+}

@@ -1,0 +1,471 @@
+//! Messages over a communicator of their own: receives that are posted before anything is sent, and credits,
+//! so that a rank never has more on its way to another one than that has said it takes.
+//!
+//! Requests, replies and the library's own [notes](Note) have a tag each, receives of their own, and buffers of
+//! their own to send from. A reply therefore never waits for room that only requests could free.
+//!
+//! ```text
+//! | handler: u16 | credits for requests: u16 | for replies: u16 | unused: 10 bytes | payload |
+//! ```
+#![expect(unsafe_code, reason = "lends buffers to MPI")]
+
+use std::collections::{HashMap, VecDeque};
+use std::ffi::c_int;
+use std::mem;
+
+use pgas_core::Result;
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+
+use crate::note::{NOTE_BYTES, Note};
+use crate::session::{c_rank, number};
+use crate::sys::{self, Comm, Mode, Mpi, Request};
+
+const HEADER_BYTES: usize = 16;
+const SLOT_BYTES: usize = 16 << 10;
+/// The longest payload; also that of the mailboxes in shared memory.
+pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
+/// What an eager message of either MPI surely holds.
+pub(crate) const MAX_SHORT: usize = 1024;
+
+/// Messages of one class that may be on their way from one rank to another.
+const CREDITS: u16 = 32;
+/// How many are given back by a note if no message goes that way.
+const CREDITS_A_NOTE: u16 = CREDITS / 2;
+/// Receives posted for each class, and for notes.
+const N_RECEIVES: usize = 16;
+const N_NOTE_RECEIVES: usize = 32;
+/// Buffers to send from, for each class; notes are bounded by what they are about.
+const N_SENDS: usize = 64;
+/// The place of notes behind the two classes.
+const NOTES: usize = 2;
+
+/// A message that was taken out to be handed to a sink.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) from: u32,
+    buffer: Vec<u8>,
+    bytes: usize,
+}
+
+impl Letter {
+    pub(crate) fn handler(&self) -> HandlerId {
+        HandlerId(self.header_word(0))
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.buffer[HEADER_BYTES..self.bytes]
+    }
+
+    fn header_word(&self, index: usize) -> u16 {
+        u16::from_ne_bytes([self.buffer[2 * index], self.buffer[2 * index + 1]])
+    }
+}
+
+/// What has come.
+#[derive(Debug)]
+pub(crate) enum Arrived {
+    /// A message, to be taken by [`Post::take`].
+    Message,
+    /// A note of that rank.
+    Note(u32, Note),
+}
+
+/// What this rank knows of another one that it has exchanged messages with.
+#[derive(Debug)]
+struct Peer {
+    /// Messages of each class that it still takes.
+    credits: [u16; 2],
+    /// Messages of each class that it may be told to send.
+    owed: [u16; 2],
+    /// Messages of each class that were sent to it, and that came from it and were handed out.
+    sent: [u64; 2],
+    got: [u64; 2],
+    /// What it will have sent in all, once it has left.
+    total: Option<[u64; 2]>,
+    /// Whether anything at all was sent to it.
+    is_known: bool,
+}
+
+impl Peer {
+    fn new() -> Self {
+        Self {
+            credits: [CREDITS; 2],
+            owed: [0; 2],
+            sent: [0; 2],
+            got: [0; 2],
+            total: None,
+            is_known: false,
+        }
+    }
+
+    fn is_drained(&self) -> bool {
+        self.total
+            .is_none_or(|total| total.iter().zip(&self.got).all(|(total, got)| got >= total))
+    }
+}
+
+/// Receives in the order in which they were posted, which is the order in which messages meet them.
+#[derive(Debug)]
+struct Inbox {
+    slots: Vec<Slot>,
+    /// The oldest message that was not handed out, and how many there are.
+    first: usize,
+    n_arrived: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    buffer: Vec<u8>,
+    request: Request,
+    from: c_int,
+    bytes: usize,
+}
+
+/// Buffers to send from.
+#[derive(Debug)]
+struct Outbox {
+    slots: Vec<(Vec<u8>, Request)>,
+    /// In the order of sending.
+    busy: VecDeque<usize>,
+    free: Vec<usize>,
+    limit: usize,
+    slot_bytes: usize,
+}
+
+/// One rank's messages.
+#[derive(Debug)]
+pub(crate) struct Post {
+    comm: Comm,
+    inboxes: [Inbox; 3],
+    /// The receive of each inbox that the next message meets.
+    heads: [Request; 3],
+    outboxes: [Outbox; 3],
+    peers: HashMap<u32, Peer>,
+}
+
+impl Post {
+    /// Posts the first receives.
+    pub(crate) fn new(mpi: &Mpi, comm: Comm) -> Result<Self> {
+        let inbox = |n, bytes| Inbox {
+            slots: (0..n).map(|_| Slot::new(bytes)).collect(),
+            first: 0,
+            n_arrived: 0,
+        };
+        let outbox = |limit, slot_bytes| Outbox {
+            slots: Vec::new(),
+            busy: VecDeque::new(),
+            free: Vec::new(),
+            limit,
+            slot_bytes,
+        };
+        let mut post = Self {
+            comm,
+            inboxes: [
+                inbox(N_RECEIVES, SLOT_BYTES),
+                inbox(N_RECEIVES, SLOT_BYTES),
+                inbox(N_NOTE_RECEIVES, NOTE_BYTES),
+            ],
+            heads: [Request::null(), Request::null(), Request::null()],
+            outboxes: [
+                outbox(N_SENDS, SLOT_BYTES),
+                outbox(N_SENDS, SLOT_BYTES),
+                outbox(usize::MAX, NOTE_BYTES),
+            ],
+            peers: HashMap::new(),
+        };
+        for tag in 0..3 {
+            for index in 0..post.inboxes[tag].slots.len() {
+                post.post_receive(mpi, tag, index)?;
+            }
+            post.heads[tag] =
+                mem::replace(&mut post.inboxes[tag].slots[0].request, Request::null());
+        }
+        Ok(post)
+    }
+
+    fn post_receive(&mut self, mpi: &Mpi, tag: usize, index: usize) -> Result<()> {
+        let slot = &mut self.inboxes[tag].slots[index];
+        let (at, len) = (slot.buffer.as_mut_ptr(), c_len(slot.buffer.len()));
+        // SAFETY: the buffer stays where it is, and is left alone, until the receive is complete or cancelled.
+        slot.request = unsafe { sys::irecv(mpi, &self.comm, c_len(tag), at, len) }?;
+        Ok(())
+    }
+
+    fn peer(&mut self, rank: u32) -> &mut Peer {
+        self.peers.entry(rank).or_insert_with(Peer::new)
+    }
+
+    /// Sends a message if there is room for it here and there.
+    pub(crate) fn send(
+        &mut self,
+        mpi: &Mpi,
+        to: u32,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        let class = class as usize;
+        if self.peer(to).credits[class] == 0 {
+            return Ok(Sent::BackPressure);
+        }
+        let Some(index) = self.outboxes[class].take(mpi)? else {
+            return Ok(Sent::BackPressure);
+        };
+        let owed = mem::take(&mut self.peer(to).owed);
+        let (buffer, _) = &mut self.outboxes[class].slots[index];
+        for (chunk, word) in buffer
+            .chunks_exact_mut(2)
+            .zip([handler.0, owed[0], owed[1]])
+        {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        let mut end = HEADER_BYTES;
+        for part in parts {
+            buffer[end..][..part.len()].copy_from_slice(part);
+            end += part.len();
+        }
+        self.begin(mpi, to, (class, index), end, Mode::Plain)?;
+        let peer = self.peer(to);
+        peer.credits[class] -= 1;
+        peer.sent[class] += 1;
+        Ok(Sent::Accepted)
+    }
+
+    /// Sends a note.
+    pub(crate) fn tell(&mut self, mpi: &Mpi, to: u32, note: &Note, mode: Mode) -> Result<()> {
+        let index = self.outboxes[NOTES]
+            .take(mpi)?
+            .expect("the number of notes has no limit");
+        let (buffer, _) = &mut self.outboxes[NOTES].slots[index];
+        let len = note.encode(buffer);
+        self.begin(mpi, to, (NOTES, index), len, mode)
+    }
+
+    fn begin(
+        &mut self,
+        mpi: &Mpi,
+        to: u32,
+        (tag, index): (usize, usize),
+        len: usize,
+        mode: Mode,
+    ) -> Result<()> {
+        self.peer(to).is_known = true;
+        let outbox = &mut self.outboxes[tag];
+        let (buffer, request) = &mut outbox.slots[index];
+        let (address, bytes) = ((c_rank(to), c_len(tag)), (buffer.as_ptr(), c_len(len)));
+        // SAFETY: the buffer is left alone until the send is complete.
+        match unsafe { sys::isend(mpi, &self.comm, address, bytes, mode) } {
+            Ok(sending) => *request = sending,
+            Err(error) => {
+                outbox.free.push(index);
+                return Err(error);
+            }
+        }
+        outbox.busy.push_back(index);
+        Ok(())
+    }
+
+    /// The next thing that has come, if one has; makes MPI's progress.
+    pub(crate) fn next(&mut self, mpi: &Mpi) -> Result<Option<Arrived>> {
+        let Some(arrival) = sys::test_any(mpi, &mut self.heads)? else {
+            return Ok(None);
+        };
+        let tag = arrival.index;
+        let inbox = &mut self.inboxes[tag];
+        let slot = inbox.nth(inbox.n_arrived);
+        slot.from = arrival.from;
+        slot.bytes = arrival.bytes;
+        inbox.n_arrived += 1;
+        if inbox.n_arrived < inbox.slots.len() {
+            let next = inbox.nth(inbox.n_arrived);
+            self.heads[tag] = mem::replace(&mut next.request, Request::null());
+        }
+        if tag != NOTES {
+            return Ok(Some(Arrived::Message));
+        }
+        let slot = inbox.nth(0);
+        let from = number(slot.from);
+        let note = Note::decode(&slot.buffer[..slot.bytes]);
+        self.renew(mpi, NOTES)?;
+        let note = note?;
+        if let Note::Credits(credits) = note {
+            self.credit(from, credits);
+        }
+        if let Note::Left { sent, .. } | Note::Bye { sent } = note {
+            self.peer(from).total = Some(sent);
+        }
+        Ok(Some(Arrived::Note(from, note)))
+    }
+
+    /// Posts the receive of the oldest message again.
+    fn renew(&mut self, mpi: &Mpi, tag: usize) -> Result<()> {
+        let inbox = &self.inboxes[tag];
+        let (index, was_full) = (inbox.first, inbox.n_arrived == inbox.slots.len());
+        self.post_receive(mpi, tag, index)?;
+        let inbox = &mut self.inboxes[tag];
+        inbox.first = (inbox.first + 1) % inbox.slots.len();
+        inbox.n_arrived -= 1;
+        if was_full {
+            let slot = &mut inbox.slots[index];
+            self.heads[tag] = mem::replace(&mut slot.request, Request::null());
+        }
+        Ok(())
+    }
+
+    fn credit(&mut self, from: u32, credits: [u16; 2]) {
+        let peer = self.peer(from);
+        for (credit, more) in peer.credits.iter_mut().zip(credits) {
+            *credit = credit.saturating_add(more);
+        }
+    }
+
+    /// Messages of `class` that have come and wait to be taken.
+    pub(crate) fn n_arrived(&self, class: MessageClass) -> usize {
+        self.inboxes[class as usize].n_arrived
+    }
+
+    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish) before the next one is
+    /// taken.
+    pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
+        let inbox = &mut self.inboxes[class as usize];
+        if inbox.n_arrived == 0 {
+            return None;
+        }
+        let slot = inbox.nth(0);
+        let letter = Letter {
+            from: number(slot.from),
+            bytes: slot.bytes.max(HEADER_BYTES),
+            buffer: mem::take(&mut slot.buffer),
+        };
+        let credits = [letter.header_word(1), letter.header_word(2)];
+        self.credit(letter.from, credits);
+        Some(letter)
+    }
+
+    /// A message was handed out: its buffer receives again, and its sender may send again, if `is_served`.
+    pub(crate) fn finish(
+        &mut self,
+        mpi: &Mpi,
+        class: MessageClass,
+        letter: Letter,
+        is_served: bool,
+    ) -> Result<()> {
+        let tag = class as usize;
+        let from = letter.from;
+        self.inboxes[tag].nth(0).buffer = letter.buffer;
+        self.renew(mpi, tag)?;
+        let peer = self.peer(from);
+        peer.got[tag] += 1;
+        if is_served {
+            peer.owed[tag] += 1;
+            if peer.owed[tag] >= CREDITS_A_NOTE {
+                let owed = mem::take(&mut peer.owed);
+                self.tell(mpi, from, &Note::Credits(owed), Mode::Plain)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many messages of each class were sent to `rank`.
+    pub(crate) fn sent_to(&self, rank: u32) -> [u64; 2] {
+        self.peers.get(&rank).map_or([0; 2], |peer| peer.sent)
+    }
+
+    /// Whether `rank` has said that it has left, and all that it sent was handed out.
+    pub(crate) fn is_gone(&self, rank: u32) -> bool {
+        self.peers
+            .get(&rank)
+            .is_some_and(|peer| peer.total.is_some() && peer.is_drained())
+    }
+
+    /// Whether all sends are complete; looks at the oldest ones.
+    pub(crate) fn has_sent_all(&mut self, mpi: &Mpi) -> Result<bool> {
+        for outbox in &mut self.outboxes {
+            outbox.reap(mpi)?;
+        }
+        Ok(self.outboxes.iter().all(|outbox| outbox.busy.is_empty()))
+    }
+
+    /// Tells everybody who was sent anything how much that was, by notes that are complete when received.
+    pub(crate) fn say_bye(&mut self, mpi: &Mpi) -> Result<()> {
+        let known: Vec<(u32, [u64; 2])> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.is_known)
+            .map(|(rank, peer)| (*rank, peer.sent))
+            .collect();
+        for (rank, sent) in known {
+            self.tell(mpi, rank, &Note::Bye { sent }, Mode::Synchronous)?;
+        }
+        Ok(())
+    }
+
+    /// Whether everything that those who have left ever sent has come and was taken.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.peers.values().all(Peer::is_drained)
+    }
+
+    /// Takes the receives back, for which nothing comes any more, and frees the communicator; collective.
+    pub(crate) fn close(&mut self, mpi: &Mpi) -> Result<()> {
+        let slots = self.inboxes.iter_mut().flat_map(|inbox| &mut inbox.slots);
+        let posted = slots.map(|slot| &mut slot.request);
+        for request in self.heads.iter_mut().chain(posted) {
+            sys::cancel(mpi, request)?;
+        }
+        sys::comm_free(mpi, &mut self.comm)
+    }
+}
+
+impl Inbox {
+    /// The slot that is `n` behind the oldest message.
+    fn nth(&mut self, n: usize) -> &mut Slot {
+        let index = (self.first + n) % self.slots.len();
+        &mut self.slots[index]
+    }
+}
+
+impl Slot {
+    fn new(bytes: usize) -> Self {
+        Self {
+            buffer: vec![0; bytes],
+            request: Request::null(),
+            from: 0,
+            bytes: 0,
+        }
+    }
+}
+
+impl Outbox {
+    /// A free buffer, if there is one.
+    fn take(&mut self, mpi: &Mpi) -> Result<Option<usize>> {
+        if self.free.is_empty() {
+            self.reap(mpi)?;
+        }
+        if let Some(index) = self.free.pop() {
+            return Ok(Some(index));
+        }
+        if self.slots.len() >= self.limit {
+            return Ok(None);
+        }
+        let buffer = vec![0; self.slot_bytes];
+        self.slots.push((buffer, Request::null()));
+        Ok(Some(self.slots.len() - 1))
+    }
+
+    /// Finds the oldest sends complete.
+    fn reap(&mut self, mpi: &Mpi) -> Result<()> {
+        while let Some(&index) = self.busy.front() {
+            if !sys::test(mpi, &mut self.slots[index].1)? {
+                break;
+            }
+            self.busy.pop_front();
+            self.free.push(index);
+        }
+        Ok(())
+    }
+}
+
+/// A small number as MPI wants it.
+fn c_len(len: usize) -> c_int {
+    c_int::try_from(len).expect("below the length of a slot")
+}

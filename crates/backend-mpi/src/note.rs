@@ -1,0 +1,239 @@
+//! What ranks tell each other besides the program's messages: credits, atomics to execute, who has left or failed.
+
+use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
+use pgas_core::{Error, Result};
+
+/// Words before the text.
+const N_WORDS: usize = 6;
+const TEXT_BYTES: usize = 512;
+/// The longest note, in bytes.
+pub(crate) const NOTE_BYTES: usize = N_WORDS * 8 + TEXT_BYTES;
+
+/// In the order of their numbers in notes.
+const OPS: [AtomicOp; 8] = [
+    AtomicOp::Load,
+    AtomicOp::Swap,
+    AtomicOp::Add,
+    AtomicOp::And,
+    AtomicOp::Or,
+    AtomicOp::Xor,
+    AtomicOp::Min,
+    AtomicOp::Max,
+];
+const TYPES: [AtomicType; 6] = [
+    AtomicType::U32,
+    AtomicType::I32,
+    AtomicType::U64,
+    AtomicType::I64,
+    AtomicType::F32,
+    AtomicType::F64,
+];
+
+/// An atomic that its target executes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Fetch(AtomicCall),
+    Swap(SwapCall),
+}
+
+/// One message between the libraries of two ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// So many messages of each class were handed out.
+    Credits([u16; 2]),
+    /// Have you left?
+    Ask,
+    /// No, and this is how many barriers the sender has entered.
+    Here { barriers: u64 },
+    /// Yes, after so many barriers, and so many messages of each class to the asker.
+    Left { sent: [u64; 2], barriers: u64 },
+    /// The sender's last note of its own accord, after so many messages of each class.
+    Bye { sent: [u64; 2] },
+    /// That rank has failed.
+    Failed { rank: u32, cause: String },
+    /// Execute this on the word at `offset`; `id` comes back.
+    Execute { id: u64, offset: u64, order: Order },
+    /// The bits that stood there.
+    Former { id: u64, bits: u64 },
+}
+
+impl Note {
+    /// Writes the note, and gives its length.
+    pub(crate) fn encode(&self, bytes: &mut [u8]) -> usize {
+        let mut text = "";
+        let words = match self {
+            Self::Credits([requests, replies]) => {
+                [0, u64::from(*requests), u64::from(*replies), 0, 0, 0]
+            }
+            Self::Ask => [1, 0, 0, 0, 0, 0],
+            Self::Here { barriers } => [2, *barriers, 0, 0, 0, 0],
+            Self::Left { sent, barriers } => [3, sent[0], sent[1], *barriers, 0, 0],
+            Self::Bye { sent } => [4, sent[0], sent[1], 0, 0, 0],
+            Self::Failed { rank, cause } => {
+                text = cause;
+                [5, u64::from(*rank), 0, 0, 0, 0]
+            }
+            Self::Execute { id, offset, order } => {
+                let (ty, op, first, second) = match order {
+                    Order::Fetch(call) => (call.ty, place(&OPS, call.op), call.operand, 0),
+                    Order::Swap(call) => (call.ty, SWAP, call.expected, call.desired),
+                };
+                [6, *id, *offset, op << 8 | place(&TYPES, ty), first, second]
+            }
+            Self::Former { id, bits } => [7, *id, *bits, 0, 0, 0],
+        };
+        for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        let text = &text.as_bytes()[..text.len().min(TEXT_BYTES)];
+        bytes[N_WORDS * 8..][..text.len()].copy_from_slice(text);
+        N_WORDS * 8 + text.len()
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+        let garbled = || Error::backend("receive", 0, "a garbled note of another rank");
+        let (head, text) = bytes.split_at_checked(N_WORDS * 8).ok_or_else(garbled)?;
+        let mut words = [0; N_WORDS];
+        for (word, chunk) in words.iter_mut().zip(head.chunks_exact(8)) {
+            *word = u64::from_ne_bytes(chunk.try_into().map_err(|_| garbled())?);
+        }
+        let [kind, a, b, c, d, e] = words;
+        let small = |word: u64| u16::try_from(word).map_err(|_| garbled());
+        Ok(match kind {
+            0 => Self::Credits([small(a)?, small(b)?]),
+            1 => Self::Ask,
+            2 => Self::Here { barriers: a },
+            3 => Self::Left {
+                sent: [a, b],
+                barriers: c,
+            },
+            4 => Self::Bye { sent: [a, b] },
+            5 => Self::Failed {
+                rank: u32::try_from(a).map_err(|_| garbled())?,
+                cause: String::from_utf8_lossy(text).into_owned(),
+            },
+            6 => Self::Execute {
+                id: a,
+                offset: b,
+                order: order(c, d, e).ok_or_else(garbled)?,
+            },
+            7 => Self::Former { id: a, bits: b },
+            _ => return Err(garbled()),
+        })
+    }
+}
+
+/// The number of a compare-and-swap among the operations.
+const SWAP: u64 = OPS.len() as u64;
+
+fn place<T: Copy + PartialEq>(list: &[T], item: T) -> u64 {
+    let at = list.iter().position(|other| *other == item);
+    at.expect("the lists are complete") as u64
+}
+
+fn order(kind: u64, first: u64, second: u64) -> Option<Order> {
+    let ty = *TYPES.get(usize::try_from(kind & 0xff).ok()?)?;
+    let op = kind >> 8;
+    if op == SWAP {
+        return Some(Order::Swap(SwapCall {
+            ty,
+            expected: first,
+            desired: second,
+        }));
+    }
+    let op = *OPS.get(usize::try_from(op).ok()?)?;
+    Some(Order::Fetch(AtomicCall {
+        op,
+        ty,
+        operand: first,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_arrive_as_they_were_written() {
+        let mut notes = vec![
+            Note::Credits([3, 65_535]),
+            Note::Ask,
+            Note::Here { barriers: 7 },
+            Note::Left {
+                sent: [1, u64::MAX],
+                barriers: 9,
+            },
+            Note::Bye { sent: [0, 5] },
+            Note::Failed {
+                rank: 12,
+                cause: "has left".to_owned(),
+            },
+            Note::Former {
+                id: u64::MAX,
+                bits: 1,
+            },
+        ];
+        for ty in TYPES {
+            let offset = 1 << 39;
+            notes.extend(OPS.map(|op| {
+                let order = Order::Fetch(AtomicCall {
+                    op,
+                    ty,
+                    operand: 77,
+                });
+                Note::Execute {
+                    id: 1,
+                    offset,
+                    order,
+                }
+            }));
+            let order = Order::Swap(SwapCall {
+                ty,
+                expected: 5,
+                desired: u64::MAX,
+            });
+            notes.push(Note::Execute {
+                id: 2,
+                offset,
+                order,
+            });
+        }
+        let mut bytes = [0; NOTE_BYTES];
+        for note in notes {
+            let len = note.encode(&mut bytes);
+            assert_eq!(Note::decode(&bytes[..len]).unwrap(), note);
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_note_is_refused() {
+        for bytes in [&[][..], &[0; 47], &[9; 48], &[6, 0, 0, 0, 0, 0, 0, 0]] {
+            assert!(Note::decode(bytes).is_err(), "{bytes:?}");
+        }
+        let mut bytes = [0; NOTE_BYTES];
+        let order = Order::Swap(SwapCall {
+            ty: AtomicType::U64,
+            expected: 0,
+            desired: 0,
+        });
+        let note = Note::Execute {
+            id: 0,
+            offset: 0,
+            order,
+        };
+        let len = note.encode(&mut bytes);
+        bytes[25] = 9;
+        assert!(Note::decode(&bytes[..len]).is_err());
+    }
+
+    #[test]
+    fn a_long_cause_is_cut() {
+        let mut bytes = [0; NOTE_BYTES];
+        let note = Note::Failed {
+            rank: 0,
+            cause: "x".repeat(1000),
+        };
+        assert_eq!(note.encode(&mut bytes), NOTE_BYTES);
+    }
+}

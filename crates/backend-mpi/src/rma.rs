@@ -1,0 +1,390 @@
+//! Where the bytes move: puts and gets through the window.
+#![expect(unsafe_code, reason = "calls MPI on places that core has checked")]
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering;
+
+use pgas_core::backend::{Backend, GetFragment, OpId, PutFragment, RemoteAddr, Shape};
+use pgas_core::{Rank, Result};
+
+use crate::network::{MAX_TRANSFER, Network};
+use crate::ops::Flight;
+use crate::session::c_rank;
+use crate::sys::{self, Datatype, Layout, Mpi, Target};
+
+fn target_of(at: RemoteAddr) -> Target {
+    Target {
+        rank: c_rank(at.rank.number()),
+        offset: at.offset,
+    }
+}
+
+/// So many bytes: core cuts transfers to what fits.
+fn count_of(len: usize) -> c_int {
+    c_int::try_from(len).expect("core keeps to max_transfer")
+}
+
+impl Network {
+    /// Begins a put, which a flush completes here and there.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put`], until local completion.
+    unsafe fn issue_put(
+        &self,
+        mpi: &Mpi,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        let byte = Datatype::byte();
+        let layout = Layout {
+            count: count_of(len),
+            ty: &byte,
+        };
+        let to = (target_of(dst), layout);
+        // SAFETY: the caller's promises are the same.
+        unsafe { sys::put(mpi, &self.window, (src, layout), to) }?;
+        self.is_dirty.store(true, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Begins a get, which a local flush completes.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::get`], until local completion.
+    unsafe fn issue_get(&self, mpi: &Mpi, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        let byte = Datatype::byte();
+        let layout = Layout {
+            count: count_of(len),
+            ty: &byte,
+        };
+        let from = (target_of(src), layout);
+        // SAFETY: the caller's promises are the same.
+        unsafe { sys::get(mpi, &self.window, (dst, layout), from) }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::put`].
+    pub(crate) unsafe fn put_bytes(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        if let Some(near) = self.near_place(dst) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.put(near, src, len) };
+        }
+        let mpi = sys::enter()?;
+        // SAFETY: the caller's promises are the same; the source outlives the local completion below.
+        unsafe { self.issue_put(&mpi, dst, src, len) }?;
+        sys::flush_local(&mpi, &self.window, c_rank(dst.rank.number()))
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::get`].
+    pub(crate) unsafe fn get_bytes(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        if let Some(near) = self.near_place(src) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.get(near, dst, len) };
+        }
+        let mpi = sys::enter()?;
+        // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
+        unsafe { self.issue_get(&mpi, src, dst, len) }?;
+        sys::flush_local(&mpi, &self.window, c_rank(src.rank.number()))
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::put_nb`].
+    pub(crate) unsafe fn begin_put(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+    ) -> Result<OpId> {
+        if let Some(near) = self.near_place(dst) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.put_nb(near, src, len) };
+        }
+        let mut state = self.state();
+        let Some(index) = state.ops.reserve() else {
+            drop(state);
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.put_bytes(dst, src, len) }?;
+            self.flush_rank(dst.rank)?;
+            return Ok(OpId::DONE);
+        };
+        let mpi = sys::enter()?;
+        let byte = Datatype::byte();
+        let layout = Layout {
+            count: count_of(len),
+            ty: &byte,
+        };
+        // SAFETY: the caller promises both places, until the request is complete.
+        match unsafe { sys::rput(&mpi, &self.window, src, target_of(dst), layout) } {
+            Ok(request) => {
+                self.is_dirty.store(true, Ordering::Relaxed);
+                let rank = dst.rank;
+                Ok(state.ops.begin(index, Flight::Put { request, rank }))
+            }
+            Err(error) => {
+                state.ops.release(index);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::get_nb`].
+    pub(crate) unsafe fn begin_get(
+        &self,
+        src: RemoteAddr,
+        dst: *mut u8,
+        len: usize,
+    ) -> Result<OpId> {
+        if let Some(near) = self.near_place(src) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.get_nb(near, dst, len) };
+        }
+        let mut state = self.state();
+        let Some(index) = state.ops.reserve() else {
+            drop(state);
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.get_bytes(src, dst, len) }?;
+            return Ok(OpId::DONE);
+        };
+        let mpi = sys::enter()?;
+        let byte = Datatype::byte();
+        let layout = Layout {
+            count: count_of(len),
+            ty: &byte,
+        };
+        // SAFETY: the caller promises both places, until the request is complete.
+        match unsafe { sys::rget(&mpi, &self.window, dst, target_of(src), layout) } {
+            Ok(request) => Ok(state.ops.begin(index, Flight::Get { request })),
+            Err(error) => {
+                state.ops.release(index);
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::put_fragments`].
+    pub(crate) unsafe fn scatter(&self, fragments: &[PutFragment]) -> Result<()> {
+        let mpi = sys::enter()?;
+        let mut begun = Begun::Nothing;
+        for piece in fragments {
+            if let Some(near) = self.near_place(piece.dst) {
+                // SAFETY: the caller promises each fragment.
+                unsafe { self.member.put(near, piece.src, piece.len) }?;
+                continue;
+            }
+            // SAFETY: the caller promises each fragment; the sources outlive the local completion below.
+            unsafe { self.issue_put(&mpi, piece.dst, piece.src, piece.len) }?;
+            begun = begun.and(piece.dst.rank);
+        }
+        self.complete(&mpi, begun)
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::get_fragments`].
+    pub(crate) unsafe fn gather(&self, fragments: &[GetFragment]) -> Result<()> {
+        let mpi = sys::enter()?;
+        let mut begun = Begun::Nothing;
+        for piece in fragments {
+            if let Some(near) = self.near_place(piece.src) {
+                // SAFETY: the caller promises each fragment.
+                unsafe { self.member.get(near, piece.dst, piece.len) }?;
+                continue;
+            }
+            // SAFETY: the caller promises each fragment; the destinations outlive the local completion below.
+            unsafe { self.issue_get(&mpi, piece.src, piece.dst, piece.len) }?;
+            begun = begun.and(piece.src.rank);
+        }
+        self.complete(&mpi, begun)
+    }
+
+    /// Completes here what was begun. Operations on several ranks are completed together: for one of them Open
+    /// MPI's `pt2pt` waits also for what it has not even sent to another one.
+    fn complete(&self, mpi: &Mpi, begun: Begun) -> Result<()> {
+        match begun {
+            Begun::Nothing => Ok(()),
+            Begun::On(rank) => sys::flush_local(mpi, &self.window, c_rank(rank.number())),
+            Begun::OnSeveral => sys::flush_local_all(mpi, &self.window),
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::put_strided`].
+    pub(crate) unsafe fn put_blocks(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        shape: &Shape,
+    ) -> Result<()> {
+        if let Some(near) = self.near_place(dst) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.put_strided(near, src, shape) };
+        }
+        let mpi = sys::enter()?;
+        if let Some(grid) = Grid::of(&mpi, shape)? {
+            let (from, to) = ((src, grid.local()), (target_of(dst), grid.remote()));
+            // SAFETY: the caller promises every block of the shape; the source outlives the completion below.
+            let begun = unsafe { sys::put(&mpi, &self.window, from, to) };
+            self.is_dirty.store(true, Ordering::Relaxed);
+            grid.free(&mpi)?;
+            begun?;
+            return self.complete(&mpi, Begun::On(dst.rank));
+        }
+        shape.for_each_block(|remote, local| {
+            // SAFETY: the caller promises every block of the shape, so also its place in local memory.
+            let from = unsafe { src.offset(local) };
+            let to = block_at(dst, remote);
+            // SAFETY: a whole block is promised on both sides.
+            unsafe { self.issue_put(&mpi, to, from, shape.block_bytes) }
+        })?;
+        self.complete(&mpi, Begun::On(dst.rank))
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::get_strided`].
+    pub(crate) unsafe fn get_blocks(
+        &self,
+        src: RemoteAddr,
+        dst: *mut u8,
+        shape: &Shape,
+    ) -> Result<()> {
+        if let Some(near) = self.near_place(src) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.get_strided(near, dst, shape) };
+        }
+        let mpi = sys::enter()?;
+        if let Some(grid) = Grid::of(&mpi, shape)? {
+            let (to, from) = ((dst, grid.local()), (target_of(src), grid.remote()));
+            // SAFETY: the caller promises every block of the shape; the destination outlives the completion below.
+            let begun = unsafe { sys::get(&mpi, &self.window, to, from) };
+            grid.free(&mpi)?;
+            begun?;
+            return self.complete(&mpi, Begun::On(src.rank));
+        }
+        shape.for_each_block(|remote, local| {
+            // SAFETY: the caller promises every block of the shape, so also its place in local memory.
+            let to = unsafe { dst.offset(local) };
+            let from = block_at(src, remote);
+            // SAFETY: a whole block is promised on both sides.
+            unsafe { self.issue_get(&mpi, from, to, shape.block_bytes) }
+        })?;
+        self.complete(&mpi, Begun::On(src.rank))
+    }
+
+    pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
+        if self.near(rank).is_some() {
+            return self.member.flush_all();
+        }
+        self.await_answers(Some(rank.number()))?;
+        sys::flush(&sys::enter()?, &self.window, c_rank(rank.number()))
+    }
+
+    pub(crate) fn flush_ranks(&self) -> Result<()> {
+        self.member.flush_all()?;
+        self.await_answers(None)?;
+        let mpi = sys::enter()?;
+        // Inside of the lock: what another thread begins after this it marks after this.
+        if self.is_dirty.swap(false, Ordering::Relaxed) {
+            sys::flush_all(&mpi, &self.window)?;
+        }
+        Ok(())
+    }
+}
+
+/// A shape as types of MPI, so that all of it is one operation.
+struct Grid {
+    remote: Datatype,
+    local: Datatype,
+}
+
+impl Grid {
+    /// From this size on a block is an operation of its own: that is no slower, and copies nothing together.
+    const LARGE_BLOCK: usize = 4096;
+
+    /// The types, if the shape is worth it: many blocks, and small ones.
+    fn of(mpi: &Mpi, shape: &Shape) -> Result<Option<Self>> {
+        let n_blocks = shape.extents.iter().product::<usize>();
+        let bytes = n_blocks.saturating_mul(shape.block_bytes) as u64;
+        if n_blocks < 2 || shape.block_bytes >= Self::LARGE_BLOCK || bytes > MAX_TRANSFER {
+            return Ok(None);
+        }
+        let remote = Self::side(mpi, shape, &shape.remote)?;
+        match Self::side(mpi, shape, &shape.local) {
+            Ok(local) => Ok(Some(Self { remote, local })),
+            Err(error) => {
+                sys::type_free(mpi, remote)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn side(mpi: &Mpi, shape: &Shape, strides: &[isize]) -> Result<Datatype> {
+        let byte = Datatype::byte();
+        let mut ty = sys::type_hvector(mpi, 1, count_of(shape.block_bytes), 0, &byte)?;
+        for (extent, stride) in shape.extents.iter().zip(strides).rev() {
+            let outer = sys::type_hvector(mpi, count_of(*extent), 1, *stride, &ty);
+            sys::type_free(mpi, ty)?;
+            ty = outer?;
+        }
+        sys::type_commit(mpi, &mut ty)?;
+        Ok(ty)
+    }
+
+    fn remote(&self) -> Layout<'_> {
+        let ty = &self.remote;
+        Layout { count: 1, ty }
+    }
+
+    fn local(&self) -> Layout<'_> {
+        let ty = &self.local;
+        Layout { count: 1, ty }
+    }
+
+    /// Operations in flight keep what they need of the types.
+    fn free(self, mpi: &Mpi) -> Result<()> {
+        sys::type_free(mpi, self.remote)?;
+        sys::type_free(mpi, self.local)
+    }
+}
+
+/// On which ranks operations were begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    Nothing,
+    On(Rank),
+    OnSeveral,
+}
+
+impl Begun {
+    fn and(self, rank: Rank) -> Self {
+        match self {
+            Self::Nothing => Self::On(rank),
+            Self::On(other) if other == rank => self,
+            Self::On(_) | Self::OnSeveral => Self::OnSeveral,
+        }
+    }
+}
+
+fn block_at(first: RemoteAddr, distance: isize) -> RemoteAddr {
+    RemoteAddr {
+        rank: first.rank,
+        offset: first.offset.wrapping_add_signed(distance as i64),
+    }
+}
