@@ -393,7 +393,7 @@ fn tohost_ends_a_node_and_writes_to_the_console() {
     let mut machine = Machine::new(&config(2), &image).unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
     machine.set_console(Box::new(move |node, bytes| {
-        sender.send((node, bytes.to_vec())).unwrap()
+        sender.send((node, bytes.to_vec())).unwrap();
     }));
     assert_eq!(
         machine.run(10_000).unwrap(),

@@ -1,24 +1,26 @@
-//! Decoded code: runs of instructions without a jump between them, decoded once.
+//! Decoded code: instructions in the order in which they are expected to run, decoded once.
 
 use std::collections::HashMap;
 
-use super::run::ends_block;
+use super::run::continuation;
 use crate::isa::{Decoded, Profile, decode};
-use crate::memory::Ram;
+use crate::memory::{RAM_BASE, Ram};
 
-/// Instructions of a block at most; offsets and indices of its instructions fit in a byte.
+/// Instructions of a block at most; the index of each fits in a byte.
 const MAX_INSTRUCTIONS: u8 = 64;
 
 /// Places in the table that is looked at first; a power of two.
 const TABLE_LEN: usize = 4096;
 
 /// Decoded instructions kept at most, over all blocks. Beyond, everything is forgotten and decoded anew.
-const ARENA_LEN: usize = 1 << 20;
+const ARENA_LEN: usize = 1 << 18;
 
 /// Where a block's instructions lie.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Block {
     pc: u64,
+    /// The address of what follows it, if it is left at its end.
+    next: u64,
     start: u32,
     end: u32,
 }
@@ -26,6 +28,7 @@ pub(super) struct Block {
 /// No block: no instruction has an odd address.
 const NOTHING: Block = Block {
     pc: 1,
+    next: 0,
     start: 0,
     end: 0,
 };
@@ -60,18 +63,17 @@ impl CodeCache {
         self.blocks.clear();
     }
 
-    /// The instructions from `pc` to the next jump; empty if there is no memory at `pc`.
+    /// The instructions from `pc` on and the address of what follows them; none if there is no memory at `pc`.
     #[inline(always)]
-    pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> &[Decoded] {
+    pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> (&[Decoded], u64) {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);
         let mut block = self.table[place];
         if block.pc != pc {
             block = self.find(pc, ram);
             self.table[place] = block;
         }
-        self.arena
-            .get(block.start as usize..block.end as usize)
-            .unwrap_or(&[])
+        let code = self.arena.get(block.start as usize..block.end as usize);
+        (code.unwrap_or(&[]), block.next)
     }
 
     #[cold]
@@ -84,12 +86,13 @@ impl CodeCache {
             self.clear();
         }
         let start = self.arena.len();
-        self.decode_block(pc, ram);
+        let next = self.decode_block(pc, ram);
         if self.arena.len() == start {
             return NOTHING;
         }
         let block = Block {
             pc,
+            next,
             start: start as u32,
             end: self.arena.len() as u32,
         };
@@ -97,22 +100,53 @@ impl CodeCache {
         block
     }
 
-    fn decode_block(&mut self, pc: u64, ram: &Ram) {
-        let mut offset = 0;
+    /// Decodes along the way that is expected, through jumps, until it is not known: at an indirect jump or a system instruction.
+    /// Gives the address of what follows.
+    fn decode_block(&mut self, start: u64, ram: &Ram) -> u64 {
+        let mut pc = start;
         for index in 0..MAX_INSTRUCTIONS {
-            let at = pc.wrapping_add(u64::from(offset) * 2);
-            let Some(word) = fetch(at, ram) else {
-                return;
+            let Some(word) = fetch(pc, ram) else {
+                return pc;
             };
             let mut insn = decode(word, self.profile);
-            (insn.index, insn.offset) = (index, offset);
-            offset += insn.n_bytes() / 2;
+            insn.index = index;
+            insn.place = (pc - RAM_BASE) as u32;
+            let target = pc.wrapping_add(insn.imm());
+            let follows = match continuation(insn.op) {
+                Continuation::Next => pc.wrapping_add(insn.n_bytes.into()),
+                Continuation::Target => target,
+                // Loops go round more often than not.
+                Continuation::Either => {
+                    insn.expected = target <= pc;
+                    if insn.expected {
+                        target
+                    } else {
+                        pc.wrapping_add(insn.n_bytes.into())
+                    }
+                }
+                Continuation::Unknown => {
+                    self.arena.push(insn);
+                    return pc;
+                }
+            };
             self.arena.push(insn);
-            if ends_block(insn.op) {
-                return;
-            }
+            pc = follows;
         }
+        pc
     }
+}
+
+/// What comes after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Continuation {
+    /// The instruction after it.
+    Next,
+    /// Where it jumps to.
+    Target,
+    /// One of these.
+    Either,
+    /// That is known only when it was carried out.
+    Unknown,
 }
 
 /// The instruction bits at `pc`; those of a compressed instruction may be the last of the memory.

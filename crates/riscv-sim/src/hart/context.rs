@@ -12,8 +12,6 @@ pub(super) struct Context<'a, O> {
     pub(super) core: &'a mut Core,
     pub(super) ram: &'a mut Ram,
     pub(super) observer: &'a mut O,
-    /// The address of the instruction.
-    pub(super) pc: u64,
 }
 
 impl<O: Observer> Context<'_, O> {
@@ -64,16 +62,7 @@ impl<O: Observer> Context<'_, O> {
     /// The address of the instruction after this one.
     #[inline(always)]
     pub(super) fn next(&self, i: &Decoded) -> u64 {
-        self.pc.wrapping_add(i.n_bytes().into())
-    }
-
-    #[inline(always)]
-    pub(super) fn branch(&self, taken: bool, i: &Decoded) -> Result<u64, Break> {
-        Ok(if taken {
-            self.pc.wrapping_add(i.imm())
-        } else {
-            self.next(i)
-        })
+        i.pc().wrapping_add(i.n_bytes.into())
     }
 
     #[inline(always)]
@@ -179,35 +168,34 @@ impl<O: Observer> Context<'_, O> {
         Err(Trap::new(cause, 0).into())
     }
 
-    pub(super) fn ebreak(&self, _i: &Decoded) -> Result<u64, Break> {
-        Err(Trap::new(Cause::Breakpoint, self.pc).into())
+    pub(super) fn ebreak(&self, i: &Decoded) -> Result<u64, Break> {
+        Err(Trap::new(Cause::Breakpoint, i.pc()).into())
     }
 
-    pub(super) fn mret(&mut self, i: &Decoded) -> Result<u64, Break> {
-        self.privileged(i)?;
+    pub(super) fn mret(&mut self, _i: &Decoded) -> Result<u64, Break> {
+        self.privileged()?;
         Ok(self.core.leave_trap())
     }
 
-    pub(super) fn wfi(&self, i: &Decoded) -> Result<u64, Break> {
-        self.privileged(i)?;
+    pub(super) fn wfi(&self, _i: &Decoded) -> Result<u64, Break> {
+        self.privileged()?;
         Err(Break::Wait)
     }
 
     /// There is no supervisor mode.
-    pub(super) fn no_supervisor(&self, i: &Decoded) -> Result<u64, Break> {
-        Err(Trap::new(Cause::IllegalInstruction, i.word.into()).into())
+    pub(super) fn no_supervisor(&self, _i: &Decoded) -> Result<u64, Break> {
+        Err(Trap::ILLEGAL.into())
     }
 
-    fn privileged(&self, i: &Decoded) -> Result<(), Break> {
+    fn privileged(&self) -> Result<(), Break> {
         match self.core.csrs.mode {
             Mode::Machine => Ok(()),
-            Mode::User => Err(Trap::new(Cause::IllegalInstruction, i.word.into()).into()),
+            Mode::User => Err(Trap::ILLEGAL.into()),
         }
     }
 
     pub(super) fn csr(&mut self, i: &Decoded, write: CsrWrite) -> Result<u64, Break> {
-        let number = (i.word >> 20) as u16;
-        let old = self.core.csr_access(number, write, i.word)?;
+        let old = self.core.csr_access(i.imm as u16, write)?;
         self.set_x(i.rd, old);
         Ok(self.next(i))
     }

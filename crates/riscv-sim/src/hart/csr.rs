@@ -1,7 +1,7 @@
 //! Control and status registers, machine and user mode.
 
 use super::Core;
-use super::trap::{Cause, Trap};
+use super::trap::Trap;
 
 const FFLAGS: u16 = 0x001;
 const FRM: u16 = 0x002;
@@ -115,13 +115,8 @@ impl Csrs {
 
 impl Core {
     /// Reads a register, writes it, and gives what it was.
-    pub(super) fn csr_access(
-        &mut self,
-        number: u16,
-        write: CsrWrite,
-        word: u32,
-    ) -> Result<u64, Trap> {
-        let illegal = Trap::new(Cause::IllegalInstruction, word.into());
+    pub(super) fn csr_access(&mut self, number: u16, write: CsrWrite) -> Result<u64, Trap> {
+        let illegal = Trap::ILLEGAL;
         let needs_machine = (number >> 8) & 3 != 0;
         if needs_machine && self.csrs.mode != Mode::Machine {
             return Err(illegal);

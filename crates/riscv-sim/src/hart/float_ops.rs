@@ -2,7 +2,7 @@
 
 use super::Observer;
 use super::context::Context;
-use super::trap::{Break, Cause, Trap};
+use super::trap::{Break, Trap};
 use crate::float::{self, Double, Env, Format, Integer, Rounding, Single};
 use crate::isa::Decoded;
 
@@ -55,11 +55,11 @@ impl<O: Observer> Context<'_, O> {
 
     /// Traps if floating point is off.
     #[inline(always)]
-    pub(super) fn check_fp(&self, i: &Decoded) -> Result<(), Break> {
+    pub(super) fn check_fp(&self, _i: &Decoded) -> Result<(), Break> {
         if self.core.csrs.has_fp() {
             Ok(())
         } else {
-            Err(Trap::new(Cause::IllegalInstruction, i.word.into()).into())
+            Err(Trap::ILLEGAL.into())
         }
     }
 
@@ -72,12 +72,11 @@ impl<O: Observer> Context<'_, O> {
 
     /// The environment of an instruction with one, static or dynamic.
     fn rounding_env(&self, i: &Decoded) -> Result<Env, Break> {
-        let bits = match i.rm() {
+        let bits = match i.rm {
             7 => self.core.csrs.frm,
             bits => bits,
         };
-        let illegal = Trap::new(Cause::IllegalInstruction, i.word.into());
-        let rounding = Rounding::from_bits(bits).ok_or(illegal)?;
+        let rounding = Rounding::from_bits(bits).ok_or(Trap::ILLEGAL)?;
         Ok(Env {
             rounding,
             ..self.env(i)?

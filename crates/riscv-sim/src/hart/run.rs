@@ -1,6 +1,6 @@
 //! The interpreter's loop: one `match` over all rows, so that every meaning is compiled into it.
 
-use super::block::fetch;
+use super::block::{Continuation, fetch};
 use super::context::Context;
 use super::csr::CsrWrite;
 use super::trap::{Break, Cause, Trap};
@@ -27,81 +27,69 @@ pub enum Stop {
 
 /// How a run of one block ended.
 enum End {
-    /// The next block.
-    Next(u64),
-    /// An instruction, at this address and after that many of its block, did not complete.
-    Break(u64, u8, Break),
-    /// The observer stopped before that instruction.
-    Stopped(u64, u8),
+    /// The next block, after that many instructions of this one.
+    Next(u64, u8),
+    /// This instruction did not complete.
+    Break(Break, Decoded),
+    /// The observer stopped before this instruction.
+    Stopped(Decoded),
 }
 
 impl Hart {
     /// Runs until something happens, or about `budget` instructions are done: a block that was begun is ended.
     pub fn run<O: Observer>(&mut self, ram: &mut Ram, budget: u64, observer: &mut O) -> Stop {
         let limit = self.core.instret.saturating_add(budget);
-        loop {
-            if self.core.instret >= limit {
-                return Stop::Budget;
-            }
-            let stop = self.run_blocks(ram, limit, observer);
-            if let Some(stop) = stop {
-                return stop;
-            }
-        }
-    }
-
-    /// Runs blocks. `None` if the code has to be looked up anew.
-    fn run_blocks<O: Observer>(
-        &mut self,
-        ram: &mut Ram,
-        limit: u64,
-        observer: &mut O,
-    ) -> Option<Stop> {
         let Self { core, code } = self;
-        loop {
+        while core.instret < limit {
             let pc = core.pc;
-            let block = code.block(pc, ram);
-            let [.., last] = block else {
+            let (block, after) = code.block(pc, ram);
+            if block.is_empty() {
                 let trap = if pc & 1 == 0 {
                     Trap::new(Cause::FetchFault, pc)
                 } else {
                     Trap::new(Cause::FetchMisaligned, pc)
                 };
-                return trapped(core, trap);
-            };
-            let n_instructions = u64::from(last.index) + 1;
-            match run_block(pc, block, core, ram, observer) {
-                End::Next(next) => {
-                    core.instret += n_instructions;
+                match trapped(core, trap) {
+                    Some(stop) => return stop,
+                    None => continue,
+                }
+            }
+            match run_block(block, after, core, ram, observer) {
+                End::Next(next, done) => {
+                    core.instret += u64::from(done);
                     core.pc = next;
-                    if core.instret >= limit {
-                        return Some(Stop::Budget);
-                    }
                 }
-                End::Stopped(at, done) => {
-                    core.instret += u64::from(done);
-                    core.pc = at;
-                    return Some(Stop::Budget);
+                End::Stopped(at) => {
+                    core.instret += u64::from(at.index);
+                    core.pc = at.pc();
+                    return Stop::Budget;
                 }
-                End::Break(at, done, why) => {
-                    core.instret += u64::from(done);
-                    core.pc = at;
+                End::Break(why, at) => {
+                    core.instret += u64::from(at.index);
+                    core.pc = at.pc();
                     if let Some(stop) = broken(core, ram, why) {
-                        return Some(stop);
+                        return stop;
                     }
-                    code.clear();
-                    return None;
+                    if why == Break::FenceI {
+                        code.clear();
+                    }
                 }
             }
         }
+        Stop::Budget
     }
 }
 
-/// What becomes of an instruction that did not lead to the next one. `None` if the code has to be looked up anew.
+/// What becomes of an instruction that did not lead to the next one. `None` if the core goes on.
 #[cold]
 fn broken(core: &mut Core, ram: &Ram, why: Break) -> Option<Stop> {
     let stop = match why {
-        Break::Trap(trap) => return trapped(core, trap),
+        Break::Trap(mut trap) => {
+            if trap.cause == Cause::IllegalInstruction {
+                trap.value = fetch(core.pc, ram).unwrap_or(0).into();
+            }
+            return trapped(core, trap);
+        }
         Break::Remote => {
             let request = core.request.take();
             return Some(Stop::Remote(
@@ -118,6 +106,7 @@ fn broken(core: &mut Core, ram: &Ram, why: Break) -> Option<Stop> {
     stop
 }
 
+/// Goes to the guest's handler, or stops if there is none.
 fn trapped(core: &mut Core, trap: Trap) -> Option<Stop> {
     if core.enter_trap(trap) {
         None
@@ -126,47 +115,64 @@ fn trapped(core: &mut Core, trap: Trap) -> Option<Stop> {
     }
 }
 
-/// Carries out one instruction; by its kind, what its meaning gives.
+/// Carries out one instruction: by its kind, what its meaning gives, and what comes after it.
 macro_rules! carry_out {
-    (plain $at:ident $insn:ident $context:ident $result:expr) => {
+    (plain $insn:ident $context:ident $result:expr) => {
         $result
     };
-    (fallible $at:ident $insn:ident $context:ident $result:expr) => {
+    (fallible $insn:ident $context:ident $result:expr) => {
         if let Err(why) = $result {
-            return End::Break($at, $insn.index, why);
+            return End::Break(why, *$insn);
         }
     };
-    (jump $at:ident $insn:ident $context:ident $result:expr) => {
-        return match $result {
-            Ok(next) => End::Next(next),
-            Err(why) => End::Break($at, $insn.index, why),
+    (branch $insn:ident $context:ident $result:expr) => {
+        let taken: bool = $result;
+        if taken != $insn.expected {
+            let distance = if taken {
+                $insn.imm()
+            } else {
+                $insn.n_bytes.into()
+            };
+            return End::Next($insn.pc().wrapping_add(distance), $insn.index + 1);
         }
     };
-    (system $at:ident $insn:ident $context:ident $result:expr) => {{
+    (direct $insn:ident $context:ident $result:expr) => {
+        $result
+    };
+    (indirect $insn:ident $context:ident $result:expr) => {
+        return End::Next($result, $insn.index + 1)
+    };
+    (system $insn:ident $context:ident $result:expr) => {{
         // The counter of instructions is brought up to date, for it may be read.
         $context.core.instret += u64::from($insn.index);
         let result: Result<u64, Break> = $result;
         $context.core.instret -= u64::from($insn.index);
         return match result {
-            Ok(next) => End::Next(next),
-            Err(why) => End::Break($at, $insn.index, why),
+            Ok(next) => End::Next(next, $insn.index + 1),
+            Err(why) => End::Break(why, *$insn),
         };
     }};
 }
 
-/// Whether a kind of instruction ends its block.
-macro_rules! is_end {
+/// What comes after an instruction of a kind.
+macro_rules! continuation_of {
     (plain) => {
-        false
+        Continuation::Next
     };
     (fallible) => {
-        false
+        Continuation::Next
     };
-    (jump) => {
-        true
+    (branch) => {
+        Continuation::Either
+    };
+    (direct) => {
+        Continuation::Target
+    };
+    (indirect) => {
+        Continuation::Unknown
     };
     (system) => {
-        true
+        Continuation::Unknown
     };
 }
 
@@ -175,44 +181,37 @@ macro_rules! interpreter {
         $kind:ident |$hart:ident, $insn:ident| $meaning:block)*) => {
         #[inline(always)]
         fn run_block<O: Observer>(
-            pc: u64,
             block: &[Decoded],
+            after: u64,
             core: &mut Core,
             ram: &mut Ram,
             observer: &mut O,
         ) -> End {
-            let mut next = pc;
             for insn in block {
-                let at = pc.wrapping_add(u64::from(insn.offset) * 2);
-                if O::LISTENS && !observer.before(at, insn) {
-                    return End::Stopped(at, insn.index);
+                if O::LISTENS && !observer.before(insn.pc(), insn) {
+                    return End::Stopped(*insn);
                 }
                 match insn.op {
-                    Op::Illegal => {
-                        let trap = Trap::new(Cause::IllegalInstruction, insn.word.into());
-                        return End::Break(at, insn.index, trap.into());
-                    }
+                    Op::Illegal => return End::Break(Trap::ILLEGAL.into(), *insn),
                     $(Op::$op => {
                         let meaning = |$hart: &mut Context<'_, O>, $insn: &Decoded| $meaning;
                         let mut context = Context {
                             core: &mut *core,
                             ram: &mut *ram,
                             observer: &mut *observer,
-                            pc: at,
                         };
-                        carry_out!($kind at insn context meaning(&mut context, insn));
+                        carry_out!($kind insn context meaning(&mut context, insn));
                     })*
                 }
-                next = at.wrapping_add(insn.n_bytes().into());
             }
-            End::Next(next)
+            End::Next(after, block.len() as u8)
         }
 
-        /// Whether what follows the instruction is another block's.
-        pub(super) const fn ends_block(op: Op) -> bool {
+        /// What comes after an instruction.
+        pub(super) const fn continuation(op: Op) -> Continuation {
             match op {
-                Op::Illegal => true,
-                $(Op::$op => is_end!($kind),)*
+                Op::Illegal => Continuation::Unknown,
+                $(Op::$op => continuation_of!($kind),)*
             }
         }
     };

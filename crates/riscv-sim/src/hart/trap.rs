@@ -55,6 +55,9 @@ pub struct Trap {
 }
 
 impl Trap {
+    /// An illegal instruction; its bits are put in where it is found.
+    pub(crate) const ILLEGAL: Self = Self::new(Cause::IllegalInstruction, 0);
+
     pub(crate) const fn new(cause: Cause, value: u64) -> Self {
         Self { cause, value }
     }

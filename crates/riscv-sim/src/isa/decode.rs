@@ -3,6 +3,7 @@
 use std::sync::LazyLock;
 
 use super::{Insn, Op, Profile, ROWS, bits, rv_c};
+use crate::memory::RAM_BASE;
 
 /// The integer register that swallows what is written to register 0.
 pub(crate) const SINK: u8 = 32;
@@ -12,10 +13,6 @@ pub(crate) const SINK: u8 = 32;
 pub struct Decoded {
     /// What to do.
     pub op: Op,
-    /// Distance from the start of its block, in halfwords.
-    pub offset: u8,
-    /// Instructions before it in its block.
-    pub index: u8,
     /// The destination; 32 stands for a write to integer register 0.
     pub rd: u8,
     /// The first source.
@@ -24,11 +21,20 @@ pub struct Decoded {
     pub rs2: u8,
     /// The third source.
     pub rs3: u8,
+    /// The rounding mode of an instruction that has one.
+    pub rm: u8,
+    pub(crate) n_bytes: u8,
+    /// Whether a branch is expected to be taken, so that its target follows it in its block.
+    pub expected: bool,
+    /// Instructions before it in its block.
+    pub index: u8,
     /// The number in the instruction.
     pub imm: i32,
-    /// Its bits; those of a compressed instruction as they stand in memory.
-    pub word: u32,
+    /// Its address, counted from the start of the memory.
+    pub place: u32,
 }
+
+const _: () = assert!(size_of::<Decoded>() <= 20, "code is read as often as data");
 
 impl Decoded {
     /// The number in the instruction, sign-extended.
@@ -38,18 +44,18 @@ impl Decoded {
         i64::from(self.imm).cast_unsigned()
     }
 
-    /// Length in bytes.
+    /// Length in bytes: 2 or 4.
     #[inline(always)]
     #[must_use]
     pub const fn n_bytes(&self) -> u8 {
-        if self.word & 3 == 3 { 4 } else { 2 }
+        self.n_bytes
     }
 
-    /// The rounding mode.
+    /// Its address.
     #[inline(always)]
     #[must_use]
-    pub const fn rm(&self) -> u8 {
-        bits::rm(self.word)
+    pub fn pc(&self) -> u64 {
+        RAM_BASE + u64::from(self.place)
     }
 }
 
@@ -81,30 +87,30 @@ pub fn row_of(word: u32, profile: Profile) -> Option<&'static Insn> {
 /// Decodes the instruction whose first bytes are the low bytes of `word`. What is no instruction decodes as [`Op::Illegal`].
 #[must_use]
 pub fn decode(word: u32, profile: Profile) -> Decoded {
-    let (own, full) = if word & 3 == 3 {
-        (word, Some(word))
+    let (n_bytes, full) = if word & 3 == 3 {
+        (4, Some(word))
     } else {
-        (word & 0xffff, rv_c::expand(word as u16))
+        (2, rv_c::expand(word as u16))
     };
     let row = full.and_then(|full| row_of(full, profile));
     let (Some(full), Some(row)) = (full, row) else {
         return Decoded {
             op: Op::Illegal,
-            offset: 0,
-            index: 0,
             rd: 0,
             rs1: 0,
             rs2: 0,
             rs3: 0,
+            rm: 0,
+            n_bytes,
+            expected: false,
+            index: 0,
             imm: 0,
-            word: own,
+            place: 0,
         };
     };
     let rd = bits::rd(full);
     Decoded {
         op: row.op,
-        offset: 0,
-        index: 0,
         rd: if rd == 0 && row.format.writes_x() {
             SINK
         } else {
@@ -113,7 +119,11 @@ pub fn decode(word: u32, profile: Profile) -> Decoded {
         rs1: bits::rs1(full),
         rs2: bits::rs2(full),
         rs3: bits::rs3(full),
+        rm: bits::rm(full),
+        n_bytes,
+        expected: false,
+        index: 0,
         imm: row.format.immediate(full),
-        word: own,
+        place: 0,
     }
 }

@@ -3,19 +3,19 @@
 macro_rules! rv_i_rows {
     ([$($files:ident)*] $callback:ident { $($rows:tt)* }) => { $crate::isa::next_rows! { [$($files)*] $callback { $($rows)*
         Lui "lui" I U 0x0000_007f 0x0000_0037 plain |h, i| { h.set_x(i.rd, i.imm()); }
-        Auipc "auipc" I U 0x0000_007f 0x0000_0017 plain |h, i| { h.set_x(i.rd, h.pc.wrapping_add(i.imm())); }
-        Jal "jal" I J 0x0000_007f 0x0000_006f jump |h, i| { h.set_x(i.rd, h.next(i)); Ok(h.pc.wrapping_add(i.imm())) }
-        Jalr "jalr" I Jalr 0x0000_707f 0x0000_0067 jump |h, i| {
+        Auipc "auipc" I U 0x0000_007f 0x0000_0017 plain |h, i| { h.set_x(i.rd, i.pc().wrapping_add(i.imm())); }
+        Jal "jal" I J 0x0000_007f 0x0000_006f direct |h, i| { h.set_x(i.rd, h.next(i)); }
+        Jalr "jalr" I Jalr 0x0000_707f 0x0000_0067 indirect |h, i| {
             let target = h.x(i.rs1).wrapping_add(i.imm()) & !1;
             h.set_x(i.rd, h.next(i));
-            Ok(target)
+            target
         }
-        Beq "beq" I B 0x0000_707f 0x0000_0063 jump |h, i| { h.branch(h.x(i.rs1) == h.x(i.rs2), i) }
-        Bne "bne" I B 0x0000_707f 0x0000_1063 jump |h, i| { h.branch(h.x(i.rs1) != h.x(i.rs2), i) }
-        Blt "blt" I B 0x0000_707f 0x0000_4063 jump |h, i| { h.branch(h.s(i.rs1) < h.s(i.rs2), i) }
-        Bge "bge" I B 0x0000_707f 0x0000_5063 jump |h, i| { h.branch(h.s(i.rs1) >= h.s(i.rs2), i) }
-        Bltu "bltu" I B 0x0000_707f 0x0000_6063 jump |h, i| { h.branch(h.x(i.rs1) < h.x(i.rs2), i) }
-        Bgeu "bgeu" I B 0x0000_707f 0x0000_7063 jump |h, i| { h.branch(h.x(i.rs1) >= h.x(i.rs2), i) }
+        Beq "beq" I B 0x0000_707f 0x0000_0063 branch |h, i| { h.x(i.rs1) == h.x(i.rs2) }
+        Bne "bne" I B 0x0000_707f 0x0000_1063 branch |h, i| { h.x(i.rs1) != h.x(i.rs2) }
+        Blt "blt" I B 0x0000_707f 0x0000_4063 branch |h, i| { h.s(i.rs1) < h.s(i.rs2) }
+        Bge "bge" I B 0x0000_707f 0x0000_5063 branch |h, i| { h.s(i.rs1) >= h.s(i.rs2) }
+        Bltu "bltu" I B 0x0000_707f 0x0000_6063 branch |h, i| { h.x(i.rs1) < h.x(i.rs2) }
+        Bgeu "bgeu" I B 0x0000_707f 0x0000_7063 branch |h, i| { h.x(i.rs1) >= h.x(i.rs2) }
         Lb "lb" I Load 0x0000_707f 0x0000_0003 fallible |h, i| { let v = i8::from_le_bytes(h.load(h.address(i))?); h.set_x(i.rd, i64::from(v).cast_unsigned()); Ok(()) }
         Lh "lh" I Load 0x0000_707f 0x0000_1003 fallible |h, i| { let v = i16::from_le_bytes(h.load(h.address(i))?); h.set_x(i.rd, i64::from(v).cast_unsigned()); Ok(()) }
         Lw "lw" I Load 0x0000_707f 0x0000_2003 fallible |h, i| { let v = i32::from_le_bytes(h.load(h.address(i))?); h.set_w(i.rd, v); Ok(()) }

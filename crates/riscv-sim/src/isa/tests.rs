@@ -97,7 +97,7 @@ proptest! {
     fn every_word_decodes_to_something(word in any::<u32>()) {
         for profile in PROFILES {
             let decoded = decode(word, profile);
-            prop_assert_eq!(decoded.n_bytes(), if word & 3 == 3 { 4 } else { 2 });
+            prop_assert_eq!(decoded.n_bytes, if word & 3 == 3 { 4 } else { 2 });
             let line = disassemble(word, u64::MAX, profile);
             prop_assert!(!line.text.is_empty());
         }

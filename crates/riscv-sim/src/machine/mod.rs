@@ -76,6 +76,10 @@ impl MachineConfig {
                 self.cores_per_node
             )));
         }
+        if self.ram_bytes as u64 > 1 << 32 {
+            let what = "a node has at most 4 GiB of memory";
+            return Err(Error::Config(what.to_owned()));
+        }
         if self.quantum == 0 {
             let what = "a core must run at least one instruction in its turn";
             return Err(Error::Config(what.to_owned()));
