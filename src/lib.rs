@@ -70,6 +70,8 @@ pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
     backend, collective, config, rma, segment,
 };
+#[cfg(feature = "mpi")]
+pub use pgas_mpi as mpi;
 pub use start::{init, init_with};
 #[cfg(feature = "smp")]
 pub use start::{threads, threads_with};

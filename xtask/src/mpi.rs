@@ -55,5 +55,6 @@ pub(crate) fn mpich() -> Result<Outcome> {
 }
 
 fn test(library: Library) -> Result<Outcome> {
-    process::run(&mut library.cargo(&["test", "-p", "pgas-mpi"]))
+    process::run(&mut library.cargo(&["test", "-p", "pgas-mpi"]))?;
+    process::run(&mut library.cargo(&["test", "--features", "mpi", "--test", "mpirun"]))
 }

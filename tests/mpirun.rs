@@ -1,0 +1,192 @@
+//! The examples under the `mpirun` of the MPI library that they are built with: what their users type, nothing else.
+//!
+//! Needs feature `mpi`: `cargo test --features mpi --test mpirun`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use pgas_testkit::job::{self, Ended};
+use serde_json::Value;
+
+const LAMBDA: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/examples/data/lambda_NC_001416.fa.gz"
+);
+
+/// An example, built with feature `mpi` and the MPI library of this test.
+fn example(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        // target/debug/deps/mpirun-0123456789abcdef
+        let profile = test.ancestors().nth(2).unwrap();
+        let profile_name = match profile.file_name().and_then(OsStr::to_str).unwrap() {
+            "debug" => "dev",
+            name => name,
+        };
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "--quiet", "--examples", "--features", "mpi"])
+            .args(["--profile", profile_name, "--target-dir"])
+            .arg(profile.parent().unwrap())
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .status();
+        assert!(built.unwrap().success(), "the examples do not build");
+        profile.join("examples")
+    });
+    folder.join(name)
+}
+
+/// The launchers of the two libraries: the one that fits this program, and the other one.
+fn launchers() -> [&'static [&'static str]; 2] {
+    const OPEN_MPI: &[&str] = &[
+        "mpirun.openmpi",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "-n",
+    ];
+    const MPICH: &[&str] = &["mpiexec.hydra", "-n"];
+    if pgas::mpi::library().unwrap().starts_with("Open MPI") {
+        [OPEN_MPI, MPICH]
+    } else {
+        [MPICH, OPEN_MPI]
+    }
+}
+
+fn command(launcher: &[&str], n_ranks: u32, program: &Path) -> Command {
+    let mut command = Command::new(launcher[0]);
+    command
+        .args(&launcher[1..])
+        .arg(n_ranks.to_string())
+        .arg(program);
+    for name in ["PGAS_RANKS", "PGAS_BACKEND", "PGAS_DIRECT", "PGAS_SEGMENT"] {
+        command.env_remove(name);
+    }
+    // Open MPI keeps a directory of its own for each user and host, also of jobs that were killed.
+    command.env("OMPI_MCA_orte_tmpdir_base", std::env::temp_dir());
+    command
+}
+
+fn mpirun(n_ranks: u32, name: &str) -> Command {
+    command(launchers()[0], n_ranks, &example(name))
+}
+
+#[track_caller]
+fn ends_well(command: Command) -> Ended {
+    let ended = job::start(command).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(ended.left.is_empty(), "processes are left: {ended:?}");
+    ended
+}
+
+/// A way in which the same program may be run without changing what it says.
+fn settings() -> [&'static [(&'static str, &'static str)]; 3] {
+    [
+        &[],
+        &[("PGAS_DIRECT", "0")],
+        &[("PGAS_CHECK", "1"), ("PGAS_PROGRESS", "thread")],
+    ]
+}
+
+#[test]
+fn every_rank_of_hello_says_who_it_is() {
+    for n_ranks in [1, 2, 3, 4, 7] {
+        for setting in settings() {
+            let mut command = mpirun(n_ranks, "hello");
+            command.envs(setting.iter().copied());
+            let ended = ends_well(command);
+            let lines: BTreeSet<&str> = ended.stdout.lines().collect();
+            let sum = format!("the ranks add up to {}", n_ranks * (n_ranks - 1) / 2);
+            assert!(lines.contains(&*sum), "{setting:?}: {ended:?}");
+            for rank in 0..n_ranks {
+                let line = format!("rank {rank} of {n_ranks}");
+                assert!(lines.contains(&*line), "{setting:?}: {ended:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_message_travels_around_the_ring() {
+    for setting in settings() {
+        let mut command = mpirun(3, "ring_put");
+        command.envs(setting.iter().copied());
+        let ended = ends_well(command);
+        for rank in 0..3 {
+            let line = format!("rank {rank} has \"greetings from rank {}\"", (rank + 2) % 3);
+            assert!(
+                ended.stdout.lines().any(|found| found == line),
+                "{setting:?}: {ended:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn kmers_are_counted_as_by_one_rank() {
+    let dir = tempfile::tempdir().unwrap();
+    let [alone, together] = ["alone", "together"].map(|name| dir.path().join(name));
+    let mut single = Command::new(example("kmer_count"));
+    single
+        .args(["-k21", "-C", "--dump"])
+        .arg(&alone)
+        .arg(LAMBDA);
+    ends_well(single);
+    for n_ranks in [2, 4] {
+        for setting in settings() {
+            let mut command = mpirun(n_ranks, "kmer_count");
+            command.args(["-k21", "-C", "--json", "--dump"]);
+            command.arg(&together).arg(LAMBDA);
+            command.envs(setting.iter().copied());
+            let ended = ends_well(command);
+            let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+            assert_eq!(report["ranks"], n_ranks, "{ended:?}");
+            let same = fs::read(&alone).unwrap() == fs::read(&together).unwrap();
+            assert!(same, "{n_ranks} ranks, {setting:?}: another dump");
+        }
+    }
+}
+
+#[test]
+fn started_alone_it_is_one_rank_and_starts_others_itself() {
+    let alone = ends_well(Command::new(example("hello")));
+    assert_eq!(alone.stdout, "rank 0 of 1\nthe ranks add up to 0\n");
+    let mut command = Command::new(example("hello"));
+    command.env("PGAS_RANKS", "3");
+    let three = ends_well(command);
+    assert!(
+        three.stdout.contains("the ranks add up to 3\n"),
+        "{three:?}"
+    );
+}
+
+#[test]
+fn the_user_may_choose_shared_memory_under_mpirun() {
+    let mut command = mpirun(3, "hello");
+    command.env("PGAS_BACKEND", "smp");
+    let ended = ends_well(command);
+    assert!(
+        ended.stdout.contains("the ranks add up to 3\n"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn the_other_librarys_launcher_is_told_apart_in_one_line() {
+    let library = pgas::mpi::library().unwrap();
+    let ended = job::start(command(launchers()[1], 2, &example("hello"))).end();
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let told = ended.stderr.lines().chain(ended.stdout.lines());
+    let told: Vec<&str> = told
+        .filter(|line| line.contains("this program was built with"))
+        .collect();
+    assert!(!told.is_empty(), "{ended:?}");
+    for line in told {
+        assert!(line.contains(&library), "{line}");
+    }
+}
