@@ -66,6 +66,7 @@ fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> 
     loop {
         let left = limit.saturating_sub(machine.n_instructions());
         if left == 0 {
+            eprintln!("rae: {}", machine.whereabouts());
             return Err(Error::NoEnd(limit));
         }
         if let Some(outcome) = machine.run_some(left.min(STEP))? {

@@ -216,6 +216,28 @@ impl Machine {
         }
     }
 
+    /// Where the first nodes are that did not end, for people.
+    #[must_use]
+    pub fn whereabouts(&self) -> String {
+        let unfinished = self.nodes.iter().enumerate();
+        let mut unfinished = unfinished.filter(|(_, node)| node.exit_code().is_none());
+        let mut places: Vec<String> = unfinished
+            .by_ref()
+            .take(4)
+            .map(|(number, node)| {
+                let pc = node.hart().pc();
+                let symbol = self.image.symbol_at(pc);
+                let symbol = symbol.map(|(name, offset)| format!(" <{name}+{offset:#x}>"));
+                format!("node {number} is at {pc:#x}{}", symbol.unwrap_or_default())
+            })
+            .collect();
+        match unfinished.count() {
+            0 => {}
+            n => places.push(format!("{n} more did not end")),
+        }
+        places.join(", ")
+    }
+
     /// Runs as [`run`](Self::run) does, but at most about `n_instructions`; `None` if it did not end.
     ///
     /// # Errors
