@@ -93,10 +93,10 @@ impl Guests {
 
     /// Runs a hart until it may not go on, or something but a plain instruction comes.
     fn execute_instructions(&mut self, node: usize, port: &mut CorePort<'_>) -> Result<bool> {
+        let mut shown_cycles = None;
         let stop = loop {
             let (hart, ram) = self.machine.hart_and_ram(node);
-            hart.set_cycles(port.cycles());
-            let mut timekeeper = Timekeeper::new(port);
+            let mut timekeeper = Timekeeper::new(port, shown_cycles);
             let stop = hart.run(ram, u64::MAX, &mut timekeeper);
             if let Stop::Remote(_) = stop {
                 timekeeper.stopped_at_remote();
@@ -105,6 +105,9 @@ impl Guests {
             if !timekeeper.stopped(hart.pc()) {
                 break stop;
             }
+            let cycles = port.cycles();
+            hart.set_cycles(cycles);
+            shown_cycles = Some(cycles);
         };
         match stop {
             Stop::Budget => return Ok(false),

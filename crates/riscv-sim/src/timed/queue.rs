@@ -17,53 +17,26 @@ pub const BUCKET_PS: u64 = 1 << BUCKET_SHIFT;
 
 const N_BUCKETS: usize = 1024;
 const WORD_BITS: usize = 64;
+const N_WORDS: usize = N_BUCKETS / WORD_BITS;
+const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
     time: Time,
     order: u64,
     event: E,
+    /// The next entry of the same bucket, or the next unused one.
+    next: u32,
 }
 
 impl<E> Entry<E> {
-    fn key(&self) -> (Time, u64) {
+    const fn key(&self) -> (Time, u64) {
         (self.time, self.order)
     }
 }
 
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-/// The earliest entry.
-#[derive(Clone, Copy, Debug)]
-struct Next {
-    time: Time,
-    order: u64,
-    place: Place,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    Wheel { bucket: usize, index: usize },
-    Beyond,
-}
+/// An entry beyond the wheel.
+type Distant = Reverse<(Time, u64, u32)>;
 
 /// A queue of events ordered by time, then by the order number given with them.
 ///
@@ -81,15 +54,24 @@ enum Place {
 /// ```
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    buckets: Vec<Vec<Entry<E>>>,
+    entries: Vec<Entry<E>>,
+    unused: u32,
+    /// The first entry of each bucket.
+    buckets: Box<[u32; N_BUCKETS]>,
     /// One bit a bucket: does it hold anything?
-    occupied: [u64; N_BUCKETS / WORD_BITS],
+    occupied: [u64; N_WORDS],
+    /// One bit a word of `occupied`.
+    words: u64,
     /// The number of the first bucket of the wheel, counted from time zero.
     start: u64,
-    beyond: BinaryHeap<Reverse<Entry<E>>>,
-    next: Option<Next>,
+    beyond: BinaryHeap<Distant>,
+    /// The earliest entry's time and order.
+    next: (Time, u64),
     len: usize,
 }
+
+/// The key of no entry.
+const NOTHING: (Time, u64) = (Time::NEVER, u64::MAX);
 
 impl<E: Copy> Default for EventQueue<E> {
     fn default() -> Self {
@@ -102,11 +84,14 @@ impl<E: Copy> EventQueue<E> {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            buckets: (0..N_BUCKETS).map(|_| Vec::new()).collect(),
-            occupied: [0; N_BUCKETS / WORD_BITS],
+            entries: Vec::new(),
+            unused: NONE,
+            buckets: Box::new([NONE; N_BUCKETS]),
+            occupied: [0; N_WORDS],
+            words: 0,
             start: 0,
             beyond: BinaryHeap::new(),
-            next: None,
+            next: NOTHING,
             len: 0,
         }
     }
@@ -125,118 +110,146 @@ impl<E: Copy> EventQueue<E> {
 
     /// When the earliest event happens; [`Time::NEVER`] if there is none.
     #[must_use]
-    pub fn next_time(&self) -> Time {
-        self.next.map_or(Time::NEVER, |next| next.time)
+    pub const fn next_time(&self) -> Time {
+        self.next.0
     }
 
     /// Adds an event. Of several at one time, that with the smallest `order` comes first; no two may have both in common.
     ///
     /// # Panics
     /// If `time` is before an event that has been taken out already.
+    #[inline]
     pub fn push(&mut self, time: Time, order: u64, event: E) {
         let number = time.ps() >> BUCKET_SHIFT;
         assert!(number >= self.start, "an event in the past");
         self.len += 1;
-        let entry = Entry { time, order, event };
-        let place = if number - self.start < N_BUCKETS as u64 {
-            self.insert(number, entry)
-        } else {
-            self.beyond.push(Reverse(entry));
-            Place::Beyond
+        let entry = Entry {
+            time,
+            order,
+            event,
+            next: NONE,
         };
-        let earlier = self
-            .next
-            .is_none_or(|next| (time, order) < (next.time, next.order));
-        if earlier {
-            self.next = Some(Next { time, order, place });
+        let at = if self.unused == NONE {
+            self.entries.push(entry);
+            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 events")
+        } else {
+            let at = self.unused;
+            self.unused = self.entries[at as usize].next;
+            self.entries[at as usize] = entry;
+            at
+        };
+        if number - self.start < N_BUCKETS as u64 {
+            self.link(number, at);
+        } else {
+            self.beyond.push(Reverse((time, order, at)));
         }
+        self.next = self.next.min((time, order));
     }
 
     /// Takes out the earliest event.
+    #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
-        let next = self.next?;
-        let entry = match next.place {
-            Place::Wheel { bucket, index } => self.remove(bucket, index),
-            Place::Beyond => self.beyond.pop()?.0,
-        };
+        if self.len == 0 {
+            return None;
+        }
+        let number = self.next.0.ps() >> BUCKET_SHIFT;
+        self.start = number;
+        if !self.beyond.is_empty() {
+            self.bring_in();
+        }
+        let at = self.unlink(wrap(number));
+        let entry = self.entries[at as usize];
+        self.entries[at as usize].next = self.unused;
+        self.unused = at;
         self.len -= 1;
-        self.start = next.time.ps() >> BUCKET_SHIFT;
-        self.bring_in();
         self.next = self.earliest();
         Some((entry.time, entry.event))
     }
 
-    fn remove(&mut self, bucket: usize, index: usize) -> Entry<E> {
-        let entries = &mut self.buckets[bucket];
-        let entry = entries.swap_remove(index);
-        if entries.is_empty() {
-            self.occupied[bucket / WORD_BITS] &= !(1 << (bucket % WORD_BITS));
-        }
-        entry
+    fn link(&mut self, number: u64, at: u32) {
+        let bucket = wrap(number);
+        self.entries[at as usize].next = self.buckets[bucket];
+        self.buckets[bucket] = at;
+        self.occupied[bucket / WORD_BITS] |= 1 << (bucket % WORD_BITS);
+        self.words |= 1 << (bucket / WORD_BITS);
     }
 
-    fn insert(&mut self, number: u64, entry: Entry<E>) -> Place {
-        let bucket = wrap(number);
-        let index = self.buckets[bucket].len();
-        self.buckets[bucket].push(entry);
-        self.occupied[bucket / WORD_BITS] |= 1 << (bucket % WORD_BITS);
-        Place::Wheel { bucket, index }
+    /// Takes the earliest entry out of a bucket that holds one.
+    fn unlink(&mut self, bucket: usize) -> u32 {
+        let first = self.buckets[bucket];
+        let mut before = NONE;
+        let mut found = first;
+        let mut last = first;
+        loop {
+            let at = self.entries[last as usize].next;
+            if at == NONE {
+                break;
+            }
+            if self.entries[at as usize].key() < self.entries[found as usize].key() {
+                found = at;
+                before = last;
+            }
+            last = at;
+        }
+        let next = self.entries[found as usize].next;
+        if before != NONE {
+            self.entries[before as usize].next = next;
+            return found;
+        }
+        self.buckets[bucket] = next;
+        if next == NONE {
+            let word = bucket / WORD_BITS;
+            self.occupied[word] &= !(1 << (bucket % WORD_BITS));
+            if self.occupied[word] == 0 {
+                self.words &= !(1 << word);
+            }
+        }
+        found
     }
 
     /// Moves into the wheel what has come within its reach.
+    #[cold]
     fn bring_in(&mut self) {
         let end = self.start + N_BUCKETS as u64;
-        while let Some(Reverse(first)) = self.beyond.peek() {
-            let number = first.time.ps() >> BUCKET_SHIFT;
+        while let Some(&Reverse((time, _, at))) = self.beyond.peek() {
+            let number = time.ps() >> BUCKET_SHIFT;
             if number >= end {
                 return;
             }
-            let entry = *first;
             self.beyond.pop();
-            self.insert(number, entry);
+            self.link(number, at);
         }
     }
 
-    fn earliest(&self) -> Option<Next> {
-        if let Some(bucket) = self.first_occupied() {
-            return Some(self.earliest_of(bucket));
+    /// The key of the earliest entry.
+    fn earliest(&self) -> (Time, u64) {
+        if self.words == 0 {
+            let first = self.beyond.peek();
+            return first.map_or(NOTHING, |&Reverse((time, order, _))| (time, order));
         }
-        self.beyond.peek().map(|Reverse(first)| Next {
-            time: first.time,
-            order: first.order,
-            place: Place::Beyond,
-        })
+        let mut at = self.buckets[self.first_occupied()];
+        let mut earliest = NOTHING;
+        while at != NONE {
+            let entry = &self.entries[at as usize];
+            earliest = earliest.min(entry.key());
+            at = entry.next;
+        }
+        earliest
     }
 
-    fn first_occupied(&self) -> Option<usize> {
+    /// The first bucket from the start of the wheel on that holds anything; one does.
+    fn first_occupied(&self) -> usize {
         let start = wrap(self.start);
         let (word, bit) = (start / WORD_BITS, start % WORD_BITS);
         let upper = self.occupied[word] & (u64::MAX << bit);
         if upper != 0 {
-            return Some(word * WORD_BITS + upper.trailing_zeros() as usize);
+            return word * WORD_BITS + upper.trailing_zeros() as usize;
         }
-        // Once around, and the bits of the first word below the start last.
-        (1..=self.occupied.len()).find_map(|step| {
-            let word = (word + step) % self.occupied.len();
-            let bits = self.occupied[word];
-            (bits != 0).then(|| word * WORD_BITS + bits.trailing_zeros() as usize)
-        })
-    }
-
-    fn earliest_of(&self, bucket: usize) -> Next {
-        let entries = &self.buckets[bucket];
-        let mut index = 0;
-        for candidate in 1..entries.len() {
-            if entries[candidate].key() < entries[index].key() {
-                index = candidate;
-            }
-        }
-        let (time, order) = entries[index].key();
-        Next {
-            time,
-            order,
-            place: Place::Wheel { bucket, index },
-        }
+        // Once around: the words behind, then those before, and the low bits of the first word last.
+        let behind = self.words & (u64::MAX << word << 1);
+        let words = if behind == 0 { self.words } else { behind };
+        let word = words.trailing_zeros() as usize;
+        word * WORD_BITS + self.occupied[word].trailing_zeros() as usize
     }
 }
 

@@ -31,15 +31,14 @@ pub(super) struct Timekeeper<'a, 'b> {
     table: &'static [InsnTiming],
     begun: Option<Begun>,
     access: Option<Access>,
-    /// What the hart's cycle counter has been set to.
-    shown_cycles: u64,
+    /// What the hart's cycle counter has been set to, if it has.
+    shown_cycles: Option<u64>,
     /// The next instruction reads a counter, and the hart has to be told the cycles first.
     wants_cycles: bool,
 }
 
 impl<'a, 'b> Timekeeper<'a, 'b> {
-    pub(super) fn new(port: &'a mut CorePort<'b>) -> Self {
-        let shown_cycles = port.cycles();
+    pub(super) fn new(port: &'a mut CorePort<'b>, shown_cycles: Option<u64>) -> Self {
         Self {
             port,
             table: table(),
@@ -92,7 +91,7 @@ impl Observer for Timekeeper<'_, '_> {
         if !self.port.may_start(timing.uses(insn)) || timing.is_fence && !self.port.drained() {
             return false;
         }
-        if timing.is_csr && self.port.cycles() != self.shown_cycles {
+        if timing.is_csr && Some(self.port.cycles()) != self.shown_cycles {
             self.wants_cycles = true;
             return false;
         }

@@ -9,8 +9,6 @@ use crate::timed::time::{Clock, Time};
 /// What happens next somewhere.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
-    /// A packet has been made and goes to the router.
-    Inject { packet: u32 },
     /// Something in the mesh.
     Mesh(MeshEvent),
     /// A request has been taken apart, and goes to the NIC's core.
@@ -32,74 +30,102 @@ pub(super) enum Event {
 pub(super) struct Packet {
     pub(super) request: Request,
     pub(super) source: u16,
-    pub(super) is_reply: bool,
     pub(super) issued: Time,
     pub(super) value: u64,
     /// The next packet in its NIC's input, or the next unused one.
     pub(super) next: u32,
 }
 
-impl Packet {
-    /// The node whose router it enters next.
-    pub(super) fn sender(&self) -> u16 {
-        if self.is_reply {
-            self.request.target
-        } else {
-            self.source
+pub(super) const NO_PACKET: u32 = u32::MAX;
+
+/// Who causes an event: a core by its instructions, or anything else in its node, the router among it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cause {
+    Core(u16),
+    Node(u16),
+}
+
+impl Cause {
+    const fn number(self) -> usize {
+        match self {
+            Self::Core(node) => 2 * node as usize,
+            Self::Node(node) => 2 * node as usize + 1,
         }
     }
 }
 
-pub(super) const NO_PACKET: u32 = u32::MAX;
-
-/// The events with the numbers that break ties in time: first the node that caused the event, then how many it had caused
-/// before. Both depend only on what that node did before, not on which of two nodes was simulated first.
+/// The events with the numbers that break ties in time: first who caused the event, then how many it had caused before. Both
+/// depend only on what that one did before, not on which of two nodes was simulated first.
 #[derive(Debug)]
 pub(super) struct Agenda {
     queue: EventQueue<Event>,
     n_caused: Vec<u64>,
-    /// The node whose event is being handled.
-    cause: u16,
+    /// Who causes what is being pushed.
+    cause: usize,
+    /// When something waits to happen in each node, the mesh left out, in no order.
+    inside: Vec<Vec<Time>>,
     receive: Time,
     mapping: Time,
 }
 
-const CAUSE_SHIFT: u32 = 48;
+const CAUSE_SHIFT: u32 = 47;
 
 impl Agenda {
     pub(super) fn next_time(&self) -> Time {
         self.queue.next_time()
     }
 
+    /// When the next thing happens inside `node`, among what is known to happen.
+    pub(super) fn next_inside(&self, node: u16) -> Time {
+        let times = self.inside[usize::from(node)].iter();
+        times.copied().min().unwrap_or(Time::NEVER)
+    }
+
     pub(super) fn pop(&mut self) -> Option<(Time, Event)> {
         self.queue.pop()
     }
 
-    pub(super) fn caused_by(&mut self, node: u16) {
-        self.cause = node;
+    /// An event inside `node` is being handled, which causes what follows.
+    pub(super) fn inside(&mut self, now: Time, node: u16) {
+        let times = &mut self.inside[usize::from(node)];
+        if let Some(at) = times.iter().position(|&time| time == now) {
+            times.swap_remove(at);
+        }
+        self.caused_by(Cause::Node(node));
     }
 
-    pub(super) fn push(&mut self, at: Time, event: Event) {
-        let n_caused = &mut self.n_caused[usize::from(self.cause)];
+    pub(super) fn caused_by(&mut self, cause: Cause) {
+        self.cause = cause.number();
+    }
+
+    /// `event` happens inside `node` at `at`.
+    pub(super) fn push(&mut self, at: Time, node: u16, event: Event) {
+        self.inside[usize::from(node)].push(at);
+        self.push_event(at, event);
+    }
+
+    fn push_event(&mut self, at: Time, event: Event) {
+        let n_caused = &mut self.n_caused[self.cause];
         *n_caused += 1;
-        let order = u64::from(self.cause) << CAUSE_SHIFT | *n_caused;
+        let order = (self.cause as u64) << CAUSE_SHIFT | *n_caused;
         self.queue.push(at, order, event);
     }
 }
 
 impl MeshSink for Agenda {
     fn schedule(&mut self, at: Time, event: MeshEvent) {
-        self.push(at, Event::Mesh(event));
+        self.push_event(at, Event::Mesh(event));
     }
 
     fn deliver(&mut self, at: Time, message: Message) {
+        let node = message.target;
         let packet = message.tag;
         match message.class {
             Class::Request => {
                 let at = at + self.receive + self.mapping;
-                self.push(at, Event::Arrive { packet });
+                self.push(at, node, Event::Arrive { packet });
             }
-            Class::Reply => self.push(at + self.receive, Event::Reply { packet }),
+            Class::Reply => self.push(at + self.receive, node, Event::Reply { packet }),
         }
     }
 }
@@ -121,8 +147,9 @@ impl Fabric {
         let mesh = Mesh::new(&config.mesh, n_nodes, config.nic.input_packets);
         let agenda = Agenda {
             queue: EventQueue::new(),
-            n_caused: vec![0; mesh.n_routers()],
+            n_caused: vec![0; 2 * mesh.n_routers()],
             cause: 0,
+            inside: vec![Vec::new(); usize::from(n_nodes)],
             receive: clock.cycles(config.nic.receive_cycles),
             mapping: clock.cycles(config.nic.mapping_cycles),
         };
@@ -137,9 +164,14 @@ impl Fabric {
         }
     }
 
+    /// The shortest time from an event anywhere else to one inside a node: what the last link of a packet takes.
+    pub(super) fn arrival(&self) -> Time {
+        self.mesh.last_link() + self.agenda.receive
+    }
+
     /// The time within which nothing that a core does can reach another node.
     pub(super) fn lookahead(&self) -> Time {
-        self.lookup + self.send + self.mesh.unloaded(1, 1)
+        self.lookup + self.send + self.mesh.unloaded(1, 1) + self.agenda.receive
     }
 
     /// A core issues `request` at `now`; its packet reaches the router at the time that is given back.
@@ -147,7 +179,6 @@ impl Fabric {
         let packet = Packet {
             request,
             source,
-            is_reply: false,
             issued: now,
             value: 0,
             next: NO_PACKET,
@@ -162,40 +193,29 @@ impl Fabric {
             at
         };
         let at = now + self.lookup + self.send;
-        self.agenda.push(at, Event::Inject { packet });
+        let message = Message {
+            target: request.target,
+            class: Class::Request,
+            n_flits: request.n_request_flits(self.flit_bits),
+            tag: packet,
+        };
+        self.mesh.inject(at, source, message, &mut self.agenda);
         at
     }
 
     /// The NIC has executed a packet's request; the result is there at `done`.
     pub(super) fn respond(&mut self, done: Time, packet: u32, value: u64) {
         let state = &mut self.packets[packet as usize];
-        state.is_reply = true;
         state.value = value;
-        self.agenda.push(done + self.send, Event::Inject { packet });
-    }
-
-    /// A packet goes to its router.
-    pub(super) fn inject(&mut self, now: Time, packet: u32) {
-        let Packet {
-            request,
-            source,
-            is_reply,
-            ..
-        } = self.packets[packet as usize];
-        let (from, target, class, n_flits) = if is_reply {
-            let n_flits = request.n_reply_flits(self.flit_bits);
-            (request.target, source, Class::Reply, n_flits)
-        } else {
-            let n_flits = request.n_request_flits(self.flit_bits);
-            (source, request.target, Class::Request, n_flits)
-        };
         let message = Message {
-            target,
-            class,
-            n_flits,
+            target: state.source,
+            class: Class::Reply,
+            n_flits: state.request.n_reply_flits(self.flit_bits),
             tag: packet,
         };
-        self.mesh.inject(now, from, message, &mut self.agenda);
+        let from = state.request.target;
+        self.mesh
+            .inject(done + self.send, from, message, &mut self.agenda);
     }
 
     pub(super) fn discard(&mut self, packet: u32) {

@@ -1,12 +1,16 @@
 //! The whole timed machine: nodes, the network between them, and the one queue of events that moves them all.
 //!
-//! A core runs ahead of the events only as far as nothing can reach its node: up to the next event anywhere, and up to the
-//! next start of another core plus the shortest time that a packet of that needs. So every part sees everything in order
-//! of simulated time, although cores run many instructions at a stretch.
+//! A core runs ahead of the events only as far as nothing can reach its node: up to the next event inside it, up to the next
+//! event elsewhere plus the shortest time that the last link of a packet takes, and up to the next start of another core plus
+//! the shortest time that a packet of that needs. So every part sees everything in order of simulated time, although cores
+//! run many instructions at a stretch.
 
 mod fabric;
 mod node;
 mod port;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use serde::Serialize;
 
@@ -17,9 +21,8 @@ use super::dram::DramStats;
 use super::hierarchy::HierarchyStats;
 use super::mesh::MeshStats;
 use super::nic::NicStats;
-use super::queue::EventQueue;
 use super::time::{Clock, Time};
-use fabric::{Event, Fabric};
+use fabric::{Cause, Event, Fabric};
 use node::Node;
 use port::AccessTimes;
 pub use port::{CorePort, Processor};
@@ -76,9 +79,10 @@ pub struct Machine {
     nodes: Vec<Node>,
     fabric: Fabric,
     /// The cores that can go on, at the time of their next instruction.
-    running: EventQueue<u16>,
+    running: BinaryHeap<Reverse<(Time, u16)>>,
     times: AccessTimes,
     lookahead: Time,
+    arrival: Time,
     now: Time,
     last_event: Time,
     n_events: u64,
@@ -94,17 +98,16 @@ impl Machine {
         let n_nodes = n_nodes.max(1);
         let fabric = Fabric::new(config, n_nodes);
         let clock = Clock::from_mhz(config.core.clock_mhz);
-        let mut running = EventQueue::new();
-        for node in 0..n_nodes {
-            running.push(Time::ZERO, u64::from(node), node);
-        }
         Ok(Self {
             nodes: (0..n_nodes)
                 .map(|number| Node::new(number, config))
                 .collect(),
             lookahead: fabric.lookahead(),
+            arrival: fabric.arrival(),
             fabric,
-            running,
+            running: (0..n_nodes)
+                .map(|node| Reverse((Time::ZERO, node)))
+                .collect(),
             times: AccessTimes {
                 first: clock.cycles(config.l1.hit_cycles),
                 second: clock.cycles(config.l2.hit_cycles),
@@ -126,7 +129,7 @@ impl Machine {
     pub fn run(&mut self, processor: &mut impl Processor, until: Time) -> Ended {
         loop {
             let event_at = self.fabric.agenda.next_time();
-            let core_at = self.running.next_time();
+            let core_at = self.next_running();
             let at = event_at.min(core_at);
             if at == Time::NEVER {
                 return self.verdict();
@@ -145,12 +148,8 @@ impl Machine {
                     self.last_event = now;
                     self.handle(now, event, processor);
                 }
-            } else if let Some((_, node)) = self.running.pop() {
-                let others = self.running.next_time().saturating_add(self.lookahead);
-                let horizon = event_at
-                    .min(others)
-                    .min(until.saturating_add(Time::from_ps(1)));
-                self.run_core(node, horizon, processor);
+            } else if let Some(Reverse((_, node))) = self.running.pop() {
+                self.run_core(node, until, processor);
             }
         }
     }
@@ -179,8 +178,22 @@ impl Machine {
         }
     }
 
-    fn run_core(&mut self, node: u16, horizon: Time, processor: &mut impl Processor) {
-        self.fabric.agenda.caused_by(node);
+    /// When the first of the cores that can go on does.
+    fn next_running(&self) -> Time {
+        let first = self.running.peek();
+        first.map_or(Time::NEVER, |&Reverse((at, _))| at)
+    }
+
+    /// Runs a core up to the next event inside its node, and no further than nothing from outside can have come by then.
+    fn run_core(&mut self, node: u16, until: Time, processor: &mut impl Processor) {
+        let others = self.next_running().saturating_add(self.lookahead);
+        let agenda = &mut self.fabric.agenda;
+        let horizon = agenda
+            .next_inside(node)
+            .min(agenda.next_time().saturating_add(self.arrival))
+            .min(others)
+            .min(until.saturating_add(Time::from_ps(1)));
+        agenda.caused_by(Cause::Core(node));
         processor.run(node, &mut self.port(node, horizon));
         self.let_run(node);
     }
@@ -189,7 +202,7 @@ impl Machine {
     fn let_run(&mut self, node: u16) {
         let core = &self.nodes[usize::from(node)].core;
         if core.parked() == Parked::No {
-            self.running.push(core.now(), u64::from(node), node);
+            self.running.push(Reverse((core.now(), node)));
         }
     }
 
@@ -197,35 +210,30 @@ impl Machine {
         let fabric = &mut self.fabric;
         match event {
             Event::Mesh(event) => {
-                fabric.agenda.caused_by(fabric.mesh.router_of(event));
+                let router = fabric.mesh.router_of(event);
+                fabric.agenda.caused_by(Cause::Node(router));
                 fabric.mesh.handle(now, event, &mut fabric.agenda);
-            }
-            Event::Inject { packet } => {
-                let packet_state = &fabric.packets[packet as usize];
-                let from = packet_state.sender();
-                fabric.agenda.caused_by(from);
-                fabric.inject(now, packet);
             }
             Event::Arrive { packet } => {
                 let node = fabric.packets[packet as usize].request.target;
-                fabric.agenda.caused_by(node);
+                fabric.agenda.inside(now, node);
                 self.nodes[usize::from(node)].arrive(now, packet, fabric, processor);
             }
             Event::Reply { packet } => self.reply(now, packet, processor),
             Event::CoreAsks { node } => {
-                fabric.agenda.caused_by(node);
+                fabric.agenda.inside(now, node);
                 self.nodes[usize::from(node)].core_asks(now, fabric);
             }
             Event::NicAsks { node, entry } => {
-                fabric.agenda.caused_by(node);
+                fabric.agenda.inside(now, node);
                 self.nodes[usize::from(node)].nic_asks(now, entry, fabric);
             }
             Event::Close { node, entry } => {
-                fabric.agenda.caused_by(node);
+                fabric.agenda.inside(now, node);
                 self.nodes[usize::from(node)].close(now, entry, fabric, processor);
             }
             Event::Grant { node, line } => {
-                fabric.agenda.caused_by(node);
+                fabric.agenda.inside(now, node);
                 let state = &mut self.nodes[usize::from(node)];
                 if state.grant(now, line, fabric, processor) {
                     self.go_on(node);
@@ -245,6 +253,7 @@ impl Machine {
     fn reply(&mut self, now: Time, packet: u32, processor: &mut impl Processor) {
         let state = self.fabric.packets[packet as usize];
         let node = state.source;
+        self.fabric.agenda.inside(now, node);
         processor.complete(node, &state.request, state.value);
         self.fabric.discard(packet);
         let core = &mut self.nodes[usize::from(node)].core;

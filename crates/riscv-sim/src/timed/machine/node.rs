@@ -123,7 +123,7 @@ impl Node {
                     self.give_up(now, evicted);
                     let at = now + self.times.nic_lookup;
                     let node = self.number;
-                    fabric.agenda.push(at, Event::NicAsks { node, entry });
+                    fabric.agenda.push(at, node, Event::NicAsks { node, entry });
                 }
             }
             self.input.head = state.next;
@@ -202,7 +202,7 @@ impl Node {
 
     fn schedule_grant(&self, at: Time, line: u64, fabric: &mut Fabric) {
         let node = self.number;
-        fabric.agenda.push(at, Event::Grant { node, line });
+        fabric.agenda.push(at, node, Event::Grant { node, line });
     }
 
     /// A line has come to whoever asked for it. Says whether that was the core.
@@ -256,14 +256,16 @@ impl Node {
             .expect("a line is granted to the entry that asked for it");
         let node = self.number;
         if !self.nic.filled(entry, right) {
-            fabric.agenda.push(now, Event::NicAsks { node, entry });
+            fabric
+                .agenda
+                .push(now, node, Event::NicAsks { node, entry });
             return;
         }
         while let Some((request, done)) = self.nic.next_pending(now, entry) {
             execute(done, request.packet, fabric, processor);
         }
         if let Some(at) = self.nic.close_at(entry) {
-            fabric.agenda.push(at, Event::Close { node, entry });
+            fabric.agenda.push(at, node, Event::Close { node, entry });
         }
         self.retry_input(now, fabric, processor);
     }
@@ -281,7 +283,7 @@ impl Node {
         match self.nic.close(now, entry) {
             Idle::NotYet => return,
             Idle::BusyUntil(at) => {
-                fabric.agenda.push(at, Event::Close { node, entry });
+                fabric.agenda.push(at, node, Event::Close { node, entry });
                 return;
             }
             Idle::Kept => {}
@@ -298,13 +300,17 @@ impl Node {
                 let at = now + self.times.directory + self.times.bus;
                 self.schedule_grant(at, line, fabric);
                 if again {
-                    fabric.agenda.push(now, Event::NicAsks { node, entry });
+                    fabric
+                        .agenda
+                        .push(now, node, Event::NicAsks { node, entry });
                 }
             }
         }
         if let Some((entry, evicted)) = self.nic.next_displaced(line) {
             self.give_up(now, evicted);
-            fabric.agenda.push(now, Event::NicAsks { node, entry });
+            fabric
+                .agenda
+                .push(now, node, Event::NicAsks { node, entry });
         }
         self.retry_input(now, fabric, processor);
     }

@@ -142,9 +142,9 @@ impl CorePort<'_> {
         let at = self.core.now() + self.times.first + self.times.second;
         *self.miss = Some(access);
         self.core.park_for_line();
-        self.fabric
-            .agenda
-            .push(at, Event::CoreAsks { node: self.node });
+        let node = self.node;
+        let agenda = &mut self.fabric.agenda;
+        agenda.push(at, node, Event::CoreAsks { node });
     }
 
     /// An instruction issued a remote operation. Its result comes by [`Processor::complete`].
@@ -158,6 +158,7 @@ impl CorePort<'_> {
         let now = self.core.now();
         self.core.issue_remote(request.register);
         let injected = self.fabric.issue(now, self.node, request);
+        // What follows comes back to this node no sooner.
         self.horizon = self.horizon.min(injected);
     }
 

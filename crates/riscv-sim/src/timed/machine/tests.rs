@@ -414,6 +414,7 @@ proptest! {
         let mut machines: Vec<_> = (0..3).map(|_| machine(&config, n_nodes)).collect();
         let mut all: Vec<_> = (0..3).map(|_| Scripts::new(script.clone())).collect();
         machines[1].lookahead = Time::from_ps(1);
+        machines[1].arrival = Time::ZERO;
         for (machine, scripts) in machines.iter_mut().zip(&mut all).take(2) {
             machine.run(scripts, Time::NEVER);
         }

@@ -111,6 +111,8 @@ struct Output {
 #[derive(Debug)]
 pub struct Mesh {
     columns: u16,
+    /// Column and row of each router.
+    places: Vec<(u16, u16)>,
     cycle: Time,
     router: Time,
     link: Time,
@@ -151,6 +153,9 @@ impl Mesh {
         };
         Self {
             columns,
+            places: (0..rows)
+                .flat_map(|y| (0..columns).map(move |x| (x, y)))
+                .collect(),
             cycle: clock.period(),
             router: clock.cycles(config.router_cycles),
             link: clock.cycles(config.link_cycles),
@@ -178,12 +183,18 @@ impl Mesh {
         Time::from_ps(hop * (u64::from(n_hops) + 1) + tail)
     }
 
+    /// The shortest time from anything that happens in the mesh to a delivery that it leads to.
+    #[must_use]
+    pub fn last_link(&self) -> Time {
+        self.link
+    }
+
     /// How many links between routers lie on the way from one node to another.
     #[must_use]
     pub fn distance(&self, from: u16, to: u16) -> u32 {
-        let columns = self.columns;
-        let x = (from % columns).abs_diff(to % columns);
-        let y = (from / columns).abs_diff(to / columns);
+        let (from_x, from_y) = self.places[usize::from(from)];
+        let (to_x, to_y) = self.places[usize::from(to)];
+        let (x, y) = (from_x.abs_diff(to_x), from_y.abs_diff(to_y));
         u32::from(x) + u32::from(y)
     }
 
@@ -211,13 +222,14 @@ impl Mesh {
         self.flights.len() - n_unused
     }
 
-    /// Hands a packet to the router of node `from`.
-    pub fn inject(&mut self, now: Time, from: u16, message: Message, sink: &mut impl MeshSink) {
+    /// Hands a packet to the router of node `from` at `at`, which may be ahead of time, but not before the last packet of its
+    /// class that was handed to that router.
+    pub fn inject(&mut self, at: Time, from: u16, message: Message, sink: &mut impl MeshSink) {
         self.stats.packets += 1;
         self.stats.flits += u64::from(message.n_flits);
         let flight = Flight {
             message,
-            ready: now + self.router,
+            ready: at + self.router,
             next: NONE,
             slot: 0,
         };
@@ -437,9 +449,8 @@ impl Mesh {
 
     /// The output on the way from a router to a node: first along the row, then along the column.
     fn route(&self, router: usize, target: usize) -> usize {
-        let columns = usize::from(self.columns);
-        let (x, y) = (router % columns, router / columns);
-        let (to_x, to_y) = (target % columns, target / columns);
+        let (x, y) = self.places[router];
+        let (to_x, to_y) = self.places[target];
         if to_x != x {
             if to_x > x { EAST } else { WEST }
         } else if to_y != y {
