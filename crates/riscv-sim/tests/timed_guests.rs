@@ -5,102 +5,22 @@
     reason = "a test that cannot build its machine fails there"
 )]
 
-use pgas_riscv_sim::elf::Segment;
-use pgas_riscv_sim::memory::RAM_BASE;
+use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::{Simulation, SimulationStats};
-use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome};
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, asm};
 
-const X0: u32 = 0;
-const A0: u32 = 10;
-const A1: u32 = 11;
-const A7: u32 = 17;
-const T0: u32 = 5;
-const S4: u32 = 20;
-const S5: u32 = 21;
-const T6: u32 = 31;
+/// A word that every guest here may have in its memory, and `s5` pointing at it.
+const POINT: &str = "li s5, 0x80200000\n";
 
-const fn i_type(opcode: u32, funct3: u32, rd: u32, rs1: u32, imm: i32) -> u32 {
-    (imm.cast_unsigned() & 0xfff) << 20 | rs1 << 15 | funct3 << 12 | rd << 7 | opcode
-}
-
-const fn addi(rd: u32, rs1: u32, imm: i32) -> u32 {
-    i_type(0x13, 0, rd, rs1, imm)
-}
-
-const fn slli(rd: u32, rs1: u32, shift: i32) -> u32 {
-    i_type(0x13, 1, rd, rs1, shift)
-}
-
-const fn ld(rd: u32, rs1: u32, imm: i32) -> u32 {
-    i_type(0x03, 3, rd, rs1, imm)
-}
-
-const fn sd(rs2: u32, rs1: u32, imm: i32) -> u32 {
-    let imm = imm.cast_unsigned();
-    (imm >> 5 & 0x7f) << 25 | rs2 << 20 | rs1 << 15 | 3 << 12 | (imm & 31) << 7 | 0x23
-}
-
-/// Extended register `ed` gets `x[rs1] + imm`.
-const fn eaddie(ed: u32, rs1: u32, imm: i32) -> u32 {
-    i_type(0x7b, 7, ed, rs1, imm)
-}
-
-/// `rd = e[es1] + imm`.
-const fn eaddi(rd: u32, es1: u32, imm: i32) -> u32 {
-    i_type(0x7b, 6, rd, es1, imm)
-}
-
-const fn eamoadd_d(rd: u32, rs1: u32, rs2: u32) -> u32 {
-    7 << 25 | rs2 << 20 | rs1 << 15 | 7 << 12 | rd << 7 | 0x6b
-}
-
-const fn eld(rd: u32, rs1: u32, imm: i32) -> u32 {
-    i_type(0x77, 3, rd, rs1, imm)
-}
-
-const fn fence() -> u32 {
-    0x0ff0_000f
-}
-
-const fn rdcycle(rd: u32) -> u32 {
-    i_type(0x73, 2, rd, X0, 0xc00_u32.cast_signed())
-}
-
-const fn branch(funct3: u32, rs1: u32, rs2: u32, offset: i32) -> u32 {
-    let imm = offset.cast_unsigned();
-    (imm >> 12 & 1) << 31
-        | (imm >> 5 & 63) << 25
-        | rs2 << 20
-        | rs1 << 15
-        | funct3 << 12
-        | (imm >> 1 & 15) << 8
-        | (imm >> 11 & 1) << 7
-        | 0x63
-}
-
-const fn bne(rs1: u32, rs2: u32, offset: i32) -> u32 {
-    branch(1, rs1, rs2, offset)
-}
-
-const ECALL: u32 = 0x73;
-
-fn image(code: &[u32]) -> Image {
-    let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let n_bytes = bytes.len() as u64;
-    Image {
-        entry: RAM_BASE,
-        segments: vec![Segment {
-            address: RAM_BASE,
-            bytes,
-            n_bytes,
-        }],
-        symbols: Vec::new(),
-    }
-}
+const WORD: u64 = 0x8020_0000;
 
 /// Ends with the code in `a0`.
-const EXIT: [u32; 2] = [addi(A7, X0, 93), ECALL];
+const EXIT: &str = "\nli a7, 93\n ecall\n";
+
+fn image(code: &str, profile: Profile) -> Image {
+    asm::assemble(&format!("{code}{EXIT}"), profile).unwrap()
+}
 
 fn config(n_nodes: usize) -> MachineConfig {
     MachineConfig {
@@ -110,30 +30,27 @@ fn config(n_nodes: usize) -> MachineConfig {
     }
 }
 
-fn simulation(n_nodes: usize, code: &[u32], timed: &TimedConfig) -> Simulation {
-    let machine = Machine::new(&config(n_nodes), &image(code)).unwrap();
+fn simulation(n_nodes: usize, code: &str, timed: &TimedConfig) -> Simulation {
+    let image = image(code, Profile::Rae2020);
+    let machine = Machine::new(&config(n_nodes), &image).unwrap();
     Simulation::new(machine, timed).unwrap()
 }
-
-/// `s5` points at a word 2 MiB into memory.
-const POINT: [u32; 3] = [addi(S5, X0, 0x401), slli(S5, S5, 16), slli(S5, S5, 5)];
-
-const WORD: u64 = 0x401 << 21;
 
 #[test]
 fn figure_five_is_executed_by_a_guest() {
     // Node 1 adds 1 to the word of node 0, object 1; all others end at once.
-    let mut code = vec![eaddi(T0, 10, -1), bne(T0, X0, 4 * 8)];
-    code.extend(POINT);
-    code.extend([
-        addi(S4, X0, 1),
-        eaddie(S5, X0, 1),
-        eamoadd_d(T6, S5, S4),
-        addi(A1, T6, 7),
-    ]);
-    code.extend([addi(A0, X0, 0)]);
-    code.extend(EXIT);
-    let mut simulation = simulation(6, &code, &TimedConfig::default());
+    let code = "
+        eaddi     t0, e10, -1
+        bnez      t0, end
+        lui       s5, 0x401
+        slli      s5, s5, 9
+        nop
+        li        s4, 1
+        eaddie    e21, zero, 1
+        eamoadd.d t6, s5, s4
+        addi      a1, t6, 7
+   end: li        a0, 0";
+    let mut simulation = simulation(6, code, &TimedConfig::default());
     assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
     let nodes = simulation.machine().nodes();
     assert_eq!(nodes[0].ram().read(WORD, 8), Some(1));
@@ -157,26 +74,23 @@ fn figure_five_is_executed_by_a_guest() {
 }
 
 /// Every node adds its number plus one to a word of node 0 and to its right neighbour's, many times; then all is checked.
-fn everybody_adds(n_rounds: i32) -> Vec<u32> {
-    let mut code = POINT.to_vec();
-    code.extend([
-        eaddi(S4, 10, 1),
-        addi(T0, X0, n_rounds),
-        // The loop.
-        eaddie(S5, X0, 1),
-        eamoadd_d(T6, S5, S4),
-        eld(A1, S5, 8),
-        addi(S5, S5, 64),
-        eaddie(S5, X0, 2),
-        eamoadd_d(A1, S5, S4),
-        addi(S5, S5, -64),
-        addi(T0, T0, -1),
-        bne(T0, X0, -4 * 8),
-        fence(),
-        addi(A0, X0, 0),
-    ]);
-    code.extend(EXIT);
-    code
+fn everybody_adds(n_rounds: i32) -> String {
+    format!(
+        "{POINT}
+         eaddi     s4, e10, 1
+         li        t0, {n_rounds}
+   loop: eaddie    e21, zero, 1
+         eamoadd.d t6, s5, s4
+         eld       a1, 8(s5)
+         addi      s5, s5, 64
+         eaddie    e21, zero, 2
+         eamoadd.d a1, s5, s4
+         addi      s5, s5, -64
+         addi      t0, t0, -1
+         bnez      t0, loop
+         fence
+         li        a0, 0"
+    )
 }
 
 fn run_everybody(n_nodes: usize, outstanding_remote: u32) -> SimulationStats {
@@ -209,7 +123,7 @@ fn the_same_guest_takes_the_same_cycles_again() {
 #[test]
 fn a_timed_run_does_what_a_functional_one_does() {
     let code = everybody_adds(20);
-    let mut functional = Machine::new(&config(5), &image(&code)).unwrap();
+    let mut functional = Machine::new(&config(5), &image(&code, Profile::Rae2020)).unwrap();
     assert_eq!(functional.run(1_000_000).unwrap(), Outcome::Success);
     let mut timed = simulation(5, &code, &TimedConfig::default());
     assert_eq!(timed.run(1_000_000).unwrap(), Outcome::Success);
@@ -224,30 +138,16 @@ fn a_timed_run_does_what_a_functional_one_does() {
 
 #[test]
 fn a_guest_reads_the_cycles_of_its_core() {
-    let mut code = vec![
-        rdcycle(T0),
-        addi(A1, X0, 1),
-        addi(A1, A1, 1),
-        rdcycle(T6),
-        addi(A0, X0, 0),
-    ];
-    code.extend(EXIT);
-    let mut simulation = simulation(1, &code, &TimedConfig::default());
+    let code = "rdcycle t0\n li a1, 1\n addi a1, a1, 1\n rdcycle t6\n li a0, 0";
+    let mut simulation = simulation(1, code, &TimedConfig::default());
     simulation.run(100).unwrap();
     let hart = simulation.machine().nodes()[0].hart();
     assert_eq!((hart.x(5), hart.x(31)), (0, 3));
 }
 
 #[test]
-fn a_result_under_way_is_waited_for_and_a_load_delays_its_user() {
-    let mut code = POINT.to_vec();
-    code.extend([
-        sd(S5, S5, 0),
-        ld(T0, S5, 0),
-        addi(A1, T0, 0),
-        addi(A0, X0, 0),
-    ]);
-    code.extend(EXIT);
+fn a_load_delays_the_instruction_that_uses_its_result() {
+    let code = format!("{POINT} sd s5, 0(s5)\n ld t0, 0(s5)\n mv a1, t0\n li a0, 0");
     let mut simulation = simulation(1, &code, &TimedConfig::default());
     simulation.run(100).unwrap();
     let stats = simulation.stats().machine;
@@ -257,9 +157,90 @@ fn a_result_under_way_is_waited_for_and_a_load_delays_its_user() {
 }
 
 #[test]
-fn an_address_outside_of_the_shared_segment_is_a_fault_of_the_guest() {
-    let code = [eaddie(T0, X0, 2), addi(T0, X0, 64), eld(A0, T0, 0)];
+fn taken_branches_cost_what_the_configuration_says() {
+    let code = "li t0, 10\n loop: addi t0, t0, -1\n bnez t0, loop\n li a0, 0";
+    let mut cycles = Vec::new();
+    for taken_branch_penalty in [0, 2] {
+        let mut timed = TimedConfig::default();
+        timed.core.taken_branch_penalty = taken_branch_penalty;
+        let mut simulation = simulation(1, code, &timed);
+        simulation.run(1000).unwrap();
+        cycles.push(simulation.stats().machine.nodes[0].cycles);
+    }
+    // Nine times back to the start of the loop; and the call of the host leads nowhere, which is a jump too.
+    assert_eq!(cycles[1] - cycles[0], 2 * (9 + 1));
+}
+
+#[test]
+fn a_compare_and_swap_takes_its_new_value_from_the_local_word_and_pays_for_the_load() {
+    let code = format!(
+        "{POINT}
+         eaddi     t0, e10, -1
+         bnez      t0, end
+         li        t1, 0x1234
+         sd        t1, 0(s5)
+         eaddie    e21, zero, 1
+         li        a1, 0
+         eamocas.d a2, s5, a1
+    end: li        a0, 0"
+    );
     let mut simulation = simulation(2, &code, &TimedConfig::default());
+    assert_eq!(simulation.run(1000).unwrap(), Outcome::Success);
+    let nodes = simulation.machine().nodes();
+    assert_eq!(nodes[0].ram().read(WORD, 8), Some(0x1234));
+    let stats = simulation.stats().machine;
+    assert_eq!(stats.nodes[1].core.local_accesses, 2);
+    // Head, address and two operands of two flits; head and two of data.
+    assert_eq!(stats.mesh.flits, 7 + 3);
+}
+
+#[test]
+fn bulk_transfers_move_every_element_through_the_network() {
+    let code = format!(
+        "{POINT}
+         eaddi     s0, e10, 0
+         bnez      s0, end
+         li        t0, 8
+         mv        t1, s5
+   fill: sd        t0, 0(t1)
+         addi      t1, t1, 8
+         addi      t0, t0, -1
+         bnez      t0, fill
+         li        a0, 0x80280000
+         eaddie    e10, zero, 2
+         li        a1, 8
+         li        a2, 1
+         ebsd      s5, a0, a1, a2
+         li        t2, 0x802c0000
+         ebld      t2, a0, a1, a2
+         ld        a3, 56(t2)
+    end: li        a0, 0"
+    );
+    let image = image(&code, Profile::Xbgas2);
+    let config = MachineConfig {
+        profile: Profile::Xbgas2,
+        ..config(2)
+    };
+    for outstanding_remote in [1, 4] {
+        let mut timed = TimedConfig::default();
+        timed.core.outstanding_remote = outstanding_remote;
+        let machine = Machine::new(&config, &image).unwrap();
+        let mut simulation = Simulation::new(machine, &timed).unwrap();
+        assert_eq!(simulation.run(10_000).unwrap(), Outcome::Success);
+        let nodes = simulation.machine().nodes();
+        assert_eq!(nodes[1].ram().read(0x8028_0000, 8), Some(8));
+        assert_eq!(nodes[0].hart().x(13), 1);
+        assert_eq!(simulation.stats().machine.nodes[1].nic.requests, 16);
+        let mut functional = Machine::new(&config, &image).unwrap();
+        functional.run(10_000).unwrap();
+        assert_eq!(simulation.stats().guests, functional.stats());
+    }
+}
+
+#[test]
+fn an_address_outside_of_the_shared_segment_is_a_fault_of_the_guest() {
+    let code = "eaddie e5, zero, 2\n li t0, 64\n eld a0, 0(t0)";
+    let mut simulation = simulation(2, code, &TimedConfig::default());
     let error = simulation.run(100).unwrap_err();
     let Error::Fault(fault) = &error else {
         panic!("{error}");
@@ -270,16 +251,15 @@ fn an_address_outside_of_the_shared_segment_is_a_fault_of_the_guest() {
 
 #[test]
 fn a_failing_node_ends_the_run_with_its_code() {
-    let mut code = vec![eaddi(A0, 10, 0), bne(A0, X0, 8), 0x0000_006f];
-    code.extend(EXIT);
-    let mut simulation = simulation(3, &code, &TimedConfig::default());
+    let code = "eaddi a0, e10, 0\n bnez a0, end\n here: j here\n end:";
+    let mut simulation = simulation(3, code, &TimedConfig::default());
     let outcome = simulation.run(1_000_000).unwrap();
     assert_eq!(outcome, Outcome::Failure { node: 1, code: 1 });
 }
 
 #[test]
 fn a_guest_without_end_is_ended() {
-    let mut simulation = simulation(2, &[0x0000_006f], &TimedConfig::default());
+    let mut simulation = simulation(2, "here: j here", &TimedConfig::default());
     assert!(matches!(simulation.run(10_000), Err(Error::NoEnd(10_000))));
 }
 
@@ -289,7 +269,7 @@ fn a_machine_of_several_cores_a_node_is_refused() {
         cores_per_node: 2,
         ..config(2)
     };
-    let machine = Machine::new(&config, &image(&[ECALL])).unwrap();
+    let machine = Machine::new(&config, &image("", Profile::Rae2020)).unwrap();
     let error = Simulation::new(machine, &TimedConfig::default()).unwrap_err();
     assert!(error.to_string().contains("one core"), "{error}");
 }

@@ -1,6 +1,7 @@
 //! What `rae` is asked to do.
 
 mod run;
+mod timed;
 mod translate;
 
 use std::path::PathBuf;
@@ -100,6 +101,15 @@ struct Run {
     /// Give up after this many instructions of all nodes together.
     #[arg(long)]
     max_instructions: Option<u64>,
+    /// Count cycles: caches, directory, NIC, network and memory take their time.
+    #[arg(long)]
+    timed: bool,
+    /// The parameters of the timed machine, a TOML file; what it leaves out is as in the RAE paper.
+    #[arg(long, requires = "timed")]
+    config: Option<PathBuf>,
+    /// Write what happened when into this file, for Perfetto (ui.perfetto.dev).
+    #[arg(long, requires = "timed")]
+    trace: Option<PathBuf>,
     /// Write what was counted into this file, as JSON.
     #[arg(long)]
     stats: Option<PathBuf>,

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome};
 
-use super::{Run, TROUBLE, Trouble, guest};
+use super::{Run, TROUBLE, Trouble, guest, timed};
 
 /// Instructions between two looks at the clock.
 const STEP: u64 = 20_000_000;
 
 /// Between two progress lines.
-const PROGRESS: Duration = Duration::from_secs(2);
+pub(super) const PROGRESS: Duration = Duration::from_secs(2);
 
 /// `START:END`, in hexadecimal.
 pub(super) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
@@ -42,12 +42,14 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         // If nobody reads what the guest writes, the guest goes on.
         drop(std::io::stdout().write_all(bytes));
     }));
-    let outcome = to_the_end(&mut machine, arguments);
+    let outcome = if arguments.timed {
+        timed::run(machine, arguments)?
+    } else {
+        let outcome = to_the_end(&mut machine, arguments);
+        write_stats(arguments, &machine.stats())?;
+        outcome
+    };
     drop(std::io::stdout().flush());
-    if let Some(path) = &arguments.stats {
-        let stats = serde_json::to_string_pretty(&machine.stats())?;
-        std::fs::write(path, stats + "\n").map_err(|why| format!("{}: {why}", path.display()))?;
-    }
     Ok(match outcome? {
         Outcome::Success => ExitCode::SUCCESS,
         Outcome::Failure { node, code } => {
@@ -56,6 +58,16 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }
     })
+}
+
+/// Writes what was counted, if somebody wants it.
+pub(super) fn write_stats(arguments: &Run, stats: &impl serde::Serialize) -> Result<(), Trouble> {
+    let Some(path) = &arguments.stats else {
+        return Ok(());
+    };
+    let stats = serde_json::to_string_pretty(stats)?;
+    std::fs::write(path, stats + "\n").map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(())
 }
 
 fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> {
@@ -79,7 +91,7 @@ fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> 
     }
 }
 
-fn progress(machine: &Machine, elapsed: Duration) {
+pub(super) fn progress(machine: &Machine, elapsed: Duration) {
     let nodes = machine.nodes();
     let ended = nodes
         .iter()

@@ -22,8 +22,6 @@ pub enum Class {
     Float,
     /// Floating-point division or square root, which keeps the core busy.
     FloatDivide,
-    /// A jump or a taken branch.
-    Taken,
 }
 
 /// Why a core does not go on.
@@ -81,6 +79,8 @@ pub struct Core {
     parked: Parked,
     /// Registers whose result was not there in the cycle after their instruction.
     late: u64,
+    /// When the last of them is there at the latest.
+    late_until: Time,
     /// When the results of late registers are there; [`Time::NEVER`] if nobody knows yet.
     ready: [Time; 64],
     n_outstanding: u32,
@@ -104,12 +104,13 @@ impl Core {
                 divide: clock.cycles(core.divide_cycles.max(1)),
                 float: clock.cycles(core.float_cycles),
                 float_divide: clock.cycles(core.float_divide_cycles.max(1)),
-                taken: clock.cycles(1 + core.taken_branch_penalty),
+                taken: clock.cycles(core.taken_branch_penalty),
             },
             n_outstanding_most: core.outstanding_remote,
             now: Time::ZERO,
             parked: Parked::No,
             late: 0,
+            late_until: Time::ZERO,
             ready: [Time::ZERO; 64],
             n_outstanding: 0,
             waits_for_all: false,
@@ -141,17 +142,24 @@ impl Core {
         self.n_outstanding
     }
 
-    /// Whether an instruction that reads or writes the registers in `uses` starts before `horizon`. Waits for those that are
-    /// on their way, if it is known how long.
-    #[inline]
-    pub fn may_start(&mut self, uses: u64, horizon: Time) -> bool {
-        if self.late & uses != 0 {
-            self.wait_for(self.late & uses);
+    /// Whether an instruction starts before `horizon` that reads or writes the registers that `uses` gives; it is only asked if
+    /// some register is late. Waits for those that are on their way, if it is known how long.
+    #[inline(always)]
+    pub fn may_start(&mut self, uses: impl FnOnce() -> u64, horizon: Time) -> bool {
+        if self.late != 0 {
+            if self.now >= self.late_until {
+                self.late = 0;
+            } else {
+                let waits_for = self.late & uses();
+                if waits_for != 0 {
+                    self.wait_for(waits_for);
+                }
+            }
         }
         self.now < horizon && self.parked == Parked::No
     }
 
-    #[cold]
+    #[inline(never)]
     fn wait_for(&mut self, mut registers: u64) {
         let mut until = self.now;
         let waited_for = registers;
@@ -177,7 +185,6 @@ impl Core {
         self.stats.instructions += 1;
         match class {
             Class::Integer => self.now += self.cycle,
-            Class::Taken => self.now += self.costs.taken,
             Class::Multiply => self.late_result(writes, self.costs.multiply),
             Class::Float => self.late_result(writes, self.costs.float),
             Class::Divide => self.now += self.costs.divide,
@@ -192,8 +199,21 @@ impl Core {
         self.now += self.cycle;
         if ready > self.now && writes != 0 {
             self.late |= writes;
+            self.late_until = self.late_until.max(ready);
             self.ready[writes.trailing_zeros() as usize] = ready;
         }
+    }
+
+    /// The instruction that has started jumps.
+    #[inline]
+    pub(super) fn jump(&mut self) {
+        self.now += self.costs.taken;
+    }
+
+    /// Whether a jump takes any time.
+    #[must_use]
+    pub fn has_jump_cost(&self) -> bool {
+        self.costs.taken > Time::ZERO
     }
 
     /// An access to the node's own memory starts.
@@ -230,6 +250,7 @@ impl Core {
         self.n_outstanding += 1;
         if let Some(register) = register {
             self.late |= 1 << register;
+            self.late_until = Time::NEVER;
             self.ready[usize::from(register)] = Time::NEVER;
         }
         if self.n_outstanding >= self.n_outstanding_most {
@@ -250,6 +271,9 @@ impl Core {
         self.stats.remote_latency_most_ps = self.stats.remote_latency_most_ps.max(latency);
         if let Some(register) = register {
             self.ready[usize::from(register)] = at;
+            let late = (0..64_usize).filter(|bit| self.late >> bit & 1 != 0);
+            let until = late.map(|register| self.ready[register]).max();
+            self.late_until = until.unwrap_or(Time::ZERO);
         }
         if self.parked != Parked::Remote || self.waits_for_all && self.n_outstanding > 0 {
             return false;
@@ -303,10 +327,10 @@ mod tests {
     fn a_multiplication_delays_only_who_uses_its_result() {
         let mut core = core(1);
         core.retire(Class::Multiply, X5);
-        assert!(core.may_start(X6, Time::NEVER));
+        assert!(core.may_start(|| X6, Time::NEVER));
         assert_eq!(core.now(), cycles(1));
         core.retire(Class::Integer, X6);
-        assert!(core.may_start(X5 | X6, Time::NEVER));
+        assert!(core.may_start(|| X5 | X6, Time::NEVER));
         assert_eq!(core.now(), cycles(3));
         assert_eq!(core.stats.register_wait_ps, cycles(1).ps());
     }
@@ -315,7 +339,7 @@ mod tests {
     fn a_division_keeps_the_core_busy() {
         let mut core = core(1);
         core.retire(Class::Divide, X5);
-        assert!(core.may_start(X6, Time::NEVER));
+        assert!(core.may_start(|| X6, Time::NEVER));
         assert_eq!(core.now(), cycles(20));
     }
 
@@ -323,27 +347,27 @@ mod tests {
     fn nothing_starts_at_or_behind_the_horizon() {
         let mut core = core(1);
         core.retire(Class::Multiply, X5);
-        assert!(!core.may_start(X5, cycles(3)));
-        assert!(core.may_start(X5, cycles(4)));
+        assert!(!core.may_start(|| X5, cycles(3)));
+        assert!(core.may_start(|| X5, cycles(4)));
     }
 
     #[test]
     fn a_core_with_one_remote_operation_waits_at_once_and_one_with_two_at_the_second() {
         let mut one = core(1);
         one.issue_remote(Some(5));
-        assert!(!one.may_start(X6, Time::NEVER));
+        assert!(!one.may_start(|| X6, Time::NEVER));
         assert!(one.remote_completes(Some(5), Time::ZERO, Time::from_ps(10_001)));
-        assert!(one.may_start(X5, Time::NEVER));
+        assert!(one.may_start(|| X5, Time::NEVER));
         assert_eq!(one.now(), Time::from_ps(10_500));
 
         let mut two = core(2);
         two.issue_remote(Some(5));
-        assert!(two.may_start(X6, Time::NEVER));
+        assert!(two.may_start(|| X6, Time::NEVER));
         two.retire(Class::Integer, X6);
-        assert!(!two.may_start(X5, Time::NEVER));
+        assert!(!two.may_start(|| X5, Time::NEVER));
         assert_eq!(two.parked(), Parked::Remote);
         assert!(two.remote_completes(Some(5), Time::ZERO, cycles(50)));
-        assert!(two.may_start(X5, Time::NEVER));
+        assert!(two.may_start(|| X5, Time::NEVER));
         two.issue_remote(None);
         assert!(!two.drained());
         assert!(two.remote_completes(None, cycles(50), cycles(90)));

@@ -22,13 +22,22 @@ struct Bulk {
     n_issued: u64,
 }
 
+/// A remote instruction that has not been issued.
+#[derive(Clone, Copy, Debug)]
+struct Issue {
+    request: RemoteRequest,
+    target: u16,
+    /// The core has been told of the instruction, for what it read here.
+    is_told: bool,
+}
+
 /// What a hart is doing.
 #[derive(Clone, Copy, Debug)]
 enum State {
     /// Executing instructions.
     Runs,
     /// It stands at a remote instruction that has not been issued.
-    Issues(RemoteRequest, u16),
+    Issues(Issue),
     /// It stands at a remote instruction that has been.
     Waits,
     /// It stands at a bulk transfer.
@@ -98,9 +107,9 @@ impl Guests {
             let (hart, ram) = self.machine.hart_and_ram(node);
             let mut timekeeper = Timekeeper::new(port, shown_cycles);
             let stop = hart.run(ram, u64::MAX, &mut timekeeper);
-            if let Stop::Remote(_) = stop {
-                timekeeper.stopped_at_remote();
-                break stop;
+            if let Stop::Remote(request) = stop {
+                let is_told = timekeeper.stopped_at_remote();
+                return self.meet(node, request, is_told).map(|()| true);
             }
             if !timekeeper.stopped(hart.pc()) {
                 break stop;
@@ -111,8 +120,7 @@ impl Guests {
         };
         match stop {
             Stop::Budget => return Ok(false),
-            Stop::Wait => {}
-            Stop::Remote(request) => self.meet(node, request)?,
+            Stop::Wait | Stop::Remote(_) => {}
             Stop::Host => self.machine.host_call(node)?,
             Stop::Trap(trap) => self.machine.unhandled(node, 0, trap)?,
         }
@@ -126,7 +134,7 @@ impl Guests {
     }
 
     /// The hart has come to a remote instruction.
-    fn meet(&mut self, node: usize, request: RemoteRequest) -> Result<()> {
+    fn meet(&mut self, node: usize, request: RemoteRequest, is_told: bool) -> Result<()> {
         let target = self.machine.target_of(node, &request);
         let target = target.and_then(|target| u16::try_from(target).ok());
         let Some(target) = target else {
@@ -149,12 +157,21 @@ impl Guests {
                 n_elements,
                 n_issued: 0,
             }),
-            _ => State::Issues(request, target),
+            _ => State::Issues(Issue {
+                request,
+                target,
+                is_told,
+            }),
         };
         Ok(())
     }
 
-    fn issue(&mut self, node: usize, request: RemoteRequest, target: u16, port: &mut CorePort<'_>) {
+    fn issue(&mut self, node: usize, issue: Issue, port: &mut CorePort<'_>) {
+        let Issue {
+            request,
+            target,
+            is_told,
+        } = issue;
         // A result that no register mask names has nobody to wait for it, and a reservation is for what follows: the hart
         // stays at such an instruction.
         let goes_on = self.goes_on
@@ -174,7 +191,12 @@ impl Guests {
             Destination::Integer(rd) if (1..32).contains(&rd) && goes_on => Some(rd),
             _ => None,
         };
-        port.remote(packet(&request, target, destination, tag));
+        let packet = packet(&request, target, destination, tag);
+        if is_told {
+            port.remote_part(packet);
+        } else {
+            port.remote(packet);
+        }
         if goes_on {
             let (hart, _) = self.machine.hart_and_ram(node);
             hart.complete(Destination::None, 0);
@@ -250,10 +272,10 @@ impl Processor for Guests {
                     Ok(goes_on) => goes_on,
                     Err(error) => return self.stop_with(error, port),
                 },
-                State::Issues(request, target) => {
+                State::Issues(issue) => {
                     let may_start = port.may_start(0);
                     if may_start {
-                        self.issue(node, request, target, port);
+                        self.issue(node, issue, port);
                     }
                     may_start
                 }

@@ -6,109 +6,146 @@ use crate::isa::{Decoded, Extension, Format, Op, Operand, ROWS};
 
 use super::core::Class;
 
-/// How a register field becomes bits of a register mask: the field's bit, if it counts, moved to its half.
-#[derive(Clone, Copy, Debug)]
-struct Field {
-    counts: u64,
-    shift: u8,
-}
+/// The bits of a register mask that a field's register may be: what goes to the place that swallows writes to integer
+/// register 0 counts as nothing.
+const INTEGER: u64 = 0xffff_fffe;
 
-/// A field that names no register of the mask.
-const UNUSED: Field = Field {
-    counts: 0,
-    shift: 0,
-};
-/// An integer register; what goes to the place that swallows writes to register 0 counts as nothing.
-const INTEGER: Field = Field {
-    counts: 0xffff_fffe,
-    shift: 0,
-};
-/// A floating-point register.
-const FLOAT: Field = Field {
-    counts: 0xffff_ffff,
-    shift: 32,
-};
-
-impl Field {
-    #[inline(always)]
-    const fn mask(self, register: u8) -> u64 {
-        (1_u64.wrapping_shl(register as u32) & self.counts) << self.shift
-    }
-}
+/// How far the floating-point registers lie from the integer ones.
+const FLOAT_SHIFT: u32 = 32;
 
 /// One instruction's row.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InsnTiming {
-    pub(super) class: Class,
+    pub(super) kind: Kind,
+    /// The fields `rs1`, `rs2` and `rd` as integer registers that are read.
+    read: [u64; 3],
+    /// The `rd` field as an integer register that is written.
+    written: u64,
+    /// The fields `rs1`, `rs2`, `rs3` and `rd` as floating-point registers, or any beyond the four above.
+    wide: Option<[Field; 4]>,
+}
+
+/// What an instruction does, as far as time goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It stays inside the core.
+    Plain(Class),
+    /// It may touch memory, here or elsewhere.
+    Memory,
     /// It starts when all remote operations are over.
-    pub(super) is_fence: bool,
-    /// It reads a counter.
-    pub(super) is_csr: bool,
-    /// The `rd` field as a destination.
-    written: Field,
-    /// The fields `rs1`, `rs2`, `rs3` and `rd` as sources.
-    read: [Field; 4],
+    Fence,
+    /// It may read a counter.
+    Csr,
+}
+
+/// What a field names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Field {
+    Unused,
+    Integer,
+    Float,
+}
+
+impl Field {
+    const fn mask(self, register: u8) -> u64 {
+        match self {
+            Self::Unused => 0,
+            Self::Integer => bit(register) & INTEGER,
+            Self::Float => 1 << (register & 31) << FLOAT_SHIFT,
+        }
+    }
+}
+
+#[inline(always)]
+const fn bit(register: u8) -> u64 {
+    1_u64.wrapping_shl(register as u32)
 }
 
 impl InsnTiming {
     /// The registers that the instruction writes.
     #[inline(always)]
     pub(super) fn writes(&self, insn: &Decoded) -> u64 {
-        self.written.mask(insn.rd)
+        match self.wide {
+            Some([.., destination]) if destination == Field::Float => destination.mask(insn.rd),
+            _ => bit(insn.rd) & self.written,
+        }
     }
 
     /// The registers that the instruction reads or writes.
     #[inline(always)]
     pub(super) fn uses(&self, insn: &Decoded) -> u64 {
-        let [first, second, third, fourth] = self.read;
+        let [first, second, third] = self.read;
+        let integer =
+            bit(insn.rs1) & first | bit(insn.rs2) & second | bit(insn.rd) & (third | self.written);
+        match self.wide {
+            None => integer,
+            Some(wide) => integer | Self::uses_wide(wide, insn),
+        }
+    }
+
+    #[inline(never)]
+    fn uses_wide([first, second, third, destination]: [Field; 4], insn: &Decoded) -> u64 {
         first.mask(insn.rs1)
             | second.mask(insn.rs2)
             | third.mask(insn.rs3)
-            | fourth.mask(insn.rd)
-            | self.writes(insn)
-    }
-
-    const fn integer() -> Self {
-        Self {
-            class: Class::Integer,
-            is_fence: false,
-            is_csr: false,
-            written: UNUSED,
-            read: [UNUSED; 4],
-        }
+            | destination.mask(insn.rd)
     }
 
     fn of(op: Op, extension: Extension, format: Format) -> Self {
-        let mut timing = Self {
-            class: class(op, extension),
-            is_fence: matches!(op, Op::Fence | Op::FenceI),
-            is_csr: matches!(format, Format::Csr | Format::CsrImm),
-            ..Self::integer()
-        };
+        let mut read = [Field::Unused; 4];
+        let mut written = Field::Unused;
         for operand in format.operands() {
             match operand {
-                Operand::Rd if format == Format::Bulk => timing.read[3] = INTEGER,
-                Operand::Rd => timing.written = INTEGER,
-                Operand::Fd => timing.written = FLOAT,
+                Operand::Rd if format == Format::Bulk => read[3] = Field::Integer,
+                Operand::Rd => written = Field::Integer,
+                Operand::Fd => written = Field::Float,
                 Operand::Rs1 | Operand::AddressI | Operand::AddressS | Operand::Address => {
-                    timing.read[0] = INTEGER;
+                    read[0] = Field::Integer;
                 }
-                Operand::Rs2 => timing.read[1] = INTEGER,
-                Operand::Rs3 => timing.read[2] = INTEGER,
-                Operand::Fs1 => timing.read[0] = FLOAT,
-                Operand::Fs2 => timing.read[1] = FLOAT,
-                Operand::Fs3 => timing.read[2] = FLOAT,
+                Operand::Rs2 => read[1] = Field::Integer,
+                Operand::Rs3 => read[2] = Field::Integer,
+                Operand::Fs1 => read[0] = Field::Float,
+                Operand::Fs2 => read[1] = Field::Float,
+                Operand::Fs3 => read[2] = Field::Float,
                 _ => {}
             }
-            if *operand == Operand::AddressS {
-                timing.read[1] = match format {
-                    Format::FStore => FLOAT,
-                    Format::Store => INTEGER,
-                    _ => UNUSED,
-                };
-            }
         }
-        timing
+        let integer = |field| if field == Field::Integer { INTEGER } else { 0 };
+        let destination = if written == Field::Unused {
+            read[3]
+        } else {
+            written
+        };
+        let wide = [read[0], read[1], read[2], destination];
+        let is_wide = wide.contains(&Field::Float) || read[2] != Field::Unused;
+        Self {
+            kind: kind(op, extension, format),
+            read: [integer(read[0]), integer(read[1]), integer(read[3])],
+            written: integer(written),
+            wide: is_wide.then_some(wide),
+        }
+    }
+}
+
+fn kind(op: Op, extension: Extension, format: Format) -> Kind {
+    match format {
+        Format::Load
+        | Format::Store
+        | Format::FLoad
+        | Format::FStore
+        | Format::ExtLoad
+        | Format::ExtStore
+        | Format::ErLoad
+        | Format::ErLoadExt
+        | Format::ErStore
+        | Format::ErStoreExt
+        | Format::Lr
+        | Format::Amo
+        | Format::Bulk => Kind::Memory,
+        Format::R if extension == Extension::Rae => Kind::Memory,
+        Format::Csr | Format::CsrImm => Kind::Csr,
+        _ if matches!(op, Op::Fence | Op::FenceI) => Kind::Fence,
+        _ => Kind::Plain(class(op, extension)),
     }
 }
 
@@ -126,7 +163,13 @@ fn class(op: Op, extension: Extension) -> Class {
 
 static TABLE: LazyLock<Vec<InsnTiming>> = LazyLock::new(|| {
     let last = ROWS.iter().map(|row| row.op as usize).max().unwrap_or(0);
-    let mut table = vec![InsnTiming::integer(); last + 1];
+    let unknown = InsnTiming {
+        kind: Kind::Plain(Class::Integer),
+        read: [0; 3],
+        written: 0,
+        wide: None,
+    };
+    let mut table = vec![unknown; last + 1];
     for row in ROWS {
         table[row.op as usize] = InsnTiming::of(row.op, row.extension, row.format);
     }
@@ -167,12 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn divisions_multiplications_and_the_rest_have_their_classes() {
-        let class = |word| table()[decode(word, Profile::Rae2020).op as usize].class;
-        assert_eq!(class(0x0273_02b3), Class::Multiply);
-        assert_eq!(class(0x0273_42b3), Class::Divide);
-        assert_eq!(class(0x0220_f053), Class::Float);
-        assert_eq!(class(0x1a20_f053), Class::FloatDivide);
-        assert_eq!(class(0x0073_02b3), Class::Integer);
+    fn every_instruction_has_its_kind() {
+        let kind = |word| table()[decode(word, Profile::Rae2020).op as usize].kind;
+        assert_eq!(kind(0x0273_02b3), Kind::Plain(Class::Multiply));
+        assert_eq!(kind(0x0273_42b3), Kind::Plain(Class::Divide));
+        assert_eq!(kind(0x0220_f053), Kind::Plain(Class::Float));
+        assert_eq!(kind(0x1a20_f053), Kind::Plain(Class::FloatDivide));
+        assert_eq!(kind(0x0073_02b3), Kind::Plain(Class::Integer));
+        assert_eq!(kind(0x0ef7_77eb), Kind::Memory);
+        assert_eq!(kind(0x0034_3023), Kind::Memory);
+        assert_eq!(kind(0x0ff0_000f), Kind::Fence);
+        assert_eq!(kind(0xc000_2573), Kind::Csr);
     }
 }

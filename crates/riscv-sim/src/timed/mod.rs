@@ -16,6 +16,7 @@ pub mod queue;
 pub mod simulation;
 pub mod time;
 mod timekeeper;
+pub mod trace;
 
 /// A number that is known to be small, as an index.
 #[expect(

@@ -6,6 +6,7 @@ use super::config::TimedConfig;
 use super::guests::Guests;
 use super::machine::{Ended, Machine as TimedMachine, MachineStats};
 use super::time::Time;
+use super::trace::Trace;
 use crate::error::{Error, Result};
 use crate::machine::{Machine, Outcome, Stats};
 
@@ -83,6 +84,17 @@ impl Simulation {
     #[must_use]
     pub fn now(&self) -> Time {
         self.timed.now()
+    }
+
+    /// Records what happens from now on.
+    pub fn set_trace(&mut self, trace: Trace) {
+        self.timed.set_trace(trace);
+    }
+
+    /// The recording so far, if there is one.
+    #[must_use]
+    pub fn trace(&self) -> Option<&Trace> {
+        self.timed.trace()
     }
 
     /// Runs until every node ended, or one failed.

@@ -1,36 +1,23 @@
 //! Listens to a hart, and tells its core's timing what each instruction was.
 
 use super::core::Class;
-use super::insn::{InsnTiming, table};
+use super::insn::{InsnTiming, Kind, table};
 use super::machine::CorePort;
 use crate::hart::Observer;
 use crate::isa::Decoded;
-
-/// The memory that the instruction under way touches. Of several accesses of one instruction, which all lie in one word, a
-/// writing one counts.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    address: u64,
-    n_bytes: u64,
-    writes: bool,
-}
-
-/// The instruction under way: the hart has begun it, and the core has not been told yet.
-#[derive(Clone, Copy, Debug)]
-struct Begun {
-    class: Class,
-    writes: u64,
-    /// Where the next instruction stands if this is no taken branch.
-    next: u64,
-}
 
 /// An observer of one hart for one stretch of instructions.
 #[derive(Debug)]
 pub(super) struct Timekeeper<'a, 'b> {
     port: &'a mut CorePort<'b>,
     table: &'static [InsnTiming],
-    begun: Option<Begun>,
-    access: Option<Access>,
+    /// The instruction under way may touch memory, has not yet, and the core has not been told of it.
+    is_open: bool,
+    /// The registers that it writes.
+    writes: u64,
+    /// Where the next instruction stands if the one under way does not jump; nothing if jumps cost nothing.
+    next: Option<u64>,
+    has_jump_cost: bool,
     /// What the hart's cycle counter has been set to, if it has.
     shown_cycles: Option<u64>,
     /// The next instruction reads a counter, and the hart has to be told the cycles first.
@@ -39,11 +26,14 @@ pub(super) struct Timekeeper<'a, 'b> {
 
 impl<'a, 'b> Timekeeper<'a, 'b> {
     pub(super) fn new(port: &'a mut CorePort<'b>, shown_cycles: Option<u64>) -> Self {
+        let has_jump_cost = port.has_jump_cost();
         Self {
             port,
             table: table(),
-            begun: None,
-            access: None,
+            is_open: false,
+            writes: 0,
+            next: None,
+            has_jump_cost,
             shown_cycles,
             wants_cycles: false,
         }
@@ -55,28 +45,24 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
         self.wants_cycles
     }
 
-    /// The instruction under way turned out to be a remote one, which is told otherwise; what it read here has a cost.
-    pub(super) fn stopped_at_remote(&mut self) {
-        self.begun = None;
-        if let Some(access) = self.access.take() {
-            self.port.read_on_the_way(access.address);
-        }
+    /// The instruction under way turned out to be a remote one, of which the core is told otherwise. Says whether it has been
+    /// told already, since the instruction read something here.
+    pub(super) fn stopped_at_remote(&mut self) -> bool {
+        !std::mem::take(&mut self.is_open)
     }
 
-    /// The instruction under way is over.
+    /// The instruction under way is over, and `pc` is the next.
     #[inline(always)]
     fn finish(&mut self, pc: u64) {
-        let Some(begun) = self.begun.take() else {
-            return;
-        };
-        match self.access.take() {
-            None if pc != begun.next => self.port.retire(Class::Taken, begun.writes),
-            None => self.port.retire(begun.class, begun.writes),
-            Some(access) if access.writes => {
-                self.port
-                    .store(access.address, access.n_bytes, begun.writes);
-            }
-            Some(access) => self.port.load(access.address, access.n_bytes, begun.writes),
+        if self.is_open {
+            // It touched no memory after all, as a store-conditional without a reservation.
+            self.is_open = false;
+            self.port.retire(Class::Integer, self.writes);
+        }
+        if let Some(next) = self.next.take()
+            && next != pc
+        {
+            self.port.jump();
         }
     }
 }
@@ -88,27 +74,49 @@ impl Observer for Timekeeper<'_, '_> {
     fn before(&mut self, pc: u64, insn: &Decoded) -> bool {
         self.finish(pc);
         let timing = &self.table[insn.op as usize];
-        if !self.port.may_start(timing.uses(insn)) || timing.is_fence && !self.port.drained() {
+        if !self.port.may_start_with(|| timing.uses(insn)) {
             return false;
         }
-        if timing.is_csr && Some(self.port.cycles()) != self.shown_cycles {
-            self.wants_cycles = true;
-            return false;
+        match timing.kind {
+            Kind::Plain(class) => self.port.retire(class, timing.writes(insn)),
+            Kind::Memory => {
+                self.is_open = true;
+                self.writes = timing.writes(insn);
+            }
+            Kind::Fence => {
+                if !self.port.drained() {
+                    return false;
+                }
+                self.port.retire(Class::Integer, 0);
+            }
+            Kind::Csr => {
+                if Some(self.port.cycles()) != self.shown_cycles {
+                    self.wants_cycles = true;
+                    return false;
+                }
+                self.port.retire(Class::Integer, timing.writes(insn));
+            }
         }
-        self.begun = Some(Begun {
-            class: timing.class,
-            writes: timing.writes(insn),
-            next: pc.wrapping_add(insn.n_bytes().into()),
-        });
+        if self.has_jump_cost {
+            self.next = Some(pc.wrapping_add(insn.n_bytes().into()));
+        }
         true
     }
 
     #[inline(always)]
     fn access(&mut self, address: u64, n_bytes: u64, writes: bool) {
-        self.access = Some(Access {
-            address,
-            n_bytes,
-            writes,
-        });
+        if !self.is_open {
+            // The second access of an atomic.
+            if writes {
+                self.port.write_too(address);
+            }
+            return;
+        }
+        self.is_open = false;
+        if writes {
+            self.port.store(address, n_bytes, self.writes);
+        } else {
+            self.port.load(address, n_bytes, self.writes);
+        }
     }
 }

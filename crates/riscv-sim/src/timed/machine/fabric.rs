@@ -2,9 +2,11 @@
 
 use crate::timed::config::TimedConfig;
 use crate::timed::mesh::{Class, Mesh, MeshEvent, MeshSink, Message};
+use crate::timed::nic::mapping;
 use crate::timed::packet::Request;
 use crate::timed::queue::EventQueue;
 use crate::timed::time::{Clock, Time};
+use crate::timed::trace::{Row, Span, Trace};
 
 /// What happens next somewhere.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +137,7 @@ pub(super) struct Fabric {
     pub(super) agenda: Agenda,
     pub(super) mesh: Mesh,
     pub(super) packets: Vec<Packet>,
+    pub(super) trace: Option<Trace>,
     unused: u32,
     flit_bits: u32,
     send: Time,
@@ -157,6 +160,7 @@ impl Fabric {
             agenda,
             mesh,
             packets: Vec::new(),
+            trace: None,
             unused: NO_PACKET,
             flit_bits: config.mesh.flit_bits,
             send: clock.cycles(config.nic.send_cycles),
@@ -216,6 +220,51 @@ impl Fabric {
         let from = state.request.target;
         self.mesh
             .inject(done + self.send, from, message, &mut self.agenda);
+    }
+
+    /// Records that the remote operation of a packet was under way, or executed, from `start` to `end` in a row of `node`.
+    pub(super) fn record(&mut self, packet: u32, node: u16, row: Row, start: Time, end: Time) {
+        let Some(trace) = &mut self.trace else {
+            return;
+        };
+        let Packet {
+            request, source, ..
+        } = &self.packets[packet as usize];
+        let peer = if row == Row::Nic {
+            *source
+        } else {
+            request.target
+        };
+        trace.record(Span {
+            node,
+            row,
+            name: mapping::lookup(request.operation, request.bytes).local,
+            start,
+            end,
+            address: request.address,
+            peer: Some(peer),
+        });
+    }
+
+    /// Records what happened to a line of `node`.
+    pub(super) fn record_line(
+        &mut self,
+        node: u16,
+        row: Row,
+        (start, end): (Time, Time),
+        address: u64,
+    ) {
+        if let Some(trace) = &mut self.trace {
+            trace.record(Span {
+                node,
+                row,
+                name: "line",
+                start,
+                end,
+                address,
+                peer: None,
+            });
+        }
     }
 
     pub(super) fn discard(&mut self, packet: u32) {

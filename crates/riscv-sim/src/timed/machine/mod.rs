@@ -22,6 +22,7 @@ use super::hierarchy::HierarchyStats;
 use super::mesh::MeshStats;
 use super::nic::NicStats;
 use super::time::{Clock, Time};
+use super::trace::{Row, Trace};
 use fabric::{Cause, Event, Fabric};
 use node::Node;
 use port::AccessTimes;
@@ -123,6 +124,17 @@ impl Machine {
     #[must_use]
     pub fn now(&self) -> Time {
         self.now
+    }
+
+    /// Records what happens from now on.
+    pub fn set_trace(&mut self, trace: Trace) {
+        self.fabric.trace = Some(trace);
+    }
+
+    /// The recording so far, if there is one.
+    #[must_use]
+    pub fn trace(&self) -> Option<&Trace> {
+        self.fabric.trace.as_ref()
     }
 
     /// Runs until all programs have ended, or `until` with all that happens then.
@@ -255,6 +267,8 @@ impl Machine {
         let node = state.source;
         self.fabric.agenda.inside(now, node);
         processor.complete(node, &state.request, state.value);
+        let row = Row::Remote(state.request.tag);
+        self.fabric.record(packet, node, row, state.issued, now);
         self.fabric.discard(packet);
         let core = &mut self.nodes[usize::from(node)].core;
         if core.remote_completes(state.request.register, state.issued, now) {

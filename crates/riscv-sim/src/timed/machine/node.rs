@@ -8,9 +8,10 @@ use crate::timed::core::Core;
 use crate::timed::directory::{Agent, Answer, Directory, Grant, Right};
 use crate::timed::dram::Dram;
 use crate::timed::hierarchy::Hierarchy;
-use crate::timed::nic::mshr::Subentry;
+use crate::timed::nic::mshr::{Entry, Subentry};
 use crate::timed::nic::{Accepted, Idle, Nic, Released, mapping};
 use crate::timed::time::{Clock, Time};
+use crate::timed::trace::Row;
 
 /// The times that requests inside a node take.
 #[derive(Clone, Copy, Debug)]
@@ -118,7 +119,10 @@ impl Node {
                     return;
                 }
                 Accepted::Waits => {}
-                Accepted::Run(done) => execute(done, packet, fabric, processor),
+                Accepted::Run(done) => {
+                    let begun = done - self.times.nic_lookup;
+                    execute(begun, done, packet, fabric, processor);
+                }
                 Accepted::Fetch(entry, evicted) => {
                     self.give_up(now, evicted);
                     let at = now + self.times.nic_lookup;
@@ -219,7 +223,12 @@ impl Node {
             waiting,
         } = self.directory.grant(line);
         match agent {
-            Agent::Core => self.fill_core(now, line, right),
+            Agent::Core => {
+                let address = line << self.times.line_shift;
+                let waited = (self.core.now(), now);
+                fabric.record_line(self.number, Row::Misses, waited, address);
+                self.fill_core(now, line, right);
+            }
             Agent::Nic => self.fill_nic(now, line, right, fabric, processor),
         }
         if let Some((agent, want)) = waiting {
@@ -262,7 +271,8 @@ impl Node {
             return;
         }
         while let Some((request, done)) = self.nic.next_pending(now, entry) {
-            execute(done, request.packet, fabric, processor);
+            let begun = done - self.times.nic_lookup;
+            execute(begun, done, request.packet, fabric, processor);
         }
         if let Some(at) = self.nic.close_at(entry) {
             fabric.agenda.push(at, node, Event::Close { node, entry });
@@ -279,7 +289,7 @@ impl Node {
         processor: &mut impl Processor,
     ) {
         let node = self.number;
-        let line = self.nic.mshrs().entry(entry).line;
+        let Entry { line, since, .. } = *self.nic.mshrs().entry(entry);
         match self.nic.close(now, entry) {
             Idle::NotYet => return,
             Idle::BusyUntil(at) => {
@@ -306,6 +316,8 @@ impl Node {
                 }
             }
         }
+        let address = line << self.times.line_shift;
+        fabric.record_line(node, Row::Mshr(entry), (since, now), address);
         if let Some((entry, evicted)) = self.nic.next_displaced(line) {
             self.give_up(now, evicted);
             fabric
@@ -316,9 +328,17 @@ impl Node {
     }
 }
 
-/// The value of a remote operation is computed here and now, and its reply leaves at `done`.
-fn execute(done: Time, packet: u32, fabric: &mut Fabric, processor: &mut impl Processor) {
+/// The value of a remote operation is computed here and now; it occupies the NIC's cache until `done`, when its reply leaves.
+fn execute(
+    begun: Time,
+    done: Time,
+    packet: u32,
+    fabric: &mut Fabric,
+    processor: &mut impl Processor,
+) {
     let state = &fabric.packets[packet as usize];
     let value = processor.execute(state.source, &state.request);
+    let node = state.request.target;
+    fabric.record(packet, node, Row::Nic, begun, done);
     fabric.respond(done, packet, value);
 }

@@ -62,7 +62,25 @@ impl CorePort<'_> {
     #[inline]
     #[must_use]
     pub fn may_start(&mut self, uses: u64) -> bool {
+        self.may_start_with(|| uses)
+    }
+
+    /// As [`may_start`](Self::may_start); the registers are asked for only where they matter.
+    #[inline(always)]
+    pub(crate) fn may_start_with(&mut self, uses: impl FnOnce() -> u64) -> bool {
         self.core.may_start(uses, self.horizon)
+    }
+
+    /// The instruction that has just been told of jumped.
+    #[inline]
+    pub fn jump(&mut self) {
+        self.core.jump();
+    }
+
+    /// Whether a jump takes any time.
+    #[must_use]
+    pub fn has_jump_cost(&self) -> bool {
+        self.core.has_jump_cost()
     }
 
     /// When the next instruction can start.
@@ -167,16 +185,20 @@ impl CorePort<'_> {
         self.core.wait_for_all();
     }
 
-    /// A remote instruction that is about to be issued read the node's own memory at `address`.
-    pub fn read_on_the_way(&mut self, address: u64) {
-        let line = address >> self.times.line_shift;
-        let found = self.caches.access(line, false);
+    /// The instruction that has just read the word at `address` in the node's own memory writes it too.
+    pub fn write_too(&mut self, address: u64) {
+        if let Some(access) = self.miss {
+            access.write = true;
+            return;
+        }
         let access = Access {
-            line,
-            write: false,
+            line: address >> self.times.line_shift,
+            write: true,
             continues: false,
         };
-        self.slow_access(found, access);
+        if self.caches.access(access.line, true) == Found::Nowhere {
+            self.ask(access);
+        }
     }
 
     /// Whether all remote operations of this core are over, as a fence demands before it starts. If not, the hart has to

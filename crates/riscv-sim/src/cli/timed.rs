@@ -1,0 +1,64 @@
+//! `rae run --timed`.
+
+use std::fs::File;
+use std::io::{BufWriter, IsTerminal as _, Write as _};
+use std::time::Instant;
+
+use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::timed::simulation::Simulation;
+use pgas_riscv_sim::timed::time::Time;
+use pgas_riscv_sim::timed::trace::Trace;
+use pgas_riscv_sim::{Error, Machine, Outcome};
+
+use super::run::{PROGRESS, progress, write_stats};
+use super::{Run, Trouble};
+
+/// Spans of a trace at most: about what Perfetto still shows with ease.
+const SPANS: usize = 2_000_000;
+
+/// Simulated time between two looks at the clock.
+const STEP: Time = Time::from_ns(200_000);
+
+/// Runs the guests of `machine` with cycles counted; gives how that ended, after statistics and trace have been written.
+pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, Error>, Trouble> {
+    let config = match &arguments.config {
+        None => TimedConfig::default(),
+        Some(path) => {
+            let name = path.display();
+            let text = std::fs::read_to_string(path).map_err(|why| format!("{name}: {why}"))?;
+            TimedConfig::from_toml(&text).map_err(|why| format!("{name}: {why}"))?
+        }
+    };
+    let mut simulation = Simulation::new(machine, &config)?;
+    if arguments.trace.is_some() {
+        simulation.set_trace(Trace::new(SPANS));
+    }
+    let outcome = to_the_end(&mut simulation, arguments);
+    write_stats(arguments, &simulation.stats())?;
+    if let (Some(path), Some(trace)) = (&arguments.trace, simulation.trace()) {
+        let named = |why: std::io::Error| format!("{}: {why}", path.display());
+        let mut file = BufWriter::new(File::create(path).map_err(named)?);
+        trace.write_json(&mut file).map_err(named)?;
+        file.flush().map_err(named)?;
+    }
+    Ok(outcome)
+}
+
+fn to_the_end(simulation: &mut Simulation, arguments: &Run) -> Result<Outcome, Error> {
+    let limit = arguments.max_instructions.unwrap_or(u64::MAX);
+    let start = Instant::now();
+    let mut said = start;
+    let shows_progress = !arguments.quiet && std::io::stderr().is_terminal();
+    loop {
+        if let Some(outcome) = simulation.run_for(STEP)? {
+            return Ok(outcome);
+        }
+        if simulation.machine().n_instructions() >= limit {
+            return Err(Error::NoEnd(limit));
+        }
+        if shows_progress && said.elapsed() >= PROGRESS {
+            said = Instant::now();
+            progress(simulation.machine(), start.elapsed());
+        }
+    }
+}

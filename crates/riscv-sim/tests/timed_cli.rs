@@ -1,0 +1,104 @@
+//! `rae run --timed`: what it writes, and what it refuses.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as it should be"
+)]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// Node 1 adds 1 to a word of node 0.
+const GUEST: &str = "
+        eaddi     t0, e10, -1
+        bnez      t0, end
+        la        s5, word
+        li        s4, 1
+        eaddie    e21, zero, 1
+        eamoadd.d t6, s5, s4
+   end: li        a0, 0
+        li        a7, 93
+        ecall
+        .data
+  word: .dword    0
+";
+
+fn rae(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rae"))
+        .current_dir(folder)
+        .args(["run", "guest.s", "--memory", "1"])
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("guest.s"), GUEST).unwrap();
+    folder
+}
+
+fn json(folder: &Path, name: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(folder.join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn statistics_and_trace_show_the_remote_atomic() {
+    let folder = folder();
+    let files = ["--timed", "--stats", "s.json", "--trace", "t.json"];
+    let output = rae(folder.path(), &files);
+    assert!(output.status.success(), "{output:?}");
+    let stats = json(folder.path(), "s.json");
+    assert_eq!(stats["guests"]["nodes"][1]["remote_atomics"], 1);
+    assert_eq!(stats["machine"]["nodes"][0]["nic"]["misses"], 1);
+    assert_eq!(stats["machine"]["mesh"]["flits"], 8);
+    assert!(stats["machine"]["nodes"][1]["l1"]["misses"].is_u64());
+    let trace = json(folder.path(), "t.json");
+    let spans = |name: &str, node: u64| {
+        let events = trace["traceEvents"].as_array().unwrap();
+        let wanted = events
+            .iter()
+            .filter(|event| event["name"] == name && event["ph"] == "X" && event["pid"] == node);
+        wanted.count()
+    };
+    // The operation as node 1 waited for it, as node 0 executed it, and the entry that it had there.
+    assert_eq!(spans("amoadd.d", 1), 1);
+    assert_eq!(spans("amoadd.d", 0), 1);
+    assert_eq!(spans("line", 0), 1);
+}
+
+#[test]
+fn a_configuration_changes_what_it_names() {
+    let folder = folder();
+    let mut cycles = Vec::new();
+    for link_cycles in [1, 100] {
+        let text = format!("[mesh]\nlink_cycles = {link_cycles}\n");
+        std::fs::write(folder.path().join("machine.toml"), text).unwrap();
+        let files = ["--timed", "--config", "machine.toml", "--stats", "s.json"];
+        assert!(rae(folder.path(), &files).status.success());
+        let stats = json(folder.path(), "s.json");
+        cycles.push(stats["machine"]["nodes"][1]["cycles"].as_u64().unwrap());
+    }
+    // Two links with the one to the NIC, there and back, of the same clock as the core's.
+    assert_eq!(cycles[1] - cycles[0], 4 * 99);
+}
+
+#[test]
+fn a_bad_configuration_and_one_without_a_clock_are_refused() {
+    let folder = folder();
+    std::fs::write(folder.path().join("machine.toml"), "[mesh]\nspeed = 1\n").unwrap();
+    let output = rae(folder.path(), &["--timed", "--config", "machine.toml"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && message.contains("speed"),
+        "{message}"
+    );
+    let output = rae(folder.path(), &["--config", "machine.toml"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && message.contains("--timed"),
+        "{message}"
+    );
+}
