@@ -140,6 +140,17 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 }
 
+impl<L: Block> Near<'_, L> {
+    /// Asks for the cache lines of the slot, and for no other.
+    #[inline(always)]
+    pub(super) fn prefetch_slot(&self) {
+        self.block.prefetch(0);
+        if !LINE.is_multiple_of(L::BYTES) {
+            self.block.prefetch(L::BYTES - 1);
+        }
+    }
+}
+
 /// All slots of a map: the first one of each rank is at `start`, and the next one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarArray<'a> {

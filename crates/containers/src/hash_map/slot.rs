@@ -159,6 +159,35 @@ pub(super) fn look<M: SlotMemory>(
     }
 }
 
+/// What there is in a slot whose value is a word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Glance<V> {
+    pub(super) is_held: bool,
+    pub(super) is_free: bool,
+    /// That of the key, if it is held.
+    pub(super) value: V,
+}
+
+/// [`look`] and [`load`] in one for values that are words, without a branch: key and value are read whatever the
+/// state is, and count if it says that they are there (2A + R). The state comes first, so who sees it
+/// ready sees both.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a few instructions")]
+pub(super) fn glance<M: SlotMemory>(
+    slot: &M,
+    key: &M::Key,
+    fingerprint: Fingerprint,
+) -> Result<Glance<M::Value>> {
+    debug_assert!(M::IS_WORD, "a wide value may be torn");
+    let state = slot.load_state()?;
+    let (is_key, value) = (slot.has_key(key)?, slot.load_word()?);
+    Ok(Glance {
+        is_held: state.is_readable_with(fingerprint) & is_key,
+        is_free: state == StateWord::FREE,
+        value,
+    })
+}
+
 /// Takes the slot for `key` if it is free (A, and R where the fingerprint agrees). Waits for a rank that
 /// may be about to publish the same key here.
 #[inline(always)]

@@ -64,6 +64,13 @@ impl StateWord {
         (self.0 >> VERSION_BITS) & Fingerprint::MASK == fingerprint.bits()
     }
 
+    /// Whether the slot has a key that may be read, with this fingerprint: it is ready or locked.
+    #[inline]
+    pub(super) const fn is_readable_with(self, fingerprint: Fingerprint) -> bool {
+        let any = Self::ready(fingerprint).locked();
+        self.0 >> VERSION_BITS | 1 << (STATE_SHIFT - VERSION_BITS) == any.0 >> VERSION_BITS
+    }
+
     /// A ready slot's word while its value is overwritten.
     #[inline]
     pub(super) const fn locked(self) -> Self {
@@ -99,6 +106,10 @@ mod tests {
                 assert_eq!(word.state(), state);
                 assert!(word.has(fingerprint) && !word.has(other), "{word:?}");
                 assert_ne!(word, StateWord::FREE);
+                let is_readable = matches!(state, SlotState::Ready | SlotState::Locked);
+                assert_eq!(word.is_readable_with(fingerprint), is_readable);
+                assert!(!word.is_readable_with(other));
+                assert!(!StateWord::FREE.is_readable_with(fingerprint));
             }
             assert_ne!(ready, ready.locked().overwritten(), "a new version");
         }

@@ -1,10 +1,12 @@
 //! Many operations at once, which hide each other's latency.
 //!
-//! Where all slots are near, those of the operations ahead are [prefetched](prefetch) into the cache.
+//! Where all slots are near, those of the operations ahead are [prefetched](prefetch) into the cache, and
+//! long batches of finds go [from slot to slot in rounds](rounds).
 //! Elsewhere the reads of many operations [travel together](pipeline).
 
 mod pipeline;
 mod prefetch;
+mod rounds;
 
 use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;

@@ -19,16 +19,16 @@ const AHEAD: usize = 32;
 type NearHome<'a, K, V> = Home<K, V, Near<'a, Layout<K, V>>>;
 
 impl<'a, K: Pod, V: Pod> View<'a, K, V, Near<'a, Layout<K, V>>> {
-    pub(super) fn find_prefetched(
-        &self,
-        keys: &[K],
-        values: &mut [Option<V>],
-    ) -> Result<(), BatchError> {
+    pub(super) fn find_prefetched(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        if Self::suits_rounds(keys.len()) {
+            return self.find_in_rounds(keys, values);
+        }
         let key = |i: usize| &keys[i];
         self.each_prefetched(keys.len(), key, |i, home| {
             values[i] = self.find(home, &keys[i])?;
             Ok(())
-        })
+        })?;
+        Ok(())
     }
 
     pub(super) fn insert_prefetched(&self, entries: &[(K, V)]) -> Outcome {

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
+mod batches;
 mod concurrent;
 mod histories;
 mod prices;

@@ -1,0 +1,93 @@
+//! Batches so long that their finds go on in rounds.
+
+use pgas_core::Rank;
+
+use super::concurrent::Random;
+use super::*;
+
+/// Batches of finds among keys `0..2 * n_present` of which every second one is there.
+fn check<K, V>(
+    world: &World,
+    capacity: usize,
+    n_present: u64,
+    key: fn(u64) -> K,
+    value: fn(u64) -> V,
+) where
+    K: Pod,
+    V: Pod + PartialEq + std::fmt::Debug,
+{
+    let map = map::<K, V>(world, capacity);
+    if world.rank() == Rank::ZERO {
+        for i in 0..n_present {
+            map.insert(&key(2 * i), value(i)).unwrap();
+        }
+    }
+    world.barrier().unwrap();
+    for n in [127, 128, 129, 700] {
+        let mut random = Random(n);
+        let asked: Vec<u64> = (0..n).map(|_| random.below(2 * n_present)).collect();
+        let keys: Vec<K> = asked.iter().map(|&i| key(i)).collect();
+        let found = map.find_many(&keys).unwrap();
+        for (i, found) in asked.into_iter().zip(found) {
+            let expected = i.is_multiple_of(2).then(|| value(i / 2));
+            assert_eq!(found, expected, "key {i} of {n}");
+        }
+    }
+    world.barrier().unwrap();
+}
+
+fn small(i: u64) -> u32 {
+    u32::try_from(i).unwrap()
+}
+
+fn check_all(capacity: usize, n_present: u64) {
+    everywhere(3, |world| {
+        check(&world, capacity, n_present, |i| i, |i| i + 1);
+        check(&world, capacity, n_present, small, small);
+        check(&world, capacity, n_present, |i| i.to_le_bytes(), |_| ());
+        check(&world, capacity, n_present, |i| [i; 2], |i| i);
+        check(&world, capacity, n_present, |i| [i; 3], small);
+        check(&world, capacity, n_present, |i| i, |i| [i; 5]);
+    });
+}
+
+#[test]
+fn long_batches_find_what_is_there_at_half_load() {
+    check_all(100, 50);
+}
+
+#[test]
+fn long_batches_find_what_is_there_where_searches_are_long() {
+    check_all(100, 90);
+}
+
+/// Where the search for an absent key ends nowhere but where it began.
+#[test]
+fn long_batches_find_what_is_there_in_a_full_table() {
+    check_all(30, 30);
+}
+
+#[test]
+fn long_batches_see_each_value_as_it_was_inserted_and_never_forget_it() {
+    const N: u64 = 500;
+    everywhere(2, |world| {
+        let map = map::<u64, u64>(&world, 600);
+        let keys: Vec<u64> = (0..N).collect();
+        if world.rank() == Rank::ZERO {
+            for key in &keys {
+                map.insert(key, key + 1).unwrap();
+            }
+        } else {
+            let mut before = vec![None; keys.len()];
+            while before.contains(&None) {
+                let now = map.find_many(&keys).unwrap();
+                for ((key, before), now) in keys.iter().zip(&before).zip(&now) {
+                    assert!(now.is_none_or(|value| value == key + 1), "{now:?}");
+                    assert!(before.is_none() || now == before, "{key} was forgotten");
+                }
+                before = now;
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
