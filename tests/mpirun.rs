@@ -14,10 +14,17 @@ use std::sync::OnceLock;
 use pgas_testkit::job::{self, Ended};
 use serde_json::Value;
 
-const LAMBDA: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/examples/data/lambda_NC_001416.fa.gz"
-);
+/// A sequence of so many bases, the same at each run. Not more, because without the direct path every k-mer
+/// takes several turns of ranks that share two processors.
+fn sequence(n_bases: usize) -> String {
+    let mut state = 1_u32;
+    let base = |_| {
+        // Numerical Recipes' generator; its high bits are good enough for letters.
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        ['A', 'C', 'G', 'T'][state as usize >> 30]
+    };
+    (0..n_bases).map(base).collect()
+}
 
 /// An example, built with feature `mpi` and the MPI library of this test.
 fn example(name: &str) -> PathBuf {
@@ -130,18 +137,20 @@ fn a_message_travels_around_the_ring() {
 #[test]
 fn kmers_are_counted_as_by_one_rank() {
     let dir = tempfile::tempdir().unwrap();
-    let [alone, together] = ["alone", "together"].map(|name| dir.path().join(name));
+    let [reads, alone, together] =
+        ["reads.fa", "alone", "together"].map(|name| dir.path().join(name));
+    fs::write(&reads, format!(">some\n{}\n", sequence(1000))).unwrap();
     let mut single = Command::new(example("kmer_count"));
     single
         .args(["-k21", "-C", "--dump"])
         .arg(&alone)
-        .arg(LAMBDA);
+        .arg(&reads);
     ends_well(single);
     for n_ranks in [2, 4] {
         for setting in settings() {
             let mut command = mpirun(n_ranks, "kmer_count");
             command.args(["-k21", "-C", "--json", "--dump"]);
-            command.arg(&together).arg(LAMBDA);
+            command.arg(&together).arg(&reads);
             command.envs(setting.iter().copied());
             let ended = ends_well(command);
             let report: Value = serde_json::from_str(&ended.stdout).unwrap();
