@@ -22,12 +22,14 @@ use pgas_core::backend::{
 };
 use pgas_core::raw::word;
 use pgas_core::{Rank, Result};
+use pgas_smp::Member;
 
+use crate::host::Host;
 use crate::network::{Network, State};
 use crate::note::{Note, Order};
 use crate::ops::{Flight, Place, pack, unpack};
-use crate::session::c_rank;
-use crate::sys::{self, Datatype, Mode, Mpi, Op, Target};
+use crate::session::{Session, c_rank};
+use crate::sys::{self, Datatype, Mode, Mpi, Op, Target, Window};
 
 /// The atomic that a signal is.
 pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
@@ -42,8 +44,47 @@ pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
     }
 }
 
+/// Whether MPI compares unsigned integers as such, tried on the first word of this rank's segment before anybody
+/// else knows of it: MPICH 4.0 takes them for signed ones in `MPI_MIN` and `MPI_MAX`.
+pub(crate) fn compares_unsigned(
+    window: &Window,
+    member: &Member,
+    host: &Host,
+    session: &Session,
+) -> Result<bool> {
+    let at = RemoteAddr {
+        rank: Rank::new(host.index()),
+        offset: 0,
+    };
+    let set = |operand| {
+        let call = AtomicCall {
+            op: AtomicOp::Swap,
+            ty: AtomicType::U64,
+            operand,
+        };
+        // SAFETY: the first word of this rank's segment, which is aligned.
+        unsafe { member.fetch_atomic(at, call) }
+    };
+    let mpi = sys::enter()?;
+    let place = Target {
+        rank: c_rank(session.rank()),
+        offset: 0,
+    };
+    let mut is_right = true;
+    for ty in [Datatype::uint32(), Datatype::uint64()] {
+        set(u64::MAX)?;
+        let (operand, mut former) = (1_u64, 0_u64);
+        let (from, to) = (&raw const operand, &raw mut former);
+        // SAFETY: an aligned word of the window; both words outlive the flush.
+        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, &ty), place, from, to) }?;
+        sys::flush(&mpi, window, place.rank)?;
+        is_right &= set(0)? != u64::MAX;
+    }
+    Ok(is_right)
+}
+
 /// How MPI does an atomic in one call, if it does.
-fn mpi_op(call: AtomicCall) -> Option<(Op, Datatype)> {
+fn mpi_op(call: AtomicCall, compares_unsigned: bool) -> Option<(Op, Datatype)> {
     let op = match call.op {
         AtomicOp::Load => Op::Nothing,
         AtomicOp::Swap => Op::Replace,
@@ -53,6 +94,11 @@ fn mpi_op(call: AtomicCall) -> Option<(Op, Datatype)> {
         AtomicOp::Xor => Op::Xor,
         // MPI does not say what becomes of NaN.
         AtomicOp::Min | AtomicOp::Max if matches!(call.ty, AtomicType::F32 | AtomicType::F64) => {
+            return None;
+        }
+        AtomicOp::Min | AtomicOp::Max
+            if matches!(call.ty, AtomicType::U32 | AtomicType::U64) && !compares_unsigned =>
+        {
             return None;
         }
         AtomicOp::Min => Op::Min,
@@ -95,7 +141,7 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.send_order(target, Order::Fetch(call)) };
         }
-        let Some((op, ty)) = mpi_op(call) else {
+        let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.fetch(target, call) }.map(drop);
         };
@@ -120,7 +166,7 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.order(target, Order::Fetch(call)) };
         }
-        let Some((op, ty)) = mpi_op(call) else {
+        let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.fetch_by_swaps(target, call) };
         };
@@ -205,7 +251,8 @@ impl Network {
             return unsafe { self.begin_order(target, Order::Fetch(call), result) };
         }
         let mut state = self.state();
-        let slot = mpi_op(call).and_then(|by| Some((by, state.ops.reserve()?)));
+        let slot =
+            mpi_op(call, self.compares_unsigned).and_then(|by| Some((by, state.ops.reserve()?)));
         let Some(((op, ty), index)) = slot else {
             drop(state);
             // SAFETY: the caller's promises are the same.
@@ -390,8 +437,9 @@ mod tests {
     #[test]
     fn floats_are_compared_by_swaps_and_integers_are_added_unsigned() {
         let call = |op, ty| AtomicCall { op, ty, operand: 0 };
-        assert!(mpi_op(call(AtomicOp::Min, AtomicType::F64)).is_none());
-        assert!(mpi_op(call(AtomicOp::Max, AtomicType::F32)).is_none());
+        assert!(mpi_op(call(AtomicOp::Min, AtomicType::F64), true).is_none());
+        assert!(mpi_op(call(AtomicOp::Max, AtomicType::F32), true).is_none());
+        assert!(mpi_op(call(AtomicOp::Max, AtomicType::U32), false).is_none());
         for (op, ty, by, as_ty) in [
             (AtomicOp::Add, AtomicType::I64, Op::Sum, Datatype::uint64()),
             (AtomicOp::Min, AtomicType::I64, Op::Min, Datatype::int64()),
@@ -410,7 +458,7 @@ mod tests {
                 Datatype::uint32(),
             ),
         ] {
-            let (op, ty) = mpi_op(call(op, ty)).unwrap();
+            let (op, ty) = mpi_op(call(op, ty), true).unwrap();
             assert_eq!((op, ty), (by, as_ty));
         }
     }

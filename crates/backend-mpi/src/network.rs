@@ -49,6 +49,8 @@ pub(crate) struct Network {
     pub(crate) at_target: bool,
     capabilities: Capabilities,
     pub(crate) window: Window,
+    /// Whether MPI compares unsigned integers as such.
+    pub(crate) compares_unsigned: bool,
     /// Whether there may be operations that a flush has to complete.
     pub(crate) is_dirty: AtomicBool,
     pub(crate) state: Arc<Mutex<State>>,
@@ -111,6 +113,7 @@ impl Network {
             (window, state)
         };
         let window = session.agree(window)?;
+        let compares_unsigned = atomics::compares_unsigned(&window, &member, &host, &session)?;
         let capabilities = Capabilities {
             atomics: if at_target {
                 AtomicsBy::Cpu
@@ -131,6 +134,7 @@ impl Network {
             at_target,
             capabilities,
             window,
+            compares_unsigned,
             is_dirty: AtomicBool::new(false),
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
