@@ -611,7 +611,6 @@ unsafe impl Backend for Network {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        self.member.announce_end(message);
         self.session
             .abort(code, &format!("ended the job: {message}"))
     }

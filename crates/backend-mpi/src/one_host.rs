@@ -43,7 +43,6 @@ impl OneHost {
 impl Drop for OneHost {
     fn drop(&mut self) {
         if thread::panicking() {
-            drop(self.member.blame(self.member.rank(), "panicked"));
             self.session.abort(101, "panicked, which ends the job");
         }
         // With a failure the launcher ends the job; without one all have left by now.
@@ -253,7 +252,7 @@ unsafe impl Backend for OneHost {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        self.member.announce_end(message);
+        // The others are not told by other means: one that fails of it might end first, with a code of its own.
         self.session
             .abort(code, &format!("ended the job: {message}"))
     }

@@ -270,12 +270,6 @@ impl Member {
         }
     }
 
-    /// Tells all ranks that this one ends the job, and why; the caller then ends it.
-    pub fn announce_end(&self, message: &str) {
-        let text = format!("ended the job: {message}");
-        self.job.control().fail(self.rank, &text);
-    }
-
     /// Whether every rank has [left](pgas_core::backend::Backend::leave).
     #[must_use]
     pub fn have_all_left(&self) -> bool {
@@ -286,7 +280,9 @@ impl Member {
 
     pub(crate) fn end_job(&self, code: i32, message: &str) -> ! {
         let rank = self.rank;
-        self.announce_end(message);
+        self.job
+            .control()
+            .fail(rank, &format!("ended the job: {message}"));
         if self.liveness.is_none() {
             panic!("rank {rank} ended the job (code {code}): {message}");
         }

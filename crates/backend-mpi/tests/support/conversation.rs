@@ -1,0 +1,131 @@
+//! A job that does one thing after another as it is told.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// What a rank says when all ranks have done what was asked.
+const DONE: &str = "@done ";
+
+/// A job that does one thing after another as it is told, so that the ranks start once for many cases.
+pub(crate) struct Job {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    lines: Receiver<String>,
+    output: Vec<String>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Job {
+    /// Starts the ranks, which [`serve`].
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the launcher is installed");
+        let stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut stderr = child.stderr.take().expect("it is piped");
+        let (line, lines) = mpsc::channel();
+        thread::spawn(move || {
+            for text in stdout.lines().map_while(Result::ok) {
+                if line.send(text).is_err() {
+                    return;
+                }
+            }
+        });
+        let stderr = thread::spawn(move || {
+            let mut text = String::new();
+            // What cannot be read is not told.
+            drop(stderr.read_to_string(&mut text));
+            text
+        });
+        Self {
+            stdin: child.stdin.take(),
+            child,
+            lines,
+            output: Vec::new(),
+            stderr: Some(stderr),
+        }
+    }
+
+    /// Has all ranks do `what`, and waits until they have. After an error the job is over.
+    pub(crate) fn ask(&mut self, what: &str, limit: Duration) -> Result<(), String> {
+        self.output.clear();
+        let line = format!("{what}\n");
+        let stdin = self.stdin.as_mut().expect("the job is not over");
+        if stdin.write_all(line.as_bytes()).is_err() {
+            return Err(self.end("the job has ended before"));
+        }
+        loop {
+            match self.lines.recv_timeout(limit) {
+                Ok(line) if line.strip_prefix(DONE) == Some(what) => return Ok(()),
+                Ok(line) => self.output.push(line),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.end(&format!("{what} hangs: no sign of life for {limit:?}")));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.end("the job has ended")),
+            }
+        }
+    }
+
+    /// Ends the job by force, and tells what it said.
+    fn end(&mut self, why: &str) -> String {
+        self.stdin = None;
+        self.kill();
+        let status = self.child.wait().expect("a child");
+        let stderr = self.stderr.take().map(JoinHandle::join);
+        let stderr = stderr.and_then(Result::ok).unwrap_or_default();
+        format!("{why} ({status})\n{}\n{stderr}", self.output.join("\n"))
+    }
+
+    /// Ends the launcher, and with it the ranks, which die with it.
+    fn kill(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            drop(self.child.kill());
+        }
+    }
+}
+
+impl Drop for Job {
+    /// Lets the job end by itself, within limits.
+    fn drop(&mut self) {
+        drop(self.stdin.take());
+        for _ in 0..1000 {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        self.kill();
+        drop(self.child.wait());
+    }
+}
+
+/// A rank's side: does what rank 0 reads from its standard input, one line after another. `agree` gives all ranks
+/// rank 0's line, an empty one at the end.
+pub(crate) fn serve(is_first: bool, agree: impl Fn(String) -> String, mut act: impl FnMut(&str)) {
+    let mut input = std::io::stdin().lines();
+    loop {
+        let own = if is_first {
+            input.next().and_then(Result::ok).unwrap_or_default()
+        } else {
+            String::new()
+        };
+        let what = agree(own);
+        if what.is_empty() {
+            return;
+        }
+        act(&what);
+        if is_first {
+            let line = format!("{DONE}{what}\n");
+            let told = std::io::stdout().write_all(line.as_bytes());
+            told.expect("the test reads what is printed");
+        }
+    }
+}
