@@ -94,6 +94,8 @@ pub struct Dram {
     ranks: Vec<Rank>,
     banks_per_rank: usize,
     lines_per_row: u64,
+    /// The last request's arrival.
+    arrived: Time,
     bus_from: Time,
     column_from: Time,
     /// Lines to write, with their arrival.
@@ -132,6 +134,7 @@ impl Dram {
             ranks: vec![Rank::default(); n_ranks],
             banks_per_rank,
             lines_per_row: config.row_bytes / line_bytes,
+            arrived: Time::ZERO,
             bus_from: Time::ZERO,
             column_from: Time::ZERO,
             writes: VecDeque::new(),
@@ -141,9 +144,10 @@ impl Dram {
         }
     }
 
-    /// Reads one line with a request that arrives at `at`, which must not be before the last request's arrival; gives when
-    /// the data is there.
+    /// Reads one line with a request that arrives at `at`, or behind the last request if that arrives later; gives when the
+    /// data is there.
     pub fn read(&mut self, at: Time, line: Line) -> Time {
+        let at = self.arrive(at);
         self.stats.reads += 1;
         self.write_while_idle(at);
         if self.writes.iter().any(|&(_, waiting)| waiting == line) {
@@ -153,8 +157,9 @@ impl Dram {
         self.issue(at, line, false).done
     }
 
-    /// Takes one line to be written, with a request that arrives at `at`, which must not be before the last request's.
+    /// Takes one line to be written, with a request that arrives at `at`, or behind the last request if that arrives later.
     pub fn write(&mut self, at: Time, line: Line) {
+        let at = self.arrive(at);
         self.stats.writes += 1;
         self.write_while_idle(at);
         self.writes.push_back((at, line));
@@ -165,6 +170,12 @@ impl Dram {
                 }
             }
         }
+    }
+
+    /// Requests are taken in the order in which they are made.
+    fn arrive(&mut self, at: Time) -> Time {
+        self.arrived = self.arrived.max(at);
+        self.arrived
     }
 
     /// Does the writes that began before `at` because the bus had nothing else to do.

@@ -236,7 +236,10 @@ impl Guests {
                 ..bulk.request
             };
             let tag = self.enter(node, InFlight { request, local });
-            port.remote_part(packet(&request, bulk.target, None, tag));
+            port.remote_part(Request {
+                into_memory: local.is_some(),
+                ..packet(&request, bulk.target, None, tag)
+            });
             bulk.n_issued += 1;
         }
         if !port.drained() {
@@ -354,6 +357,7 @@ fn packet(request: &RemoteRequest, target: u16, register: Option<u8>, tag: u32) 
         operand,
         replacement,
         register,
+        into_memory: false,
         tag,
     }
 }

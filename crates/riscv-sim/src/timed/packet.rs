@@ -95,6 +95,8 @@ pub struct Request {
     pub replacement: u64,
     /// The register that takes the result, as a bit of a register mask; nothing if none does.
     pub register: Option<u8>,
+    /// The result goes into the issuer's memory, where others may see it.
+    pub into_memory: bool,
     /// Whatever the issuer wants back with the result.
     pub tag: u32,
 }
@@ -139,6 +141,7 @@ mod tests {
             operand: 0,
             replacement: 0,
             register: None,
+            into_memory: false,
             tag: 0,
         }
     }

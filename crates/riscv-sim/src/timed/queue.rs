@@ -1,9 +1,9 @@
 //! The event queue: what happens next, in exact order of simulated time.
 //!
-//! A wheel of buckets, each [`BUCKET_PS`] wide, holds the near future (about half a microsecond: everything but a badly
-//! congested memory falls into it); what lies beyond waits in a heap and moves into the wheel as that turns. Ties in time
-//! are broken by an order number that the caller gives, so that the result does not depend on which of two independent
-//! parts was simulated first.
+//! A short sorted list holds what comes next. A wheel of buckets, each [`BUCKET_PS`] wide, holds the near future behind it
+//! (about half a microsecond: everything but a badly congested memory falls into it) in no order; a bucket is sorted when it
+//! is its turn. What lies beyond waits in a heap and moves into the wheel as that turns. Ties in time are broken by an order
+//! number that the caller gives, so that the result does not depend on which of two independent parts was simulated first.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,7 +12,7 @@ use super::time::Time;
 
 const BUCKET_SHIFT: u32 = 9;
 
-/// The width of a bucket in picoseconds: about one cycle of a 2 GHz clock, so that a bucket holds few events.
+/// The width of a bucket in picoseconds: about one cycle of a 2 GHz clock.
 pub const BUCKET_PS: u64 = 1 << BUCKET_SHIFT;
 
 const N_BUCKETS: usize = 1024;
@@ -20,23 +20,33 @@ const WORD_BITS: usize = 64;
 const N_WORDS: usize = N_BUCKETS / WORD_BITS;
 const NONE: u32 = u32::MAX;
 
+/// How long the sorted list gets before its later half goes back into the wheel.
+const SORTED_MOST: usize = 48;
+
 #[derive(Clone, Copy, Debug)]
 struct Entry<E> {
     time: Time,
     order: u64,
     event: E,
-    /// The next entry of the same bucket, or the next unused one.
-    next: u32,
 }
 
 impl<E> Entry<E> {
     const fn key(&self) -> (Time, u64) {
         (self.time, self.order)
     }
+
+    const fn number(&self) -> u64 {
+        self.time.ps() >> BUCKET_SHIFT
+    }
 }
 
-/// An entry beyond the wheel.
-type Distant = Reverse<(Time, u64, u32)>;
+/// An entry of the wheel, or beyond it.
+#[derive(Clone, Copy, Debug)]
+struct Stored<E> {
+    entry: Entry<E>,
+    /// The next one of the same bucket, or the next unused one.
+    next: u32,
+}
 
 /// A queue of events ordered by time, then by the order number given with them.
 ///
@@ -54,7 +64,10 @@ type Distant = Reverse<(Time, u64, u32)>;
 /// ```
 #[derive(Debug)]
 pub struct EventQueue<E> {
-    entries: Vec<Entry<E>>,
+    /// What comes first, the latest in front: everything up to bucket number `sorted_to`. Empty only if all is.
+    sorted: Vec<Entry<E>>,
+    sorted_to: u64,
+    stored: Vec<Stored<E>>,
     unused: u32,
     /// The first entry of each bucket.
     buckets: Box<[u32; N_BUCKETS]>,
@@ -62,16 +75,11 @@ pub struct EventQueue<E> {
     occupied: [u64; N_WORDS],
     /// One bit a word of `occupied`.
     words: u64,
-    /// The number of the first bucket of the wheel, counted from time zero.
+    /// The number of the first bucket of the wheel, counted from time zero: nothing earlier can come.
     start: u64,
-    beyond: BinaryHeap<Distant>,
-    /// The earliest entry's time and order.
-    next: (Time, u64),
+    beyond: BinaryHeap<Reverse<(Time, u64, u32)>>,
     len: usize,
 }
-
-/// The key of no entry.
-const NOTHING: (Time, u64) = (Time::NEVER, u64::MAX);
 
 impl<E: Copy> Default for EventQueue<E> {
     fn default() -> Self {
@@ -84,14 +92,15 @@ impl<E: Copy> EventQueue<E> {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            entries: Vec::new(),
+            sorted: Vec::new(),
+            sorted_to: 0,
+            stored: Vec::new(),
             unused: NONE,
             buckets: Box::new([NONE; N_BUCKETS]),
             occupied: [0; N_WORDS],
             words: 0,
             start: 0,
             beyond: BinaryHeap::new(),
-            next: NOTHING,
             len: 0,
         }
     }
@@ -110,101 +119,125 @@ impl<E: Copy> EventQueue<E> {
 
     /// When the earliest event happens; [`Time::NEVER`] if there is none.
     #[must_use]
-    pub const fn next_time(&self) -> Time {
-        self.next.0
+    pub fn next_time(&self) -> Time {
+        self.sorted.last().map_or(Time::NEVER, |entry| entry.time)
     }
 
     /// Adds an event. Of several at one time, that with the smallest `order` comes first; no two may have both in common.
     ///
     /// # Panics
-    /// If `time` is before an event that has been taken out already.
+    /// If `time` is before an event that has been taken out already, by a bucket or more.
     #[inline]
     pub fn push(&mut self, time: Time, order: u64, event: E) {
-        let number = time.ps() >> BUCKET_SHIFT;
+        let entry = Entry { time, order, event };
+        let number = entry.number();
         assert!(number >= self.start, "an event in the past");
         self.len += 1;
-        let entry = Entry {
-            time,
-            order,
-            event,
-            next: NONE,
-        };
-        let at = if self.unused == NONE {
-            self.entries.push(entry);
-            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 events")
+        if self.sorted.is_empty() {
+            self.sorted.push(entry);
+            self.sorted_to = number;
+        } else if number <= self.sorted_to {
+            self.insert(entry);
         } else {
-            let at = self.unused;
-            self.unused = self.entries[at as usize].next;
-            self.entries[at as usize] = entry;
-            at
-        };
-        if number - self.start < N_BUCKETS as u64 {
-            self.link(number, at);
-        } else {
-            self.beyond.push(Reverse((time, order, at)));
+            self.store(number, entry);
         }
-        self.next = self.next.min((time, order));
     }
 
     /// Takes out the earliest event.
     #[inline]
     pub fn pop(&mut self) -> Option<(Time, E)> {
-        if self.len == 0 {
-            return None;
-        }
-        let number = self.next.0.ps() >> BUCKET_SHIFT;
-        self.start = number;
-        if !self.beyond.is_empty() {
-            self.bring_in();
-        }
-        let at = self.unlink(wrap(number));
-        let entry = self.entries[at as usize];
-        self.entries[at as usize].next = self.unused;
-        self.unused = at;
+        let entry = self.sorted.pop()?;
         self.len -= 1;
-        self.next = self.earliest();
+        self.start = entry.number();
+        if self.sorted.is_empty() && self.len > 0 {
+            self.refill();
+        }
         Some((entry.time, entry.event))
+    }
+
+    /// Puts an entry into its place in the sorted list.
+    fn insert(&mut self, entry: Entry<E>) {
+        let earlier = self.sorted.iter().rev();
+        let n_earlier = earlier.take_while(|it| it.key() < entry.key()).count();
+        self.sorted.insert(self.sorted.len() - n_earlier, entry);
+        if self.sorted.len() > SORTED_MOST {
+            self.shorten();
+        }
+    }
+
+    /// Moves the later half of the sorted list, at a border between buckets, back into the wheel.
+    #[cold]
+    fn shorten(&mut self) {
+        let kept_to = self.sorted[self.sorted.len() / 2].number();
+        let n_later = self.sorted.partition_point(|it| it.number() > kept_to);
+        for at in 0..n_later {
+            let entry = self.sorted[at];
+            self.store(entry.number(), entry);
+        }
+        self.sorted.drain(..n_later);
+        self.sorted_to = kept_to;
+    }
+
+    /// Keeps an entry whose bucket is not sorted yet.
+    fn store(&mut self, number: u64, entry: Entry<E>) {
+        let stored = Stored { entry, next: NONE };
+        let at = if self.unused == NONE {
+            self.stored.push(stored);
+            u32::try_from(self.stored.len() - 1).expect("fewer than 2^32 events")
+        } else {
+            let at = self.unused;
+            self.unused = self.stored[at as usize].next;
+            self.stored[at as usize] = stored;
+            at
+        };
+        if number - self.start < N_BUCKETS as u64 {
+            self.link(number, at);
+        } else {
+            self.beyond.push(Reverse((entry.time, entry.order, at)));
+        }
     }
 
     fn link(&mut self, number: u64, at: u32) {
         let bucket = wrap(number);
-        self.entries[at as usize].next = self.buckets[bucket];
+        self.stored[at as usize].next = self.buckets[bucket];
         self.buckets[bucket] = at;
         self.occupied[bucket / WORD_BITS] |= 1 << (bucket % WORD_BITS);
         self.words |= 1 << (bucket / WORD_BITS);
     }
 
-    /// Takes the earliest entry out of a bucket that holds one.
-    fn unlink(&mut self, bucket: usize) -> u32 {
-        let first = self.buckets[bucket];
-        let mut before = NONE;
-        let mut found = first;
-        let mut last = first;
-        loop {
-            let at = self.entries[last as usize].next;
-            if at == NONE {
-                break;
-            }
-            if self.entries[at as usize].key() < self.entries[found as usize].key() {
-                found = at;
-                before = last;
-            }
-            last = at;
+    /// Sorts the next bucket that holds anything; one does, or something is beyond.
+    fn refill(&mut self) {
+        if !self.beyond.is_empty() {
+            self.bring_in();
         }
-        let next = self.entries[found as usize].next;
-        if before != NONE {
-            self.entries[before as usize].next = next;
-            return found;
-        }
-        self.buckets[bucket] = next;
-        if next == NONE {
+        if self.words == 0 {
+            self.take_from_beyond();
+        } else {
+            let bucket = self.first_occupied();
+            let mut at = self.buckets[bucket];
+            while at != NONE {
+                at = self.take(at);
+            }
+            self.buckets[bucket] = NONE;
             let word = bucket / WORD_BITS;
             self.occupied[word] &= !(1 << (bucket % WORD_BITS));
             if self.occupied[word] == 0 {
                 self.words &= !(1 << word);
             }
         }
-        found
+        self.sorted_to = self.sorted[0].number();
+        if self.sorted.len() > 1 {
+            self.sorted.sort_unstable_by_key(|it| Reverse(it.key()));
+        }
+    }
+
+    /// Moves a stored entry to the sorted list; gives the one behind it.
+    fn take(&mut self, at: u32) -> u32 {
+        let Stored { entry, next } = self.stored[at as usize];
+        self.sorted.push(entry);
+        self.stored[at as usize].next = self.unused;
+        self.unused = at;
+        next
     }
 
     /// Moves into the wheel what has come within its reach.
@@ -221,20 +254,18 @@ impl<E: Copy> EventQueue<E> {
         }
     }
 
-    /// The key of the earliest entry.
-    fn earliest(&self) -> (Time, u64) {
-        if self.words == 0 {
-            let first = self.beyond.peek();
-            return first.map_or(NOTHING, |&Reverse((time, order, _))| (time, order));
+    /// The wheel is empty: what comes next is the first bucket's worth of what lies beyond.
+    #[cold]
+    fn take_from_beyond(&mut self) {
+        let mut first = None;
+        while let Some(&Reverse((time, _, at))) = self.beyond.peek() {
+            let number = time.ps() >> BUCKET_SHIFT;
+            if *first.get_or_insert(number) != number {
+                return;
+            }
+            self.beyond.pop();
+            self.take(at);
         }
-        let mut at = self.buckets[self.first_occupied()];
-        let mut earliest = NOTHING;
-        while at != NONE {
-            let entry = &self.entries[at as usize];
-            earliest = earliest.min(entry.key());
-            at = entry.next;
-        }
-        earliest
     }
 
     /// The first bucket from the start of the wheel on that holds anything; one does.
@@ -289,6 +320,26 @@ mod tests {
         queue.push(Time::from_ns(10), 0, ());
         queue.pop();
         queue.push(Time::from_ns(1), 0, ());
+    }
+
+    #[test]
+    fn many_events_before_the_first_one_come_out_in_order() {
+        let mut queue = EventQueue::new();
+        let mut random = fastrand::Rng::with_seed(3);
+        for round in 0..20 {
+            let base = round * 1_000_000;
+            let mut expected = Vec::new();
+            // From late to early, so that each is inserted before all that are there, some at equal times.
+            for order in (0..500_u64).rev() {
+                let time = Time::from_ps(base + order * 300 + random.u64(0..4000));
+                queue.push(time, order, order);
+                expected.push((time, order));
+            }
+            expected.sort_unstable();
+            for (time, order) in expected {
+                assert_eq!(queue.pop(), Some((time, order)));
+            }
+        }
     }
 
     #[derive(Clone, Debug)]

@@ -64,6 +64,8 @@ pub(super) struct Agenda {
     n_caused: Vec<u64>,
     /// Who causes what is being pushed.
     cause: usize,
+    /// The reply that the mesh has just delivered, and when it will have been taken apart.
+    delivered: Option<(Time, u32)>,
     /// When something waits to happen in each node, the mesh left out, in no order.
     inside: Vec<Vec<Time>>,
     receive: Time,
@@ -94,6 +96,11 @@ impl Agenda {
             times.swap_remove(at);
         }
         self.caused_by(Cause::Node(node));
+    }
+
+    /// The reply that the event in the mesh which has just been handled delivered.
+    pub(super) fn take_delivered(&mut self) -> Option<(Time, u32)> {
+        self.delivered.take()
     }
 
     pub(super) fn caused_by(&mut self, cause: Cause) {
@@ -127,7 +134,7 @@ impl MeshSink for Agenda {
                 let at = at + self.receive + self.mapping;
                 self.push(at, node, Event::Arrive { packet });
             }
-            Class::Reply => self.push(at + self.receive, node, Event::Reply { packet }),
+            Class::Reply => self.delivered = Some((at + self.receive, packet)),
         }
     }
 }
@@ -152,6 +159,7 @@ impl Fabric {
             queue: EventQueue::new(),
             n_caused: vec![0; 2 * mesh.n_routers()],
             cause: 0,
+            delivered: None,
             inside: vec![Vec::new(); usize::from(n_nodes)],
             receive: clock.cycles(config.nic.receive_cycles),
             mapping: clock.cycles(config.nic.mapping_cycles),

@@ -225,13 +225,20 @@ impl Machine {
                 let router = fabric.mesh.router_of(event);
                 fabric.agenda.caused_by(Cause::Node(router));
                 fabric.mesh.handle(now, event, &mut fabric.agenda);
+                if let Some((at, packet)) = fabric.agenda.take_delivered() {
+                    self.deliver(at, packet, processor);
+                }
             }
             Event::Arrive { packet } => {
                 let node = fabric.packets[packet as usize].request.target;
                 fabric.agenda.inside(now, node);
                 self.nodes[usize::from(node)].arrive(now, packet, fabric, processor);
             }
-            Event::Reply { packet } => self.reply(now, packet, processor),
+            Event::Reply { packet } => {
+                let node = fabric.packets[packet as usize].source;
+                fabric.agenda.inside(now, node);
+                self.reply(now, packet, processor);
+            }
             Event::CoreAsks { node } => {
                 fabric.agenda.inside(now, node);
                 self.nodes[usize::from(node)].core_asks(now, fabric);
@@ -262,10 +269,22 @@ impl Machine {
         self.let_run(node);
     }
 
+    /// A reply will have come at `at`. A core that waits for it sees nothing else in between, so it can have the reply now.
+    fn deliver(&mut self, at: Time, packet: u32, processor: &mut impl Processor) {
+        let state = &self.fabric.packets[packet as usize];
+        let node = state.source;
+        let waits = self.nodes[usize::from(node)].core.parked() == Parked::Remote;
+        if waits && !state.request.into_memory {
+            self.reply(at, packet, processor);
+        } else {
+            let agenda = &mut self.fabric.agenda;
+            agenda.push(at, node, Event::Reply { packet });
+        }
+    }
+
     fn reply(&mut self, now: Time, packet: u32, processor: &mut impl Processor) {
         let state = self.fabric.packets[packet as usize];
         let node = state.source;
-        self.fabric.agenda.inside(now, node);
         processor.complete(node, &state.request, state.value);
         let row = Row::Remote(state.request.tag);
         self.fabric.record(packet, node, row, state.issued, now);
@@ -297,7 +316,7 @@ impl Machine {
             simulated_ps: end.ps(),
             events: self.n_events,
             instructions: nodes.iter().map(|node| node.core.instructions).sum(),
-            mesh: self.fabric.mesh.stats().clone(),
+            mesh: self.fabric.mesh.stats(),
             nodes,
         }
     }

@@ -125,9 +125,8 @@ impl Node {
                 }
                 Accepted::Fetch(entry, evicted) => {
                     self.give_up(now, evicted);
-                    let at = now + self.times.nic_lookup;
-                    let node = self.number;
-                    fabric.agenda.push(at, node, Event::NicAsks { node, entry });
+                    // The request takes its place at the directory at once, and is there when the NIC has looked the line up.
+                    self.nic_asks(now + self.times.nic_lookup, entry, fabric);
                 }
             }
             self.input.head = state.next;
@@ -162,7 +161,7 @@ impl Node {
         self.ask(now, Agent::Core, access.line, want, fabric);
     }
 
-    /// The NIC's miss reaches the directory.
+    /// The NIC's miss reaches the directory at `now`.
     pub(super) fn nic_asks(&mut self, now: Time, entry: u8, fabric: &mut Fabric) {
         let line = self.nic.mshrs().entry(entry).line;
         self.ask(now, Agent::Nic, line, self.nic.want(entry), fabric);

@@ -72,6 +72,7 @@ const WEST: usize = 2;
 const SOUTH: usize = 3;
 const NORTH: usize = 4;
 const N_CLASSES: usize = 2;
+const N_QUEUES: usize = N_PORTS * N_CLASSES;
 const NONE: u32 = u32::MAX;
 
 /// The input at which a packet arrives that left by that output.
@@ -105,41 +106,25 @@ struct Output {
     last: u8,
     /// When the next [`MeshEvent::Free`] is due.
     wake: Time,
+    /// How long it has been busy.
+    busy: Time,
 }
 
-/// The network of all nodes.
-#[derive(Debug)]
-pub struct Mesh {
-    columns: u16,
-    /// Column and row of each router.
-    places: Vec<(u16, u16)>,
-    cycle: Time,
-    router: Time,
-    link: Time,
-    buffer_packets: usize,
-    input_packets: u32,
-    queues: Vec<Queue>,
-    /// When each slot of each queue is free; [`Time::NEVER`] while a packet is in it.
-    slots: Vec<Time>,
-    outputs: Vec<Output>,
-    /// Request packets that each NIC holds or is being sent.
-    held: Vec<u32>,
-    flights: Vec<Flight>,
-    unused: u32,
-    stats: MeshStats,
+/// One router.
+#[derive(Clone, Debug)]
+struct Router {
+    queues: [Queue; N_QUEUES],
+    outputs: [Output; N_PORTS],
+    /// The routers behind the outputs; itself where there is none.
+    neighbours: [usize; N_PORTS],
+    /// Column and row.
+    place: (u16, u16),
+    /// Request packets that its NIC holds or is being sent.
+    held: u32,
 }
 
-impl Mesh {
-    /// A network of `n_nodes` nodes, row after row, each of whose NICs holds up to `input_packets` requests.
-    #[must_use]
-    pub fn new(config: &MeshConfig, n_nodes: u16, input_packets: u32) -> Self {
-        let clock = Clock::from_mhz(config.clock_mhz);
-        let columns = columns(config, n_nodes);
-        // Rows are full, so that XY routing meets no gap: the routers behind the last node only pass packets on.
-        let rows = n_nodes.div_ceil(columns);
-        let n_routers = usize::from(columns) * usize::from(rows);
-        let n_queues = n_routers * N_PORTS * N_CLASSES;
-        let buffer_packets = super::index(u64::from(config.buffer_packets));
+impl Router {
+    fn new(number: usize, columns: u16) -> Self {
         let queue = Queue {
             head: NONE,
             tail: NONE,
@@ -150,27 +135,87 @@ impl Mesh {
             waiting: 0,
             last: 0,
             wake: Time::NEVER,
+            busy: Time::ZERO,
         };
+        let columns = usize::from(columns);
+        let mut neighbours = [number; N_PORTS];
+        neighbours[EAST] = number + 1;
+        neighbours[WEST] = number.saturating_sub(1);
+        neighbours[SOUTH] = number + columns;
+        neighbours[NORTH] = number.saturating_sub(columns);
+        let coordinate = |at| u16::try_from(at).unwrap_or(u16::MAX);
         Self {
-            columns,
-            places: (0..rows)
-                .flat_map(|y| (0..columns).map(move |x| (x, y)))
-                .collect(),
+            queues: [queue; N_QUEUES],
+            outputs: [output; N_PORTS],
+            neighbours,
+            place: (coordinate(number % columns), coordinate(number / columns)),
+            held: 0,
+        }
+    }
+}
+
+/// An input queue or an output of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct At {
+    router: usize,
+    index: usize,
+}
+
+impl At {
+    /// Its number in an event.
+    const fn number(self) -> u32 {
+        small(self.router) << NUMBER_SHIFT | small(self.index)
+    }
+
+    const fn of(number: u32) -> Self {
+        Self {
+            router: (number >> NUMBER_SHIFT) as usize,
+            index: (number & ((1 << NUMBER_SHIFT) - 1)) as usize,
+        }
+    }
+}
+
+const NUMBER_SHIFT: u32 = 4;
+
+/// The network of all nodes.
+#[derive(Debug)]
+pub struct Mesh {
+    cycle: Time,
+    router: Time,
+    link: Time,
+    buffer_packets: usize,
+    input_packets: u32,
+    routers: Vec<Router>,
+    /// When each slot of each queue is free; [`Time::NEVER`] while a packet is in it.
+    slots: Vec<Time>,
+    flights: Vec<Flight>,
+    unused: u32,
+    /// What it counted, but for what each output did.
+    stats: MeshStats,
+}
+
+impl Mesh {
+    /// A network of `n_nodes` nodes, row after row, each of whose NICs holds up to `input_packets` requests.
+    #[must_use]
+    pub fn new(config: &MeshConfig, n_nodes: u16, input_packets: u32) -> Self {
+        let clock = Clock::from_mhz(config.clock_mhz);
+        let columns = columns(config, n_nodes);
+        // Rows are full, so that XY routing meets no gap: the routers behind the last node only pass packets on.
+        let n_routers = usize::from(columns) * usize::from(n_nodes.div_ceil(columns));
+        let buffer_packets = super::index(u64::from(config.buffer_packets));
+        Self {
             cycle: clock.period(),
             router: clock.cycles(config.router_cycles),
             link: clock.cycles(config.link_cycles),
             buffer_packets,
             input_packets,
-            queues: vec![queue; n_queues],
-            slots: vec![Time::ZERO; n_queues * buffer_packets],
-            outputs: vec![output; n_routers * N_PORTS],
-            held: vec![0; n_routers],
+            routers: (0..n_routers)
+                .map(|number| Router::new(number, columns))
+                .collect(),
+            slots: vec![Time::ZERO; n_routers * N_QUEUES * buffer_packets],
             flights: Vec::new(),
             unused: NONE,
-            stats: MeshStats {
-                link_busy_ps: vec![0; n_routers * N_PORTS],
-                ..MeshStats::default()
-            },
+            stats: MeshStats::default(),
         }
     }
 
@@ -192,22 +237,25 @@ impl Mesh {
     /// How many links between routers lie on the way from one node to another.
     #[must_use]
     pub fn distance(&self, from: u16, to: u16) -> u32 {
-        let (from_x, from_y) = self.places[usize::from(from)];
-        let (to_x, to_y) = self.places[usize::from(to)];
-        let (x, y) = (from_x.abs_diff(to_x), from_y.abs_diff(to_y));
-        u32::from(x) + u32::from(y)
+        let (from_x, from_y) = self.routers[usize::from(from)].place;
+        let (to_x, to_y) = self.routers[usize::from(to)].place;
+        u32::from(from_x.abs_diff(to_x)) + u32::from(from_y.abs_diff(to_y))
     }
 
     /// How many routers there are: at least as many as nodes, since rows are full.
     #[must_use]
     pub fn n_routers(&self) -> usize {
-        self.held.len()
+        self.routers.len()
     }
 
     /// What it counted.
     #[must_use]
-    pub fn stats(&self) -> &MeshStats {
-        &self.stats
+    pub fn stats(&self) -> MeshStats {
+        let outputs = self.routers.iter().flat_map(|router| &router.outputs);
+        MeshStats {
+            link_busy_ps: outputs.map(|output| output.busy.ps()).collect(),
+            ..self.stats.clone()
+        }
     }
 
     /// How many packets are under way.
@@ -234,168 +282,178 @@ impl Mesh {
             slot: 0,
         };
         let flight = self.store(flight);
-        let queue = queue_of(usize::from(from), LOCAL, message.class);
+        let queue = At {
+            router: usize::from(from),
+            index: queue_of(LOCAL, message.class),
+        };
         self.enqueue(queue, flight, sink);
     }
 
     /// The NIC of `node` has taken one request out of its input.
     pub fn consumed(&mut self, now: Time, node: u16, sink: &mut impl MeshSink) {
-        self.held[usize::from(node)] -= 1;
-        let output = usize::from(node) * N_PORTS + LOCAL;
-        if self.outputs[output].waiting != 0 {
-            self.wake(output, now, sink);
+        let router = usize::from(node);
+        let state = &mut self.routers[router];
+        state.held -= 1;
+        if state.outputs[LOCAL].waiting != 0 {
+            let index = LOCAL;
+            self.wake(At { router, index }, now, sink);
         }
     }
 
     /// The router in which `event` happens.
     #[must_use]
     pub fn router_of(&self, event: MeshEvent) -> u16 {
-        match event {
-            MeshEvent::Ready(queue) => node_of(queue as usize / (N_PORTS * N_CLASSES)),
-            MeshEvent::Free(output) => node_of(output as usize / N_PORTS),
-        }
+        let (MeshEvent::Ready(number) | MeshEvent::Free(number)) = event;
+        node_of(At::of(number).router)
     }
 
     /// Does what happens at `now`.
     pub fn handle(&mut self, now: Time, event: MeshEvent, sink: &mut impl MeshSink) {
         match event {
-            MeshEvent::Ready(queue) => self.ready(now, queue as usize, sink),
-            MeshEvent::Free(output) => self.free(now, output as usize, sink),
+            MeshEvent::Ready(queue) => self.ready(now, At::of(queue), sink),
+            MeshEvent::Free(output) => self.free(now, At::of(output), sink),
         }
     }
 
-    fn ready(&mut self, now: Time, queue: usize, sink: &mut impl MeshSink) {
-        let router = queue / (N_PORTS * N_CLASSES);
-        let message = self.front(queue).message;
-        let output = router * N_PORTS + self.route(router, usize::from(message.target));
-        if self.outputs[output].free <= now
-            && let Some(slot) = self.room(now, output, message.class)
+    fn ready(&mut self, now: Time, queue: At, sink: &mut impl MeshSink) {
+        let router = queue.router;
+        let Message { target, class, .. } = self.front(queue).message;
+        let index = self.route(router, usize::from(target));
+        let output = At { router, index };
+        if self.routers[router].outputs[index].free <= now
+            && let Some(slot) = self.room(now, output, class)
         {
-            self.depart(now, queue, output, slot, sink);
+            self.depart(now, queue, index, slot, sink);
             return;
         }
-        self.outputs[output].waiting |= 1 << (queue % (N_PORTS * N_CLASSES));
-        self.wake_when_possible(now, output, message.class, sink);
+        self.routers[router].outputs[index].waiting |= 1 << queue.index;
+        self.wake_when_possible(now, output, class, sink);
     }
 
-    fn free(&mut self, now: Time, output: usize, sink: &mut impl MeshSink) {
+    fn free(&mut self, now: Time, output: At, sink: &mut impl MeshSink) {
+        let At { router, index } = output;
+        let state = &mut self.routers[router].outputs[index];
         // Another wake-up has been set in the meantime: this one is out of date.
-        if self.outputs[output].wake != now {
+        if state.wake != now {
             return;
         }
-        self.outputs[output].wake = Time::NEVER;
-        if self.outputs[output].free > now {
-            self.wake(output, self.outputs[output].free, sink);
+        state.wake = Time::NEVER;
+        let Output {
+            waiting,
+            last,
+            free,
+            ..
+        } = *state;
+        if free > now {
+            self.wake(output, free, sink);
             return;
         }
-        let first = output / N_PORTS * N_PORTS * N_CLASSES;
-        let n_queues = N_PORTS * N_CLASSES;
-        let Output { waiting, last, .. } = self.outputs[output];
-        for step in 1..=n_queues {
-            let index = (usize::from(last) + step) % n_queues;
-            if waiting & 1 << index == 0 {
+        for step in 1..=N_QUEUES {
+            let queue = At {
+                router,
+                index: (usize::from(last) + step) % N_QUEUES,
+            };
+            if waiting & 1 << queue.index == 0 {
                 continue;
             }
-            let class = self.front(first + index).message.class;
+            let class = self.front(queue).message.class;
             if let Some(slot) = self.room(now, output, class) {
-                self.outputs[output].waiting &= !(1 << index);
-                self.depart(now, first + index, output, slot, sink);
+                self.routers[router].outputs[index].waiting &= !(1 << queue.index);
+                self.depart(now, queue, index, slot, sink);
                 return;
             }
             self.wake_when_possible(now, output, class, sink);
         }
     }
 
-    /// Sends the packet in front of `queue` out by `output`, into `slot` of the queue behind it.
-    fn depart(
-        &mut self,
-        now: Time,
-        queue: usize,
-        output: usize,
-        slot: u8,
-        sink: &mut impl MeshSink,
-    ) {
-        let flight_at = self.queues[queue].head;
-        let flight = self.flights[flight_at as usize];
-        let occupied = Time::from_ps(self.cycle.ps() * u64::from(flight.message.n_flits));
-        self.stats.wait_ps += now.since(flight.ready.max(self.queues[queue].free)).ps();
-        self.stats.link_busy_ps[output] += occupied.ps();
+    /// Sends the packet in front of `queue` out by its router's output `port`, into `slot` of the queue behind it.
+    fn depart(&mut self, now: Time, queue: At, port: usize, slot: u8, sink: &mut impl MeshSink) {
+        let router = &mut self.routers[queue.router];
+        let Queue { head, free, .. } = router.queues[queue.index];
+        let flight = &mut self.flights[head as usize];
+        let Flight {
+            message,
+            ready,
+            next,
+            slot: left,
+        } = *flight;
+        let occupied = Time::from_ps(self.cycle.ps() * u64::from(message.n_flits));
         let after = now + occupied;
-        let port = &mut self.outputs[output];
-        port.free = after;
-        port.last = u8::try_from(queue % (N_PORTS * N_CLASSES)).unwrap_or_default();
-        if port.waiting != 0 {
-            self.wake(output, after, sink);
+        self.stats.wait_ps += now.since(ready.max(free)).ps();
+        let output = &mut router.outputs[port];
+        output.busy += occupied;
+        output.free = after;
+        output.last = small_index(queue.index);
+        let others_wait = output.waiting != 0;
+        let behind = At {
+            router: router.neighbours[port],
+            index: queue_of(OPPOSITE[port], message.class),
+        };
+        flight.slot = slot;
+        flight.ready = now + self.link + self.router;
+        if others_wait {
+            let index = port;
+            self.wake(At { index, ..queue }, after, sink);
         }
-        self.leave(queue, flight, after, sink);
-        let router = output / N_PORTS;
-        match output % N_PORTS {
-            LOCAL => {
-                self.discard(flight_at);
-                sink.deliver(after + self.link - self.cycle, flight.message);
-            }
-            port => {
-                self.stats.hops += 1;
-                let next = queue_of(
-                    self.neighbour(router, port),
-                    OPPOSITE[port],
-                    flight.message.class,
-                );
-                self.slots[next * self.buffer_packets + usize::from(slot)] = Time::NEVER;
-                let flight = &mut self.flights[flight_at as usize];
-                flight.slot = slot;
-                flight.ready = now + self.link + self.router;
-                self.enqueue(next, flight_at, sink);
-            }
+        self.leave(queue, (next, left), after, sink);
+        if port == LOCAL {
+            self.discard(head);
+            sink.deliver(after + self.link - self.cycle, message);
+        } else {
+            self.stats.hops += 1;
+            let slots = self.slots_of(behind);
+            self.slots[slots + usize::from(slot)] = Time::NEVER;
+            self.enqueue(behind, head, sink);
         }
     }
 
-    /// Takes the front packet out of its queue, which it will have left completely at `after`.
-    fn leave(&mut self, queue: usize, flight: Flight, after: Time, sink: &mut impl MeshSink) {
-        let state = &mut self.queues[queue];
-        state.head = flight.next;
+    /// The front packet leaves its queue, completely at `after`, with the slot `left` in it; `next` is the new front.
+    fn leave(&mut self, queue: At, (next, left): (u32, u8), after: Time, sink: &mut impl MeshSink) {
+        let router = &mut self.routers[queue.router];
+        let state = &mut router.queues[queue.index];
+        state.head = next;
         state.free = after;
-        if flight.next == NONE {
+        let port = queue.index / N_CLASSES;
+        let upstream = At {
+            router: router.neighbours[port],
+            index: OPPOSITE[port],
+        };
+        if next == NONE {
             state.tail = NONE;
         } else {
-            let ready = self.flights[flight.next as usize].ready.max(after);
-            self.schedule_ready(queue, ready, sink);
+            let ready = self.flights[next as usize].ready.max(after);
+            sink.schedule(ready, MeshEvent::Ready(queue.number()));
         }
-        let port = queue / N_CLASSES % N_PORTS;
         if port == LOCAL {
             return;
         }
-        self.slots[queue * self.buffer_packets + usize::from(flight.slot)] = after;
-        let router = queue / (N_PORTS * N_CLASSES);
-        let upstream = self.neighbour(router, port) * N_PORTS + OPPOSITE[port];
-        if self.outputs[upstream].waiting != 0 {
+        let slots = self.slots_of(queue);
+        self.slots[slots + usize::from(left)] = after;
+        if self.routers[upstream.router].outputs[upstream.index].waiting != 0 {
             self.wake(upstream, after, sink);
         }
     }
 
-    fn enqueue(&mut self, queue: usize, flight: u32, sink: &mut impl MeshSink) {
-        self.flights[flight as usize].next = NONE;
-        let state = &mut self.queues[queue];
-        if state.head == NONE {
+    fn enqueue(&mut self, queue: At, flight: u32, sink: &mut impl MeshSink) {
+        let entry = &mut self.flights[flight as usize];
+        entry.next = NONE;
+        let state = &mut self.routers[queue.router].queues[queue.index];
+        let last = std::mem::replace(&mut state.tail, flight);
+        if last == NONE {
             state.head = flight;
-            state.tail = flight;
-            let ready = self.flights[flight as usize].ready.max(state.free);
-            self.schedule_ready(queue, ready, sink);
+            let ready = entry.ready.max(state.free);
+            sink.schedule(ready, MeshEvent::Ready(queue.number()));
         } else {
-            self.flights[state.tail as usize].next = flight;
-            state.tail = flight;
+            self.flights[last as usize].next = flight;
         }
     }
 
-    fn schedule_ready(&self, queue: usize, at: Time, sink: &mut impl MeshSink) {
-        sink.schedule(at, MeshEvent::Ready(small(queue)));
-    }
-
     /// Has `output` look at its waiting packets at `at`, or earlier if it was going to.
-    fn wake(&mut self, output: usize, at: Time, sink: &mut impl MeshSink) {
-        if at < self.outputs[output].wake {
-            self.outputs[output].wake = at;
-            sink.schedule(at, MeshEvent::Free(small(output)));
+    fn wake(&mut self, output: At, at: Time, sink: &mut impl MeshSink) {
+        let state = &mut self.routers[output.router].outputs[output.index];
+        if at < state.wake {
+            state.wake = at;
+            sink.schedule(at, MeshEvent::Free(output.number()));
         }
     }
 
@@ -404,53 +462,57 @@ impl Mesh {
     fn wake_when_possible(
         &mut self,
         now: Time,
-        output: usize,
+        output: At,
         class: Class,
         sink: &mut impl MeshSink,
     ) {
-        let room = match (output % N_PORTS, class) {
-            (LOCAL, _) => now,
-            (port, class) => {
-                let next = queue_of(
-                    self.neighbour(output / N_PORTS, port),
-                    OPPOSITE[port],
-                    class,
-                );
-                let start = next * self.buffer_packets;
-                let slots = &self.slots[start..start + self.buffer_packets];
-                slots.iter().copied().min().unwrap_or(Time::NEVER)
-            }
+        let room = if output.index == LOCAL {
+            now
+        } else {
+            let slots = self.slots_behind(output, class).iter();
+            slots.copied().min().unwrap_or(Time::NEVER)
         };
-        let at = room.max(self.outputs[output].free);
+        let free = self.routers[output.router].outputs[output.index].free;
+        let at = room.max(free);
         if at > now && at != Time::NEVER {
             self.wake(output, at, sink);
         }
     }
 
     /// A place for a packet behind `output`, which for the node itself is its NIC's input.
-    fn room(&mut self, now: Time, output: usize, class: Class) -> Option<u8> {
-        let router = output / N_PORTS;
-        let port = output % N_PORTS;
-        if port == LOCAL {
+    fn room(&mut self, now: Time, output: At, class: Class) -> Option<u8> {
+        if output.index == LOCAL {
             if class == Class::Request {
-                if self.held[router] >= self.input_packets {
+                let router = &mut self.routers[output.router];
+                if router.held >= self.input_packets {
                     return None;
                 }
-                self.held[router] += 1;
+                router.held += 1;
             }
             return Some(0);
         }
-        let next = queue_of(self.neighbour(router, port), OPPOSITE[port], class);
-        let start = next * self.buffer_packets;
-        let slots = &self.slots[start..start + self.buffer_packets];
+        let slots = self.slots_behind(output, class);
         let slot = slots.iter().position(|&free| free <= now)?;
-        u8::try_from(slot).ok()
+        Some(small_index(slot))
+    }
+
+    fn slots_of(&self, queue: At) -> usize {
+        (queue.router * N_QUEUES + queue.index) * self.buffer_packets
+    }
+
+    fn slots_behind(&self, output: At, class: Class) -> &[Time] {
+        let behind = At {
+            router: self.routers[output.router].neighbours[output.index],
+            index: queue_of(OPPOSITE[output.index], class),
+        };
+        let start = self.slots_of(behind);
+        &self.slots[start..start + self.buffer_packets]
     }
 
     /// The output on the way from a router to a node: first along the row, then along the column.
     fn route(&self, router: usize, target: usize) -> usize {
-        let (x, y) = self.places[router];
-        let (to_x, to_y) = self.places[target];
+        let (x, y) = self.routers[router].place;
+        let (to_x, to_y) = self.routers[target].place;
         if to_x != x {
             if to_x > x { EAST } else { WEST }
         } else if to_y != y {
@@ -460,18 +522,9 @@ impl Mesh {
         }
     }
 
-    fn neighbour(&self, router: usize, port: usize) -> usize {
-        match port {
-            EAST => router + 1,
-            WEST => router - 1,
-            SOUTH => router + usize::from(self.columns),
-            NORTH => router - usize::from(self.columns),
-            _ => router,
-        }
-    }
-
-    fn front(&self, queue: usize) -> &Flight {
-        &self.flights[self.queues[queue].head as usize]
+    fn front(&self, queue: At) -> &Flight {
+        let head = self.routers[queue.router].queues[queue.index].head;
+        &self.flights[head as usize]
     }
 
     fn store(&mut self, flight: Flight) -> u32 {
@@ -501,16 +554,24 @@ fn columns(config: &MeshConfig, n_nodes: u16) -> u16 {
     (root + u16::from(root * root < n_nodes)).max(1)
 }
 
-const fn queue_of(router: usize, port: usize, class: Class) -> usize {
-    (router * N_PORTS + port) * N_CLASSES + class as usize
+const fn queue_of(port: usize, class: Class) -> usize {
+    port * N_CLASSES + class as usize
 }
 
 #[expect(
     clippy::cast_possible_truncation,
-    reason = "there are at most 2^16 routers and fewer than 2^32 queues and packets"
+    reason = "there are at most 2^16 routers and fewer than 2^32 packets"
 )]
 const fn small(index: usize) -> u32 {
     index as u32
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a router has ten queues, and a queue at most 255 slots"
+)]
+const fn small_index(index: usize) -> u8 {
+    index as u8
 }
 
 #[expect(
