@@ -60,8 +60,8 @@
 mod start;
 
 pub use pgas_am::{
-    ActiveMessages, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, codec, message, rpc,
-    when_all,
+    ActiveMessages, Aggregator, DistObject, Here, PgasFuture, Promise, RemoteCalls, TeamCalls,
+    codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
     BatchError, CircularQueue, Error, FastQueue, HashMap, Object, Result, hash_map, object, queue,
@@ -80,7 +80,7 @@ pub use zerocopy;
 /// What nearly every program uses.
 pub mod prelude {
     pub use crate::{
-        ActiveMessages, CircularQueue, FastQueue, GlobalPtr, HashMap, Object, Pod, Rank,
-        RemoteCalls, Team, TeamCalls, World,
+        ActiveMessages, CircularQueue, DistObject, FastQueue, GlobalPtr, HashMap, Object, Pod,
+        Rank, RemoteCalls, Team, TeamCalls, World,
     };
 }

@@ -62,6 +62,10 @@ pub enum Error {
         /// Who was called.
         member: u32,
     },
+    /// A call names a distributed object (by number and team) that is not built here yet; it is set aside
+    /// until it is.
+    #[error("distributed object {0} of team {1:#x} is not built yet")]
+    NotBuilt(u64, u64),
     /// A promise was dropped before it was fulfilled.
     #[error("a promise was dropped before it was fulfilled")]
     BrokenPromise,

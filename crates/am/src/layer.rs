@@ -8,6 +8,7 @@ use pgas_core::{Layer, Rank, WeakWorld, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::buffers::Buffers;
+use crate::dist_object::Objects;
 use crate::error::{MixedBinaries, Unknown};
 use crate::function::{FunctionId, Incoming};
 use crate::identity::Program;
@@ -54,9 +55,10 @@ pub(crate) struct Am {
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     pub(crate) buffers: Buffers,
+    pub(crate) objects: Objects,
     /// Whether a thread makes progress by itself, so that futures need not ask to be polled again.
     pub(crate) is_driven: AtomicBool,
-    /// Messages without an answer that this rank has sent, and that it has served.
+    /// Messages that this rank has sent, and that it has served; an answered call is served when the answer is back.
     pub(crate) n_sent: AtomicU64,
     pub(crate) n_served: AtomicU64,
 }
@@ -103,6 +105,7 @@ pub fn attach(world: &World) -> Result<()> {
         outbox: Outbox::default(),
         tasks: Tasks::default(),
         buffers: Buffers::default(),
+        objects: Objects::default(),
         is_driven: AtomicBool::new(false),
         n_sent: AtomicU64::new(0),
         n_served: AtomicU64::new(0),
@@ -135,16 +138,23 @@ pub(crate) fn am(world: &World) -> Result<&Arc<Am>> {
 }
 
 impl Am {
-    /// Counts a message without an answer that was sent, or that was served. The counts order nothing: who compares
-    /// them has met the others in a collective.
+    /// Counts a message before it is sent, so that nobody has served more than was sent.
     #[inline]
     pub(crate) fn count_sent(&self) {
         self.n_sent.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Takes the count back of a message that was not sent.
+    #[inline]
+    pub(crate) fn count_unsent(&self) {
+        self.n_sent.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Counts a message that was served.
     #[inline]
     pub(crate) fn count_served(&self) {
-        self.n_served.fetch_add(1, Ordering::Relaxed);
+        // Release: pairs with the acquire in `quiet`.
+        self.n_served.fetch_add(1, Ordering::Release);
     }
 
     /// Sends a reply, or keeps it until there is room; never waits.
@@ -178,18 +188,50 @@ impl Am {
         id: HandlerId,
         parts: &[&[u8]],
     ) -> Result<()> {
-        match world.try_send(to, MessageClass::Request, id, parts)? {
+        match self.try_request(world, to, id, parts)? {
             Sent::Accepted => Ok(()),
-            Sent::BackPressure if pgas_core::in_handler() => {
-                let kept = self.outbox.keep_request(to, id, parts);
-                if kept {
-                    Ok(())
-                } else {
-                    Err(Error::BackPressure { to })
-                }
-            }
-            Sent::BackPressure => wait_for_room(world, to, id, parts),
+            Sent::BackPressure => self.request_later(world, to, id, parts),
         }
+    }
+
+    /// Offers a request.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn try_request(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        // Before it is counted, since what panics was not sent.
+        let last = world.n_ranks() - 1;
+        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        self.count_sent();
+        let sent = world.try_send(to, MessageClass::Request, id, parts);
+        if !matches!(sent, Ok(Sent::Accepted)) {
+            self.count_unsent();
+        }
+        Ok(sent?)
+    }
+
+    #[cold]
+    fn request_later(&self, world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
+        if pgas_core::in_handler() {
+            if !self.outbox.keep_request(to, id, parts) {
+                return Err(Error::BackPressure { to });
+            }
+            self.count_sent();
+            return Ok(());
+        }
+        let missing = || vec![to];
+        world.wait_for_ranks("room for a request", &missing, || {
+            match self.try_request(world, to, id, parts) {
+                Ok(sent) => Ok(sent == Sent::Accepted),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        Ok(())
     }
 
     #[inline]
@@ -208,6 +250,10 @@ impl Am {
             bytes,
         };
         let called = function.call(self.program, incoming);
+        if let Err(Error::NotBuilt(number, team)) = called {
+            return self.objects.set_aside(message, number, team);
+        }
+        // An answered call is served when the answer is back, which counts there.
         if !has_cookie {
             self.count_served();
         }
@@ -235,19 +281,13 @@ impl Am {
     fn answer(&self, world: &World, message: &Message<'_>, outcome: Outcome) -> Result<()> {
         let (cookie, bytes) = self.header::<u64>(world, message)?;
         if self.pending.complete(Cookie(cookie), outcome, bytes) {
+            self.count_served();
             return Ok(());
         }
         let what = format!("the answer of call {cookie:#x}");
         let reason = "which this rank does not wait for";
         Err(unknown(world, message.from, what, reason))
     }
-}
-
-#[cold]
-fn wait_for_room(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
-    let missing = || vec![to];
-    let offer = || Ok(world.try_send(to, MessageClass::Request, id, parts)? == Sent::Accepted);
-    Ok(world.wait_for_ranks("room for a request", &missing, offer)?)
 }
 
 /// The error for a message that names what this rank does not have.
@@ -297,6 +337,9 @@ impl Layer for Attached {
     fn advance(&self, world: &World) -> pgas_core::Result<bool> {
         let Self(am) = self;
         let mut worked = am.outbox.flush(world)?;
+        worked |= am
+            .objects
+            .advance(|message| pgas_core::as_handler(|| self.dispatch(world, message)))?;
         worked |= am.tasks.advance();
         Ok(worked)
     }

@@ -3,6 +3,8 @@
 //! | layer | sends | runs at the target |
 //! |---|---|---|
 //! | [`message`], active messages | arguments and bytes | a handler that the target registered |
+//! | [`Aggregator`] | many small items, in few messages | a function, on a slice of them |
+//! | [`DistObject`] | the name of an object | finds the target's own instance |
 //! | [`rpc`], remote calls | a function and its arguments | the function; its result comes back as a [`PgasFuture`] |
 //!
 //! ```
@@ -37,8 +39,10 @@
 //! Order messages; carry a call of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (put the
 //! bytes first: [`RemoteCalls::put_then_rpc`]); run functions of libraries that were loaded at run time.
 
+mod aggregate;
 mod buffers;
 pub mod codec;
+mod dist_object;
 mod error;
 mod function;
 mod future;
@@ -47,14 +51,18 @@ mod layer;
 pub mod message;
 mod outbox;
 mod pending;
+mod quiescence;
 pub mod rpc;
 mod serve;
 mod sync;
 mod tasks;
 
+pub use aggregate::Aggregator;
 pub use codec::Wire;
+pub use dist_object::DistObject;
 pub use error::{CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Unknown};
 pub use future::{All, PgasFuture, Promise, when_all};
 pub use layer::attach;
 pub use message::{ActiveMessages, Origin, Payload, Prepared, ReplyHandler, RequestHandler, Token};
+pub use quiescence::quiet;
 pub use rpc::{Here, RemoteCalls, TeamCalls};

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::backend::{HandlerId, Sent};
 use pgas_core::{GlobalPtr, Pod, Rank, Team, World};
 use zerocopy::IntoBytes;
 
@@ -210,6 +210,29 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<()>;
 
+    /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing was sent.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`rpc_ff`](Self::rpc_ff).
+    ///
+    /// # Errors
+    ///
+    /// As [`rpc`](Self::rpc), but for a wait.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn try_rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T]),
+        args: &A,
+        view: &[T],
+    ) -> Result<Sent>;
+
     /// Has every rank run `function` on `args`, and gives the results in the order of the ranks.
     ///
     /// Progress: as [`rpc`](Self::rpc).
@@ -331,25 +354,14 @@ impl RemoteCalls for World {
     fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of(way.am.program, function)?;
-        way.send(call_id(false), function.as_bytes(), &args, None)?;
-        way.am.count_sent();
-        Ok(())
+        way.send(call_id(false), function.as_bytes(), &args, None)
     }
 
     #[inline]
     fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of(way.am.program, function)?;
-        let mut out = Encoder::new();
-        out.write(function.as_bytes());
-        out.put(args)?;
-        way.fits(out.bytes().len())?;
-        let parts = [out.bytes()];
-        let sent = self.try_send(to, MessageClass::Request, call_id(false), &parts)?;
-        if sent == Sent::Accepted {
-            way.am.count_sent();
-        }
-        Ok(sent)
+        way.try_send(call_id(false), function.as_bytes(), args, None)
     }
 
     #[inline]
@@ -363,9 +375,21 @@ impl RemoteCalls for World {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.program, function)?;
         let view = Some(view.as_bytes());
-        way.send(call_id(false), function.as_bytes(), &args, view)?;
-        way.am.count_sent();
-        Ok(())
+        way.send(call_id(false), function.as_bytes(), &args, view)
+    }
+
+    #[inline]
+    fn try_rpc_ff_view<A: Wire, T: Pod>(
+        &self,
+        to: Rank,
+        function: fn(A, &[T]),
+        args: &A,
+        view: &[T],
+    ) -> Result<Sent> {
+        let way = Way::to(self, to)?;
+        let function = FunctionId::of_viewing(way.am.program, function)?;
+        let view = Some(view.as_bytes());
+        way.try_send(call_id(false), function.as_bytes(), args, view)
     }
 
     fn rpc_all<A: Wire, R: Wire + Send>(
@@ -472,6 +496,7 @@ impl<'a> Way<'a> {
         }
     }
 
+    /// Sends, waiting for room.
     #[inline]
     fn send<A: Wire>(
         self,
@@ -480,22 +505,43 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<()> {
+        self.offer(header, args, view, |parts| {
+            self.am.request(self.world, self.to, id, parts)
+        })
+    }
+
+    #[inline]
+    fn try_send<A: Wire>(
+        self,
+        id: HandlerId,
+        header: &[u8],
+        args: &A,
+        view: Option<&[u8]>,
+    ) -> Result<Sent> {
+        self.offer(header, args, view, |parts| {
+            self.am.try_request(self.world, self.to, id, parts)
+        })
+    }
+
+    /// Puts a call together and gives it to `send`.
+    #[inline]
+    fn offer<A: Wire, R>(
+        self,
+        header: &[u8],
+        args: &A,
+        view: Option<&[u8]>,
+        send: impl Fn(&[&[u8]]) -> Result<R>,
+    ) -> Result<R> {
         let mut out = Encoder::new();
         out.write(header);
         out.put(args)?;
         let Some(view) = view else {
-            self.fits(out.bytes().len())?;
-            return self.am.request(self.world, self.to, id, &[out.bytes()]);
+            message::fits(self.world, self.to, out.bytes().len())?;
+            return send(&[out.bytes()]);
         };
         // The header has a multiple of eight bytes, so the view is aligned at the target too.
         out.align();
-        self.fits(out.bytes().len() + view.len())?;
-        let parts = [out.bytes(), view];
-        self.am.request(self.world, self.to, id, &parts)
-    }
-
-    #[inline]
-    fn fits(self, n_bytes: usize) -> Result<()> {
-        message::fits(self.world, self.to, n_bytes)
+        message::fits(self.world, self.to, out.bytes().len() + view.len())?;
+        send(&[out.bytes(), view])
     }
 }

@@ -47,6 +47,8 @@ pub(crate) fn call<R: Wire>(
         (Ok(Ok(result)), Some(cookie)) => answer(incoming, cookie, &result),
         (Ok(Ok(_)), None) => Ok(()),
         (Ok(Err(error)), None) => Err(error),
+        // Whoever delivers the call sets it aside.
+        (Ok(Err(error @ Error::NotBuilt(..))), _) => Err(error),
         (Ok(Err(error)), Some(cookie)) => fail(incoming, cookie, &error.to_string()),
         (Err(payload), Some(cookie)) => fail_by_panic(incoming, cookie, &*payload),
         // Nobody waits who could be told: it is this rank's panic.

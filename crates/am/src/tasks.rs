@@ -36,6 +36,11 @@ impl Tasks {
         self.n_tasks.store(list.len(), Ordering::Relaxed);
     }
 
+    /// How many have not ended.
+    pub(crate) fn n_running(&self) -> u64 {
+        self.n_tasks.load(Ordering::Relaxed) as u64
+    }
+
     /// Polls each task once, and says whether one has ended.
     #[inline]
     pub(crate) fn advance(&self) -> bool {

@@ -24,7 +24,7 @@
 mod prepare;
 pub(crate) mod registry;
 
-use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::backend::{HandlerId, Sent};
 use pgas_core::{GlobalPtr, Rank, World};
 
 use crate::codec::{Encoder, Wire};
@@ -200,6 +200,7 @@ impl<'a> Token<'a> {
         let Origin { world, from } = self.origin;
         let out = opening::<H, _>(args)?;
         fits(world, from, out.bytes().len())?;
+        self.am.count_sent();
         self.am.reply(world, from, REPLY_SHORT, &[out.bytes()])
     }
 
@@ -219,6 +220,7 @@ impl<'a> Token<'a> {
         out.align();
         fits(world, from, out.bytes().len() + payload.len())?;
         let parts = [out.bytes(), payload];
+        self.am.count_sent();
         self.am.reply(world, from, REPLY_MEDIUM, &parts)
     }
 }
@@ -500,20 +502,12 @@ fn send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
     may_wait("room for a request")?;
     let n_bytes = parts.iter().map(|part| part.len()).sum();
     fits(world, to, n_bytes)?;
-    let am = am(world)?;
-    am.request(world, to, id, parts)?;
-    am.count_sent();
-    Ok(())
+    am(world)?.request(world, to, id, parts)
 }
 
 #[inline]
 fn try_send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<Sent> {
     let n_bytes = parts.iter().map(|part| part.len()).sum();
     fits(world, to, n_bytes)?;
-    let am = am(world)?;
-    let sent = world.try_send(to, MessageClass::Request, id, parts)?;
-    if sent == Sent::Accepted {
-        am.count_sent();
-    }
-    Ok(sent)
+    am(world)?.try_request(world, to, id, parts)
 }

@@ -111,9 +111,7 @@ impl Registry {
                 origin,
                 am: arrived.am,
             };
-            let handled = handler.handle(token, args, payload);
-            arrived.am.count_served();
-            handled
+            handler.handle(token, args, payload)
         };
         self.requests.add(entry::<H>(Box::new(run)));
     }
@@ -146,12 +144,14 @@ impl Registry {
             let reason = "which it has not registered";
             return Err(unknown(world, message.from, what, reason));
         };
-        (entry.run)(Arrived {
+        let handled = (entry.run)(Arrived {
             world,
             am,
             message,
             bytes,
-        })
+        });
+        am.count_served();
+        handled
     }
 }
 

@@ -1,5 +1,6 @@
 //! The cases, by subject.
 
+mod active_messages;
 mod atomics;
 mod bounds;
 mod collectives;
@@ -13,6 +14,7 @@ mod noncontiguous;
 mod ordering;
 mod pointers;
 mod reductions;
+mod remote_calls;
 mod signal;
 mod teams;
 mod transfer;
@@ -57,6 +59,8 @@ const GROUPS: &[&[Case]] = &[
     pointers::CASES,
     heap::CASES,
     messages::CASES,
+    active_messages::CASES,
+    remote_calls::CASES,
     teams::CASES,
     collectives::CASES,
     reductions::CASES,

@@ -1,0 +1,331 @@
+//! Active messages and remote calls between two ranks, beside bare cache lines that go back and forth and a bare ring.
+//!
+//! Rank 1 does what rank 0 orders; between the orders it waits, and serves what comes meanwhile.
+#![expect(unsafe_code, reason = "the floors are loops on raw words")]
+
+mod support;
+
+use std::cell::Cell;
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use criterion::{BenchmarkId, Criterion};
+use pgas::backend::SignalUpdate;
+use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
+use pgas::{ActiveMessages, GlobalPtr, PgasFuture, Rank, RemoteCalls, Symmetric, World, when_all};
+
+/// Words on each rank: order, count, the line of the ping-pong, and the ring.
+const WORDS: usize = 64 + RING_SLOTS * SLOT_WORDS;
+const ORDER: usize = 0;
+const COUNT: usize = 8;
+const LINE: usize = 32;
+const RING_HEAD: usize = 48;
+const RING: usize = 64;
+const RING_SLOTS: usize = 1024;
+const SLOT_WORDS: usize = 8;
+
+const PEER: Rank = Rank::new(1);
+
+/// What rank 1 takes part in.
+#[derive(Clone, Copy)]
+enum Task {
+    BareLine = 1,
+    BareRing,
+    Stop,
+}
+
+struct Ping;
+impl RequestHandler for Ping {
+    type Args = u64;
+    fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+        token.reply::<Pong>(&(x + 1))
+    }
+}
+
+struct Pong(Arc<AtomicU64>);
+impl ReplyHandler for Pong {
+    type Args = u64;
+    fn handle(&self, _: Origin<'_>, _: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// A message of a flood; the last one is answered.
+struct Flood(AtomicU64);
+impl RequestHandler for Flood {
+    type Args = (u64, [u64; 4]);
+    fn handle(
+        &self,
+        token: Token<'_>,
+        (is_last, words): Self::Args,
+        _: Payload<'_>,
+    ) -> pgas_am::Result<()> {
+        self.0.fetch_add(words[0], Ordering::Relaxed);
+        if is_last == 1 {
+            token.reply::<Pong>(&0)?;
+        }
+        Ok(())
+    }
+}
+
+struct Bench<'a> {
+    world: &'a World,
+    words: Symmetric<u64>,
+    n_pongs: Arc<AtomicU64>,
+    ring_ticket: Cell<u64>,
+}
+
+fn main() {
+    support::two_ranks(
+        |world, criterion| Bench::new(world).measure(criterion),
+        |world| Bench::new(world).serve(),
+    );
+}
+
+impl<'a> Bench<'a> {
+    fn new(world: &'a World) -> Self {
+        let words = world.alloc_symmetric(WORDS).expect("memory for some words");
+        let n_pongs = Arc::new(AtomicU64::new(0));
+        world.register(Ping).expect("attached");
+        world
+            .register_reply(Pong(Arc::clone(&n_pongs)))
+            .expect("attached");
+        world.register(Flood(AtomicU64::new(0))).expect("attached");
+        world.barrier().expect("two ranks");
+        Self {
+            world,
+            words,
+            n_pongs,
+            ring_ticket: Cell::new(0),
+        }
+    }
+
+    fn word(&self, rank: u32, index: usize) -> GlobalPtr<u64> {
+        self.words.on(Rank::new(rank)).offset(index)
+    }
+
+    /// The same word, as the floors see it.
+    fn bare(&self, rank: u32, index: usize) -> &AtomicU64 {
+        let at = self
+            .word(rank, index)
+            .local(self.world)
+            .expect("ranks of one host are direct");
+        // SAFETY: the word is mapped and aligned as long as `words` lives, and accessed atomically only.
+        unsafe { AtomicU64::from_ptr(at.as_ptr()) }
+    }
+
+    fn measure(&self, criterion: &mut Criterion) {
+        const N: u64 = 500;
+        const MANY: u64 = 5_000;
+        self.pair(criterion, "am_round_trip", N, Task::BareLine, |n| {
+            self.pings(n)
+        });
+        self.pair(criterion, "rpc_round_trip", N, Task::BareLine, |n| {
+            self.calls(n)
+        });
+        self.pair(criterion, "rpc_of_a_string", N, Task::BareLine, |n| {
+            self.strings(n)
+        });
+        self.pair(criterion, "am_one_way", MANY, Task::BareRing, |n| {
+            self.flood(n)
+        });
+        self.pair(criterion, "rpc_ff_one_way", MANY, Task::BareRing, |n| {
+            self.flood_of_calls(n)
+        });
+        support::paired(
+            "when_all_of_1000_rpcs_beside_1000_rpcs",
+            1000,
+            || self.calls(1000),
+            || self.joined(1000),
+        );
+        support::paired(
+            "when_all_of_1000_ready_futures_beside_one_rpc_each",
+            1000,
+            || self.calls(1000),
+            || self.ready(1000),
+        );
+        self.order(Task::Stop, 0);
+    }
+
+    /// Measures `ours` beside a floor in which both ranks take part.
+    fn pair(&self, criterion: &mut Criterion, name: &str, n: u64, floor: Task, ours: impl Fn(u64)) {
+        let n_ops = usize::try_from(n).expect("small");
+        support::paired(name, n_ops, || self.together(floor, n), || ours(n));
+        let mut group = criterion.benchmark_group("messages");
+        let time = |run: &dyn Fn(u64), n: u64| {
+            let start = std::time::Instant::now();
+            run(n);
+            start.elapsed()
+        };
+        group.bench_function(BenchmarkId::new(name, "bare"), |bencher| {
+            bencher.iter_custom(|n| time(&|n| self.together(floor, n), n));
+        });
+        group.bench_function(BenchmarkId::new(name, "pgas"), |bencher| {
+            bencher.iter_custom(|n| time(&ours, n));
+        });
+        group.finish();
+    }
+
+    fn together(&self, task: Task, n: u64) {
+        self.order(task, n);
+        self.run(task, n);
+    }
+
+    fn order(&self, task: Task, n: u64) {
+        self.word(1, COUNT).put(self.world, n).expect("direct");
+        let (order, set) = (self.word(1, ORDER), SignalUpdate::Set(task as u64));
+        order
+            .put_signal(self.world, &[], order, set)
+            .expect("direct");
+    }
+
+    fn serve(&self) {
+        loop {
+            let order = self.word(1, ORDER);
+            let task = order
+                .wait_until(self.world, |task| task != 0)
+                .expect("an order");
+            order.atomic_store(self.world, 0).expect("direct");
+            let n = self.word(1, COUNT).get(self.world).expect("direct");
+            match task {
+                1 => self.run(Task::BareLine, n),
+                2 => self.run(Task::BareRing, n),
+                _ => return,
+            }
+        }
+    }
+
+    fn run(&self, task: Task, n: u64) {
+        let is_first = self.world.rank() == Rank::ZERO;
+        match task {
+            Task::BareLine => self.bare_ping_pong(n, is_first),
+            Task::BareRing if is_first => self.fill_ring(n),
+            Task::BareRing => self.empty_ring(n),
+            Task::Stop => {}
+        }
+    }
+
+    fn bare_ping_pong(&self, n: u64, is_first: bool) {
+        let line = self.bare(0, LINE);
+        let (wait_for, then) = if is_first { (0, 1) } else { (1, 0) };
+        for _ in 0..n {
+            while line.load(Ordering::Acquire) != wait_for {
+                hint::spin_loop();
+            }
+            line.store(then, Ordering::Release);
+        }
+        while is_first && line.load(Ordering::Acquire) != 0 {
+            hint::spin_loop();
+        }
+    }
+
+    fn slot(&self, ticket: u64) -> [&AtomicU64; SLOT_WORDS] {
+        let index = usize::try_from(ticket).expect("64 bits") % RING_SLOTS;
+        std::array::from_fn(|i| self.bare(1, RING + index * SLOT_WORDS + i))
+    }
+
+    /// A ring of one sender and one receiver, 56 bytes a message.
+    fn fill_ring(&self, n: u64) {
+        let head = self.bare(1, RING_HEAD);
+        let (first, mut known_head) = (self.ring_ticket.get(), head.load(Ordering::Acquire));
+        for ticket in first..first + n {
+            while ticket - known_head >= RING_SLOTS as u64 {
+                known_head = head.load(Ordering::Acquire);
+            }
+            let [published, payload @ ..] = self.slot(ticket);
+            for word in payload {
+                word.store(ticket, Ordering::Relaxed);
+            }
+            published.store(ticket + 1, Ordering::Release);
+        }
+        self.ring_ticket.set(first + n);
+        while head.load(Ordering::Acquire) != first + n {
+            hint::spin_loop();
+        }
+    }
+
+    fn empty_ring(&self, n: u64) {
+        let head = self.bare(1, RING_HEAD);
+        let first = self.ring_ticket.get();
+        let mut sum = 0_u64;
+        for ticket in first..first + n {
+            let [published, payload @ ..] = self.slot(ticket);
+            while published.load(Ordering::Acquire) != ticket + 1 {
+                hint::spin_loop();
+            }
+            for word in payload {
+                sum = sum.wrapping_add(word.load(Ordering::Relaxed));
+            }
+            if ticket % 64 == 63 {
+                head.store(ticket + 1, Ordering::Release);
+            }
+        }
+        hint::black_box(sum);
+        head.store(first + n, Ordering::Release);
+        self.ring_ticket.set(first + n);
+    }
+
+    fn await_pongs(&self, n: u64) {
+        let pongs = &self.n_pongs;
+        self.world
+            .wait_for("pongs", || Ok(pongs.load(Ordering::Relaxed) >= n))
+            .expect("an answer");
+    }
+
+    fn pings(&self, n: u64) {
+        let before = self.n_pongs.load(Ordering::Relaxed);
+        for i in 1..=n {
+            self.world.request::<Ping>(PEER, &i).expect("two ranks");
+            self.await_pongs(before + i);
+        }
+    }
+
+    fn flood(&self, n: u64) {
+        let before = self.n_pongs.load(Ordering::Relaxed);
+        for i in 1..=n {
+            let args = (u64::from(i == n), [i; 4]);
+            self.world.request::<Flood>(PEER, &args).expect("two ranks");
+        }
+        self.await_pongs(before + 1);
+    }
+
+    fn flood_of_calls(&self, n: u64) {
+        for i in 1..n {
+            self.world
+                .rpc_ff(PEER, |x: u64| assert!(hint::black_box(x) > 0), i)
+                .expect("two ranks");
+        }
+        self.calls(1);
+    }
+
+    fn call(&self, i: u64) -> PgasFuture<u64> {
+        let call = self.world.rpc(PEER, |x: u64| x + 1, i);
+        call.expect("two ranks")
+    }
+
+    fn calls(&self, n: u64) {
+        for i in 0..n {
+            assert_eq!(self.call(i).wait().expect("an answer"), i + 1);
+        }
+    }
+
+    fn strings(&self, n: u64) {
+        for i in 0..n {
+            let length = |text: String| text.len();
+            let call = self.world.rpc(PEER, length, i.to_string());
+            call.expect("two ranks").wait().expect("an answer");
+        }
+    }
+
+    fn joined(&self, n: u64) {
+        let calls = (0..n).map(|i| self.call(i)).collect::<Vec<_>>();
+        when_all(calls).wait().expect("answers");
+    }
+
+    fn ready(&self, n: u64) {
+        let values = (0..n).map(PgasFuture::ready).collect::<Vec<_>>();
+        hint::black_box(when_all(values).wait().expect("values"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Many small items to many ranks, in few large messages.
+//!
+//! Items for a rank are gathered in a buffer, and travel as one message when it is full, as in bale's conveyors: an item
+//! then costs a store here and a load there, instead of a message. There is a fixed number of
+//! buffers; ranks that share one take turns, so that memory does not grow with the job.
+
+use std::fmt;
+
+use pgas_core::backend::Sent;
+use pgas_core::{Pod, Rank, World};
+
+use crate::codec::{Encoder, Wire};
+use crate::{RemoteCalls, Result, quiet};
+
+/// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
+const N_BUFFERS: usize = 256;
+const BUFFER_BYTES: usize = 8192;
+
+/// Gathers items for a function that other ranks run on slices of them.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pgas_am::{Aggregator, DistObject};
+/// use pgas_core::Rank;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// type Counts = DistObject<Vec<AtomicU64>>;
+/// let counts: Counts = DistObject::new(&world.team(), (0..10).map(|_| AtomicU64::new(0)).collect())?;
+/// let count = |counts: Counts, bins: &[u32]| {
+///     for bin in bins {
+///         counts[*bin as usize].fetch_add(1, Ordering::Relaxed);
+///     }
+/// };
+/// let mut sender = Aggregator::new(&world, count, counts.clone())?;
+/// for i in 0..1000_u32 {
+///     sender.push(Rank::new(i % world.n_ranks()), i % 10)?;
+/// }
+/// sender.finish()?; // by all ranks
+/// assert_eq!(counts[3].load(Ordering::Relaxed), 100);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub struct Aggregator<A: Wire + Clone, T: Pod> {
+    world: World,
+    function: fn(A, &[T]),
+    args: A,
+    /// Items of one message.
+    capacity: usize,
+    buffers: Vec<Buffer<T>>,
+}
+
+/// Items for one rank at a time.
+struct Buffer<T> {
+    to: Rank,
+    items: Vec<T>,
+}
+
+impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
+    /// An aggregator of items that `function` gets with `args`, a slice at a time.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) for arguments that cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// If a message cannot carry one item.
+    #[track_caller]
+    pub fn new(world: &World, function: fn(A, &[T]), args: A) -> Result<Self> {
+        let mut out = Encoder::new();
+        out.put(&args)?;
+        // A call's header, and what aligns the arguments.
+        let beside = out.bytes().len() + 64;
+        let bytes = world.capabilities().max_medium.min(BUFFER_BYTES);
+        let capacity = bytes.saturating_sub(beside) / size_of::<T>().max(1);
+        assert!(capacity > 0, "an item does not fit a message");
+        let n_buffers = N_BUFFERS.min(world.n_ranks() as usize);
+        let empty = || Buffer {
+            to: Rank::ZERO,
+            items: Vec::new(),
+        };
+        Ok(Self {
+            world: world.clone(),
+            function,
+            args,
+            capacity,
+            buffers: (0..n_buffers).map(|_| empty()).collect(),
+        })
+    }
+
+    /// Gives `item` to rank `to`, at some time before [`flush`](Self::flush) returns at the latest.
+    ///
+    /// Progress: user level while there is no room for a message, else none.
+    ///
+    /// # Cost
+    ///
+    /// l; one message when the buffer is full.
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteCalls::rpc_ff`].
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[inline]
+    #[track_caller]
+    pub fn push(&mut self, to: Rank, item: T) -> Result<()> {
+        let index = self.make_room(to)?;
+        self.buffers[index].items.push(item);
+        Ok(())
+    }
+
+    /// The buffer of `to`, with room for one item.
+    #[inline]
+    #[track_caller]
+    fn make_room(&mut self, to: Rank) -> Result<usize> {
+        let index = to.index() % self.buffers.len();
+        let buffer = &self.buffers[index];
+        if buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0 {
+            self.turn(index, to)?;
+        }
+        Ok(index)
+    }
+
+    /// As [`push`](Self::push), without waiting: gives the item back if a message would have to wait for room.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`push`](Self::push).
+    ///
+    /// # Errors
+    ///
+    /// As [`RemoteCalls::try_rpc_ff`].
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[track_caller]
+    pub fn try_push(&mut self, to: Rank, item: T) -> Result<Option<T>> {
+        let index = to.index() % self.buffers.len();
+        let buffer = &self.buffers[index];
+        let is_in_the_way = buffer.to != to || buffer.items.len() >= self.capacity;
+        if is_in_the_way && !buffer.items.is_empty() {
+            let (to, items) = (buffer.to, &buffer.items);
+            let sent = self
+                .world
+                .try_rpc_ff_view(to, self.function, &self.args, items)?;
+            if sent == Sent::BackPressure {
+                return Ok(Some(item));
+            }
+            self.buffers[index].items.clear();
+        }
+        self.push(to, item)?;
+        Ok(None)
+    }
+
+    /// Empties a buffer and gives it to `to`.
+    #[cold]
+    #[track_caller]
+    fn turn(&mut self, index: usize, to: Rank) -> Result<()> {
+        let last = self.world.n_ranks() - 1;
+        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        self.send(index)?;
+        let buffer = &mut self.buffers[index];
+        buffer.to = to;
+        buffer.items.reserve_exact(self.capacity);
+        Ok(())
+    }
+
+    fn send(&mut self, index: usize) -> Result<()> {
+        let Buffer { to, items } = &mut self.buffers[index];
+        if items.is_empty() {
+            return Ok(());
+        }
+        let args = self.args.clone();
+        self.world.rpc_ff_view(*to, self.function, args, items)?;
+        items.clear();
+        Ok(())
+    }
+
+    /// Sends all that was gathered.
+    ///
+    /// Progress: as [`push`](Self::push).
+    ///
+    /// # Cost
+    ///
+    /// One message a rank that has items. Complete locally on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push); what could not be sent stays in the buffers.
+    pub fn flush(&mut self) -> Result<()> {
+        (0..self.buffers.len()).try_for_each(|index| self.send(index))
+    }
+
+    /// Sends all that was gathered, and waits until the items of all ranks have come to their ends.
+    ///
+    /// Progress: user level.
+    ///
+    /// # Cost
+    ///
+    /// As [`flush`](Self::flush), and as [`quiet`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push), and as [`quiet`].
+    pub fn finish(mut self) -> Result<()> {
+        self.flush()?;
+        quiet(&self.world)
+    }
+}
+
+impl<A: Wire + Clone, T: Pod> fmt::Debug for Aggregator<A, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n_items: usize = self.buffers.iter().map(|buffer| buffer.items.len()).sum();
+        write!(f, "Aggregator({n_items} items)")
+    }
+}

@@ -1,0 +1,511 @@
+//! Remote calls, their futures, and distributed objects.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Waker};
+use std::thread;
+
+use pgas_am::{
+    DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach, quiet, when_all,
+};
+use pgas_core::{GlobalPtr, Rank, Result, World};
+
+use super::case;
+use crate::Case;
+use crate::random::rng;
+use crate::support::{neighbour, random_values};
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, arguments_and_results_of_every_type_come_back),
+    case!(1, slices_are_viewed_as_they_were_sent),
+    case!(1, a_panic_comes_back_with_rank_message_and_place),
+    case!(1, calls_that_cannot_be_are_refused_and_nothing_is_lost),
+    case!(1, ten_thousand_calls_are_under_way_at_once),
+    case!(1, calls_without_an_answer_flood_all_ranks_and_none_is_lost),
+    case!(1, a_call_that_meets_back_pressure_was_not_made),
+    case!(1, a_remote_function_may_call_others_but_not_wait),
+    case!(1, all_members_of_a_team_are_called),
+    case!(1, what_was_put_before_a_call_is_there_when_it_runs),
+    case!(1, futures_that_are_dropped_or_forgotten_lose_nothing_else),
+    case!(1, actions_run_on_values_when_they_come),
+    case!(1, many_operations_fulfil_one_promise),
+    case!(1, futures_are_awaited_with_and_without_an_executor),
+    case!(1, threads_of_a_rank_call_together),
+    case!(1, a_distributed_object_arrives_as_the_targets_instance),
+    case!(2, a_call_waits_for_an_object_that_is_not_built_yet),
+    case!(1, objects_of_teams_and_their_errors),
+];
+
+/// A word of each rank that remote functions count in.
+type Counter = DistObject<AtomicU64>;
+
+fn counter(world: &World) -> Result<Counter> {
+    attach(world)?;
+    Ok(DistObject::new(&world.team(), AtomicU64::new(0))?)
+}
+
+fn add((counter, n): (Counter, u64)) -> u64 {
+    counter.fetch_add(n, Ordering::Relaxed)
+}
+
+fn add_ff(args: (Counter, u64)) {
+    add(args);
+}
+
+fn arguments_and_results_of_every_type_come_back(world: &World) -> Result<()> {
+    attach(world)?;
+    let next = neighbour(world, 1);
+    assert_eq!(world.rpc(next, |x: u64| x + 1, 41)?.wait()?, 42);
+    world.rpc(next, |(): ()| (), ())?.wait()?;
+    assert!(!world.rpc(next, |x: bool| !x, true)?.wait()?);
+    let text = world.rpc(next, |x: String| x + "!", "hällo".to_owned())?;
+    assert_eq!(text.wait()?, "hällo!");
+    let swap = |(a, b): (f32, char)| (b, a);
+    assert_eq!(world.rpc(next, swap, (0.5, 'x'))?.wait()?, ('x', 0.5));
+    let reversed = |mut list: Vec<Option<u16>>| {
+        list.reverse();
+        list
+    };
+    let list = vec![Some(1), None, Some(3)];
+    let expected = vec![Some(3), None, Some(1)];
+    assert_eq!(world.rpc(next, reversed, list)?.wait()?, expected);
+    let checked = |x: i32| x.checked_neg().ok_or_else(|| "it overflows".to_owned());
+    assert_eq!(world.rpc(next, checked, 5)?.wait()?, Ok(-5));
+    assert!(world.rpc(next, checked, i32::MIN)?.wait()?.is_err());
+    for size in [0, 1, 31, 32, 33, 100, 2000] {
+        let bytes: Vec<u8> = random_values(&mut rng(size), usize::try_from(size).expect("small"));
+        let same = world
+            .rpc(next, |bytes: Vec<u8>| bytes, bytes.clone())?
+            .wait()?;
+        assert!(same == bytes, "{size} bytes");
+    }
+    let rank = |here: Here| here.world().rank();
+    assert_eq!(world.rpc(next, rank, Here::new(world))?.wait()?, next);
+    world.barrier()
+}
+
+fn slices_are_viewed_as_they_were_sent(world: &World) -> Result<()> {
+    fn sum<T: Copy + Into<f64>>(x: f64, list: &[T]) -> f64 {
+        list.iter().fold(x, |sum, y| sum + (*y).into())
+    }
+    attach(world)?;
+    let next = neighbour(world, 1);
+    for n in [0, 1, 2, 5, 6, 7, 100] {
+        let bytes: Vec<u8> = random_values(&mut rng(1), n);
+        let words: Vec<u32> = random_values(&mut rng(2), n);
+        let floats: Vec<f64> = words.iter().copied().map(f64::from).collect();
+        let by_bytes = world.rpc_view(next, sum::<u8>, 0.5, &bytes)?.wait()?;
+        assert!(by_bytes == sum(0.5, &bytes), "{n} bytes");
+        let by_words = world.rpc_view(next, sum::<u32>, 0.5, &words)?.wait()?;
+        assert!(by_words == sum(0.5, &words), "{n} words");
+        let by_floats = world.rpc_view(next, sum::<f64>, 0.5, &floats)?.wait()?;
+        assert!(by_floats == sum(0.5, &floats), "{n} floats");
+        // An argument of another length before it.
+        let lengths = |text: String, list: &[u64]| (text.len(), list.len());
+        let longs: Vec<u64> = vec![7; n];
+        let text = "x".repeat(n % 9);
+        let both = world.rpc_view(next, lengths, text, &longs)?.wait()?;
+        assert_eq!(both, (n % 9, n));
+    }
+    world.barrier()
+}
+
+fn a_panic_comes_back_with_rank_message_and_place(world: &World) -> Result<()> {
+    fn refuse(x: u64) -> u64 {
+        assert!(x == 0, "{x} is refused");
+        x
+    }
+    attach(world)?;
+    let next = neighbour(world, 1);
+    for x in [7, 8] {
+        let error = world.rpc(next, refuse, x)?.wait().expect_err("it panics");
+        let Error::RemotePanic(panic) = &error else {
+            panic!("{error}");
+        };
+        assert_eq!(panic.rank, next);
+        assert_eq!(panic.message, format!("{x} is refused"));
+        assert!(panic.location.contains("remote_calls.rs"), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(&format!("rank {next}")), "{text}");
+    }
+    // The target lives on.
+    assert_eq!(world.rpc(next, refuse, 0)?.wait()?, 0);
+    world.barrier()
+}
+
+fn calls_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Result<()> {
+    attach(world)?;
+    let next = neighbour(world, 1);
+    let limit = world.capabilities().max_medium;
+    let length = |bytes: Vec<u8>| bytes.len();
+    let error = world
+        .rpc(next, length, vec![0; limit])
+        .expect_err("too long");
+    assert!(
+        matches!(error, Error::TooLong { to, .. } if to == next),
+        "{error}"
+    );
+    let team = world.team();
+    let error = team.rpc(world.n_ranks(), |x: u64| x, 1);
+    let text = error.expect_err("no such member").to_string();
+    assert!(text.contains(&world.n_ranks().to_string()), "{text}");
+    // The arguments fit, the result does not: that is known at the target only.
+    let long = |n: usize| vec![0_u8; n];
+    let error = world.rpc(next, long, limit)?.wait().expect_err("too long");
+    let text = error.to_string();
+    assert!(text.contains(&format!("rank {next} could not")), "{text}");
+    assert!(text.contains(&limit.to_string()), "{text}");
+    assert_eq!(world.rpc(next, length, vec![0; 100])?.wait()?, 100);
+    world.barrier()
+}
+
+fn ten_thousand_calls_are_under_way_at_once(world: &World) -> Result<()> {
+    const N: u64 = 10_000;
+    let counter = counter(world)?;
+    let calls: Vec<_> = (0..N)
+        .map(|i| {
+            let to = neighbour(
+                world,
+                u32::try_from(i % 7).expect("small") % world.n_ranks(),
+            );
+            world.rpc(
+                to,
+                |(c, i): (Counter, u64)| (add((c, 1)), i).1,
+                (counter.clone(), i),
+            )
+        })
+        .collect::<Result<_, _>>()?;
+    let values = when_all(calls).wait()?;
+    assert!(values.into_iter().eq(0..N), "each its own answer");
+    quiet(world)?;
+    let total = world.allreduce(
+        counter.load(Ordering::Relaxed),
+        pgas_core::collective::op::Sum,
+    )?;
+    assert_eq!(total, N * u64::from(world.n_ranks()));
+    Ok(())
+}
+
+fn calls_without_an_answer_flood_all_ranks_and_none_is_lost(world: &World) -> Result<()> {
+    const EACH: u64 = 3000;
+    let counter = counter(world)?;
+    for i in 0..EACH {
+        for to in world.ranks() {
+            world.rpc_ff(to, add_ff, (counter.clone(), i))?;
+        }
+    }
+    quiet(world)?;
+    let sum: u64 = (0..EACH).sum();
+    assert_eq!(
+        counter.load(Ordering::Relaxed),
+        sum * u64::from(world.n_ranks())
+    );
+    Ok(())
+}
+
+fn a_call_that_meets_back_pressure_was_not_made(world: &World) -> Result<()> {
+    let counter = counter(world)?;
+    world.barrier()?;
+    // To itself: nothing is served meanwhile.
+    let (mut n_made, mut n_refused) = (0_u64, 0);
+    while n_refused < 10 && n_made < 1_000_000 {
+        match world.try_rpc_ff(world.rank(), add_ff, &(counter.clone(), 1))? {
+            pgas_core::backend::Sent::Accepted => n_made += 1,
+            pgas_core::backend::Sent::BackPressure => n_refused += 1,
+        }
+    }
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), n_made);
+    Ok(())
+}
+
+/// Goes once around the ring, then counts.
+fn around((here, counter, hops): (Here, Counter, u32)) {
+    add((counter.clone(), 1));
+    if hops > 1 {
+        let (world, next) = (here.world().clone(), neighbour(here.world(), 1));
+        let args = (here, counter, hops - 1);
+        world
+            .rpc_ff(next, around, args)
+            .expect("little is under way");
+    }
+}
+
+fn a_remote_function_may_call_others_but_not_wait(world: &World) -> Result<()> {
+    let counter = counter(world)?;
+    let args = (Here::new(world), counter.clone(), 3 * world.n_ranks());
+    world.rpc_ff(neighbour(world, 1), around, args)?;
+    quiet(world)?;
+    let ranks = u64::from(world.n_ranks());
+    assert_eq!(counter.load(Ordering::Relaxed), 3 * ranks);
+
+    let wait = |here: Here| {
+        let call = here.world().rpc(here.world().rank(), |x: u64| x, 1);
+        let by_call = call.and_then(PgasFuture::wait).map(|_| ());
+        let by_barrier = here.world().barrier().map_err(Error::from);
+        [by_call, by_barrier]
+            .map(|outcome| outcome.err().map(|error| error.to_string()))
+            .to_vec()
+    };
+    let next = neighbour(world, 1);
+    for error in world.rpc(next, wait, Here::new(world))?.wait()? {
+        let text = error.expect("it would wait");
+        assert!(text.contains("inside a handler"), "{text}");
+    }
+    quiet(world)?;
+    Ok(())
+}
+
+fn all_members_of_a_team_are_called(world: &World) -> Result<()> {
+    attach(world)?;
+    let number = |(here, x): (Here, u32)| here.world().rank().number() + x;
+    let numbers = world.rpc_all(number, &(Here::new(world), 10))?.wait()?;
+    assert!(
+        numbers
+            .into_iter()
+            .eq((0..world.n_ranks()).map(|rank| rank + 10))
+    );
+    let half = world.team().split(Some(world.rank().number() % 2), 0)?;
+    if let Some(half) = half {
+        let numbers = half.rpc_all(number, &(Here::new(world), 0))?.wait()?;
+        assert!(numbers.into_iter().eq(half.ranks().map(Rank::number)));
+        let last = half.n_ranks() - 1;
+        let number = half.rpc(last, number, (Here::new(world), 0))?.wait()?;
+        assert_eq!(number, half.world_rank(last).number());
+        assert!(half.rpc(last + 1, |x: u64| x, 0).is_err());
+    }
+    world.barrier()
+}
+
+fn what_was_put_before_a_call_is_there_when_it_runs(world: &World) -> Result<()> {
+    attach(world)?;
+    let place = world.alloc_symmetric::<u64>(1000)?;
+    let sum = |(here, place, n): (Here, GlobalPtr<u64>, usize)| {
+        let mut values = vec![0; n];
+        let got = place.get_slice(here.world(), &mut values);
+        got.map(|()| values.iter().sum::<u64>())
+            .map_err(|error| error.to_string())
+    };
+    let next = neighbour(world, 1);
+    for n in [0, 1, 10, 1000] {
+        let values: Vec<u64> = (0..n as u64).collect();
+        let args = (Here::new(world), place.on(next), n);
+        let came = world
+            .put_then_rpc(place.on(next), &values, sum, args)?
+            .wait()?;
+        assert_eq!(came, Ok(values.iter().sum()));
+    }
+    world.barrier()
+}
+
+fn futures_that_are_dropped_or_forgotten_lose_nothing_else(world: &World) -> Result<()> {
+    let counter = counter(world)?;
+    let next = neighbour(world, 1);
+    for i in 0..300 {
+        let call = world.rpc(next, add, (counter.clone(), 1))?;
+        match i % 3 {
+            0 => drop(call),
+            1 => {
+                #[expect(clippy::mem_forget, reason = "what the case is about")]
+                std::mem::forget(call);
+            }
+            _ => {
+                call.wait()?;
+            }
+        }
+    }
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 300);
+    Ok(())
+}
+
+fn actions_run_on_values_when_they_come(world: &World) -> Result<()> {
+    let counter = counter(world)?;
+    let next = neighbour(world, 1);
+    let double = |x: u64| 2 * x;
+    let chained = world
+        .rpc(next, double, 4)?
+        .then(|x| x + 1)
+        .then(|x| x.to_string());
+    assert_eq!(chained.wait()?, "9");
+    assert_eq!(PgasFuture::ready(4).then(|x| x + 1).wait()?, 5);
+    let joined = when_all((world.rpc(next, double, 1)?, world.rpc(next, double, 2)?));
+    assert_eq!(joined.then(|(a, b)| a + b).wait()?, 6);
+
+    // An action that nobody waits for runs too, and may make calls.
+    let (again, here) = (counter.clone(), world.downgrade());
+    drop(world.rpc(next, double, 5)?.then(move |x| {
+        let world = here.upgrade().expect("the rank is still there");
+        world
+            .rpc_ff(next, add_ff, (again, x))
+            .expect("little is under way");
+    }));
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 10);
+
+    // An error passes by actions.
+    let fails = world.rpc(next, |x: u64| 1 / x, 0)?.then(|x| x + 1);
+    assert!(matches!(fails.wait(), Err(Error::RemotePanic(_))));
+    world.barrier()
+}
+
+fn many_operations_fulfil_one_promise(world: &World) -> Result<()> {
+    let counter = counter(world)?;
+    let promise = Promise::new(world)?;
+    for i in 0..500 {
+        let to = neighbour(world, i % world.n_ranks());
+        world.rpc(to, add, (counter.clone(), 1))?.fulfils(&promise);
+    }
+    let mut done = promise.finalize();
+    world.wait_for("a promise", || Ok(done.is_ready()))?;
+    done.wait()?;
+    quiet(world)?;
+    let sum = pgas_core::collective::op::Sum;
+    let total = world.allreduce(counter.load(Ordering::Relaxed), sum)?;
+    assert_eq!(total, 500 * u64::from(world.n_ranks()));
+
+    let broken = Promise::new(world)?;
+    let future = broken.future();
+    drop(broken);
+    assert!(matches!(future.wait(), Err(Error::BrokenPromise)));
+    let failing = Promise::new(world)?;
+    world
+        .rpc(world.rank(), |x: u64| 1 / x, 0)?
+        .fulfils(&failing);
+    assert!(matches!(
+        failing.finalize().wait(),
+        Err(Error::RemotePanic(_))
+    ));
+    world.barrier()
+}
+
+fn futures_are_awaited_with_and_without_an_executor(world: &World) -> Result<()> {
+    async fn chain(world: &World, to: Rank) -> pgas_am::Result<u64> {
+        let mut x = 1;
+        for _ in 0..10 {
+            x = world.rpc(to, |x: u64| 2 * x, x)?.await?;
+        }
+        let cell = world.alloc::<u64>(1)?;
+        PgasFuture::of_event(world, cell.put_nb(world, x)?)?.await?;
+        Ok(cell.get_nb(world)?.await?)
+    }
+    attach(world)?;
+    let next = neighbour(world, 1);
+    assert_eq!(world.block_on(chain(world, next))??, 1024);
+    // An executor that knows nothing of the library polls until it is ready.
+    let mut chain = pin!(chain(world, next));
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut value = None;
+    world.wait_for("a future", || {
+        if let std::task::Poll::Ready(result) = chain.as_mut().poll(&mut cx) {
+            value = Some(result);
+        }
+        Ok(value.is_some())
+    })?;
+    assert_eq!(value.expect("it is ready")?, 1024);
+    world.barrier()
+}
+
+fn threads_of_a_rank_call_together(world: &World) -> Result<()> {
+    const EACH: u64 = 200;
+    let counter = counter(world)?;
+    let next = neighbour(world, 1);
+    let run = |thread: u64| -> Result<()> {
+        for i in 0..EACH {
+            let x = thread * EACH + i;
+            assert_eq!(world.rpc(next, |x: u64| x ^ 5, x)?.wait()?, x ^ 5);
+            world.rpc(next, add, (counter.clone(), 1))?.wait()?;
+        }
+        Ok(())
+    };
+    let run = &run;
+    let outcomes: Vec<Result<()>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|i| scope.spawn(move || run(i))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().expect("no panic");
+        threads.into_iter().map(join).collect()
+    });
+    outcomes.into_iter().collect::<Result<()>>()?;
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 3 * EACH);
+    Ok(())
+}
+
+fn a_distributed_object_arrives_as_the_targets_instance(world: &World) -> Result<()> {
+    attach(world)?;
+    let names = DistObject::new(&world.team(), format!("rank {}", world.rank()))?;
+    let numbers = DistObject::new(&world.team(), Mutex::new(vec![world.rank().number()]))?;
+    for member in 0..world.n_ranks() {
+        assert_eq!(names.fetch(member)?.wait()?, format!("rank {member}"));
+    }
+    type Numbers = DistObject<Mutex<Vec<u32>>>;
+    let push = |(numbers, x): (Numbers, u32)| {
+        let mut numbers = numbers.lock().expect("nobody panics with it");
+        numbers.push(x);
+        numbers[0]
+    };
+    for to in world.ranks() {
+        let args = (numbers.clone(), world.rank().number());
+        assert_eq!(world.rpc(to, push, args)?.wait()?, to.number());
+    }
+    quiet(world)?;
+    let mut seen = numbers.lock().expect("nobody panics with it").clone();
+    seen[1..].sort_unstable();
+    assert!(seen[1..].iter().copied().eq(0..world.n_ranks()));
+    world.barrier()
+}
+
+fn a_call_waits_for_an_object_that_is_not_built_yet(world: &World) -> Result<()> {
+    attach(world)?;
+    let early = world.rank() == Rank::ZERO;
+    let build = || DistObject::new(&world.team(), AtomicU64::new(100));
+    let counter = if early {
+        let counter = build()?;
+        let late = world.rpc(Rank::new(1), add, (counter.clone(), 1))?;
+        world.rpc_ff(Rank::new(1), add_ff, (counter.clone(), 1))?;
+        // Others are not held up by it; rank 1 builds its instance when it is told to.
+        assert_eq!(world.rpc(Rank::new(1), |x: u64| x + 1, 1)?.wait()?, 2);
+        world.barrier()?;
+        assert!((100..=101).contains(&late.wait()?));
+        counter
+    } else {
+        world.barrier()?;
+        build()?
+    };
+    quiet(world)?;
+    let expected = if world.rank().number() == 1 { 102 } else { 100 };
+    assert_eq!(counter.load(Ordering::Relaxed), expected);
+    world.barrier()
+}
+
+fn objects_of_teams_and_their_errors(world: &World) -> Result<()> {
+    attach(world)?;
+    let half = world.team().split(Some(world.rank().number() % 2), 0)?;
+    let half = half.expect("every rank has a color");
+    let object = DistObject::new(&half, u64::from(world.rank().number()))?;
+    for member in 0..half.n_ranks() {
+        let rank = half.world_rank(member).number();
+        assert_eq!(object.fetch(member)?.wait()?, u64::from(rank));
+    }
+    assert!(object.fetch(half.n_ranks()).is_err());
+    world.barrier()?;
+    // An object that the target has dropped is an error there, and no wait for ever.
+    let gone = DistObject::new(&world.team(), 1_u64)?;
+    let last = Rank::new(world.n_ranks() - 1);
+    world.barrier()?;
+    if world.rank() == last && world.n_ranks() > 1 {
+        drop(gone);
+        world.barrier()?;
+    } else {
+        world.barrier()?;
+        if world.n_ranks() > 1 {
+            let error = gone
+                .fetch(last.number())?
+                .wait()
+                .expect_err("it was dropped");
+            assert!(error.to_string().contains("was dropped"), "{error}");
+        }
+    }
+    world.barrier()
+}
