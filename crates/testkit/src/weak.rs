@@ -1,0 +1,600 @@
+//! A transport that is as weak as the contract allows, around another one: puts are late, in pieces and
+//! out of order, gets are torn, atomics without a result are late too.
+//!
+//! Which piece arrives when is drawn from a seed, so that many seeds try many orders. What the contract
+//! promises holds: after a flush all is there, a signal comes after its data, atomics are atomic. A
+//! container that passes its tests over this leans on nothing else.
+//!
+//! ```
+//! use pgas_core::{Config, Rank};
+//!
+//! pgas_testkit::weak::run(2, &Config::default(), 7, |world| {
+//!     let cell = world.alloc_symmetric::<[u64; 8]>(1).unwrap();
+//!     cell.on(Rank::ZERO).put(&world, [1; 8]).unwrap();
+//!     world.barrier().unwrap(); // before this, any of the words may be there or not
+//!     assert_eq!(cell.on(Rank::ZERO).get(&world).unwrap(), [1; 8]);
+//!     world.barrier().unwrap();
+//! });
+//! ```
+#![expect(
+    unsafe_code,
+    reason = "passes the contract's calls on, later and in pieces"
+)]
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::panic::{self, AssertUnwindSafe};
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+use pgas_core::backend::{
+    AtomicCall, AtomicOp, AtomicType, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
+    Message, MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
+    SwapCall, loopback,
+};
+use pgas_core::{Config, Error, Rank, Result, World};
+
+use crate::support::panic_text;
+
+/// Ids of this transport's own operations; the inner one's stay below.
+const OWN: u64 = 1 << 63;
+
+/// The longest piece of a transfer, in bytes; those of long transfers are longer.
+const PIECE: usize = 24;
+/// The number of pieces of a transfer, at most.
+const MOST_PIECES: usize = 12;
+
+/// A transport whose operations are torn, late and out of order.
+pub struct Weak {
+    inner: Arc<dyn Backend>,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: Rng,
+    late: Vec<Late>,
+    /// How many pieces of each non-blocking operation are left.
+    left: HashMap<u64, usize>,
+    next_id: u64,
+}
+
+/// What is still to be done.
+enum Late {
+    Write {
+        dst: RemoteAddr,
+        bytes: Vec<u8>,
+        of: Option<u64>,
+    },
+    Read {
+        src: RemoteAddr,
+        dst: Buffer,
+        len: usize,
+        of: u64,
+    },
+    Atomic {
+        target: RemoteAddr,
+        call: AtomicCall,
+    },
+    Signal {
+        dst: RemoteAddr,
+        bytes: Vec<u8>,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    },
+}
+
+/// The caller's buffer, which is left to the operation until that is over.
+struct Buffer(*mut u8);
+
+// SAFETY: who begins an operation leaves its buffer to it until the operation is over, whichever thread
+// performs it.
+unsafe impl Send for Buffer {}
+
+impl Late {
+    fn rank(&self) -> Rank {
+        match self {
+            Self::Write { dst, .. } | Self::Signal { dst, .. } => dst.rank,
+            Self::Read { src, .. } => src.rank,
+            Self::Atomic { target, .. } => target.rank,
+        }
+    }
+}
+
+fn moved(at: RemoteAddr, bytes: usize) -> RemoteAddr {
+    RemoteAddr {
+        offset: at.offset + bytes as u64,
+        ..at
+    }
+}
+
+/// The pieces in which `len` bytes are transferred, in a random order.
+fn pieces(random: &mut Rng, len: usize) -> Vec<Range<usize>> {
+    let longest = PIECE.max(len.div_ceil(MOST_PIECES) * 2);
+    let mut pieces = Vec::new();
+    let mut start = 0;
+    while start < len {
+        let end = (start + random.usize(1..=longest)).min(len);
+        pieces.push(start..end);
+        start = end;
+    }
+    random.shuffle(&mut pieces);
+    pieces
+}
+
+impl Weak {
+    /// The transport around `inner`, with orders that are drawn from `seed`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Backend>, seed: u64) -> Self {
+        let rank = u64::from(inner.rank().number());
+        let state = State {
+            random: Rng::with_seed(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ rank),
+            late: Vec::new(),
+            left: HashMap::new(),
+            next_id: OWN,
+        };
+        Self {
+            inner,
+            state: Mutex::new(state),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every change of the state is whole before anything can panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one of the late things, whichever.
+    fn perform(&self, state: &mut State, i: usize) -> Result<()> {
+        match state.late.swap_remove(i) {
+            Late::Write { dst, bytes, of } => {
+                // SAFETY: the range is a part of one that the caller has promised to be in a segment.
+                unsafe { self.inner.put(dst, bytes.as_ptr(), bytes.len()) }?;
+                state.finish(of);
+            }
+            Late::Read { src, dst, len, of } => {
+                // SAFETY: the ranges are parts of those that the caller has promised, and the destination
+                // is left alone until `test` reports the operation.
+                unsafe { self.inner.get(src, dst.0, len) }?;
+                state.finish(Some(of));
+            }
+            Late::Atomic { target, call } => {
+                // SAFETY: the caller has promised an aligned word in a segment.
+                unsafe { self.inner.atomic(target, call) }?;
+            }
+            Late::Signal {
+                dst,
+                bytes,
+                signal,
+                update,
+            } => {
+                for piece in pieces(&mut state.random, bytes.len()) {
+                    let src = &bytes[piece.clone()];
+                    // SAFETY: the piece is a part of a range that the caller has promised.
+                    unsafe {
+                        self.inner
+                            .put(moved(dst, piece.start), src.as_ptr(), src.len())
+                    }?;
+                }
+                self.inner.flush(dst.rank)?;
+                let (op, operand) = match update {
+                    SignalUpdate::Set(value) => (AtomicOp::Swap, value),
+                    SignalUpdate::Add(value) => (AtomicOp::Add, value),
+                };
+                let ty = AtomicType::U64;
+                // SAFETY: the caller has promised an aligned word in a segment.
+                unsafe {
+                    self.inner
+                        .fetch_atomic(signal, AtomicCall { op, ty, operand })
+                }?;
+                self.inner.notify(signal.rank);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does some of the late things, now and then; says whether there were any.
+    fn perform_some(&self, state: &mut State) -> Result<bool> {
+        let mut worked = false;
+        while !state.late.is_empty() && state.random.u8(..4) == 0 {
+            let i = state.random.usize(..state.late.len());
+            self.perform(state, i)?;
+            worked = true;
+        }
+        Ok(worked)
+    }
+
+    /// Does all late things on `rank`, or on any, in a random order.
+    fn perform_all(&self, rank: Option<Rank>) -> Result<()> {
+        let mut state = self.state();
+        loop {
+            let is_meant = |late: &Late| rank.is_none_or(|rank| late.rank() == rank);
+            let meant = (0..state.late.len()).filter(|&i| is_meant(&state.late[i]));
+            let meant: Vec<usize> = meant.collect();
+            if meant.is_empty() {
+                return Ok(());
+            }
+            let i = meant[state.random.usize(..meant.len())];
+            self.perform(&mut state, i)?;
+        }
+    }
+
+    /// Lets others run in between, now and then.
+    fn dawdle(&self) {
+        let sleeps = self.state().random.u8(..8) == 0;
+        if sleeps {
+            thread::yield_now();
+        }
+    }
+
+    /// Puts bytes later, in pieces.
+    ///
+    /// # Safety
+    ///
+    /// `src` is readable for `len` bytes.
+    unsafe fn put_later(&self, dst: RemoteAddr, src: *const u8, len: usize, of: Option<u64>) {
+        if len == 0 {
+            return;
+        }
+        // SAFETY: the caller promises `len` readable bytes.
+        let bytes = unsafe { slice::from_raw_parts(src, len) };
+        let mut state = self.state();
+        for piece in pieces(&mut state.random, len) {
+            let dst = moved(dst, piece.start);
+            let bytes = bytes[piece].to_vec();
+            state.late.push(Late::Write { dst, bytes, of });
+            if let Some(of) = of {
+                *state.left.entry(of).or_default() += 1;
+            }
+        }
+    }
+
+    /// A new operation, which is over when it has no pieces left.
+    fn begin(&self) -> u64 {
+        let mut state = self.state();
+        state.next_id += 1;
+        let id = state.next_id;
+        state.left.insert(id, 0);
+        id
+    }
+}
+
+impl State {
+    fn finish(&mut self, of: Option<u64>) {
+        if let Some(left) = of.and_then(|of| self.left.get_mut(&of)) {
+            *left -= 1;
+        }
+    }
+}
+
+impl fmt::Debug for Weak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Weak({:?})", self.inner)
+    }
+}
+
+// SAFETY: 1. The segments are the inner transport's. 2. Pieces are parts of what was named; sources are
+// copied at once, and destinations are written until the last piece of an operation is performed, which
+// `test` waits for. 3. A flush performs what is late on the rank, then asks the inner transport for its
+// flush. 4. and 5. are the inner transport's.
+unsafe impl Backend for Weak {
+    fn name(&self) -> &'static str {
+        "weak"
+    }
+
+    fn rank(&self) -> Rank {
+        self.inner.rank()
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.inner.n_ranks()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.inner.segment_bytes()
+    }
+
+    fn mapped_ranks(&self) -> Range<u32> {
+        0..0
+    }
+
+    fn mapped(&self, _: Rank) -> Option<NonNull<u8>> {
+        None
+    }
+
+    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        // SAFETY: the caller promises `len` readable bytes.
+        unsafe { self.put_later(dst, src, len, None) };
+        self.perform_some(&mut self.state()).map(drop)
+    }
+
+    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        let order = pieces(&mut self.state().random, len);
+        for piece in order {
+            // SAFETY: the piece lies within the `len` bytes that the caller promises.
+            let dst = unsafe { dst.add(piece.start) };
+            // SAFETY: as above, at both ends.
+            unsafe { self.inner.get(moved(src, piece.start), dst, piece.len()) }?;
+            self.dawdle();
+        }
+        Ok(())
+    }
+
+    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
+        let id = self.begin();
+        // SAFETY: the caller promises `len` readable bytes.
+        unsafe { self.put_later(dst, src, len, Some(id)) };
+        Ok(OpId(id))
+    }
+
+    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
+        let id = self.begin();
+        let mut state = self.state();
+        for piece in pieces(&mut state.random, len) {
+            // SAFETY: the piece lies within the `len` bytes that the caller promises.
+            let dst = Buffer(unsafe { dst.add(piece.start) });
+            let (src, len) = (moved(src, piece.start), piece.len());
+            let of = id;
+            state.late.push(Late::Read { src, dst, len, of });
+            *state.left.entry(id).or_default() += 1;
+        }
+        Ok(OpId(id))
+    }
+
+    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
+        for fragment in fragments {
+            // SAFETY: the caller promises readable bytes.
+            unsafe { self.put_later(fragment.dst, fragment.src, fragment.len, None) };
+        }
+        Ok(())
+    }
+
+    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
+        for fragment in fragments {
+            // SAFETY: the caller promises a range of a segment, and writable bytes.
+            unsafe { self.get(fragment.src, fragment.dst, fragment.len) }?;
+        }
+        Ok(())
+    }
+
+    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
+        shape.for_each_block(|remote, local| {
+            // SAFETY: the caller promises that every block lies inside the source.
+            let from = unsafe { src.offset(local) };
+            let to = moved(dst, remote.cast_unsigned());
+            // SAFETY: as above.
+            unsafe { self.put_later(to, from, shape.block_bytes, None) };
+            Ok(())
+        })
+    }
+
+    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
+        shape.for_each_block(|remote, local| {
+            // SAFETY: the caller promises that every block lies inside the destination.
+            let to = unsafe { dst.offset(local) };
+            let from = moved(src, remote.cast_unsigned());
+            // SAFETY: the caller promises every block.
+            unsafe { self.get(from, to, shape.block_bytes) }
+        })
+    }
+
+    unsafe fn put_signal(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    ) -> Result<()> {
+        let bytes = if len == 0 {
+            Vec::new()
+        } else {
+            // SAFETY: the caller promises `len` readable bytes.
+            unsafe { slice::from_raw_parts(src, len) }.to_vec()
+        };
+        let mut state = self.state();
+        state.late.push(Late::Signal {
+            dst,
+            bytes,
+            signal,
+            update,
+        });
+        self.perform_some(&mut state).map(drop)
+    }
+
+    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+        let mut state = self.state();
+        state.late.push(Late::Atomic { target, call });
+        self.perform_some(&mut state).map(drop)
+    }
+
+    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+        self.dawdle();
+        // SAFETY: the caller promises an aligned word in a segment.
+        unsafe { self.inner.fetch_atomic(target, call) }
+    }
+
+    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+        self.dawdle();
+        // SAFETY: the caller promises an aligned word in a segment.
+        unsafe { self.inner.compare_swap(target, call) }
+    }
+
+    unsafe fn fetch_atomic_nb(
+        &self,
+        target: RemoteAddr,
+        call: AtomicCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller promises an aligned word, and leaves the result alone.
+        unsafe { self.inner.fetch_atomic_nb(target, call, result) }
+    }
+
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller promises an aligned word, and leaves the result alone.
+        unsafe { self.inner.compare_swap_nb(target, call, result) }
+    }
+
+    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
+        if op.0 < OWN {
+            return self.inner.test(op, stage);
+        }
+        if stage == Stage::Source {
+            return Ok(true);
+        }
+        let mut state = self.state();
+        self.perform_some(&mut state)?;
+        if state.left.get(&op.0).is_some_and(|&left| left > 0) {
+            return Ok(false);
+        }
+        state.left.remove(&op.0);
+        // The pieces of a put are at their target now, and not only on their way.
+        self.inner.flush_all()?;
+        Ok(true)
+    }
+
+    fn flush(&self, rank: Rank) -> Result<()> {
+        self.perform_all(Some(rank))?;
+        self.inner.flush(rank)
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        self.perform_all(None)?;
+        self.inner.flush_all()
+    }
+
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        self.inner.barrier_begin()
+    }
+
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
+        self.inner.barrier_test(ticket)
+    }
+
+    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        self.inner.barrier_missing(ticket)
+    }
+
+    fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        self.inner.try_send(to, class, handler, parts)
+    }
+
+    fn poll(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        self.inner.poll(class, limit, sink)
+    }
+
+    fn progress(&self) -> Result<bool> {
+        let worked = self.perform_some(&mut self.state())?;
+        Ok(self.inner.progress()? || worked)
+    }
+
+    fn park(&self, at_most: Duration) {
+        self.inner.park(at_most);
+    }
+
+    fn notify(&self, rank: Rank) {
+        self.inner.notify(rank);
+    }
+
+    fn is_oversubscribed(&self) -> bool {
+        self.inner.is_oversubscribed()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.inner.health()
+    }
+
+    fn has_left(&self, rank: Rank) -> bool {
+        self.inner.has_left(rank)
+    }
+
+    fn blame(&self, rank: Rank, cause: &str) -> Error {
+        self.inner.blame(rank, cause)
+    }
+
+    fn discard(&self, offset: u64, bytes: u64) -> bool {
+        self.inner.discard(offset, bytes)
+    }
+
+    fn abort(&self, code: i32, message: &str) -> ! {
+        self.inner.abort(code, message)
+    }
+
+    fn leave(&self) {
+        // Nobody is left to tell of an error.
+        drop(self.perform_all(None));
+        self.inner.leave();
+    }
+}
+
+/// The worlds of a new job over the reference transport, made weaker still.
+///
+/// # Errors
+///
+/// A segment of the configured size cannot be used.
+pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
+    let segment_bytes = config.segment_bytes.unwrap_or(loopback::SEGMENT_BYTES);
+    loopback::job(n_ranks, segment_bytes, &loopback::Options::default())
+        .into_iter()
+        .map(|inner| {
+            let backend = Weak::new(Arc::new(inner), seed);
+            World::new(Arc::new(backend), config.clone())
+        })
+        .collect()
+}
+
+/// Runs `body` as each rank of a new job, a thread each.
+///
+/// # Panics
+///
+/// With the panic of a rank that did not panic because of another one's; if a segment of the configured
+/// size cannot be used, or the system has no thread for a rank.
+pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync) {
+    let worlds = worlds(n_ranks, config, seed).expect("a usable segment");
+    let panics: Vec<_> = thread::scope(|scope| {
+        let start = |world: World| {
+            let body = &body;
+            let name = format!("rank {}", world.rank());
+            let run = move || panic::catch_unwind(AssertUnwindSafe(|| body(world)));
+            thread::Builder::new()
+                .name(name)
+                .spawn_scoped(scope, run)
+                .expect("a thread for each rank")
+        };
+        let running: Vec<_> = worlds.into_iter().map(start).collect();
+        let ends = running.into_iter().map(|rank| rank.join());
+        ends.filter_map(|end| end.expect("panics are caught inside").err())
+            .collect()
+    });
+    let follows = |text: &str| text.contains("RankFailed");
+    let (later, first): (Vec<_>, Vec<_>) = panics
+        .into_iter()
+        .partition(|payload| follows(panic_text(&**payload)));
+    if let Some(payload) = first.into_iter().chain(later).next() {
+        panic::resume_unwind(payload);
+    }
+}
