@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::codec::{self, Encoding};
-use super::{Heap, Repr, each_from_slot, each_to_slot};
+use super::{Heap, Repr, each_from_slot, each_to_slot, hash};
 use crate::{Error, Result};
 
 /// Values in serde's encoding: up to `INLINE` bytes of it in the slot, longer ones in the global heap of
@@ -71,10 +71,22 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         Ok(EncodedSlot { len, bytes })
     }
 
-    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<T> {
-        match slot.outside() {
+    type Loaded = (EncodedSlot<INLINE>, Option<Vec<u8>>);
+
+    fn is_outside(slot: &Self::Slot) -> bool {
+        slot.outside().is_some()
+    }
+
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+        let outside = slot.outside();
+        let long = outside.map(|(at, len)| heap.load(at, len)).transpose()?;
+        Ok((slot, long))
+    }
+
+    fn decode((slot, long): Self::Loaded) -> Result<T> {
+        match long {
             None => codec::decode(&slot.bytes[..slot.len()]),
-            Some((at, len)) => codec::decode(&heap.load(at, len)?),
+            Some(bytes) => codec::decode(&bytes),
         }
     }
 
@@ -83,6 +95,14 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
             None => Ok(()),
             Some((at, len)) => heap.release(at, len),
         }
+    }
+
+    fn hash(value: &T, former: u64) -> Result<u64> {
+        let mut bytes = [0; INLINE];
+        Ok(match codec::encode(value, &mut bytes)? {
+            Encoding::Inline(len) => hash::of_bytes(&bytes[..len], former),
+            Encoding::Long(long) => hash::of_bytes(&long, former),
+        })
     }
 
     fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

@@ -49,11 +49,14 @@
 
 mod codec;
 mod encoded;
+mod hash;
 mod heap;
 mod parts;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod types;
+
+pub(crate) use hash::mix;
 
 pub use encoded::{Encoded, EncodedSlot};
 pub use heap::Heap;
@@ -105,7 +108,14 @@ pub trait Repr<T>: sealed::Sealed {
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
     fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot>;
 
-    /// The value in a slot.
+    /// A slot, together with what it points to.
+    type Loaded;
+
+    /// Whether the slot points to memory of its own.
+    fn is_outside(slot: &Self::Slot) -> bool;
+
+    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that out looks
+    /// whether the slot is still in its place before the result is decoded.
     ///
     /// # Cost
     ///
@@ -113,8 +123,30 @@ pub trait Repr<T>: sealed::Sealed {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the slot does not hold a `T`; what the transport reports.
-    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<T>;
+    /// What the transport reports.
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded>;
+
+    /// The value that was loaded.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the slot did not hold a `T`.
+    fn decode(loaded: Self::Loaded) -> Result<T>;
+
+    /// The value in a slot that nobody else gives up meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// As [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`load`](Self::load) and [`decode`](Self::decode).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all for plain values")]
+    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<T> {
+        Self::decode(Self::load(slot, heap)?)
+    }
 
     /// Frees what the slot points to.
     ///
@@ -126,6 +158,19 @@ pub trait Repr<T>: sealed::Sealed {
     ///
     /// What the transport reports.
     fn release(slot: &Self::Slot, heap: &Heap) -> Result<()>;
+
+    /// A hash of `value`, which is the same on every rank; continues `former`.
+    ///
+    /// Plain values are hashed by their bytes (so 0.0 and -0.0 are two), others by their encoding.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
+    fn hash(value: &T, former: u64) -> Result<u64>;
 
     /// What slots have to hold of `values`; plain ones are not even copied.
     ///
@@ -157,16 +202,36 @@ impl<T: Pod> Repr<T> for Plain {
         Ok(*value)
     }
 
+    type Loaded = T;
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
-    fn from_slot(slot: T, _: &Heap) -> Result<T> {
+    fn is_outside(_: &T) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn load(slot: T, _: &Heap) -> Result<T> {
         Ok(slot)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn decode(loaded: T) -> Result<T> {
+        Ok(loaded)
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
     fn release(_: &T, _: &Heap) -> Result<()> {
         Ok(())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few multiplications")]
+    fn hash(value: &T, former: u64) -> Result<u64> {
+        Ok(hash::of_bytes(value.as_bytes(), former))
     }
 
     #[inline(always)]
@@ -201,6 +266,13 @@ pub(crate) fn from_slot<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
 #[expect(clippy::inline_always, reason = "a name for a call")]
 pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
+}
+
+/// A hash of `value`, the same on every rank.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn hash_of<T: Object>(value: &T) -> Result<u64> {
+    <T::Repr as Repr<T>>::hash(value, 0)
 }
 
 /// As [`Repr::HAS_HEAP`].

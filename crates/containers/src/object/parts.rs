@@ -4,9 +4,7 @@ use std::borrow::Cow;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{
-    Heap, Object, Repr, SlotOf, each_from_slot, each_to_slot, from_slot, has_heap, release, to_slot,
-};
+use super::{Heap, Object, Repr, SlotOf, each_from_slot, each_to_slot, has_heap, release, to_slot};
 use crate::Result;
 
 /// Tuples, each member as its own type says.
@@ -70,10 +68,27 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
         })
     }
 
+    type Loaded = (<A::Repr as Repr<A>>::Loaded, <B::Repr as Repr<B>>::Loaded);
+
     #[inline]
-    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<(A, B)> {
+    fn is_outside(slot: &Self::Slot) -> bool {
         let (a, b) = (slot.first, slot.second);
-        Ok((from_slot::<A>(a, heap)?, from_slot::<B>(b, heap)?))
+        <A::Repr as Repr<A>>::is_outside(&a) || <B::Repr as Repr<B>>::is_outside(&b)
+    }
+
+    #[inline]
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+        let (a, b) = (slot.first, slot.second);
+        let a = <A::Repr as Repr<A>>::load(a, heap)?;
+        let b = <B::Repr as Repr<B>>::load(b, heap)?;
+        Ok((a, b))
+    }
+
+    #[inline]
+    fn decode((a, b): Self::Loaded) -> Result<(A, B)> {
+        let a = <A::Repr as Repr<A>>::decode(a)?;
+        let b = <B::Repr as Repr<B>>::decode(b)?;
+        Ok((a, b))
     }
 
     #[inline]
@@ -81,6 +96,11 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
         let (a, b) = (slot.first, slot.second);
         release::<A>(&a, heap)?;
         release::<B>(&b, heap)
+    }
+
+    #[inline]
+    fn hash((a, b): &(A, B), former: u64) -> Result<u64> {
+        <B::Repr as Repr<B>>::hash(b, <A::Repr as Repr<A>>::hash(a, former)?)
     }
 
     fn to_slots<'v>(values: &'v [(A, B)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
@@ -117,13 +137,37 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
         })
     }
 
+    type Loaded = (
+        <A::Repr as Repr<A>>::Loaded,
+        <B::Repr as Repr<B>>::Loaded,
+        <C::Repr as Repr<C>>::Loaded,
+    );
+
     #[inline]
-    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<(A, B, C)> {
+    fn is_outside(slot: &Self::Slot) -> bool {
         let (a, rest) = (slot.first, slot.second);
         let (b, c) = (rest.first, rest.second);
-        let a = from_slot::<A>(a, heap)?;
-        let b = from_slot::<B>(b, heap)?;
-        Ok((a, b, from_slot::<C>(c, heap)?))
+        <A::Repr as Repr<A>>::is_outside(&a)
+            || <B::Repr as Repr<B>>::is_outside(&b)
+            || <C::Repr as Repr<C>>::is_outside(&c)
+    }
+
+    #[inline]
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+        let (a, rest) = (slot.first, slot.second);
+        let (b, c) = (rest.first, rest.second);
+        let a = <A::Repr as Repr<A>>::load(a, heap)?;
+        let b = <B::Repr as Repr<B>>::load(b, heap)?;
+        let c = <C::Repr as Repr<C>>::load(c, heap)?;
+        Ok((a, b, c))
+    }
+
+    #[inline]
+    fn decode((a, b, c): Self::Loaded) -> Result<(A, B, C)> {
+        let a = <A::Repr as Repr<A>>::decode(a)?;
+        let b = <B::Repr as Repr<B>>::decode(b)?;
+        let c = <C::Repr as Repr<C>>::decode(c)?;
+        Ok((a, b, c))
     }
 
     #[inline]
@@ -133,6 +177,12 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
         release::<A>(&a, heap)?;
         release::<B>(&b, heap)?;
         release::<C>(&c, heap)
+    }
+
+    #[inline]
+    fn hash((a, b, c): &(A, B, C), former: u64) -> Result<u64> {
+        let former = <A::Repr as Repr<A>>::hash(a, former)?;
+        <C::Repr as Repr<C>>::hash(c, <B::Repr as Repr<B>>::hash(b, former)?)
     }
 
     fn to_slots<'v>(values: &'v [(A, B, C)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

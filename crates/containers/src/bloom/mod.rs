@@ -1,0 +1,303 @@
+//! A Bloom filter over the memory of all ranks.
+//!
+//! ```text
+//! hash of the item  -->  one block of 64 (or 512) bits  -->  a few bits in it
+//! ```
+//!
+//! All bits of an item lie in one block, so that an insert is one atomic *or* and a query one read.
+//! Bits are only ever set: a block that is read while others insert is one that was there before or
+//! between their inserts, whatever parts of it the network delivers first.
+
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod theory;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use pgas_core::backend::AtomicOp;
+use pgas_core::rma::{Block, NearArray};
+use pgas_core::{GlobalPtr, Rank, Symmetric, World};
+
+use crate::error::agree;
+use crate::object::{self, Object, mix};
+use crate::{Error, Result};
+
+/// A set of items that may claim to hold a few more than it does.
+///
+/// It is made for an expected number of items and a rate of false positives: with that many items in it,
+/// so many of the queries for absent ones find them. Items that are there are always found. Nothing can
+/// be taken out of it.
+///
+/// `WORDS` is the number of 64-bit words in a block: 1, or 8 for [`WideBloomFilter`], which needs less
+/// memory for the same rate (9.9 instead of 12.1 bits an item at a rate of 1 %), while an insert takes an
+/// atomic for each of its bits.
+///
+/// All threads of a rank may share one handle.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::BloomFilter;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let seen = BloomFilter::<u64>::with_rate(&world, 1000, 0.01)?; // collective
+/// assert!(!seen.insert(&42)?); // it was not there
+/// assert!(seen.insert(&42)?);
+/// assert!(seen.contains(&42)?);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct BloomFilter<T, const WORDS: usize = 1> {
+    blocks: Symmetric<u64>,
+    /// The offset of the first block of every rank.
+    start: u64,
+    n_blocks: u64,
+    blocks_per_rank: u64,
+    /// Bits that an item sets.
+    n_bits: u32,
+    rate: f64,
+    /// All blocks, if this process reaches them by its own instructions.
+    near: Option<NearArray<BlockOf<WORDS>>>,
+    item: PhantomData<fn() -> T>,
+}
+
+/// A Bloom filter whose blocks are cache lines: for low rates, and less memory.
+pub type WideBloomFilter<T> = BloomFilter<T, 8>;
+
+/// A block of so many words.
+struct BlockOf<const WORDS: usize>;
+
+impl<const WORDS: usize> Block for BlockOf<WORDS> {
+    const BYTES: usize = 8 * WORDS;
+    const ALIGN: usize = 8 * WORDS;
+}
+
+/// Where an item is: its block, and its bits there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Item<const WORDS: usize> {
+    rank: Rank,
+    /// Which one of the rank's blocks.
+    local: usize,
+    mask: [u64; WORDS],
+}
+
+impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
+    /// A filter of which `rate` of the queries for absent items err once `n` items are in it.
+    ///
+    /// # Cost
+    ///
+    /// B + 3 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Argument`] if `n` is 0 or `rate` not between 0 and 1, or too low for any
+    /// filter with such blocks; [`Error::Disagreement`] if the ranks give different ones;
+    /// [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric heap has no room.
+    pub fn with_rate(world: &World, n: usize, rate: f64) -> Result<Self> {
+        const {
+            assert!(
+                WORDS == 1 || WORDS == 8,
+                "a block is a word or a cache line"
+            );
+        };
+        agree(world, "the number of items of a Bloom filter", n as u64)?;
+        agree(
+            world,
+            "the rate of a Bloom filter (its bits)",
+            rate.to_bits(),
+        )?;
+        let is_rate = rate > 0.0 && rate < 1.0;
+        let shape = if n > 0 && is_rate {
+            theory::shape(64 * WORDS, n as u64, rate)
+        } else {
+            None
+        };
+        let Some(shape) = shape else {
+            let bits = 64 * WORDS;
+            let text = format!(
+                "no Bloom filter with blocks of {bits} bits has a rate of {rate} with {n} items"
+            );
+            return Err(Error::Argument(text.into()));
+        };
+        let n_ranks = u64::from(world.n_ranks());
+        let blocks_per_rank = shape.n_blocks.div_ceil(n_ranks);
+        let local = usize::try_from(blocks_per_rank).unwrap_or(usize::MAX);
+        let words = local.saturating_mul(WORDS).saturating_add(WORDS - 1);
+        let blocks = world.alloc_symmetric::<u64>(words)?;
+        let start = blocks
+            .here()
+            .offset_bytes()
+            .next_multiple_of(8 * WORDS as u64);
+        Ok(Self {
+            near: world.near_array(start, local),
+            blocks,
+            start,
+            n_blocks: shape.n_blocks,
+            blocks_per_rank,
+            n_bits: shape.n_bits,
+            rate: shape.rate,
+            item: PhantomData,
+        })
+    }
+
+    /// Inserts `item` and says whether it was there, or seemed to be.
+    ///
+    /// In a filter with blocks of one word that is atomic: of all inserts of one item, the first one alone
+    /// is told that the item is new. In a [`WideBloomFilter`] all those that overlap with the first one
+    /// may be.
+    ///
+    /// # Cost
+    ///
+    /// A; in a [`WideBloomFilter`] A for each word in which the item has bits, at most
+    /// [`n_bits`](Self::n_bits). One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; [`Error::Codec`] if the item cannot be encoded.
+    #[inline]
+    pub fn insert(&self, item: &T) -> Result<bool> {
+        let item = self.locate(object::hash_of(item)?);
+        let mut was_there = true;
+        let bits = |mask: &u64| *mask != 0;
+        if let Some(near) = &self.near {
+            let block = near.block(item.rank.index(), item.local);
+            for (i, mask) in item.mask.iter().enumerate().filter(|(_, mask)| bits(mask)) {
+                let former: u64 = block.fetch_op(8 * i, AtomicOp::Or, *mask);
+                was_there &= former & mask == *mask;
+            }
+            return Ok(was_there);
+        }
+        let block = self.block(&item);
+        for (i, mask) in item.mask.iter().enumerate().filter(|(_, mask)| bits(mask)) {
+            let former = block.offset(i).fetch_or(self.world(), *mask)?;
+            was_there &= former & mask == *mask;
+        }
+        Ok(was_there)
+    }
+
+    /// Whether `item` is there; sometimes true for one that is not.
+    ///
+    /// # Cost
+    ///
+    /// R. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; [`Error::Codec`] if the item cannot be encoded.
+    #[inline]
+    pub fn contains(&self, item: &T) -> Result<bool> {
+        let item = self.locate(object::hash_of(item)?);
+        let words: [u64; WORDS] = match &self.near {
+            Some(near) => {
+                let block = near.block(item.rank.index(), item.local);
+                std::array::from_fn(|i| block.load(8 * i))
+            }
+            None => self.block(&item).cast::<[u64; WORDS]>().get(self.world())?,
+        };
+        let both = words.iter().zip(&item.mask);
+        Ok(both.fold(true, |all, (word, mask)| all & (word & mask == *mask)))
+    }
+
+    /// Takes everything out.
+    ///
+    /// # Cost
+    ///
+    /// 2B and writes to this rank's own memory. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn clear(&self) -> Result<()> {
+        const ZEROS: [u64; 1024] = [0; 1024];
+        let world = self.world();
+        world.barrier()?;
+        let mut at = 0;
+        while at < self.blocks.len() {
+            let n = ZEROS.len().min(self.blocks.len() - at);
+            self.blocks
+                .here()
+                .offset(at)
+                .put_slice(world, &ZEROS[..n])?;
+            at += n;
+        }
+        Ok(world.barrier()?)
+    }
+
+    /// The rate of false positives by theory, with the expected number of items in the filter: at most that
+    /// which was asked for.
+    #[must_use]
+    pub fn rate(&self) -> f64 {
+        self.rate
+    }
+
+    /// The number of bits that an item sets, some of them maybe twice.
+    #[must_use]
+    pub fn n_bits(&self) -> u32 {
+        self.n_bits
+    }
+
+    /// The size of the filter over all ranks, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.n_blocks * 8 * WORDS as u64
+    }
+
+    /// The world whose segments hold the filter.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &World {
+        self.blocks.world()
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "most of an insert or a query")]
+    fn locate(&self, hash: u64) -> Item<WORDS> {
+        // The upper half of a product maps the hash evenly onto the blocks.
+        let block = (u128::from(hash) * u128::from(self.n_blocks)) >> 64;
+        let block = block as u64;
+        let (rank, local) = (block / self.blocks_per_rank, block % self.blocks_per_rank);
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a rank, and an index into memory"
+        )]
+        let (rank, local) = (Rank::new(rank as u32), local as usize);
+        let mask = mask(hash, self.n_bits);
+        Item { rank, local, mask }
+    }
+
+    fn block(&self, item: &Item<WORDS>) -> GlobalPtr<u64> {
+        GlobalPtr::new(item.rank, self.start).offset(item.local * WORDS)
+    }
+}
+
+/// The bits of an item in its block; `n_bits` independent choices, so that theory can count with them.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "most of an insert or a query")]
+fn mask<const WORDS: usize>(hash: u64, n_bits: u32) -> [u64; WORDS] {
+    let (per_choice, choices) = if WORDS == 1 { (6, 10) } else { (9, 7) };
+    let mut mask = [0; WORDS];
+    let mut left = 0;
+    let (mut random, mut seed) = (0, hash);
+    for _ in 0..n_bits {
+        if left == 0 {
+            seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            (random, left) = (mix(seed), choices);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most nine bits")]
+        let bit = random as usize & (64 * WORDS - 1);
+        mask[bit / 64] |= 1_u64 << (bit % 64);
+        random >>= per_choice;
+        left -= 1;
+    }
+    mask
+}
+
+impl<T, const WORDS: usize> fmt::Debug for BloomFilter<T, WORDS> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (n_blocks, n_bits, width) = (self.n_blocks, self.n_bits, 64 * WORDS);
+        write!(
+            f,
+            "BloomFilter({n_blocks} blocks of {width} bits, {n_bits} bits an item)"
+        )
+    }
+}

@@ -1,0 +1,170 @@
+//! Tests of the filter over every transport that needs nothing installed.
+
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
+
+use std::collections::HashSet;
+
+use pgas_core::backend::loopback;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{everywhere, everywhere_counted, price};
+
+fn filter<const WORDS: usize>(world: &World, n: usize, rate: f64) -> BloomFilter<u64, WORDS> {
+    BloomFilter::with_rate(world, n, rate).unwrap()
+}
+
+#[test]
+fn an_insert_costs_an_atomic_and_a_query_a_read() {
+    everywhere_counted(1, |world| {
+        let word = filter::<1>(&world, 1000, 0.01);
+        assert_eq!(price(&world, || word.insert(&1).unwrap()), (0, 0, 1));
+        assert_eq!(price(&world, || word.contains(&1).unwrap()), (1, 0, 0));
+        let line = filter::<8>(&world, 1000, 0.01);
+        let (reads, writes, atomics) = price(&world, || line.insert(&1).unwrap());
+        assert_eq!((reads, writes), (0, 0));
+        assert!((1..=u64::from(line.n_bits())).contains(&atomics));
+        assert_eq!(price(&world, || line.contains(&1).unwrap()), (1, 0, 0));
+    });
+}
+
+#[test]
+fn what_any_rank_inserted_is_found_by_all() {
+    fn check<const WORDS: usize>(world: &World) {
+        let filter = filter::<WORDS>(world, 600, 0.02);
+        let me = u64::from(world.rank().number());
+        for i in 0..200 {
+            filter.insert(&(1000 * me + i)).unwrap();
+        }
+        world.barrier().unwrap();
+        for i in 0..600 {
+            assert!(filter.contains(&(i / 200 * 1000 + i % 200)).unwrap());
+        }
+        filter.clear().unwrap();
+        assert!((0..600).all(|i| !filter.contains(&i).unwrap()));
+        world.barrier().unwrap();
+    }
+    everywhere(3, |world| {
+        check::<1>(&world);
+        check::<8>(&world);
+    });
+}
+
+#[test]
+fn of_all_ranks_that_insert_an_item_one_is_told_that_it_is_new() {
+    everywhere(4, |world| {
+        let filter = filter::<1>(&world, 100_000, 0.000_001);
+        let is_new = |i: u64| u64::from(!filter.insert(&i).unwrap());
+        let mut new: Vec<u64> = (0..300).map(is_new).collect();
+        world
+            .team()
+            .allreduce_slice(&mut new, |a: u64, b| a + b)
+            .unwrap();
+        assert!(new.iter().all(|&n| n == 1), "{new:?}");
+    });
+}
+
+fn measured_rate<const WORDS: usize>(rate: f64) {
+    const N: u64 = 20_000;
+    let world = loopback::world();
+    let filter = filter::<WORDS>(&world, 20_000, rate);
+    for item in 0..N {
+        filter.insert(&item).unwrap();
+    }
+    // Enough queries for two thousand errors, whose scatter is 2 %.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a count"
+    )]
+    let n_queries = (2000.0 / rate) as u64;
+    let found = |item: &u64| filter.contains(&(item + (1 << 40))).unwrap();
+    let n_found = (0..n_queries).filter(found).count();
+    #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+    let measured = n_found as f64 / n_queries as f64;
+    let ratio = measured / filter.rate();
+    assert!(
+        (0.9..1.1).contains(&ratio),
+        "{measured} beside {} for {WORDS} words",
+        filter.rate()
+    );
+    assert!(filter.rate() <= rate * 1.0001);
+}
+
+#[test]
+fn the_measured_rate_is_that_of_theory() {
+    measured_rate::<1>(0.1);
+    measured_rate::<1>(0.01);
+    measured_rate::<8>(0.05);
+    measured_rate::<8>(0.005);
+}
+
+#[test]
+fn all_bits_of_a_block_are_used_alike() {
+    let mut counts = [0_u32; 64];
+    for i in 0..10_000_u64 {
+        let [mask] = mask::<1>(mix(i), 4);
+        assert!((1..=4).contains(&mask.count_ones()));
+        for (bit, count) in counts.iter_mut().enumerate() {
+            *count += u32::from(mask >> bit & 1 == 1);
+        }
+    }
+    assert!(
+        counts.iter().all(|count| (500..760).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn items_of_any_type_are_found_by_what_they_are() {
+    everywhere(2, |world| {
+        let filter = BloomFilter::<(u8, String)>::with_rate(&world, 100, 0.001).unwrap();
+        let long = "long ".repeat(100);
+        if world.rank() == Rank::ZERO {
+            assert!(!filter.insert(&(1, long.clone())).unwrap());
+        }
+        world.barrier().unwrap();
+        assert!(filter.contains(&(1, long.clone())).unwrap());
+        assert!(!filter.contains(&(2, long)).unwrap());
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn bad_arguments_are_errors_on_every_rank_that_name_the_values() {
+    everywhere(2, |world| {
+        let refused = |n, rate| {
+            BloomFilter::<u64>::with_rate(&world, n, rate)
+                .unwrap_err()
+                .to_string()
+        };
+        assert!(refused(0, 0.01).contains("with 0 items"));
+        for rate in [0.0, 1.0, -1.0, f64::NAN, 1e-300] {
+            assert!(
+                refused(10, rate).contains(&format!("a rate of {rate}")),
+                "{rate}"
+            );
+        }
+        let mine = 10 + world.rank().index();
+        assert!(refused(mine, 0.1).contains("rank 0 has 10, rank 1 has 11"));
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+    #[test]
+    fn an_item_that_was_inserted_is_found(items in prop::collection::hash_set(any::<u64>(), 1..200)) {
+        let world = loopback::world();
+        let filter = filter::<1>(&world, items.len(), 0.01);
+        let mut model = HashSet::new();
+        for item in &items {
+            // Never there before it is in the model, but for errors, which are no claim of newness.
+            if !filter.insert(item).unwrap() {
+                prop_assert!(model.insert(*item));
+            }
+        }
+        for item in &items {
+            prop_assert!(filter.contains(item).unwrap());
+        }
+    }
+}

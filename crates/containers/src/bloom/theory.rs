@@ -1,0 +1,167 @@
+//! How large a blocked Bloom filter has to be, and how often it errs.
+//!
+//! Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007): the number of
+//! items in a block is Poisson distributed, and a block with many errs much more often than one with few.
+//! Unlike there, the number of bits that items have set in a block is not taken as its mean but by its
+//! distribution, which makes a difference for blocks as small as a word.
+
+/// Bits that one item sets, at most.
+const MOST_BITS: u32 = 16;
+
+/// A probability that may be left out.
+const NOTHING: f64 = 1e-18;
+
+/// A filter's shape.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    /// Bits that one item sets, maybe some of them twice.
+    pub(super) n_bits: u32,
+    pub(super) n_blocks: u64,
+    /// How often an absent item is found, once the expected number of items is there.
+    pub(super) rate: f64,
+}
+
+/// The smallest filter with blocks of `width` bits that has `rate` with `n` items, if there is one.
+pub(super) fn shape(width: usize, n: u64, rate: f64) -> Option<Shape> {
+    let mut best: Option<Shape> = None;
+    for n_bits in 1..=MOST_BITS {
+        let errors = errors_by_items(width, n_bits, rate);
+        let Some(load) = largest_load(&errors, rate) else {
+            continue;
+        };
+        let n_blocks = blocks(n, load);
+        // More bits an item pay up to a point, and never again behind it.
+        if best.is_some_and(|best| best.n_blocks < n_blocks) {
+            break;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+        let load = n as f64 / n_blocks as f64;
+        best = Some(Shape {
+            n_bits,
+            n_blocks,
+            rate: rate_at(&errors, load),
+        });
+    }
+    best
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number of blocks, one more or less of which does not matter"
+)]
+fn blocks(n: u64, load: f64) -> u64 {
+    ((n as f64 / load).ceil() as u64).max(1)
+}
+
+/// The probability that an absent item is found in a block with 0, 1, 2, ... items, up to where nearly all
+/// are, or where so many items are improbable in any filter with `rate`.
+fn errors_by_items(width: usize, n_bits: u32, rate: f64) -> Vec<f64> {
+    // How probable it is that so many bits are set.
+    let mut set = vec![0.0; width + 1];
+    set[0] = 1.0;
+    // All others have no probability to speak of.
+    let (mut lowest, mut highest) = (0, 0);
+    let mut errors: Vec<f64> = vec![0.0];
+    // Where the number of items is twice that at which the rate is exceeded, few blocks are.
+    let mut end = 4 * width;
+    #[expect(clippy::cast_precision_loss, reason = "at most 512")]
+    let fraction = |bits: usize| bits as f64 / width as f64;
+    while errors.len() < end {
+        for _ in 0..n_bits {
+            highest = (highest + 1).min(width);
+            for bits in (lowest.max(1)..=highest).rev() {
+                set[bits] = set[bits] * fraction(bits) + set[bits - 1] * (1.0 - fraction(bits - 1));
+            }
+            set[0] = 0.0;
+            while set[lowest] < NOTHING {
+                set[lowest] = 0.0;
+                lowest += 1;
+            }
+        }
+        let found = |bits: usize| set[bits] * fraction(bits).powi(n_bits.cast_signed());
+        let error = (lowest..=highest).map(found).sum();
+        if error > rate {
+            end = end.min(2 * errors.len() + 40);
+        }
+        errors.push(error);
+    }
+    errors
+}
+
+/// The rate if blocks have `load` items on average.
+fn rate_at(errors: &[f64], load: f64) -> f64 {
+    let mut probability = (-load).exp();
+    let mut sum = 0.0;
+    let mut seen = probability;
+    for (i, error) in errors.iter().enumerate().skip(1) {
+        #[expect(clippy::cast_precision_loss, reason = "a number of items in a block")]
+        let i = i as f64;
+        probability *= load / i;
+        seen += probability;
+        sum += probability * error;
+    }
+    // Blocks with more items than that find everything.
+    sum + (1.0 - seen).max(0.0)
+}
+
+/// The largest number of items a block with which the rate is kept.
+fn largest_load(errors: &[f64], rate: f64) -> Option<f64> {
+    const SMALLEST: f64 = 1e-6;
+    if rate_at(errors, SMALLEST) > rate {
+        return None;
+    }
+    let (mut low, mut high) = (SMALLEST, 300.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if rate_at(errors, middle) <= rate {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some(low)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_with_one_item_of_one_bit_finds_as_many_as_it_has_bits() {
+        let errors = errors_by_items(64, 1, 0.5);
+        assert!((errors[1] - 1.0 / 64.0).abs() < 1e-12);
+        // Two bits, which are the same with probability 1/64.
+        let two = 1.0 / 64.0 / 64.0 + 63.0 / 64.0 * 2.0 / 64.0;
+        assert!((errors[2] - two).abs() < 1e-12);
+    }
+
+    #[test]
+    fn shapes_keep_the_rate_and_waste_little() {
+        for (width, rate, most_bits_an_item) in [
+            (64, 0.1, 6.5),
+            (64, 0.01, 16.0),
+            (512, 0.01, 11.0),
+            (512, 0.0001, 24.0),
+        ] {
+            let shape = shape(width, 1 << 20, rate).unwrap();
+            assert!(
+                shape.rate <= rate * 1.0001 && shape.rate > 0.98 * rate,
+                "{shape:?}"
+            );
+            #[expect(clippy::cast_precision_loss, reason = "a ratio")]
+            let bits = (shape.n_blocks * width as u64) as f64 / f64::from(1 << 20);
+            assert!(
+                bits < most_bits_an_item,
+                "{bits} bits an item for {rate} at {width}"
+            );
+        }
+    }
+
+    #[test]
+    fn wider_blocks_need_less_memory_for_the_same_rate() {
+        let (word, line) = (shape(64, 1 << 20, 0.001), shape(512, 1 << 20, 0.001));
+        assert!(line.unwrap().n_blocks * 8 < word.unwrap().n_blocks);
+    }
+}
