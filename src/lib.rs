@@ -64,7 +64,8 @@ pub use pgas_am::{
     codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
-    BatchError, CircularQueue, Error, FastQueue, HashMap, Object, Result, hash_map, object, queue,
+    Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, Error, FastQueue,
+    HashMap, Object, Result, WideBloomFilter, array, bloom, hash_map, object, queue,
 };
 pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
@@ -80,7 +81,8 @@ pub use zerocopy;
 /// What nearly every program uses.
 pub mod prelude {
     pub use crate::{
-        ActiveMessages, CircularQueue, DistObject, FastQueue, GlobalPtr, HashMap, Object, Pod,
-        Rank, RemoteCalls, Team, TeamCalls, World,
+        ActiveMessages, Array, BloomFilter, CircularQueue, DArray, DMatrix, DistObject,
+        Distributor, FastQueue, GlobalPtr, HashMap, Object, Pod, Rank, RemoteCalls, Team,
+        TeamCalls, World,
     };
 }

@@ -19,6 +19,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod array;
+pub mod bloom;
+mod distributor;
 mod error;
 pub mod hash_map;
 pub mod object;
@@ -26,6 +29,9 @@ pub mod queue;
 #[cfg(all(test, not(loom)))]
 mod testing;
 
+pub use array::{Array, DArray, DMatrix};
+pub use bloom::{BloomFilter, WideBloomFilter};
+pub use distributor::Distributor;
 pub use error::{BatchError, CapacitiesDiffer, Disagreement, Error, Result};
 pub use hash_map::HashMap;
 pub use object::Object;

@@ -4,10 +4,14 @@
 
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Statistics, World};
+use pgas_testkit::weak;
+
+/// Orders in which a weak network delivers, that each test is run with.
+const N_SEEDS: u64 = 2;
 
 /// Runs `body` as ranks over the reference transport, where everything takes the path through the
-/// backend, operations overtake each other and puts are late; over shared memory; and over shared memory
-/// with the direct path turned off.
+/// backend, operations overtake each other and puts are late; over a weak network, where they are also torn
+/// and in random orders; over shared memory; and over shared memory with the direct path turned off.
 pub(crate) fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
     everywhere_with(n_ranks, Statistics::Off, body);
 }
@@ -22,6 +26,9 @@ fn everywhere_with(n_ranks: u32, statistics: Statistics, body: impl Fn(World) + 
     config.statistics = statistics;
     config.segment_bytes = Some(16 << 20);
     loopback::run_with(n_ranks, &config, &body);
+    for seed in 0..N_SEEDS {
+        weak::run(n_ranks, &config, seed, &body);
+    }
     for direct in [true, false] {
         config.direct = direct;
         pgas_smp::threads_with(n_ranks, &config, &body).unwrap();
@@ -51,5 +58,9 @@ impl Random {
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         self.next() % n
+    }
+
+    pub(crate) fn index(&mut self, n: usize) -> usize {
+        usize::try_from(self.below(n as u64)).unwrap()
     }
 }

@@ -7,29 +7,35 @@ use pgas_core::{GlobalPtr, Pod, Result as CoreResult, World};
 
 use super::PushError;
 use super::ring::{Control, Place, Ring, index};
-use super::ticket::{self, Side, Size, Tickets, Word, Words};
+use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::Result;
 use crate::object::{self, Object, Plain, Repr, SlotOf};
 
-/// The marks of a queue, and what all ways to its words have in common.
+/// The marks of a queue.
 #[derive(Clone, Copy)]
 struct Marks<'a> {
     world: &'a World,
-    at: GlobalPtr<u64>,
+    place: Place,
+    /// They lie behind slots of so many bytes.
+    slot_bytes: usize,
 }
 
 impl Marks<'_> {
+    fn at(&self, slot: u64) -> GlobalPtr<u64> {
+        self.place.marks(self.slot_bytes).offset(index(slot))
+    }
+
     fn mark(&self, slot: u64) -> CoreResult<u64> {
-        self.at.offset(index(slot)).atomic_load(self.world)
+        self.at(slot).atomic_load(self.world)
     }
 
     /// An atomic with a result, since those are complete on return.
     fn set(&self, slot: u64, mark: u64) -> CoreResult<()> {
-        self.at.offset(index(slot)).swap(self.world, mark).map(drop)
+        self.at(slot).swap(self.world, mark).map(drop)
     }
 
     fn clear(&self, slot: u64, mark: u64) -> CoreResult<()> {
-        let at = self.at.offset(index(slot));
+        let at = self.at(slot);
         at.compare_exchange(self.world, mark, 0).map(drop)
     }
 }
@@ -136,30 +142,18 @@ impl Words for FarWords<'_> {
     }
 }
 
-/// What is done with the slots of the tickets that were taken.
-pub(super) trait Work<T: Object> {
-    fn run(self, ring: &Ring<T>, tickets: Tickets) -> Result<()>;
-}
-
-impl<T: Object, F: FnOnce(&Ring<T>, Tickets) -> Result<()>> Work<T> for F {
-    #[inline(always)]
-    fn run(self, ring: &Ring<T>, tickets: Tickets) -> Result<()> {
-        self(ring, tickets)
-    }
-}
-
 /// What is wanted of tickets.
 #[derive(Clone, Copy)]
-pub(super) struct Request {
-    pub(super) side: Side,
+pub(crate) struct Request {
+    side: Side,
     /// At least and at most how many.
-    pub(super) n: (u64, u64),
+    n: (u64, u64),
     /// Whether the other side may be at work; else the end of the phase says that the work is done.
-    pub(super) meet: bool,
+    meet: bool,
 }
 
 impl Request {
-    pub(super) fn push(n: usize, meet: bool) -> Self {
+    pub(crate) fn push(n: usize, meet: bool) -> Self {
         let (side, n) = (Side::Push, n as u64);
         Self {
             side,
@@ -168,7 +162,7 @@ impl Request {
         }
     }
 
-    pub(super) fn pop(most: usize, meet: bool) -> Self {
+    pub(crate) fn pop(most: usize, meet: bool) -> Self {
         Self {
             side: Side::Pop,
             n: (1, most as u64),
@@ -177,65 +171,105 @@ impl Request {
     }
 }
 
-impl<T: Object> Ring<T> {
-    fn marks(&self) -> Marks<'_> {
-        Marks {
-            world: self.world(),
-            at: self.place.marks(size_of::<SlotOf<T>>()),
-        }
-    }
+/// The way to one queue.
+#[derive(Clone, Copy)]
+pub(crate) struct Access<'a> {
+    pub(crate) world: &'a World,
+    pub(crate) place: Place,
+    pub(crate) slot_bytes: usize,
+}
 
+impl Access<'_> {
     /// Takes tickets, works on their slots and says that it is done; how many there were.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
-    pub(super) fn perform(&self, request: Request, work: impl Work<T>) -> Result<Option<u64>> {
-        if let Some(control) = self.place.block.near::<Control>(self.world()) {
+    pub(crate) fn perform(
+        self,
+        seen: &mut Seen,
+        request: Request,
+        work: impl FnOnce(Tickets) -> Result<()>,
+    ) -> Result<Option<u64>> {
+        if let Some(control) = self.place.block.near::<Control>(self.world) {
             let words = NearWords {
                 control,
                 size: self.place.size,
                 marks: self.marks(),
             };
-            return self.perform_on(&words, request, work);
+            return perform_on(&words, seen, request, work);
         }
-        self.perform_far(request, work)
+        self.perform_far(seen, request, work)
     }
 
     #[inline(never)]
-    fn perform_far(&self, request: Request, work: impl Work<T>) -> Result<Option<u64>> {
+    fn perform_far(
+        self,
+        seen: &mut Seen,
+        request: Request,
+        work: impl FnOnce(Tickets) -> Result<()>,
+    ) -> Result<Option<u64>> {
         let words = FarWords {
             place: self.place,
             marks: self.marks(),
         };
-        let flushed = |ring: &Self, tickets| {
-            work.run(ring, tickets)?;
+        let flushed = |tickets| {
+            work(tickets)?;
             if request.side == Side::Push && request.meet {
-                ring.world().flush(ring.host())?;
+                self.world.flush(self.place.block.rank())?;
             }
             Ok(())
         };
-        self.perform_on(&words, request, flushed)
+        perform_on(&words, seen, request, flushed)
     }
+}
 
+impl<'a> Access<'a> {
+    #[inline(always)]
+    fn marks(self) -> Marks<'a> {
+        Marks {
+            world: self.world,
+            place: self.place,
+            slot_bytes: self.slot_bytes,
+        }
+    }
+}
+
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "all of push and pop")]
+fn perform_on(
+    words: &impl Words,
+    seen: &mut Seen,
+    request: Request,
+    work: impl FnOnce(Tickets) -> Result<()>,
+) -> Result<Option<u64>> {
+    let Request { side, n, meet } = request;
+    let Some(tickets) = ticket::take(words, side, seen, n, meet)? else {
+        return Ok(None);
+    };
+    work(tickets)?;
+    if meet {
+        ticket::finish(words, side, tickets)?;
+    }
+    Ok(Some(tickets.n))
+}
+
+impl<T: Object> Ring<T> {
+    /// As [`Access::perform`], with what this rank has seen.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
-    fn perform_on(
+    pub(super) fn perform(
         &self,
-        words: &impl Words,
         request: Request,
-        work: impl Work<T>,
+        work: impl FnOnce(&Self, Tickets) -> Result<()>,
     ) -> Result<Option<u64>> {
-        let Request { side, n, meet } = request;
-        let mut seen = self.seen(side);
-        let taken = ticket::take(words, side, &mut seen, n, meet)?;
-        self.set_seen(side, seen);
-        let Some(tickets) = taken else {
-            return Ok(None);
+        let access = Access {
+            world: self.world(),
+            place: self.place,
+            slot_bytes: size_of::<SlotOf<T>>(),
         };
-        work.run(self, tickets)?;
-        if meet {
-            ticket::finish(words, side, tickets)?;
-        }
-        Ok(Some(tickets.n))
+        let mut seen = self.seen(request.side);
+        let done = access.perform(&mut seen, request, |tickets| work(self, tickets));
+        self.set_seen(request.side, seen);
+        done
     }
 }
 

@@ -29,6 +29,11 @@ pub use circular::CircularQueue;
 pub use fast::FastQueue;
 pub use phase::{Local, Phase, Pop, Push, PushPop};
 
+/// What other containers build on queues.
+pub(crate) use access::{Access, Request};
+pub(crate) use ring::{Line, Place, index, lines, size_of_capacity};
+pub(crate) use ticket::{Seen, Size, Tickets};
+
 use crate::Error;
 
 /// Why a push was not carried out.

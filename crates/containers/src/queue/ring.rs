@@ -23,7 +23,7 @@ const LINE: usize = 128;
 /// What the block is allocated in.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
 #[repr(C, align(128))]
-struct Line([u8; LINE]);
+pub(crate) struct Line([u8; LINE]);
 
 /// The four words.
 pub(super) struct Control;
@@ -46,9 +46,9 @@ impl Control {
 
 /// Where a queue's block is, and how it is cut.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) block: GlobalPtr<u8>,
-    pub(super) size: Size,
+pub(crate) struct Place {
+    pub(crate) block: GlobalPtr<u8>,
+    pub(crate) size: Size,
 }
 
 impl Place {
@@ -70,7 +70,7 @@ impl Place {
     }
 
     /// Writes the slots of `tickets` (W, 2W where they go on at the first slot).
-    pub(super) fn write<S: Pod>(&self, world: &World, tickets: Tickets, slots: &[S]) -> Result<()> {
+    pub(crate) fn write<S: Pod>(&self, world: &World, tickets: Tickets, slots: &[S]) -> Result<()> {
         let (at, n) = self.parts(tickets);
         at.put_slice(world, &slots[..n])?;
         if n < slots.len() {
@@ -80,7 +80,7 @@ impl Place {
     }
 
     /// Reads the slots of `tickets` (R, 2R where they go on at the first slot).
-    pub(super) fn read<S: Pod>(
+    pub(crate) fn read<S: Pod>(
         &self,
         world: &World,
         tickets: Tickets,
@@ -344,15 +344,15 @@ impl<T: Object> Drop for Ring<T> {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "no code at all")]
 #[expect(clippy::cast_possible_truncation, reason = "slots lie in memory")]
-pub(super) fn index(n: u64) -> usize {
+pub(crate) fn index(n: u64) -> usize {
     n as usize
 }
 
-pub(super) fn zeroed<S: Pod>(n: usize) -> Vec<S> {
+pub(crate) fn zeroed<S: Pod>(n: usize) -> Vec<S> {
     S::new_vec_zeroed(n).expect("memory for elements of a queue")
 }
 
-fn size_of_capacity(capacity: usize) -> Result<Size> {
+pub(crate) fn size_of_capacity(capacity: usize) -> Result<Size> {
     let size = Size::of(capacity as u64);
     if (1..=LARGEST).contains(&size.capacity) {
         return Ok(size);
@@ -361,17 +361,20 @@ fn size_of_capacity(capacity: usize) -> Result<Size> {
     Err(Error::Argument(text.into()))
 }
 
+/// The size of a queue's block, in lines.
+pub(crate) fn lines(size: Size, slot_bytes: usize, has_marks: bool) -> usize {
+    let per_slot = slot_bytes + if has_marks { 8 } else { 0 };
+    let slots = usize::try_from(size.n_slots()).unwrap_or(usize::MAX);
+    let bytes = slots.saturating_mul(per_slot);
+    bytes.saturating_add(Control::BYTES + 8).div_ceil(LINE)
+}
+
 /// A block on `host`, known to all ranks. Collective.
 fn allocate<T: Object>(world: &World, host: Rank, size: Size, has_marks: bool) -> Result<Place> {
-    let slot_bytes = size_of::<SlotOf<T>>();
-    let per_slot = slot_bytes + if has_marks { 8 } else { 0 };
-    let bytes = usize::try_from(size.n_slots())
-        .unwrap_or(usize::MAX)
-        .saturating_mul(per_slot)
-        .saturating_add(Control::BYTES + 8);
+    let lines = lines(size, size_of::<SlotOf<T>>(), has_marks);
     let mut mine = Ok(GlobalPtr::NULL);
     if world.rank() == host {
-        mine = world.alloc::<Line>(bytes.div_ceil(LINE));
+        mine = world.alloc::<Line>(lines);
     }
     let bits = mine.as_ref().map_or(0, |block| block.to_bits());
     let bits = world.broadcast(host, bits)?;
@@ -379,6 +382,7 @@ fn allocate<T: Object>(world: &World, host: Rank, size: Size, has_marks: bool) -
     // The host says what its heap has left, the others who has no room.
     mine?;
     if block.is_null() {
+        let bytes = lines.saturating_mul(LINE);
         let text = format!("rank {host} has no room for the {bytes} bytes of a queue");
         return Err(Error::Argument(text.into()));
     }

@@ -41,7 +41,7 @@ pub(super) enum Word {
 
 /// Pushing or popping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(crate) enum Side {
     Push,
     Pop,
 }
@@ -73,9 +73,9 @@ impl Side {
 
 /// Consecutive tickets, taken by one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tickets {
-    pub(super) first: u64,
-    pub(super) n: u64,
+pub(crate) struct Tickets {
+    pub(crate) first: u64,
+    pub(crate) n: u64,
 }
 
 impl Tickets {
@@ -86,10 +86,10 @@ impl Tickets {
 
 /// How many slots there are, and how many elements they may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
-    pub(super) capacity: u64,
+pub(crate) struct Size {
+    pub(crate) capacity: u64,
     /// The binary logarithm of the number of slots. A power of two, so that tickets may wrap around.
-    pub(super) slot_bits: u32,
+    pub(crate) slot_bits: u32,
 }
 
 impl Size {
@@ -163,10 +163,10 @@ pub(super) trait Words {
 
 /// What one side has seen: lower bounds of the word where it takes tickets, and of how far the other side
 /// is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    pub(super) taken: u64,
-    pub(super) limit: u64,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) taken: u64,
+    pub(crate) limit: u64,
 }
 
 /// How many tickets a side may take from `at` on, when the other side has come to `other`.

@@ -7,6 +7,7 @@ use pgas_core::backend::loopback;
 
 use super::*;
 use crate::queue::access::Request;
+use crate::queue::ring::Ring;
 use crate::queue::ticket::Tickets;
 
 /// Every rank pushes its numbers and pops until all have been popped; each number comes out once, and those
@@ -200,9 +201,9 @@ fn with_a_stalled_rank(
 fn a_rank_that_stalls_between_reserving_and_publishing_holds_up_no_push() {
     with_a_stalled_rank(
         |_, queue, stall| {
-            let work = |ring: &_, tickets: Tickets| {
+            let work = |ring: &Ring<u64>, tickets: Tickets| {
                 stall();
-                crate::queue::ring::Ring::<u64>::write(ring, tickets.first, 1)
+                ring.write(tickets.first, 1)
             };
             queue.ring().perform(Request::push(1, true), work).unwrap();
         },
@@ -225,9 +226,9 @@ fn a_rank_that_stalls_between_taking_and_reading_holds_up_no_pop() {
     with_a_stalled_rank(
         |_, queue, stall| {
             queue.push_slice(&[1, 2, 3, 4]).unwrap();
-            let work = |ring: &_, tickets: Tickets| {
+            let work = |ring: &Ring<u64>, tickets: Tickets| {
                 stall();
-                let value = crate::queue::ring::Ring::<u64>::read(ring, tickets.first)?;
+                let value = ring.read(tickets.first)?;
                 assert_eq!(value, 1, "nobody wrote over it");
                 Ok(())
             };
@@ -257,7 +258,7 @@ fn whoever_waits_for_an_element_of_a_rank_that_died_gets_an_error() {
         loopback::run(2, |world| {
             let queue = queue::<u64>(&world, 8);
             if world.rank() == Rank::ZERO {
-                let work = |_: &_, _| -> crate::Result<()> {
+                let work = |_: &Ring<u64>, _| -> crate::Result<()> {
                     taken.send(()).unwrap();
                     panic!("between reserving and publishing");
                 };

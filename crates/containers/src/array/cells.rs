@@ -1,0 +1,114 @@
+//! Elements that are overwritten in place while others read them.
+//!
+//! A plain element is its slot: it is put and got, and a get that meets a put may see part of it, unless
+//! the element is a word. Any other element has a version before its slot, which a put locks and raises: a
+//! get has seen the slot whole, and what it points to, if the version is the same before and after.
+//! What was overwritten is given back when the version has been raised, so who follows the old pointer
+//! later than that finds another version, and tries again.
+
+use std::marker::PhantomData;
+
+use pgas_core::{GlobalPtr, World};
+
+use crate::Result;
+use crate::object::{self, Heap, Object, Repr, SlotOf};
+
+/// How elements of a type lie in memory.
+pub(super) struct Cells<T>(PhantomData<fn() -> T>);
+
+/// A version's bit while the slot is written.
+const LOCKED: u64 = 1;
+/// What a put adds to a version.
+const RAISE: u64 = 2;
+
+impl<T: Object> Cells<T> {
+    const IS_PLAIN: bool = !object::has_heap::<T>();
+
+    const SLOT: usize = if Self::IS_PLAIN { 0 } else { 8 };
+
+    const ALIGN: usize = if Self::IS_PLAIN || align_of::<SlotOf<T>>() > 8 {
+        align_of::<SlotOf<T>>()
+    } else {
+        8
+    };
+
+    pub(super) const STRIDE: usize = (Self::SLOT.next_multiple_of(align_of::<SlotOf<T>>())
+        + size_of::<SlotOf<T>>())
+    .next_multiple_of(Self::ALIGN);
+
+    fn slot(cell: GlobalPtr<u8>) -> GlobalPtr<SlotOf<T>> {
+        let offset = Self::SLOT.next_multiple_of(align_of::<SlotOf<T>>());
+        cell.byte_offset(offset as u64).cast()
+    }
+
+    /// Overwrites an element: W, or 3A + R + W for one that is not plain.
+    #[inline]
+    pub(super) fn put(world: &World, heap: &Heap, cell: GlobalPtr<u8>, value: &T) -> Result<()> {
+        let slot = object::to_slot(value, heap)?;
+        if Self::IS_PLAIN {
+            return Ok(cell.cast().put(world, slot)?);
+        }
+        Self::exchange(world, heap, cell, slot)
+    }
+
+    fn exchange(world: &World, heap: &Heap, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {
+        let version: GlobalPtr<u64> = cell.cast();
+        let mut at = 0;
+        world.wait_for("an element of an array that another rank writes", || {
+            at = version.atomic_load(world)?;
+            if at & LOCKED != 0 {
+                return Ok(false);
+            }
+            Ok(version.compare_exchange(world, at, at | LOCKED)?.is_ok())
+        })?;
+        let former = Self::slot(cell).get(world)?;
+        Self::slot(cell).put(world, slot)?;
+        world.flush(cell.rank())?;
+        // With a result, so that it is done when what was there is given back.
+        version.swap(world, at.wrapping_add(RAISE))?;
+        if at == 0 {
+            return Ok(());
+        }
+        object::release::<T>(&former, heap)
+    }
+
+    /// Reads an element, `None` if it was never written: R, or 2A + R for one that is not plain, and R + A
+    /// more for one whose encoding is longer than its slot.
+    #[inline]
+    pub(super) fn get(world: &World, heap: &Heap, cell: GlobalPtr<u8>) -> Result<Option<T>> {
+        if Self::IS_PLAIN {
+            let slot = cell.cast().get(world)?;
+            return object::from_slot::<T>(slot, heap).map(Some);
+        }
+        Self::get_versioned(world, heap, cell)
+    }
+
+    fn get_versioned(world: &World, heap: &Heap, cell: GlobalPtr<u8>) -> Result<Option<T>> {
+        let version: GlobalPtr<u64> = cell.cast();
+        let (mut loaded, mut failed) = (None, None);
+        world.wait_for("an element of an array that another rank writes", || {
+            let at = version.atomic_load(world)?;
+            if at == 0 {
+                return Ok(true);
+            }
+            if at & LOCKED != 0 {
+                return Ok(false);
+            }
+            let slot = Self::slot(cell).get(world)?;
+            if version.atomic_load(world)? != at {
+                return Ok(false);
+            }
+            let outside = <T::Repr as Repr<T>>::is_outside(&slot);
+            match <T::Repr as Repr<T>>::load(slot, heap) {
+                Ok(value) => loaded = Some(value),
+                Err(error) => failed = Some(error),
+            }
+            Ok(failed.is_some() || !outside || version.atomic_load(world)? == at)
+        })?;
+        match (failed, loaded) {
+            (Some(error), _) => Err(error),
+            (None, Some(loaded)) => <T::Repr as Repr<T>>::decode(loaded).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! An array over the memory of all ranks.
+
+use std::fmt;
+use std::ops::Range;
+
+use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+
+use super::cells::Cells;
+use super::layout::{Deal, Distribution};
+use super::{Line, copies, index_check};
+use crate::error::agree;
+use crate::object::{self, Heap, Object, Plain, SlotOf};
+use crate::{Error, Result};
+
+/// An array of a fixed length whose elements are dealt out to all ranks.
+///
+/// What is said of the elements of an [`Array`](super::Array) holds here too.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::DArray;
+/// use pgas_containers::array::Distribution;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let squares = DArray::new(&world, 1000, Distribution::BlockCyclic(16), &0_u64)?; // collective
+/// for i in squares.local_elements() {
+///     squares.put(i, &(i as u64 * i as u64))?; // each rank its own
+/// }
+/// world.barrier()?;
+/// assert_eq!(squares.get_range(30..33)?, [900, 961, 1024]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct DArray<T: Object> {
+    parts: Symmetric<Line>,
+    heap: Heap,
+    deal: Deal,
+    /// What was never written.
+    initial: SlotOf<T>,
+}
+
+impl<T: Object> DArray<T> {
+    /// An array of `len` copies of `initial`, dealt out as `distribution` says.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 4 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Disagreement`] if the ranks give different arguments, [`Error::Argument`] for
+    /// blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric
+    /// heap has no room.
+    pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
+        let deal = Deal::new(distribution, len, world.ranks().len());
+        let block = deal.map_or(0, |deal| deal.block);
+        agree(world, "the length of a distributed array", len as u64)?;
+        agree(world, "the block of a distributed array", block as u64)?;
+        let Some(deal) = deal else {
+            let text = "a distributed array was to be dealt out in blocks of 0 elements";
+            return Err(Error::Argument(text.into()));
+        };
+        let bytes = deal.most().saturating_mul(Cells::<T>::STRIDE);
+        let parts: Symmetric<Line> = world.alloc_symmetric(bytes.div_ceil(size_of::<Line>()))?;
+        let heap = Heap::of::<T>(world)?;
+        let initial = object::to_slot(initial, &heap)?;
+        if !object::has_heap::<T>() {
+            let n = deal.local_len(world.rank().index(), len);
+            copies(world, parts.here().cast(), initial, n)?;
+        }
+        world.barrier()?;
+        Ok(Self {
+            parts,
+            heap,
+            deal,
+            initial,
+        })
+    }
+
+    /// Writes element `i`.
+    ///
+    /// # Cost
+    ///
+    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for others,
+    /// complete on return, and what a long encoding costs more. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`Array::put`](super::Array::put).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[inline]
+    #[track_caller]
+    pub fn put(&self, i: usize, value: &T) -> Result<()> {
+        Cells::put(self.world(), &self.heap, self.cell(i), value)
+    }
+
+    /// Reads element `i`.
+    ///
+    /// # Cost
+    ///
+    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`Array::get`](super::Array::get).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[inline]
+    #[track_caller]
+    pub fn get(&self, i: usize) -> Result<T> {
+        match Cells::get(self.world(), &self.heap, self.cell(i))? {
+            Some(value) => Ok(value),
+            None => object::from_slot::<T>(self.initial, &self.heap),
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn cell(&self, i: usize) -> GlobalPtr<u8> {
+        index_check(i, self.deal.len);
+        let (rank, local) = self.deal.place(i);
+        self.part(rank)
+            .byte_offset((local * Cells::<T>::STRIDE) as u64)
+    }
+
+    fn part(&self, rank: usize) -> GlobalPtr<u8> {
+        let rank = u32::try_from(rank).expect("a rank's number");
+        self.parts.on(Rank::new(rank)).cast()
+    }
+
+    /// The rank that holds element `i`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[must_use]
+    #[track_caller]
+    pub fn rank_of(&self, i: usize) -> Rank {
+        self.cell(i).rank()
+    }
+
+    /// The elements that this rank holds, in order.
+    pub fn local_elements(&self) -> impl ExactSizeIterator<Item = usize> + use<T> {
+        let (deal, rank) = (self.deal, self.world().rank().index());
+        (0..deal.local_len(rank, deal.len)).map(move |local| deal.element(rank, local))
+    }
+
+    /// The number of elements over all ranks.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.deal.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.deal.len == 0
+    }
+
+    /// The world whose ranks share the array.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &World {
+        self.parts.world()
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> DArray<T> {
+    /// Where element `i` is: for atomics, non-blocking and strided transfers.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[must_use]
+    #[track_caller]
+    pub fn ptr(&self, i: usize) -> GlobalPtr<T> {
+        self.cell(i).cast()
+    }
+
+    /// Writes `values` from element `start` on.
+    ///
+    /// # Cost
+    ///
+    /// W for each rank that holds some of them. One-sided. Complete at the targets after
+    /// [`flush_all`](World::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If they reach beyond the end.
+    #[track_caller]
+    pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
+        let elements = start..start.saturating_add(values.len());
+        self.check(&elements);
+        for (rank, places) in self.shares(&elements) {
+            let at = self.part(rank).cast::<T>().offset(places.start);
+            if self.is_one_run(rank, &places) {
+                let first = self.deal.element(rank, places.start) - start;
+                at.put_slice(self.world(), &values[first..first + places.len()])?;
+                continue;
+            }
+            let value = |local| values[self.deal.element(rank, local) - start];
+            let share: Vec<T> = places.map(value).collect();
+            at.put_slice(self.world(), &share)?;
+        }
+        Ok(())
+    }
+
+    /// Reads elements.
+    ///
+    /// # Cost
+    ///
+    /// R for each rank that holds some of them. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If they reach beyond the end.
+    #[track_caller]
+    pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
+        self.check(&elements);
+        let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
+        for (rank, places) in self.shares(&elements) {
+            let at = self.part(rank).cast::<T>().offset(places.start);
+            if self.is_one_run(rank, &places) {
+                let first = self.deal.element(rank, places.start) - elements.start;
+                at.get_slice(self.world(), &mut out[first..first + places.len()])?;
+                continue;
+            }
+            let share = at.get_vec(self.world(), places.len())?;
+            for (local, value) in places.zip(share) {
+                out[self.deal.element(rank, local) - elements.start] = value;
+            }
+        }
+        Ok(out)
+    }
+
+    /// The ranks that hold some of `elements`, and where.
+    fn shares(&self, elements: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
+        let (deal, elements) = (self.deal, elements.clone());
+        // A short run lies on few of many ranks, one behind the other.
+        let n_blocks = elements.len().div_ceil(deal.block) + 1;
+        let first = elements.start / deal.block;
+        (0..n_blocks.min(deal.n_ranks)).filter_map(move |i| {
+            let rank = (first + i) % deal.n_ranks;
+            let places = deal.places(rank, &elements);
+            (!places.is_empty()).then_some((rank, places))
+        })
+    }
+
+    /// Whether neighbours on the rank are neighbours in the array.
+    fn is_one_run(&self, rank: usize, places: &Range<usize>) -> bool {
+        let ends = [places.start, places.end - 1].map(|local| self.deal.element(rank, local));
+        ends[1] - ends[0] + 1 == places.len()
+    }
+
+    #[track_caller]
+    fn check(&self, elements: &Range<usize>) {
+        let fits = elements.start <= elements.end && elements.end <= self.deal.len;
+        assert!(
+            fits,
+            "elements {elements:?} of an array of {}",
+            self.deal.len
+        );
+    }
+}
+
+impl<T: Object> fmt::Debug for DArray<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Deal { len, block, .. } = self.deal;
+        write!(f, "DArray({len} elements in blocks of {block})")
+    }
+}

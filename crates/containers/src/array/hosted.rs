@@ -1,0 +1,243 @@
+//! An array in the memory of one rank.
+
+use std::fmt;
+use std::ops::Range;
+
+use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+
+use super::cells::Cells;
+use super::{Line, copies, index_check};
+use crate::error::agree;
+use crate::object::{self, Heap, Object, Plain, SlotOf};
+use crate::{Error, Result};
+
+/// An array of a fixed length in the memory of one rank, which all ranks read and write.
+///
+/// Elements that are words are read and written whole. A larger plain element that is read while another
+/// rank writes it may be seen in part; elements of other types (strings and the like) are always seen
+/// whole.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::Array;
+/// use pgas_core::Rank;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let names = Array::new(&world, Rank::ZERO, 10, &String::new())?; // collective
+/// names.put(3, &"three".to_owned())?;
+/// assert_eq!(names.get(3)?, "three");
+/// assert_eq!(names.get(4)?, "");
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct Array<T: Object> {
+    /// Nobody uses it: its memory is free when no rank has the array any more, and the host's block then
+    /// is too.
+    handle: Symmetric<u64>,
+    heap: Heap,
+    block: GlobalPtr<u8>,
+    len: usize,
+    /// What was never written.
+    initial: SlotOf<T>,
+}
+
+impl<T: Object> Array<T> {
+    /// An array of `len` copies of `initial` on `host`.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 4 allreduces or broadcasts. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Disagreement`] if the ranks give different arguments, [`Error::Argument`]
+    /// if there is no such host, or if it has no room, which it says itself by
+    /// [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`].
+    pub fn new(world: &World, host: Rank, len: usize, initial: &T) -> Result<Self> {
+        agree(world, "the length of an array", len as u64)?;
+        agree(world, "the host of an array", host.number().into())?;
+        if host.number() >= world.n_ranks() {
+            let n = world.n_ranks();
+            let text = format!("an array was to be hosted by rank {host} of a job with {n} ranks");
+            return Err(Error::Argument(text.into()));
+        }
+        let handle = world.alloc_symmetric(1)?;
+        let heap = Heap::of::<T>(world)?;
+        let initial = object::to_slot(initial, &heap)?;
+        let bytes = Cells::<T>::STRIDE.saturating_mul(len);
+        let mut mine = Ok(GlobalPtr::NULL);
+        if world.rank() == host {
+            mine = world.alloc::<Line>(bytes.div_ceil(size_of::<Line>()).max(1));
+        }
+        let bits = mine.as_ref().map_or(0, |block| block.to_bits());
+        let block: GlobalPtr<u8> = GlobalPtr::from_bits(world.broadcast(host, bits)?);
+        // The host says what its heap has left, the others who has no room.
+        mine?;
+        if block.is_null() {
+            let text = format!("rank {host} has no room for the {bytes} bytes of an array");
+            return Err(Error::Argument(text.into()));
+        }
+        if world.rank() == host && !object::has_heap::<T>() {
+            copies(world, block.cast(), initial, len)?;
+        }
+        world.barrier()?;
+        Ok(Self {
+            handle,
+            heap,
+            block,
+            len,
+            initial,
+        })
+    }
+
+    /// Writes element `i`.
+    ///
+    /// # Cost
+    ///
+    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for others,
+    /// complete on return, and what a long encoding costs more. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; [`Error::Codec`] if the value cannot be encoded; the failure of the job
+    /// while waiting for another writer.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[inline]
+    #[track_caller]
+    pub fn put(&self, i: usize, value: &T) -> Result<()> {
+        Cells::put(self.world(), &self.heap, self.cell(i), value)
+    }
+
+    /// Reads element `i`.
+    ///
+    /// # Cost
+    ///
+    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[inline]
+    #[track_caller]
+    pub fn get(&self, i: usize) -> Result<T> {
+        match Cells::get(self.world(), &self.heap, self.cell(i))? {
+            Some(value) => Ok(value),
+            None => object::from_slot::<T>(self.initial, &self.heap),
+        }
+    }
+
+    #[inline]
+    #[track_caller]
+    fn cell(&self, i: usize) -> GlobalPtr<u8> {
+        index_check(i, self.len);
+        self.block.byte_offset((i * Cells::<T>::STRIDE) as u64)
+    }
+
+    /// The number of elements.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no elements.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The rank whose memory holds the elements.
+    #[must_use]
+    pub fn host(&self) -> Rank {
+        self.block.rank()
+    }
+
+    /// The world whose ranks share the array.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &World {
+        self.handle.world()
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> Array<T> {
+    /// Where element `i` is: for atomics, non-blocking and strided transfers.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[must_use]
+    #[track_caller]
+    pub fn ptr(&self, i: usize) -> GlobalPtr<T> {
+        self.cell(i).cast()
+    }
+
+    /// Writes `values` from element `start` on.
+    ///
+    /// # Cost
+    ///
+    /// W. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If they reach beyond the end.
+    #[track_caller]
+    pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
+        self.check(&(start..start.saturating_add(values.len())));
+        let first: GlobalPtr<T> = self.block.cast();
+        Ok(first.offset(start).put_slice(self.world(), values)?)
+    }
+
+    /// Reads elements.
+    ///
+    /// # Cost
+    ///
+    /// R. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If they reach beyond the end.
+    #[track_caller]
+    pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
+        self.check(&elements);
+        let first: GlobalPtr<T> = self.block.cast();
+        Ok(first
+            .offset(elements.start)
+            .get_vec(self.world(), elements.len())?)
+    }
+
+    #[track_caller]
+    fn check(&self, elements: &Range<usize>) {
+        let fits = elements.start <= elements.end && elements.end <= self.len;
+        assert!(fits, "elements {elements:?} of an array of {}", self.len);
+    }
+}
+
+impl<T: Object> Drop for Array<T> {
+    /// Others may still use the array: the block is freed when no rank has it any more.
+    fn drop(&mut self) {
+        if self.world().rank() == self.host() {
+            self.handle.bequeath([self.block]);
+        }
+    }
+}
+
+impl<T: Object> fmt::Debug for Array<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Array({} elements on rank {})", self.len, self.host())
+    }
+}

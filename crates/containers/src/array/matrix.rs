@@ -1,0 +1,315 @@
+//! A dense matrix over the memory of all ranks.
+
+use std::fmt;
+use std::ops::Range;
+
+use pgas_core::rma::Strides;
+use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
+
+use super::copies;
+use crate::error::agree;
+use crate::{Error, Result};
+
+/// A dense matrix of byte-copyable elements, cut into tiles that are dealt out to all ranks.
+///
+/// Tiles go to the ranks in turn, row of tiles by row of tiles; in a tile the elements lie row by row.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::DMatrix;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let matrix = DMatrix::new(&world, [100, 80], [16, 16], 0.0_f64)?; // collective
+/// matrix.put_block(10..12, 15..18, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// world.barrier()?;
+/// assert_eq!(matrix.get_block(9..12, 16..17)?, [0.0, 2.0, 5.0]);
+/// assert_eq!(matrix.get(11, 17)?, 6.0);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct DMatrix<T> {
+    tiles: Symmetric<T>,
+    shape: [usize; 2],
+    tile: [usize; 2],
+}
+
+/// The part of a tile that an operation covers.
+#[derive(Debug, PartialEq, Eq)]
+struct Piece {
+    /// Which tile, of all.
+    tile: usize,
+    /// Its first row and column, from the tile's own.
+    within: [usize; 2],
+    /// Its first row and column, from the operation's.
+    from: [usize; 2],
+    extents: [usize; 2],
+}
+
+impl<T: Pod> DMatrix<T> {
+    /// A matrix of `[rows, columns]` copies of `initial`, in tiles of `[rows, columns]`.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 5 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Disagreement`] if the ranks give different shapes, [`Error::Argument`] for
+    /// tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric
+    /// heap has no room.
+    pub fn new(world: &World, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
+        agree(world, "the rows of a matrix", shape[0] as u64)?;
+        agree(world, "the columns of a matrix", shape[1] as u64)?;
+        agree(world, "the rows of a matrix's tile", tile[0] as u64)?;
+        agree(world, "the columns of a matrix's tile", tile[1] as u64)?;
+        if tile.contains(&0) {
+            let text = format!("a matrix was to be cut into tiles of {tile:?} rows and columns");
+            return Err(Error::Argument(text.into()));
+        }
+        let n_tiles = shape[0]
+            .div_ceil(tile[0])
+            .saturating_mul(shape[1].div_ceil(tile[1]));
+        let elements = n_tiles
+            .div_ceil(world.ranks().len())
+            .saturating_mul(tile[0].saturating_mul(tile[1]));
+        let tiles = world.alloc_symmetric(elements)?;
+        copies(world, tiles.here(), initial, elements)?;
+        world.barrier()?;
+        Ok(Self { tiles, shape, tile })
+    }
+
+    /// `[rows, columns]`.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        self.shape
+    }
+
+    /// `[rows, columns]` of a tile.
+    #[must_use]
+    pub fn tile_shape(&self) -> [usize; 2] {
+        self.tile
+    }
+
+    /// The rank that holds an element.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[must_use]
+    #[track_caller]
+    pub fn rank_of(&self, row: usize, column: usize) -> Rank {
+        self.ptr(row, column).rank()
+    }
+
+    /// The rows and columns of the tiles that this rank holds.
+    pub fn local_tiles(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<T> {
+        let (shape, tile) = (self.shape, self.tile);
+        let across = shape[1].div_ceil(tile[1]);
+        let n_tiles = shape[0].div_ceil(tile[0]) * across;
+        let (first, n_ranks) = (self.world().rank().index(), self.world().ranks().len());
+        (first..n_tiles).step_by(n_ranks).map(move |i| {
+            let start = [i / across * tile[0], i % across * tile[1]];
+            let range = |dim: usize| start[dim]..(start[dim] + tile[dim]).min(shape[dim]);
+            (range(0), range(1))
+        })
+    }
+
+    /// Where an element is: for atomics and non-blocking transfers.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn ptr(&self, row: usize, column: usize) -> GlobalPtr<T> {
+        let there = row < self.shape[0] && column < self.shape[1];
+        assert!(
+            there,
+            "element ({row}, {column}) of a matrix of {:?}",
+            self.shape
+        );
+        let across = self.shape[1].div_ceil(self.tile[1]);
+        let tile = row / self.tile[0] * across + column / self.tile[1];
+        self.in_tile(tile, [row % self.tile[0], column % self.tile[1]])
+    }
+
+    fn in_tile(&self, tile: usize, [row, column]: [usize; 2]) -> GlobalPtr<T> {
+        let n_ranks = self.world().ranks().len();
+        let rank = u32::try_from(tile % n_ranks).expect("a rank's number");
+        let first = tile / n_ranks * self.tile[0] * self.tile[1];
+        self.tiles
+            .on(Rank::new(rank))
+            .offset(first + row * self.tile[1] + column)
+    }
+
+    /// Reads an element.
+    ///
+    /// # Cost
+    ///
+    /// R. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[inline]
+    #[track_caller]
+    pub fn get(&self, row: usize, column: usize) -> Result<T> {
+        Ok(self.ptr(row, column).get(self.world())?)
+    }
+
+    /// Writes an element.
+    ///
+    /// # Cost
+    ///
+    /// W. One-sided. Complete at the target after [`flush`](World::flush).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[inline]
+    #[track_caller]
+    pub fn put(&self, row: usize, column: usize, value: T) -> Result<()> {
+        Ok(self.ptr(row, column).put(self.world(), value)?)
+    }
+
+    /// Reads the elements of some rows and columns, row by row.
+    ///
+    /// # Cost
+    ///
+    /// R for each tile that holds some of them. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If they reach beyond the matrix.
+    #[track_caller]
+    pub fn get_block(&self, rows: Range<usize>, columns: Range<usize>) -> Result<Vec<T>> {
+        let n = rows.len() * columns.len();
+        let mut out = T::new_vec_zeroed(n).expect("memory for the elements");
+        let width = columns.len();
+        for piece in self.pieces(&rows, &columns) {
+            let first = piece.from[0] * width + piece.from[1];
+            let strides = self.strides(&piece, width);
+            let at = self.in_tile(piece.tile, piece.within);
+            at.get_strided(self.world(), &strides, &mut out[first..])?;
+        }
+        Ok(out)
+    }
+
+    /// Writes the elements of some rows and columns, row by row.
+    ///
+    /// # Cost
+    ///
+    /// W for each tile that holds some of them. One-sided. Complete at the targets after
+    /// [`flush_all`](World::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If they reach beyond the matrix, or `values` are more or fewer.
+    #[track_caller]
+    pub fn put_block(&self, rows: Range<usize>, columns: Range<usize>, values: &[T]) -> Result<()> {
+        let (n, width) = (rows.len() * columns.len(), columns.len());
+        assert_eq!(
+            values.len(),
+            n,
+            "values for rows {rows:?} and columns {columns:?}"
+        );
+        for piece in self.pieces(&rows, &columns) {
+            let first = piece.from[0] * width + piece.from[1];
+            let strides = self.strides(&piece, width);
+            let at = self.in_tile(piece.tile, piece.within);
+            at.put_strided(self.world(), &strides, &values[first..])?;
+        }
+        Ok(())
+    }
+
+    fn strides(&self, piece: &Piece, width: usize) -> Strides<2> {
+        Strides {
+            extents: piece.extents,
+            global: [self.tile[1], 1],
+            local: [width, 1],
+        }
+    }
+
+    /// The parts of tiles that `rows` and `columns` cover.
+    #[track_caller]
+    fn pieces(&self, rows: &Range<usize>, columns: &Range<usize>) -> Vec<Piece> {
+        let fits = |range: &Range<usize>, end| range.start <= range.end && range.end <= end;
+        let there = fits(rows, self.shape[0]) && fits(columns, self.shape[1]);
+        let shape = self.shape;
+        assert!(
+            there,
+            "rows {rows:?} and columns {columns:?} of a matrix of {shape:?}"
+        );
+        let across = self.shape[1].div_ceil(self.tile[1]);
+        let mut pieces = Vec::new();
+        for down in cuts(rows, self.tile[0]) {
+            for along in cuts(columns, self.tile[1]) {
+                pieces.push(Piece {
+                    tile: down.tile * across + along.tile,
+                    within: [down.within, along.within],
+                    from: [down.from, along.from],
+                    extents: [down.extent, along.extent],
+                });
+            }
+        }
+        pieces
+    }
+
+    /// The world whose ranks share the matrix.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &World {
+        self.tiles.world()
+    }
+}
+
+/// A range of one dimension within one tile.
+struct Cut {
+    tile: usize,
+    within: usize,
+    from: usize,
+    extent: usize,
+}
+
+/// Cuts `range` where tiles of `size` end.
+fn cuts(range: &Range<usize>, size: usize) -> impl Iterator<Item = Cut> + use<> {
+    let (start, end) = (range.start, range.end);
+    let tiles = if start < end {
+        start / size..end.div_ceil(size)
+    } else {
+        0..0
+    };
+    tiles.map(move |tile| {
+        let first = start.max(tile * size);
+        Cut {
+            tile,
+            within: first - tile * size,
+            from: first - start,
+            extent: end.min((tile + 1) * size) - first,
+        }
+    })
+}
+
+impl<T> fmt::Debug for DMatrix<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ([rows, columns], tile) = (self.shape, self.tile);
+        write!(f, "DMatrix({rows} x {columns} in tiles of {tile:?})")
+    }
+}

@@ -1,0 +1,49 @@
+//! Arrays: on one rank, over all ranks, and in two dimensions.
+//!
+//! | | where | elements |
+//! |---|---|---|
+//! | [`Array`] | one rank | any [`Object`](crate::Object) |
+//! | [`DArray`] | all ranks, in blocks | any [`Object`](crate::Object) |
+//! | [`DMatrix`] | all ranks, in tiles | byte-copyable |
+//!
+//! An index that is out of bounds panics on the rank that gave it, before anything is accessed.
+
+mod cells;
+mod distributed;
+mod hosted;
+mod layout;
+mod matrix;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+pub use distributed::DArray;
+pub use hosted::Array;
+pub use layout::Distribution;
+pub use matrix::DMatrix;
+
+use pgas_core::{GlobalPtr, Pod, World};
+
+use crate::Result;
+use crate::queue::Line;
+
+#[inline]
+#[track_caller]
+fn index_check(i: usize, len: usize) {
+    assert!(i < len, "element {i} of an array of {len}");
+}
+
+/// Fills `n` elements of this rank's own memory, which is zero.
+fn copies<T: Pod>(world: &World, start: GlobalPtr<T>, value: T, n: usize) -> Result<()> {
+    const CHUNK: usize = 4096;
+    if value.as_bytes().iter().all(|&byte| byte == 0) {
+        return Ok(());
+    }
+    let chunk = vec![value; CHUNK.min(n)];
+    let mut at = 0;
+    while at < n {
+        let some = chunk.len().min(n - at);
+        start.offset(at).put_slice(world, &chunk[..some])?;
+        at += some;
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! Many-to-many redistribution without a barrier: every rank sends elements to ranks of their choice.
+//!
+//! Each rank has an inbox, a [queue](crate::queue) that all others push to. Elements for one rank are
+//! collected here until there are enough for one push. Who meets a full inbox empties its own one first,
+//! so no circle of ranks waits for each other. When a rank has sent all it tells every other one how many
+//! elements it got (A each), and a rank is done when all have told it and it has received as many.
+
+use std::fmt;
+use std::thread;
+
+use pgas_core::{Rank, Symmetric, World};
+
+use crate::error::agree;
+use crate::object::{self, Heap, Object, Repr, SlotOf};
+use crate::queue::{
+    Access, Line, Place, Request, Seen, Size, Tickets, index, lines, size_of_capacity,
+};
+use crate::{Error, Result};
+
+/// Elements of one push take this many bytes, if the inbox is not too small.
+const BATCH_BYTES: usize = 32 << 10;
+/// The count of elements in a rank's last word; above it are the ranks that have sent all.
+const COUNT_BITS: u32 = 40;
+
+/// Sends elements to other ranks and receives those that are for this one.
+///
+/// Each rank sends what it has and then calls [`finish`](Self::finish), which returns what the others
+/// have sent here. Elements of one sender arrive in their order; those of several, in any.
+///
+/// Nothing is lost and nothing comes twice, whatever the capacity of the inboxes; a rank that neither
+/// sends nor finishes for long holds up those that send to it once its inbox is full.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::Distributor;
+/// use pgas_core::Rank;
+///
+/// let sums = pgas_smp::threads(3, |world| {
+///     let mut numbers = Distributor::<u32>::with_capacity(&world, 1 << 10)?; // collective
+///     for number in 0..99 {
+///         numbers.send(Rank::new(number % 3), number)?;
+///     }
+///     let mine = numbers.finish()?;
+///     assert!(mine.iter().all(|number| number % 3 == world.rank().number()));
+///     Ok::<_, pgas_containers::Error>(mine.len())
+/// })?;
+/// assert_eq!(sums.into_iter().collect::<Result<Vec<_>, _>>()?, [99, 99, 99]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct Distributor<T: Object> {
+    /// The block of an inbox on each rank.
+    inboxes: Symmetric<Line>,
+    /// On each rank, how many elements it gets, from those ranks that have sent all.
+    totals: Symmetric<u64>,
+    heap: Heap,
+    size: Size,
+    lanes: Vec<Lane<SlotOf<T>>>,
+    /// What was seen of this rank's own inbox.
+    seen: Seen,
+    received: Vec<SlotOf<T>>,
+    /// How many of these came from other ranks.
+    n_from_others: u64,
+    batch: usize,
+}
+
+/// What is to go to one rank.
+struct Lane<S> {
+    slots: Vec<S>,
+    seen: Seen,
+    n_sent: u64,
+}
+
+impl<T: Object> Distributor<T> {
+    /// A distributor whose inboxes have room for `capacity` elements.
+    ///
+    /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself is up
+    /// to 32 KiB for each rank that it sends to.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 4 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Argument`] if the capacity is 0 or over 2^31, [`Error::Disagreement`] if the
+    /// ranks give different ones, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the
+    /// symmetric heap has no room.
+    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
+        agree(world, "the capacity of a distributor", capacity as u64)?;
+        let size = size_of_capacity(capacity)?;
+        let slot_bytes = size_of::<SlotOf<T>>();
+        let inboxes = world.alloc_symmetric(lines(size, slot_bytes, true))?;
+        let totals = world.alloc_symmetric(1)?;
+        let lane = |_| Lane {
+            slots: Vec::new(),
+            seen: Seen::default(),
+            n_sent: 0,
+        };
+        let most = BATCH_BYTES / slot_bytes.max(1);
+        Ok(Self {
+            inboxes,
+            totals,
+            heap: Heap::of::<T>(world)?,
+            size,
+            lanes: world.ranks().map(lane).collect(),
+            seen: Seen::default(),
+            received: Vec::new(),
+            n_from_others: 0,
+            batch: most.min(capacity).max(1),
+        })
+    }
+
+    /// The world whose ranks exchange elements.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.inboxes.world()
+    }
+
+    /// Sends `value` to `to`, maybe later.
+    ///
+    /// # Cost
+    ///
+    /// ℓ, and once for every 32 KiB 2A + W, as
+    /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice). One-sided. Waits for room in the
+    /// other rank's inbox, and receives meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`] if the value cannot be encoded; what the transport reports; the failure of the job
+    /// while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank.
+    #[inline]
+    #[track_caller]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a queue"
+    )]
+    pub fn send(&mut self, to: Rank, value: T) -> Result<()> {
+        let slot = object::to_slot(&value, &self.heap)?;
+        if to == self.world().rank() {
+            self.received.push(slot);
+            return Ok(());
+        }
+        let lane = &mut self.lanes[to.index()];
+        lane.slots.push(slot);
+        if lane.slots.len() == self.batch {
+            return self.ship(to);
+        }
+        Ok(())
+    }
+
+    /// Pushes what is collected for `to`.
+    #[cold]
+    fn ship(&mut self, to: Rank) -> Result<()> {
+        let mut slots = std::mem::take(&mut self.lanes[to.index()].slots);
+        while !self.try_push(to, &slots)? {
+            if self.receive()? == 0 && !self.world().progress()? {
+                thread::yield_now();
+            }
+        }
+        let lane = &mut self.lanes[to.index()];
+        lane.n_sent += slots.len() as u64;
+        slots.clear();
+        lane.slots = slots;
+        Ok(())
+    }
+
+    fn try_push(&mut self, to: Rank, slots: &[SlotOf<T>]) -> Result<bool> {
+        let access = self.access(to);
+        let mut seen = self.lanes[to.index()].seen;
+        let write = |tickets| access.place.write(access.world, tickets, slots);
+        let pushed = access.perform(&mut seen, Request::push(slots.len(), true), write)?;
+        self.lanes[to.index()].seen = seen;
+        Ok(pushed.is_some())
+    }
+
+    fn access(&self, on: Rank) -> Access<'_> {
+        let place = Place {
+            block: self.inboxes.on(on).cast(),
+            size: self.size,
+        };
+        Access {
+            world: self.world(),
+            place,
+            slot_bytes: size_of::<SlotOf<T>>(),
+        }
+    }
+
+    /// Empties this rank's inbox; how many elements there were.
+    fn receive(&mut self) -> Result<u64> {
+        let mut received = std::mem::take(&mut self.received);
+        let mut seen = self.seen;
+        let access = self.access(self.world().rank());
+        let read = |tickets: Tickets| {
+            let start = received.len();
+            // Not all at once: the zeros are overwritten while they are in the cache.
+            received.resize_with(start + index(tickets.n), zero_slot::<T>);
+            access
+                .place
+                .read(access.world, tickets, &mut received[start..])
+        };
+        let popped = access.perform(&mut seen, Request::pop(self.batch, true), read);
+        self.seen = seen;
+        self.received = received;
+        let n = popped?.unwrap_or(0);
+        self.n_from_others += n;
+        Ok(n)
+    }
+
+    /// Sends what is left, waits until all ranks have sent what is for this one, and returns it.
+    ///
+    /// # Cost
+    ///
+    /// For each rank A, and 2A + W if something is left for it; what is received, as
+    /// [`CircularQueue::pop_many`](crate::CircularQueue::pop_many). Collective over the world, without a
+    /// barrier: a rank returns as soon as it has its own.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn finish(mut self) -> Result<Vec<T>> {
+        let (here, n_ranks) = (self.world().rank(), self.world().n_ranks());
+        // Each rank begins with its successor, so that they do not all come to one at once.
+        for distance in 0..n_ranks {
+            let to = Rank::new((here.number() + distance) % n_ranks);
+            if !self.lanes[to.index()].slots.is_empty() {
+                self.ship(to)?;
+            }
+            let word = 1 << COUNT_BITS | self.lanes[to.index()].n_sent;
+            self.totals.on(to).fetch_add(self.world(), word)?;
+        }
+        loop {
+            let received = self.receive()?;
+            if received == 0 {
+                let total = self.totals.here().atomic_load(self.world())?;
+                let all_sent = total >> COUNT_BITS == u64::from(n_ranks);
+                if all_sent && total & ((1 << COUNT_BITS) - 1) == self.n_from_others {
+                    break;
+                }
+                if !self.world().progress()? {
+                    thread::yield_now();
+                }
+            }
+        }
+        let slots = std::mem::take(&mut self.received);
+        if !object::has_heap::<T>() {
+            return <T::Repr as Repr<T>>::from_slots(slots, &self.heap);
+        }
+        let value = |slot| {
+            let value = object::from_slot::<T>(slot, &self.heap);
+            object::release::<T>(&slot, &self.heap)?;
+            value
+        };
+        slots.into_iter().map(value).collect::<Result<_, Error>>()
+    }
+}
+
+fn zero_slot<T: Object>() -> SlotOf<T> {
+    zerocopy::FromZeros::new_zeroed()
+}
+
+impl<T: Object> fmt::Debug for Distributor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.received.len();
+        write!(
+            f,
+            "Distributor({n} received on rank {})",
+            self.world().rank()
+        )
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
+
+    use super::*;
+    use crate::testing::{Random, everywhere};
+
+    /// Every rank sends `n` random elements; each arrives once, in the order of its sender.
+    fn check(world: &World, capacity: usize, n: u32) {
+        let me = world.rank().number();
+        let mut random = Random(u64::from(me) + (u64::from(n) << 20));
+        let mut distributor = Distributor::with_capacity(world, capacity).unwrap();
+        let mut sent = vec![0_u64; world.n_ranks() as usize];
+        for i in 0..n {
+            let to = u32::try_from(random.below(world.n_ranks().into())).unwrap();
+            distributor.send(Rank::new(to), (me, to, i)).unwrap();
+            sent[to as usize] += 1;
+        }
+        let received: Vec<(u32, u32, u32)> = distributor.finish().unwrap();
+        world
+            .team()
+            .allreduce_slice(&mut sent, |a: u64, b| a + b)
+            .unwrap();
+        assert_eq!(received.len() as u64, sent[me as usize]);
+        for from in 0..world.n_ranks() {
+            let of_sender = received.iter().filter(|element| element.0 == from);
+            let numbers: Vec<u32> = of_sender
+                .map(|&(_, to, i)| (i, assert_eq!(to, me)).0)
+                .collect();
+            assert!(
+                numbers.is_sorted_by(|a, b| a < b),
+                "once, in order: {numbers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_element_arrives_once_whatever_the_capacity_of_the_inboxes() {
+        for n_ranks in [1, 2, 3, 4] {
+            everywhere(n_ranks, |world| {
+                for (capacity, n) in [(1, 30), (7, 300), (64, 0), (100_000, 3000)] {
+                    check(&world, capacity, n);
+                }
+            });
+        }
+    }
+
+    #[test]
+    fn a_rank_that_sends_nothing_receives_all_the_same() {
+        everywhere(3, |world| {
+            let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+            if world.rank() == Rank::ZERO {
+                for i in 0..100 {
+                    distributor.send(Rank::new(2), i).unwrap();
+                }
+            }
+            let expected = if world.rank() == Rank::new(2) {
+                (0..100).collect()
+            } else {
+                vec![]
+            };
+            assert_eq!(distributor.finish().unwrap(), expected);
+        });
+    }
+
+    #[test]
+    fn elements_of_any_type_arrive_and_leave_no_memory_behind() {
+        everywhere(3, |world| {
+            for _ in 0..3 {
+                let mut distributor = Distributor::<String>::with_capacity(&world, 8).unwrap();
+                for i in 0..30_u32 {
+                    let text = "text ".repeat(i as usize);
+                    distributor.send(Rank::new(i % 3), text).unwrap();
+                }
+                let received = distributor.finish().unwrap();
+                assert_eq!(received.len(), 30);
+                assert!(
+                    received
+                        .iter()
+                        .all(|text| text.len() / 5 % 3 == world.rank().index())
+                );
+            }
+            world.barrier().unwrap();
+            world.reclaim().unwrap();
+            assert_eq!(world.local_heap_use().used, 0);
+        });
+    }
+
+    #[test]
+    fn bad_capacities_are_errors_on_every_rank() {
+        everywhere(2, |world| {
+            let error = Distributor::<u8>::with_capacity(&world, 0).unwrap_err();
+            assert!(
+                error.to_string().contains("capacity was to be 0"),
+                "{error}"
+            );
+            let mine = 5 + world.rank().index();
+            let error = Distributor::<u8>::with_capacity(&world, mine).unwrap_err();
+            assert!(
+                error.to_string().contains("rank 0 has 5, rank 1 has 6"),
+                "{error}"
+            );
+        });
+    }
+}
