@@ -1,0 +1,232 @@
+//! The ISx integer sort: every rank makes random keys, sends each to the rank whose part of the range it lies in, and sorts
+//! what it has received (Hanebutte and Hemstad, "ISx: A Scalable Integer Sort for Co-design in the Exascale Era", 2015).
+//!
+//! ```text
+//! cargo run --release --example isx -- --ranks 2
+//! cargo run --release --example isx -- --ranks 4 --keys-per-rank 1000000 --json
+//! ```
+//!
+//! The keys go through a `Distributor`: no rank waits for another one before it has sent all that it has, and there is no
+//! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on their number.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use pgas::collective::op::{Max, Sum};
+use pgas::config::launch::Launcher;
+use pgas::{Config, Distributor, Rank, World};
+
+/// Keys are below 2 to this power.
+const KEY_BITS: u32 = 28;
+/// The room of an inbox, in keys.
+const INBOX: usize = 1 << 20;
+/// Keys between two steps of the progress bar.
+const STEP: usize = 1 << 18;
+
+/// Sorts random integers over many ranks.
+#[derive(Debug, Parser)]
+#[command(name = "isx")]
+struct Options {
+    /// Keys that each rank makes
+    #[arg(long, value_name = "N", default_value_t = 1 << 24)]
+    keys_per_rank: usize,
+    /// Start N ranks, if nothing else has started several
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// The keys are others for another number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one line of JSON instead of a text
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match config(options.ranks).and_then(|config| run(&pgas::init_with(&config)?, &options)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // There is nobody left to tell about a failure of this.
+            writeln!(io::stderr(), "isx: {error}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The settings of the environment, with `--ranks` where nothing else has started several.
+fn config(ranks: Option<u32>) -> pgas::Result<Config> {
+    let mut config = Config::from_env()?;
+    if let (Some(n_ranks), Launcher::Single | Launcher::SelfLaunch { .. }) =
+        (ranks, &config.launcher)
+    {
+        config.launcher = Launcher::SelfLaunch { n_ranks };
+    }
+    Ok(config)
+}
+
+/// The keys of ranks: their ranges follow each other, in the order of ranks.
+struct Ranges {
+    /// Keys of one rank's range.
+    width: u32,
+}
+
+impl Ranges {
+    fn new(world: &World) -> Self {
+        let width = (1_u32 << KEY_BITS).div_ceil(world.n_ranks());
+        Self { width }
+    }
+
+    fn rank_of(&self, key: u32) -> Rank {
+        Rank::new(key / self.width)
+    }
+}
+
+/// Whether the result is right.
+fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+    let ranges = Ranges::new(world);
+    world.barrier()?;
+    let start = Instant::now();
+    let keys = make_keys(world, options);
+
+    let exchange = Instant::now();
+    let mut mine = redistribute(world, &ranges, &keys, !options.json)?;
+    let seconds_exchange = exchange.elapsed().as_secs_f64();
+
+    let sort = Instant::now();
+    radix_sort(
+        &mut mine,
+        world.rank().number() * ranges.width,
+        ranges.width,
+    );
+    let seconds_sort = sort.elapsed().as_secs_f64();
+    world.barrier()?;
+    let seconds = [
+        start.elapsed().as_secs_f64(),
+        seconds_exchange,
+        seconds_sort,
+    ];
+
+    let verified = verify(world, &ranges, &keys, &mine)?;
+    let mut slowest = [0.0; 3];
+    for (slowest, seconds) in slowest.iter_mut().zip(seconds) {
+        *slowest = world.allreduce(seconds, Max)?;
+    }
+    if world.rank() == Rank::ZERO {
+        report(world, options, slowest, verified);
+    }
+    Ok(verified)
+}
+
+/// Keys of this rank's own (SplitMix64).
+fn make_keys(world: &World, options: &Options) -> Vec<u32> {
+    let mut state = options.seed ^ (u64::from(world.rank().number()) << 40);
+    let key = |_| {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        u32::try_from(z >> (64 - KEY_BITS)).expect("28 bits")
+    };
+    (0..options.keys_per_rank).map(key).collect()
+}
+
+/// Sends every key to the rank whose range it lies in, and returns those of this rank.
+fn redistribute(
+    world: &World,
+    ranges: &Ranges,
+    keys: &[u32],
+    show: bool,
+) -> pgas::Result<Vec<u32>> {
+    let mut distributor = Distributor::with_capacity(world, INBOX)?;
+    let bar = progress_bar(world, keys.len() as u64, show);
+    for step in keys.chunks(STEP) {
+        for &key in step {
+            distributor.send(ranges.rank_of(key), key)?;
+        }
+        bar.inc(step.len() as u64);
+    }
+    distributor.finish()
+}
+
+/// Drawn by rank 0 alone, and only on a terminal.
+fn progress_bar(world: &World, n: u64, show: bool) -> ProgressBar {
+    if !show || world.rank() != Rank::ZERO {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("exchange {wide_bar} {percent}% {eta}");
+    ProgressBar::new(n)
+        .with_style(style.expect("the template is right"))
+        .with_finish(ProgressFinish::AndClear)
+}
+
+/// Sorts keys that lie in `width` numbers from `low` on, digit by digit from the lowest one.
+fn radix_sort(keys: &mut Vec<u32>, low: u32, width: u32) {
+    const PASSES: u32 = 3;
+    let bits = (u32::BITS - (width - 1).leading_zeros())
+        .max(PASSES)
+        .div_ceil(PASSES);
+    let digit = |key: u32, pass: u32| (((key - low) >> (pass * bits)) & ((1 << bits) - 1)) as usize;
+    let mut passes: Vec<_> = (0..PASSES)
+        .map(|pass| (pass, vec![0_usize; 1 << bits]))
+        .collect();
+    for &key in keys.iter() {
+        for (pass, counts) in &mut passes {
+            counts[digit(key, *pass)] += 1;
+        }
+    }
+    let mut sorted = vec![0; keys.len()];
+    for (pass, mut places) in passes {
+        let mut next = 0;
+        for place in &mut places {
+            (*place, next) = (next, next + *place);
+        }
+        for &key in keys.iter() {
+            let place = &mut places[digit(key, pass)];
+            sorted[*place] = key;
+            *place += 1;
+        }
+        std::mem::swap(keys, &mut sorted);
+    }
+}
+
+/// Whether all keys are there, each on its rank, in order.
+fn verify(world: &World, ranges: &Ranges, made: &[u32], sorted: &[u32]) -> pgas::Result<bool> {
+    let sum = |keys: &[u32]| {
+        keys.iter()
+            .fold(0_u64, |sum, &key| sum.wrapping_add(u64::from(key).pow(2)))
+    };
+    let n_made = world.allreduce(made.len() as u64, Sum)?;
+    let n_sorted = world.allreduce(sorted.len() as u64, Sum)?;
+    let sum_made = world.allreduce(sum(made), Sum)?;
+    let sum_sorted = world.allreduce(sum(sorted), Sum)?;
+    let in_range = |key: &u32| ranges.rank_of(*key) == world.rank();
+    let is_right = sorted.is_sorted() && sorted.iter().all(in_range);
+    let n_wrong = world.allreduce(u64::from(!is_right), Sum)?;
+    Ok((n_made, sum_made, n_wrong) == (n_sorted, sum_sorted, 0))
+}
+
+fn report(world: &World, options: &Options, [total, exchange, sort]: [f64; 3], verified: bool) {
+    let (ranks, keys) = (world.n_ranks(), options.keys_per_rank);
+    let line = if options.json {
+        serde_json::json!({
+            "ranks": ranks,
+            "keys_per_rank": keys,
+            "seconds_total": total,
+            "seconds_exchange": exchange,
+            "seconds_sort": sort,
+            "verified": verified,
+        })
+        .to_string()
+    } else {
+        let verdict = if verified { "in order" } else { "WRONG" };
+        format!(
+            "{ranks} ranks, {keys} keys each: {total:.3} s (exchange {exchange:.3} s, sort {sort:.3} s), {verdict}"
+        )
+    };
+    // There is nobody left to tell about a failure of this.
+    writeln!(io::stdout(), "{line}").ok();
+}
