@@ -84,7 +84,7 @@ sift:
         ret
 
         .data
-        .balign 64
+        .balign 4096                    # so that pages hold either instructions or data
 repetitions:
         .word   10
         .balign 64

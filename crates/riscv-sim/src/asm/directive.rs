@@ -58,13 +58,6 @@ pub(super) fn parse(statement: &Statement) -> Result<Directive<'_>, String> {
 impl Directive<'_> {
     /// The room that it takes at this distance from the start of its section.
     pub(super) fn n_bytes(&self, offset: u64, now: Now<'_>) -> Result<u64, String> {
-        let to_multiple = |of: i64| {
-            let of = u64::try_from(of)
-                .ok()
-                .filter(|of| of.is_power_of_two() && *of <= 1 << 20);
-            let of = of.ok_or("an alignment is a power of two, at most 2^20")?;
-            Ok(offset.next_multiple_of(of) - offset)
-        };
         match self {
             Self::Nothing | Self::Section(_) | Self::Set(..) => Ok(0),
             Self::Data(width, values) => Ok((width * values.len()) as u64),
@@ -73,12 +66,23 @@ impl Directive<'_> {
                 .ok()
                 .filter(|count| *count <= 1 << 32)
                 .ok_or_else(|| "room is between 0 and 2^32 bytes".to_owned()),
-            Self::Align(power) => {
-                let power = u32::try_from(now(power)?).ok().filter(|power| *power <= 20);
-                to_multiple(1 << power.ok_or("an alignment is at most 2^20")?)
+            Self::Align(_) | Self::BAlign(_) => {
+                Ok(offset.next_multiple_of(self.alignment(now)?) - offset)
             }
-            Self::BAlign(of) => to_multiple(now(of)?),
         }
+    }
+
+    /// What the address of its section must be a multiple of; 1 if it does not matter.
+    pub(super) fn alignment(&self, now: Now<'_>) -> Result<u64, String> {
+        let of = match self {
+            Self::Align(power) => u32::try_from(now(power)?)
+                .ok()
+                .and_then(|power| 1_u64.checked_shl(power)),
+            Self::BAlign(of) => u64::try_from(now(of)?).ok(),
+            _ => Some(1),
+        };
+        of.filter(|of| of.is_power_of_two() && *of <= 1 << 20)
+            .ok_or_else(|| "an alignment is a power of two, at most 2^20".to_owned())
     }
 
     /// Its bytes.

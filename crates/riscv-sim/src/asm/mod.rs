@@ -23,7 +23,7 @@
 //! ```
 //!
 //! Sections follow one another in the order in which they are first named, from [`RAM_BASE`] on, each
-//! at a multiple of 64 bytes. The first instruction of the guest is at `_start`, or the first one there is.
+//! at a multiple of 64 bytes or of the largest alignment in it. The first instruction of the guest is at `_start`, or the first one there is.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -72,6 +72,8 @@ struct Section {
     name: String,
     address: u64,
     n_bytes: u64,
+    /// What its address is a multiple of.
+    alignment: u64,
     items: Vec<Item>,
 }
 
@@ -123,6 +125,7 @@ impl Program {
         self.current = known.unwrap_or_else(|| {
             self.sections.push(Section {
                 name: name.to_owned(),
+                alignment: 64,
                 ..Section::default()
             });
             self.sections.len() - 1
@@ -186,11 +189,16 @@ impl Program {
         })
     }
 
-    fn size_of(&self, statement: &Statement) -> Result<u64, String> {
+    fn size_of(&mut self, statement: &Statement) -> Result<u64, String> {
         if statement.name.starts_with('.') {
             let offset = self.sections[self.current].n_bytes;
-            return directive::parse(statement)?
-                .n_bytes(offset, &|text: &str| self.number_now(text));
+            let directive = directive::parse(statement)?;
+            let now = |text: &str| self.number_now(text);
+            let alignment = directive.alignment(&now)?;
+            let section = &mut self.sections[self.current];
+            section.alignment = section.alignment.max(alignment);
+            let now = |text: &str| self.number_now(text);
+            return directive.n_bytes(offset, &now);
         }
         if statement.name == "li" {
             let [_, value] = statement.operands.as_slice() else {
@@ -209,8 +217,8 @@ impl Program {
     fn finish(mut self) -> Result<Image> {
         let mut address = RAM_BASE;
         for section in &mut self.sections {
-            section.address = address;
-            address = (address + section.n_bytes).next_multiple_of(64);
+            section.address = address.next_multiple_of(section.alignment);
+            address = section.address + section.n_bytes;
         }
         let segments = (0..self.sections.len())
             .filter(|section| self.sections[*section].n_bytes > 0)
