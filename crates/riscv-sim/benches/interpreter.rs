@@ -5,8 +5,8 @@ use std::hint::black_box;
 
 use ckb_vm::memory::{FLAG_EXECUTABLE, FLAG_FREEZED};
 use ckb_vm::{
-    Bytes, CoreMachine, DefaultCoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Memory,
-    Register, SparseMemory, SupportMachine, TraceMachine, WXorXMemory,
+    Bytes, DefaultCoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Memory, Register,
+    SparseMemory, SupportMachine, TraceMachine, WXorXMemory,
 };
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use pgas_riscv_sim::isa::Profile;
@@ -92,19 +92,15 @@ fn ckb_trace(image: &Image) -> u64 {
 fn heap_sort(c: &mut Criterion) {
     let image = guest("heap_sort");
     let n_instructions = ours(&image, 1);
-    assert!(
-        ckb_assembly(&image).abs_diff(n_instructions) <= 1,
-        "both ran the same"
-    );
+    let theirs = ckb_assembly(&image);
+    assert!(theirs.abs_diff(n_instructions) <= 1, "both ran the same");
     let mut group = c.benchmark_group("interpreter/heap_sort");
-    group
-        .throughput(Throughput::Elements(n_instructions))
-        .sample_size(10);
-    group.bench_function("this", |b| b.iter(|| ours(black_box(&image), 1)));
-    group.bench_function("ckb-vm assembly", |b| {
-        b.iter(|| ckb_assembly(black_box(&image)))
-    });
-    group.bench_function("ckb-vm trace", |b| b.iter(|| ckb_trace(black_box(&image))));
+    group.throughput(Throughput::Elements(n_instructions));
+    group.sample_size(10);
+    let image = black_box(&image);
+    group.bench_function("this", |b| b.iter(|| ours(image, 1)));
+    group.bench_function("ckb-vm assembly", |b| b.iter(|| ckb_assembly(image)));
+    group.bench_function("ckb-vm trace", |b| b.iter(|| ckb_trace(image)));
     group.finish();
 }
 
@@ -112,11 +108,9 @@ fn nodes(c: &mut Criterion) {
     let image = guest("heap_sort");
     let mut group = c.benchmark_group("interpreter/nodes");
     group.sample_size(10);
-    for n_nodes in [1, 6, 64] {
-        group.throughput(Throughput::Elements(ours(&image, n_nodes)));
-        group.bench_function(n_nodes.to_string(), |b| {
-            b.iter(|| ours(black_box(&image), n_nodes))
-        });
+    for n in [1, 6, 64] {
+        group.throughput(Throughput::Elements(ours(&image, n)));
+        group.bench_function(n.to_string(), |b| b.iter(|| ours(&image, n)));
     }
     group.finish();
 }
@@ -125,10 +119,9 @@ fn nodes(c: &mut Criterion) {
 fn remote_atomics(c: &mut Criterion) {
     let image = guest("hammer");
     let mut group = c.benchmark_group("interpreter/remote_atomics");
-    group
-        .throughput(Throughput::Elements(6 * 1000))
-        .sample_size(20);
-    group.bench_function("6 nodes", |b| b.iter(|| ours(black_box(&image), 6)));
+    group.throughput(Throughput::Elements(6 * 1000));
+    group.sample_size(20);
+    group.bench_function("6 nodes", |b| b.iter(|| ours(&image, 6)));
     group.finish();
 }
 

@@ -114,7 +114,7 @@ fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Vec<Symbol> {
     let mut symbols: Vec<Symbol> = file
         .symbols()
         .filter(|symbol| {
-            symbol.is_definition()
+            !symbol.is_undefined()
                 && !matches!(symbol.kind(), SymbolKind::File | SymbolKind::Section)
         })
         .filter_map(|symbol| {

@@ -1,0 +1,141 @@
+//! Files that are no guests, or bad ones, are refused with a reason, whatever their bytes are; and the assembler says what is wrong.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something is not as it should be"
+)]
+
+use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, asm};
+use proptest::prelude::*;
+
+fn good() -> Vec<u8> {
+    let source = "_start: la a0, message\n li a7, 93\n ecall\n .data\n message: .asciz \"hi\"\n .balign 8\n end: .dword 1, -2\n";
+    asm::to_elf(&asm::assemble(source, Profile::Rae2020).unwrap())
+}
+
+#[test]
+fn what_the_assembler_writes_is_read_back() {
+    let source = "_start: nop\n here: j here\n .data\n there: .dword 7\n";
+    let image = asm::assemble(source, Profile::Rae2020).unwrap();
+    let read = Image::from_elf(&asm::to_elf(&image)).unwrap();
+    assert_eq!((read.entry, &read.symbols), (image.entry, &image.symbols));
+    let bytes = &read.segments[0].bytes;
+    for segment in &image.segments {
+        let at = usize::try_from(segment.address - read.segments[0].address).unwrap();
+        assert_eq!(bytes[at..at + segment.bytes.len()], segment.bytes);
+    }
+    assert_eq!(read.symbol_at(image.entry + 6), Some(("here", 2)));
+    assert_eq!(read.symbol_at(0), None);
+}
+
+fn refused(file: &[u8], why: &str) {
+    match Image::from_elf(file) {
+        Err(Error::Elf(what)) => assert!(what.contains(why), "{what}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_file_that_is_no_guest_is_refused_with_the_reason() {
+    refused(b"", "Invalid ELF header");
+    refused(b"#!/bin/sh", "Invalid ELF header");
+    let with = |at: usize, byte: u8| {
+        let mut file = good();
+        file[at] = byte;
+        file
+    };
+    // For x86-64; a shared object; one whose only segment is a note.
+    refused(&with(18, 62), "not for 64-bit RISC-V");
+    refused(&with(16, 3), "not linked to fixed addresses");
+    refused(&with(64, 4), "nothing to load");
+    // A segment of 2^56 bytes.
+    refused(&with(64 + 39, 1), "beyond the end of the file");
+    // Memory smaller than what is in the file.
+    refused(&with(64 + 40, 1), "more bytes in the file");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_loader_panic(changes in prop::collection::vec((0_usize..600, any::<u8>()), 1..12), cut in 0_usize..700) {
+        let mut file = good();
+        for (at, byte) in changes {
+            // Headers and tables are where harm can be done.
+            let at = if at < 150 { at } else { file.len() - at };
+            file[at] = byte;
+        }
+        file.truncate(file.len() - cut);
+        if let Ok(image) = Image::from_elf(&file) {
+            let config = MachineConfig { n_nodes: 1, ram_bytes: 1 << 16, ..MachineConfig::default() };
+            if let Ok(mut machine) = Machine::new(&config, &image) {
+                let _ = machine.run(1000).is_ok();
+            }
+        }
+    }
+
+    /// Any bytes as a program: whatever happens, it is said and not a panic.
+    #[test]
+    fn no_program_makes_the_simulator_panic(words in prop::collection::vec(any::<u32>(), 1..64)) {
+        let text: String = words.iter().map(|word| format!(".word {word:#x}\n")).collect();
+        let image = asm::assemble(&text, Profile::Xbgas2).unwrap();
+        let config = MachineConfig { n_nodes: 2, ram_bytes: 1 << 16, profile: Profile::Xbgas2, ..MachineConfig::default() };
+        let mut machine = Machine::new(&config, &image).unwrap();
+        match machine.run(2000) {
+            Err(Error::Fault(fault)) => prop_assert!(!fault.to_string().is_empty()),
+            Ok(_) | Err(Error::NoEnd(_) | Error::AllWait | Error::Config(_)) => {}
+            Err(why) => prop_assert!(false, "{}", why),
+        }
+    }
+
+    #[test]
+    fn no_text_makes_the_assembler_panic(text in "[ -~\n]{0,80}|(addi|lw|li|la|beq|\\.word|\\.align|\\.asciz|fadd\\.s|csrrw) [ -~]{0,30}") {
+        let _ = asm::assemble(&text, Profile::Rae2020).is_ok();
+    }
+}
+
+#[test]
+fn the_assembler_names_the_line_and_what_is_wrong() {
+    let cases = [
+        ("nop\nfrob a0", "line 2: there is no instruction frob"),
+        (
+            "addi a0, a1, 2048",
+            "line 1: 2048 is 2048, which is not between -2048 and 2047",
+        ),
+        ("addi a0, a1", "another number of operands"),
+        ("lw a0, 4(q7)", "q7 is no integer register"),
+        (
+            "j nowhere",
+            "`nowhere` is neither a number nor a name known here",
+        ),
+        ("a: nop\na: nop", "`a` is defined already"),
+        (".frob 1", "there is no directive .frob"),
+        ("beq a0, a1, 3", "which a jump cannot reach"),
+        ("li a0, later\n.equ later, 5", "neither a number nor a name"),
+        (".asciz hi", "no text in quotes"),
+        (".byte 1 / 0", "a division has no result"),
+        ("ese e1, 0(a0)\n.word 1 +", "a number is missing"),
+        ("fadd.d fa0, fa1, fa2, up", "no rounding mode"),
+        (".align 40", "an alignment is a power of two"),
+        (
+            "eamoswap.d a0, a1, (a2)",
+            "there is no instruction eamoswap.d",
+        ),
+    ];
+    for (source, why) in cases {
+        let error = asm::assemble(source, Profile::Rae2020)
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(why), "{source}: {error}");
+    }
+}
+
+#[test]
+fn expressions_and_directives_have_the_values_of_c() {
+    let source = ".equ k, 3\n .byte 1 + 2 * k, (1 + 2) * k, -1, ~0 & 0x7f, 1 << 4 | 2, 'A', 7 / 2 % 2\n .half 0x1234\n .ascii \"a\\n\"\n .balign 4\n .word end - start\n start: .space 3, 0xee\n end: 1: .dword 1b\n";
+    let image = asm::assemble(source, Profile::Rae2020).unwrap();
+    let bytes = &image.segments[0].bytes;
+    assert_eq!(bytes[..7], [7, 9, 255, 127, 18, 65, 1]);
+    assert_eq!(bytes[7..11], [0x34, 0x12, b'a', b'\n']);
+    assert_eq!(bytes[12..19], [3, 0, 0, 0, 0xee, 0xee, 0xee]);
+    assert_eq!(bytes[19..], (0x8000_0000_u64 + 19).to_le_bytes());
+}
