@@ -1,8 +1,44 @@
 //! A simulator of RISC-V nodes joined by a network: RV64GC cores with the extended registers and remote loads and stores of
 //! xBGAS, and the remote atomics of RAE.
 //!
-//! It is deterministic (same inputs, same instructions, same cycles), has no unsafe code and depends on no other crate of the
-//! workspace.
+//! Every node has its own memory and runs the same guest. An extended register beside the base register of a remote
+//! instruction names an object: 0 is the node itself, `k` is node `k - 1`. At reset `e10` is the number of the node and `e11` how
+//! many there are. The simulator is deterministic (same inputs, same instructions, same cycles), has no unsafe code and depends
+//! on no other crate of the workspace.
+//!
+//! ```
+//! use pgas_riscv_sim::{Machine, MachineConfig, Outcome, asm, isa::Profile};
+//!
+//! // Every node adds its number to a word of node 0.
+//! let guest = asm::assemble(
+//!     "        eaddi     a1, e10, 0      # a1 = e10
+//!              li        t0, 1
+//!              eaddie    e10, t0, 0      # e10 = 1, the object that stands for node 0
+//!              la        a0, sum         # a0 is register 10, so its object is e10
+//!              eamoadd.d a2, a0, a1
+//!              li        a0, 0
+//!              li        a7, 93
+//!              ecall
+//!              .data
+//!              .balign 8
+//!      sum:    .dword 0",
+//!     Profile::Rae2020,
+//! )?;
+//! let mut machine = Machine::new(&MachineConfig { n_nodes: 5, ..Default::default() }, &guest)?;
+//! assert_eq!(machine.run(10_000)?, Outcome::Success);
+//! let sum = guest.address_of("sum").expect("the guest has that label");
+//! assert_eq!(machine.nodes()[0].ram().read(sum, 8), Some(0 + 1 + 2 + 3 + 4));
+//! # Ok::<(), pgas_riscv_sim::Error>(())
+//! ```
+//!
+//! A guest ends by a write to `tohost` (1 for success, `(code << 1) | 1` for failure) or by `ecall` with 93 in `a7` and the code in `a0`.
+//! Guests in C are built with what lies in the crate's folder `guest`.
+//!
+//! Where things are: [`isa`] is the table of instructions; [`hart`] runs them on one core; [`float`] is its arithmetic; [`machine`]
+//! joins nodes without a clock and [`timed`] with one; [`asm`], [`disasm`] and [`elf`] turn text and files into guests and back;
+//! [`remote`] is what nodes ask of one another.
+//!
+//! What it does not do: virtual memory, supervisor mode, interrupts, devices other than the host's console.
 
 #![forbid(unsafe_code)]
 
