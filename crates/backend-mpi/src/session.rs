@@ -49,7 +49,7 @@ impl Session {
         let mpi = sys::enter()?;
         let comm = self.comm();
         let own = if result.is_ok() {
-            u64::MAX
+            u64::from(u32::MAX) + 1
         } else {
             u64::from(self.rank)
         };

@@ -20,7 +20,7 @@ use crate::host::Host;
 use crate::network::Network;
 use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
-use crate::sys::{self, Comm, ThreadLevel};
+use crate::sys::{self, ThreadLevel};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
 /// is left. If the application has started MPI already, this is [`init_on`] its world.
@@ -184,13 +184,10 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
 /// The memory of this host's ranks, with all that the ranks must agree on.
 fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
     let config = agreed_settings(session, config)?;
-    let (host, mut near) = meet_the_host(session)?;
-    let is_first = host.index() == 0;
+    let (host, key) = meet_the_host(session)?;
     let n_local = host.n_ranks();
-    let memory = is_first.then(|| create_job(n_local, &config));
+    let memory = (host.index() == 0).then(|| create_job(n_local, &config));
     let memory = session.agree(memory.transpose())?;
-    let key = agreed_key(&near, is_first)?;
-    sys::comm_free(&sys::enter()?, &mut near)?;
     let memory = session.agree(share(&host, key, memory))?;
     let member = session.agree(Member::join(memory, host.index(), &config))?;
     Ok((member, host, config))
@@ -232,10 +229,10 @@ fn differing(name: &'static str, own: String, all: &[u64]) -> Error {
     Error::setting(name, own, reason)
 }
 
-/// Which ranks share this host, and a communicator of theirs.
-fn meet_the_host(session: &Session) -> Result<(Host, Comm)> {
+/// Which ranks share this host, and a name for what they share that nothing else on it has.
+fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     let mpi = sys::enter()?;
-    let near = sys::comm_split_shared(&mpi, session.comm(), c_rank(session.rank()))?;
+    let mut near = sys::comm_split_shared(&mpi, session.comm(), c_rank(session.rank()))?;
     let n_local = number(sys::comm_size(&mpi, &near)?);
     let index = number(sys::comm_rank(&mpi, &near)?);
     let ranks = sys::allgather(&mpi, &near, n_local as usize, u64::from(session.rank()))?;
@@ -243,20 +240,17 @@ fn meet_the_host(session: &Session) -> Result<(Host, Comm)> {
         .into_iter()
         .map(|rank| u32::try_from(rank).expect("a rank"))
         .collect();
-    Ok((Host::new(ranks, index), near))
-}
-
-/// A name for this job that no other one of the host has.
-fn agreed_key(near: &Comm, is_first: bool) -> Result<String> {
-    let mut bytes = [0_u8; 16];
-    if is_first {
+    let mut name = [0_u8; 16];
+    if index == 0 {
         // The standard library's hashers begin with random numbers of the system.
-        for half in bytes.chunks_exact_mut(8) {
+        for half in name.chunks_exact_mut(8) {
             half.copy_from_slice(&RandomState::new().hash_one(0).to_ne_bytes());
         }
     }
-    sys::bcast(&sys::enter()?, near, 0, &mut bytes)?;
-    Ok(format!("mpi {:032x}", u128::from_ne_bytes(bytes)))
+    sys::bcast(&mpi, &near, 0, &mut name)?;
+    sys::comm_free(&mpi, &mut near)?;
+    let name = format!("mpi {:032x}", u128::from_ne_bytes(name));
+    Ok((Host::new(ranks, index), name))
 }
 
 /// Gives all ranks of the host the memory that the first one has.

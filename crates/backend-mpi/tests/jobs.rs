@@ -35,7 +35,7 @@ const PARTS: &[(&str, Part)] = &[
     ("hammer", hammer),
     ("attach", attach),
     ("one_thread", one_thread),
-    ("fail_to_return", fail_to_return),
+    ("return_early", return_early),
 ];
 
 fn main() -> ExitCode {
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
             trials.push(trial(format!("{way}::{name}"), move || body(direct)));
         };
         add("a_killed_launcher_leaves_nothing_behind", launcher_killed);
-        add("an_error_that_main_returns_is_told", error_returned);
+        add("a_rank_that_returns_early_ends_the_job", returned_early);
         add("segments_of_different_sizes_are_refused", sizes_differ);
         add("a_segment_that_cannot_be_is_refused", size_refused);
         add("nothing_is_lost_when_all_ranks_hammer_one_word", hammered);
@@ -128,10 +128,18 @@ fn run(command: Command) -> Ended {
     job::start(command).end()
 }
 
+/// A launcher may end a moment before its ranks.
+fn assert_nothing_left(ended: &Ended) {
+    eventually("the ranks end with their launcher", || {
+        let mut states = ended.left.iter().map(|pid| job::state_of(*pid));
+        states.all(|state| state.is_none_or(|state| state == 'Z'))
+    });
+}
+
 #[track_caller]
 fn assert_well(ended: &Ended) {
     assert_eq!(ended.code(), 0, "{ended:?}");
-    assert!(ended.left.is_empty(), "{ended:?}");
+    assert_nothing_left(ended);
 }
 
 #[track_caller]
@@ -139,7 +147,7 @@ fn assert_refused(ended: &Ended, n_ranks: usize, text: &str) {
     assert_ne!(ended.code(), 0, "{ended:?}");
     let told = ended.stdout.matches(text).count();
     assert_eq!(told, n_ranks, "every rank says {text:?}: {ended:?}");
-    assert!(ended.left.is_empty(), "{ended:?}");
+    assert_nothing_left(ended);
 }
 
 fn world() -> World {
@@ -154,8 +162,9 @@ fn ends_by(fault: Fault, direct: &str) {
     command.env(STALL.0, STALL.1);
     let ended = run(command);
     assert!(ended.took < END, "{ended:?}");
-    assert!(ended.left.is_empty(), "{ended:?}");
-    assert_ne!(ended.code(), 0, "{ended:?}");
+    assert_nothing_left(&ended);
+    // MPICH's launcher takes a rank that exits with 0 for one that has done its part.
+    assert!(ended.code() != 0 || fault == Fault::Exit(0), "{ended:?}");
     let (stdout, stderr) = (&ended.stdout, &ended.stderr);
     match fault {
         Fault::Panic => assert!(stderr.contains("pgas: rank 1 panicked"), "{ended:?}"),
@@ -201,7 +210,7 @@ fn launcher_killed(direct: &str) {
         left.iter().all(|pid| job::state_of(*pid) == Some('Z'))
     });
     let ended = job.end();
-    assert!(ended.left.is_empty(), "{ended:?}");
+    assert_nothing_left(&ended);
 }
 
 /// Waits for ever, as a rank whose others compute for long.
@@ -212,16 +221,22 @@ fn wait(_: &str) {
     drop(error);
 }
 
-fn error_returned(direct: &str) {
-    let ended = run(ranks(3, "fail_to_return", "", direct));
+fn returned_early(direct: &str) {
+    let ended = run(ranks(3, "return_early", "", direct));
     assert!(ended.took < END, "{ended:?}");
     assert_ne!(ended.code(), 0, "{ended:?}");
-    assert!(ended.stdout.contains("rank 2 gives up"), "{ended:?}");
-    assert!(ended.left.is_empty(), "{ended:?}");
+    // Who is heard before the launcher ends all is up to chance.
+    let texts = [
+        "rank 2 gives up",
+        "rank 2 has left the job while others wait",
+    ];
+    let is_told = texts.iter().any(|text| ended.stdout.contains(text));
+    assert!(is_told, "{ended:?}");
+    assert_nothing_left(&ended);
 }
 
 /// A `main` that returns an error on one rank: the world is dropped first.
-fn fail_to_return(_: &str) {
+fn return_early(_: &str) {
     let world = world();
     let rank = world.rank();
     if rank.number() == 2 {

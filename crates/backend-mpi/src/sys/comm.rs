@@ -189,7 +189,7 @@ pub(crate) fn comm_size(_: &Mpi, comm: &Comm) -> Result<c_int> {
     Ok(size)
 }
 
-/// The smallest or the largest number of all ranks.
+/// The smallest or the largest number of all ranks, for numbers below 2^63: MPICH 4.0 compares them as signed ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extreme {
     Min,
