@@ -18,7 +18,7 @@
 use std::sync::atomic::Ordering;
 
 use pgas_core::backend::{
-    AtomicCall, AtomicOp, AtomicType, Backend, OpId, RemoteAddr, SignalUpdate, SwapCall,
+    AtomicCall, AtomicOp, AtomicType, Backend, OpId, RemoteAddr, SignalUpdate, Stage, SwapCall,
 };
 use pgas_core::raw::word;
 use pgas_core::{Rank, Result};
@@ -166,6 +166,23 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.order(target, Order::Fetch(call)) };
         }
+        if self.is_polite {
+            let mut former = 0;
+            // SAFETY: the caller's promises are the same; `former` outlives the waiting below.
+            let begun = unsafe { self.begin_fetch(target, call, &raw mut former) }?;
+            self.wait_politely(begun, Stage::Operation)?;
+            return Ok(former);
+        }
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.fetch_inside(target, call) }
+    }
+
+    /// As [`fetch`](Self::fetch) by MPI, waiting inside of it.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::fetch_atomic`].
+    unsafe fn fetch_inside(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
         let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.fetch_by_swaps(target, call) };
@@ -237,6 +254,24 @@ impl Network {
         Ok(unpack(former, bytes))
     }
 
+    /// Before this rank waits inside of MPI for what it has begun on `rank`: waits outside of it until that has
+    /// answered a later operation, if it is [polite](Self::is_polite). Then the wait is a short one.
+    pub(crate) fn approach(&self, rank: Rank) -> Result<()> {
+        if !self.is_polite || self.at_target {
+            return Ok(());
+        }
+        let load = AtomicCall {
+            op: AtomicOp::Load,
+            ty: AtomicType::U64,
+            operand: 0,
+        };
+        let first = RemoteAddr { rank, offset: 0 };
+        let mut bits = 0_u64;
+        // SAFETY: every segment has a first word; `bits` outlives the waiting below.
+        let op = unsafe { self.begin_fetch(first, load, &raw mut bits) }?;
+        self.wait_politely(op, Stage::Operation)
+    }
+
     /// # Safety
     ///
     /// As [`Backend::fetch_atomic_nb`].
@@ -256,7 +291,7 @@ impl Network {
         let Some(((op, ty), index)) = slot else {
             drop(state);
             // SAFETY: the caller's promises are the same.
-            let former = unsafe { self.fetch(target, call) }?;
+            let former = unsafe { self.fetch_inside(target, call) }?;
             // SAFETY: the caller promises that `result` may be written.
             unsafe { result.write(former) };
             return Ok(OpId::DONE);

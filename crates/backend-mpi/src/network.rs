@@ -49,6 +49,9 @@ pub(crate) struct Network {
     pub(crate) at_target: bool,
     capabilities: Capabilities,
     pub(crate) window: Window,
+    /// Whether this rank waits outside of MPI: there are more ranks on the host than processors, and this MPI
+    /// does not yield while it waits.
+    pub(crate) is_polite: bool,
     /// Whether MPI compares unsigned integers as such.
     pub(crate) compares_unsigned: bool,
     /// Whether there may be operations that a flush has to complete.
@@ -113,6 +116,8 @@ impl Network {
             (window, state)
         };
         let window = session.agree(window)?;
+        let is_open_mpi = sys::library_version(&sys::enter()?)?.starts_with("Open MPI");
+        let is_polite = member.is_oversubscribed() && !is_open_mpi;
         let compares_unsigned = atomics::compares_unsigned(&window, &member, &host, &session)?;
         let capabilities = Capabilities {
             atomics: if at_target {
@@ -134,6 +139,7 @@ impl Network {
             at_target,
             capabilities,
             window,
+            is_polite,
             compares_unsigned,
             is_dirty: AtomicBool::new(false),
             state: Arc::new(Mutex::new(state)),

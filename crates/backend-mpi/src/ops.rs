@@ -5,11 +5,12 @@
 )]
 
 use std::collections::HashMap;
+use std::thread;
 
 use pgas_core::backend::{OpId, Stage};
 use pgas_core::{Rank, Result};
 
-use crate::network::Network;
+use crate::network::{Network, State};
 use crate::session::c_rank;
 use crate::sys::{self, Mpi, Request};
 
@@ -170,11 +171,17 @@ impl Ops {
         }
     }
 
-    /// Gives up the slot of `op`, if it is complete.
+    /// Gives up the slot of `op`, if MPI does nothing with it any more.
     pub(crate) fn forget(&mut self, op: OpId) {
-        if let Some(index) = self.index_of(op)
-            && matches!(self.slots[index].flight, Some(Flight::Done))
-        {
+        let Some(index) = self.index_of(op) else {
+            return;
+        };
+        let is_over = match &self.slots[index].flight {
+            Some(Flight::Done) => true,
+            Some(Flight::Put { request, .. }) => request.is_null(),
+            _ => false,
+        };
+        if is_over {
             self.release(index);
         }
     }
@@ -242,9 +249,34 @@ impl Network {
     pub(crate) fn has_reached(&self, op: OpId, stage: Stage) -> Result<bool> {
         let mut state = self.state();
         let mpi = sys::enter()?;
-        state.ops.test(&mpi, op, stage, |mpi, rank| {
+        self.test_op(&mut state, &mpi, op, stage)
+    }
+
+    fn test_op(&self, state: &mut State, mpi: &Mpi, op: OpId, stage: Stage) -> Result<bool> {
+        state.ops.test(mpi, op, stage, |mpi, rank| {
             sys::flush(mpi, &self.window, c_rank(rank.number()))
         })
+    }
+
+    /// Waits until `op` has reached `stage`, outside of MPI, so that others get the processor meanwhile; the
+    /// operation is given up. As MPI's own waits, it does not look at the job's health: until the end of the
+    /// operation its buffers are MPI's.
+    pub(crate) fn wait_politely(&self, op: OpId, stage: Stage) -> Result<()> {
+        if op == OpId::DONE {
+            return Ok(());
+        }
+        loop {
+            {
+                let mut state = self.state();
+                let mpi = sys::enter()?;
+                let tested = self.test_op(&mut state, &mpi, op, stage);
+                if !matches!(tested, Ok(false)) {
+                    state.ops.forget(op);
+                    return tested.map(drop);
+                }
+            }
+            thread::yield_now();
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;
 
-use pgas_core::backend::{Backend, GetFragment, OpId, PutFragment, RemoteAddr, Shape};
+use pgas_core::backend::{Backend, GetFragment, OpId, PutFragment, RemoteAddr, Shape, Stage};
 use pgas_core::{Rank, Result};
 
 use crate::network::{MAX_TRANSFER, Network};
@@ -78,6 +78,11 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.put(near, src, len) };
         }
+        if self.is_polite {
+            // SAFETY: the caller's promises are the same; the source outlives the waiting below.
+            let op = unsafe { self.begin_put(dst, src, len) }?;
+            return self.wait_politely(op, Stage::Source);
+        }
         let mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the source outlives the local completion below.
         unsafe { self.issue_put(&mpi, dst, src, len) }?;
@@ -91,6 +96,11 @@ impl Network {
         if let Some(near) = self.near_place(src) {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.get(near, dst, len) };
+        }
+        if self.is_polite {
+            // SAFETY: the caller's promises are the same; the destination outlives the waiting below.
+            let op = unsafe { self.begin_get(src, dst, len) }?;
+            return self.wait_politely(op, Stage::Operation);
         }
         let mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
@@ -112,14 +122,13 @@ impl Network {
             return unsafe { self.member.put_nb(near, src, len) };
         }
         let mut state = self.state();
+        let mpi = sys::enter()?;
         let Some(index) = state.ops.reserve() else {
-            drop(state);
-            // SAFETY: the caller's promises are the same.
-            unsafe { self.put_bytes(dst, src, len) }?;
-            self.flush_rank(dst.rank)?;
+            // SAFETY: the caller's promises are the same; the source outlives the completion below.
+            unsafe { self.issue_put(&mpi, dst, src, len) }?;
+            sys::flush(&mpi, &self.window, c_rank(dst.rank.number()))?;
             return Ok(OpId::DONE);
         };
-        let mpi = sys::enter()?;
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
@@ -153,13 +162,13 @@ impl Network {
             return unsafe { self.member.get_nb(near, dst, len) };
         }
         let mut state = self.state();
+        let mpi = sys::enter()?;
         let Some(index) = state.ops.reserve() else {
-            drop(state);
-            // SAFETY: the caller's promises are the same.
-            unsafe { self.get_bytes(src, dst, len) }?;
+            // SAFETY: the caller's promises are the same; the destination outlives the completion below.
+            unsafe { self.issue_get(&mpi, src, dst, len) }?;
+            sys::flush_local(&mpi, &self.window, c_rank(src.rank.number()))?;
             return Ok(OpId::DONE);
         };
-        let mpi = sys::enter()?;
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
@@ -293,6 +302,7 @@ impl Network {
             return self.member.flush_all();
         }
         self.await_answers(Some(rank.number()))?;
+        self.approach(rank)?;
         sys::flush(&sys::enter()?, &self.window, c_rank(rank.number()))
     }
 
