@@ -1,6 +1,6 @@
 //! Floating-point arithmetic as RISC-V defines it: every rounding mode, every flag, canonical NaNs.
 //!
-//! Results are computed exactly in integers and rounded once ([`round`]). Where that cannot be told apart from it, the host's own
+//! Results are computed exactly in integers and rounded once. Where that cannot be told apart from it, the host's own
 //! arithmetic does the work: rounding to nearest even, with the inexact flag set already, and a result that is a normal number.
 
 #![expect(
