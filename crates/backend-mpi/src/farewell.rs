@@ -104,7 +104,7 @@ impl Network {
             barrier.close(&mpi)?;
             farewell.close(&mpi)?;
         }
-        self.session.close()
+        self.session.close(true)
     }
 }
 

@@ -48,7 +48,7 @@ impl Drop for OneHost {
         // With a failure the launcher ends the job; without one all have left by now.
         if self.member.health().is_ok() && self.member.have_all_left() {
             // Nobody is left to tell.
-            drop(self.session.close());
+            drop(self.session.close(false));
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::io::Write;
 
+use pgas_core::config::launch::Launcher;
 use pgas_core::{Error, Rank, Result};
 
 use crate::sys::{self, Comm, Extreme};
@@ -15,11 +16,13 @@ pub(crate) struct Session {
     rank: u32,
     n_ranks: u32,
     owns_mpi: bool,
+    /// The descriptor of a launcher that speaks PMI-1.
+    pmi_fd: Option<i32>,
 }
 
 impl Session {
     /// `owns_mpi` says whether MPI was started for this session, and ends with it.
-    pub(crate) fn new(comm: Comm, owns_mpi: bool) -> Result<Self> {
+    pub(crate) fn new(comm: Comm, owns_mpi: bool, launcher: &Launcher) -> Result<Self> {
         let mpi = sys::enter()?;
         let rank = number(sys::comm_rank(&mpi, &comm)?);
         let n_ranks = number(sys::comm_size(&mpi, &comm)?);
@@ -28,6 +31,10 @@ impl Session {
             rank,
             n_ranks,
             owns_mpi,
+            pmi_fd: match launcher {
+                Launcher::Pmi { pmi_fd, .. } => Some(*pmi_fd),
+                _ => None,
+            },
         })
     }
 
@@ -84,17 +91,23 @@ impl Session {
         sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, value)
     }
 
-    /// Frees the communicator, and ends MPI if that was started for this session; collective.
-    pub(crate) fn close(&mut self) -> Result<()> {
+    /// Frees the communicator, and ends MPI if that was started for this session; collective. `is_networked` says
+    /// whether MPI may have connected ranks over a network.
+    pub(crate) fn close(&mut self, is_networked: bool) -> Result<()> {
         let Some(mut comm) = self.comm.take() else {
             return Ok(());
         };
         let mpi = sys::enter()?;
         sys::comm_free(&mpi, &mut comm)?;
-        if self.owns_mpi {
-            sys::finalize(&mpi)?;
+        if !self.owns_mpi {
+            return Ok(());
         }
-        Ok(())
+        match self.pmi_fd {
+            Some(pmi_fd) if is_networked && sys::finalize_may_hang(&mpi)? => {
+                sys::leave_launcher(&mpi, pmi_fd)
+            }
+            _ => sys::finalize(&mpi),
+        }
     }
 
     /// Prints `message`, then ends the whole job.

@@ -55,7 +55,7 @@ pub fn init(config: &Config) -> Result<World> {
     }
     let comm = sys::dup_world(&mpi)?;
     drop(mpi);
-    begin(Session::new(comm, owns_mpi)?, config)
+    begin(Session::new(comm, owns_mpi, &config.launcher)?, config)
 }
 
 /// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective over `comm`.
@@ -88,7 +88,7 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
     // SAFETY: who implements `AsRaw` promises that the handle is valid.
     let comm = unsafe { sys::dup_raw(&mpi, comm.as_raw()) }?;
     drop(mpi);
-    begin(Session::new(comm, false)?, config)
+    begin(Session::new(comm, false, &config.launcher)?, config)
 }
 
 fn heed(level: ThreadLevel) {
@@ -170,7 +170,7 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
         Ok(made) => made,
         Err(error) => {
             // All ranks have come to the same end, so that they can end together.
-            drop(session.close());
+            drop(session.close(true));
             return Err(error);
         }
     };

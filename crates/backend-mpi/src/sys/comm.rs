@@ -6,7 +6,7 @@ use std::ptr;
 use mpi::ffi;
 use pgas_core::{Error, Result};
 
-use super::{Call, Mpi, check};
+use super::{Call, Mpi, check, hydra};
 
 /// A communicator of this crate's own: its errors come back as codes.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(crate) fn is_finalized(_: &Mpi) -> Result<bool> {
     // SAFETY: may be called at any time; `flag` is writable.
     let code = unsafe { ffi::MPI_Finalized(&raw mut flag) };
     check(Call::Finalized, code)?;
-    Ok(flag != 0)
+    Ok(flag != 0 || hydra::has_left())
 }
 
 /// Starts MPI for threads that call it one at a time.

@@ -8,6 +8,7 @@
 
 mod comm;
 mod datatype;
+mod hydra;
 mod message;
 mod window;
 
@@ -26,6 +27,7 @@ pub(crate) use comm::{
     is_initialized, is_thread_main, library_version, query_thread,
 };
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
+pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
 pub(crate) use window::{
     Layout, Op, Target, Window, accumulate, compare_and_swap, fetch_and_op, flush, flush_all,

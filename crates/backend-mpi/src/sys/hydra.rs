@@ -1,0 +1,89 @@
+//! Ending a job of MPICH without `MPI_Finalize`, where that hangs.
+//!
+//! Up to release 4.1, `MPI_Finalize` closes its connections, for which the other side must still look at the
+//! network, and then waits in a barrier of the launcher, where nobody looks at it: a rank that comes late waits
+//! for one that came early, for ever. Over TCP, two hosts with two ranks each hang every other time. (Release
+//! 4.2 has no barrier there: pmodels/mpich, pull request 6596.) All that the launcher needs to know is that this
+//! process ends in good order, which two messages of its protocol, PMI-1, tell.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::BorrowedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pgas_core::{Error, Result};
+
+use super::{Mpi, library_version};
+
+/// Whether [`leave`] has ended MPI in this process.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// Whether `MPI_Finalize` of this library may hang in a job that communicates over a network.
+pub(crate) fn finalize_may_hang(mpi: &Mpi) -> Result<bool> {
+    Ok(is_affected(&library_version(mpi)?))
+}
+
+fn is_affected(library: &str) -> bool {
+    let Some((_, version)) = library.split_once("MPICH Version:") else {
+        return false;
+    };
+    let mut numbers = version.trim().split(['.', 'a', 'b', 'r']);
+    let mut number = || numbers.next().and_then(|text| text.parse::<u32>().ok());
+    let version = (number().unwrap_or(0), number().unwrap_or(0));
+    version < (4, 2)
+}
+
+/// Waits until all ranks are here, then takes leave of the launcher behind `pmi_fd`; MPI must not be called any
+/// more in this process.
+pub(crate) fn leave(_: &Mpi, pmi_fd: i32) -> Result<()> {
+    HAS_LEFT.store(true, Ordering::Relaxed);
+    // SAFETY: the launcher has given this descriptor to MPI, which keeps it open as long as it runs, and does not
+    // use it meanwhile: it would have to be called for that.
+    let launcher = unsafe { BorrowedFd::borrow_raw(pmi_fd) };
+    let told = launcher
+        .try_clone_to_owned()
+        .map(UnixStream::from)
+        .and_then(|launcher| {
+            let mut answers = BufReader::new(&launcher).lines();
+            for (message, expected) in [
+                ("cmd=barrier_in\n", "cmd=barrier_out"),
+                ("cmd=finalize\n", "cmd=finalize_ack"),
+            ] {
+                (&launcher).write_all(message.as_bytes())?;
+                let answer = answers.next().transpose()?.unwrap_or_default();
+                if !answer.starts_with(expected) {
+                    let text = format!("not {expected:?} but {answer:?}");
+                    return Err(std::io::Error::other(text));
+                }
+            }
+            Ok(())
+        });
+    told.map_err(|error| Error::backend("leaving the launcher", 0, error.to_string()))
+}
+
+/// Whether MPI has been ended by [`leave`].
+pub(super) fn has_left() -> bool {
+    HAS_LEFT.load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_affected;
+
+    #[test]
+    fn releases_of_mpich_before_4_2_are_affected() {
+        for version in ["3.4.1", "4.0.2", "4.1", "4.1.2", "4.1a1"] {
+            assert!(
+                is_affected(&format!("MPICH Version: {version}")),
+                "{version}"
+            );
+        }
+        for version in ["4.2.0", "4.2", "4.3.0rc1", "5.0.0"] {
+            assert!(
+                !is_affected(&format!("MPICH Version: {version}")),
+                "{version}"
+            );
+        }
+        assert!(!is_affected("Open MPI v4.1.4"));
+    }
+}
