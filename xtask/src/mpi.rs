@@ -44,9 +44,11 @@ pub(crate) fn lint() -> Result<Outcome> {
     process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Tests with Open MPI.
+/// Tests with Open MPI, and the bench once, so that it does not rot.
 pub(crate) fn open_mpi() -> Result<Outcome> {
-    test(OPEN_MPI)
+    test(OPEN_MPI)?;
+    let bench = ["bench", "-p", "pgas-mpi", "--bench", "*", "--", "--test"];
+    process::run(&mut OPEN_MPI.cargo(&bench))
 }
 
 /// Tests with MPICH.

@@ -1,0 +1,129 @@
+//! The floor: a window and its calls written straight on MPI.
+#![expect(unsafe_code, reason = "the floor is MPI itself")]
+
+use std::ffi::c_int;
+
+use mpi::ffi;
+use mpi::raw::AsRaw;
+
+/// The rank that is written to and read from.
+const TARGET: c_int = 1;
+
+/// A window over memory of its own, locked for all ranks.
+pub(crate) struct RawWindow {
+    window: ffi::MPI_Win,
+    comm: ffi::MPI_Comm,
+    /// What other ranks reach, in words so that it is aligned.
+    _memory: Box<[u64]>,
+}
+
+fn ok(code: c_int) {
+    assert_eq!(code, 0, "MPI complains");
+}
+
+impl RawWindow {
+    /// Collective; lives until MPI ends.
+    pub(crate) fn new(comm: &impl AsRaw<Raw = ffi::MPI_Comm>, n_words: usize) -> Self {
+        let mut memory = vec![1_u64; n_words].into_boxed_slice();
+        let bytes = ffi::MPI_Aint::try_from(size_of_val(&*memory)).expect("some MiB");
+        let comm = comm.as_raw();
+        // SAFETY: a constant of the library.
+        let info = unsafe { ffi::RSMPI_INFO_NULL };
+        // SAFETY: a constant of the library.
+        let mut window = unsafe { ffi::RSMPI_WIN_NULL };
+        let base = memory.as_mut_ptr().cast();
+        // SAFETY: the memory is left alone until MPI ends, which is before the process does.
+        ok(unsafe { ffi::MPI_Win_create(base, bytes, 1, info, comm, &raw mut window) });
+        let mode = c_int::try_from(ffi::MPI_MODE_NOCHECK).expect("a small constant");
+        // SAFETY: the window is valid.
+        ok(unsafe { ffi::MPI_Win_lock_all(mode, window) });
+        Self {
+            window,
+            comm,
+            _memory: memory,
+        }
+    }
+
+    /// Waits for the other rank, inside of MPI.
+    pub(crate) fn barrier(&self) {
+        // SAFETY: the communicator is the caller's, which outlives the bench.
+        ok(unsafe { ffi::MPI_Barrier(self.comm) });
+    }
+
+    /// Begins to put `bytes` at `at`.
+    pub(crate) fn put(&self, at: usize, bytes: &[u8]) {
+        // SAFETY: a constant of the library.
+        let ty = unsafe { ffi::RSMPI_UINT8_T };
+        let (count, disp) = (count(bytes), disp(at));
+        let from = bytes.as_ptr().cast();
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        ok(unsafe { ffi::MPI_Put(from, count, ty, TARGET, disp, count, ty, self.window) });
+    }
+
+    /// Begins to get `bytes` from `at`.
+    pub(crate) fn get(&self, at: usize, bytes: &mut [u8]) {
+        // SAFETY: a constant of the library.
+        let ty = unsafe { ffi::RSMPI_UINT8_T };
+        let (count, disp) = (count(bytes), disp(at));
+        let to = bytes.as_mut_ptr().cast();
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        ok(unsafe { ffi::MPI_Get(to, count, ty, TARGET, disp, count, ty, self.window) });
+    }
+
+    /// Adds 1 to the word at `at`, and gives what stood there.
+    pub(crate) fn fetch_add(&self, at: usize) -> u64 {
+        // SAFETY: a constant of the library.
+        let ty = unsafe { ffi::RSMPI_UINT64_T };
+        // SAFETY: a constant of the library.
+        let sum = unsafe { ffi::RSMPI_SUM };
+        let (one, mut former) = (1_u64, 0_u64);
+        let (from, to) = ((&raw const one).cast(), (&raw mut former).cast());
+        // SAFETY: both are one word, live until the flush, and `at` is a word of the window.
+        ok(unsafe { ffi::MPI_Fetch_and_op(from, to, ty, TARGET, disp(at), sum, self.window) });
+        self.flush_local();
+        former
+    }
+
+    /// Replaces `expected` at `at` by the next number, and gives what stood there.
+    pub(crate) fn compare_swap(&self, at: usize, expected: u64) -> u64 {
+        // SAFETY: a constant of the library.
+        let ty = unsafe { ffi::RSMPI_UINT64_T };
+        let (new, mut former) = (expected + 1, 0_u64);
+        let (from, to) = ((&raw const new).cast(), (&raw mut former).cast());
+        let compare = (&raw const expected).cast();
+        // SAFETY: all are one word, live until the flush, and `at` is a word of the window.
+        ok(unsafe {
+            ffi::MPI_Compare_and_swap(from, compare, to, ty, TARGET, disp(at), self.window)
+        });
+        self.flush_local();
+        former
+    }
+
+    /// Completes what was begun, here.
+    pub(crate) fn flush_local(&self) {
+        // SAFETY: the window is valid and locked.
+        ok(unsafe { ffi::MPI_Win_flush_local(TARGET, self.window) });
+    }
+
+    /// Completes what was begun, here and there.
+    pub(crate) fn flush(&self) {
+        // SAFETY: the window is valid and locked.
+        ok(unsafe { ffi::MPI_Win_flush(TARGET, self.window) });
+    }
+
+    /// Ends the window; collective.
+    pub(crate) fn free(mut self) {
+        // SAFETY: the window is valid and locked.
+        ok(unsafe { ffi::MPI_Win_unlock_all(self.window) });
+        // SAFETY: nobody uses it any more.
+        ok(unsafe { ffi::MPI_Win_free(&raw mut self.window) });
+    }
+}
+
+fn count(bytes: &[u8]) -> c_int {
+    c_int::try_from(bytes.len()).expect("some MiB")
+}
+
+fn disp(at: usize) -> ffi::MPI_Aint {
+    ffi::MPI_Aint::try_from(at).expect("some MiB")
+}
