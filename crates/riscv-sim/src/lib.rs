@@ -35,7 +35,7 @@
 //! Guests in C are built with what lies in the crate's folder `guest`.
 //!
 //! Where things are: [`isa`] is the table of instructions; [`hart`] runs them on one core; [`float`] is its arithmetic; [`machine`]
-//! joins nodes without a clock and [`timed`] with one; [`asm`], [`disasm`] and [`elf`] turn text and files into guests and back;
+//! joins nodes without a clock and [`timed`] with one; [`asm`], [`disasm`] and [`elf`] turn text and files into guests and back; [`gdb`] lets a debugger look into a node;
 //! [`remote`] is what nodes ask of one another.
 //!
 //! What it does not do: virtual memory, supervisor mode, interrupts, devices other than the host's console.
@@ -50,6 +50,7 @@ pub mod disasm;
 pub mod elf;
 pub mod error;
 pub mod float;
+pub mod gdb;
 pub mod hart;
 pub mod machine;
 pub mod memory;

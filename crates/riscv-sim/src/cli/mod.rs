@@ -113,6 +113,12 @@ struct Run {
     /// Write what was counted into this file, as JSON.
     #[arg(long)]
     stats: Option<PathBuf>,
+    /// Wait for GDB at this port of the local host (`target remote :PORT`) and let it run one node; the others go on meanwhile.
+    #[arg(long, conflicts_with = "timed")]
+    gdb: Option<u16>,
+    /// The node that GDB runs.
+    #[arg(long, default_value_t = 0, requires = "gdb")]
+    gdb_node: usize,
     /// Say nothing on the way.
     #[arg(long)]
     quiet: bool,

@@ -3,10 +3,11 @@
 #![expect(clippy::print_stderr, reason = "progress and failures are for people")]
 
 use std::io::{IsTerminal as _, Write as _};
+use std::net::TcpListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome};
+use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, gdb};
 
 use super::{Run, TROUBLE, Trouble, guest, timed};
 
@@ -42,6 +43,15 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         // If nobody reads what the guest writes, the guest goes on.
         drop(std::io::stdout().write_all(bytes));
     }));
+    if let Some(port) = arguments.gdb {
+        if arguments.gdb_node >= arguments.nodes {
+            return Err(format!("there is no node {}", arguments.gdb_node).into());
+        }
+        let listener = TcpListener::bind(("127.0.0.1", port))?;
+        eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
+        let (connection, _) = listener.accept()?;
+        machine = gdb::serve(machine, arguments.gdb_node, connection)?;
+    }
     let outcome = if arguments.timed {
         timed::run(machine, arguments)?
     } else {

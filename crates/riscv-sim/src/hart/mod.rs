@@ -251,6 +251,11 @@ impl Hart {
         self.core.instret += 1;
     }
 
+    /// Forgets decoded instructions, for somebody else than the guest wrote where they lie.
+    pub fn forget_code(&mut self) {
+        self.code.clear();
+    }
+
     /// Makes the next instruction trap instead. False if the guest has no handler.
     pub fn trap(&mut self, trap: Trap) -> bool {
         self.core.enter_trap(trap)

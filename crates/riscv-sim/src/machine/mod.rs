@@ -7,12 +7,14 @@
     reason = "the low bytes of a word are what is meant"
 )]
 
+mod debug;
 mod fault;
 mod host;
 mod node;
 mod stats;
 mod transfer;
 
+pub use debug::Halt;
 pub use fault::Fault;
 pub use node::Node;
 pub use stats::{NodeStats, Stats};
@@ -21,7 +23,7 @@ use std::ops::Range;
 
 use crate::elf::Image;
 use crate::error::{Error, Result};
-use crate::hart::{Cause, CompareSwapForm, Hart, Nobody, Stop, Trap};
+use crate::hart::{Cause, CompareSwapForm, Hart, Nobody, Observer, Stop, Trap};
 use crate::isa::Profile;
 use crate::memory::{RAM_BASE, Ram};
 use crate::remote::RemoteRequest;
@@ -272,13 +274,22 @@ impl Machine {
 
     /// One core's turn. True if it only waits.
     fn turn(&mut self, node: usize, core: usize) -> Result<bool> {
+        self.watched_turn(node, core, &mut Nobody)
+    }
+
+    fn watched_turn<O: Observer>(
+        &mut self,
+        node: usize,
+        core: usize,
+        observer: &mut O,
+    ) -> Result<bool> {
         let mut left = self.quantum;
         while left > 0 && self.nodes[node].exit_code().is_none() {
             let Node { harts, ram, .. } = &mut self.nodes[node];
             let before = harts[core].instret();
-            let stop = harts[core].run(ram, left, &mut Nobody);
+            let stop = harts[core].run(ram, left, observer);
             match stop {
-                Stop::Budget => {}
+                Stop::Budget => break,
                 Stop::Remote(request) => self.remote(node, core, &request)?,
                 Stop::Host => self.host_call(node)?,
                 Stop::Trap(trap) => self.unhandled(node, core, trap)?,

@@ -1,0 +1,196 @@
+//! GDB's remote protocol for one node: registers, memory, breakpoints, steps.
+
+use std::collections::BTreeSet;
+use std::net::TcpStream;
+
+use gdbstub::common::Signal;
+use gdbstub::conn::ConnectionExt;
+use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
+use gdbstub::stub::{GdbStub, SingleThreadStopReason};
+use gdbstub::target::ext::base::BaseOps;
+use gdbstub::target::ext::base::singlethread::{
+    SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep,
+    SingleThreadSingleStepOps,
+};
+use gdbstub::target::ext::breakpoints::{
+    Breakpoints, BreakpointsOps, SwBreakpoint, SwBreakpointOps,
+};
+use gdbstub::target::{Target, TargetError, TargetResult};
+use gdbstub_arch::riscv::Riscv64;
+use gdbstub_arch::riscv::reg::RiscvCoreRegs;
+
+use crate::error::{Error, Result};
+use crate::hart::Cause;
+use crate::machine::{Halt, Machine};
+
+/// Lets the debugger at the other end of `connection` run one node until it leaves or the run ends; gives the machine back as it then
+/// is.
+///
+/// # Errors
+/// [`Error::Config`] if the connection breaks, or what [`Machine::debug`] gives.
+pub fn serve(machine: Machine, node: usize, connection: TcpStream) -> Result<Machine> {
+    let mut debugged = Debugged {
+        machine,
+        node,
+        breakpoints: BTreeSet::new(),
+        steps: false,
+    };
+    match GdbStub::new(connection).run_blocking::<Loop>(&mut debugged) {
+        Ok(_) => Ok(debugged.machine),
+        Err(why) if why.is_target_error() => {
+            let own = why.into_target_error();
+            Err(own.unwrap_or_else(|| Error::Config("the debugged node stopped".to_owned())))
+        }
+        Err(why) => Err(Error::Config(format!("the connection to GDB: {why}"))),
+    }
+}
+
+struct Debugged {
+    machine: Machine,
+    node: usize,
+    breakpoints: BTreeSet<u64>,
+    steps: bool,
+}
+
+impl Target for Debugged {
+    type Arch = Riscv64;
+    type Error = Error;
+
+    fn base_ops(&mut self) -> BaseOps<'_, Self::Arch, Self::Error> {
+        BaseOps::SingleThread(self)
+    }
+
+    fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleThreadBase for Debugged {
+    fn read_registers(&mut self, registers: &mut RiscvCoreRegs<u64>) -> TargetResult<(), Self> {
+        let hart = self.machine.node_mut(self.node).hart();
+        for (number, register) in (0..).zip(&mut registers.x) {
+            *register = hart.x(number);
+        }
+        registers.pc = hart.pc();
+        Ok(())
+    }
+
+    fn write_registers(&mut self, registers: &RiscvCoreRegs<u64>) -> TargetResult<(), Self> {
+        let hart = self.machine.node_mut(self.node).hart_mut();
+        for (number, register) in (0..).zip(&registers.x) {
+            hart.set_x(number, *register);
+        }
+        hart.set_pc(registers.pc);
+        Ok(())
+    }
+
+    fn read_addrs(&mut self, start: u64, data: &mut [u8]) -> TargetResult<usize, Self> {
+        let ram = self.machine.node_mut(self.node).ram();
+        let bytes = ram.slice(start, data.len() as u64);
+        data.copy_from_slice(bytes.ok_or(TargetError::NonFatal)?);
+        Ok(data.len())
+    }
+
+    fn write_addrs(&mut self, start: u64, data: &[u8]) -> TargetResult<(), Self> {
+        let node = self.machine.node_mut(self.node);
+        let place = node.ram_mut().slice_mut(start, data.len() as u64);
+        place.ok_or(TargetError::NonFatal)?.copy_from_slice(data);
+        node.hart_mut().forget_code();
+        Ok(())
+    }
+
+    fn support_resume(&mut self) -> Option<SingleThreadResumeOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleThreadResume for Debugged {
+    fn resume(&mut self, _signal: Option<Signal>) -> Result<()> {
+        self.steps = false;
+        Ok(())
+    }
+
+    fn support_single_step(&mut self) -> Option<SingleThreadSingleStepOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleThreadSingleStep for Debugged {
+    fn step(&mut self, _signal: Option<Signal>) -> Result<()> {
+        self.steps = true;
+        Ok(())
+    }
+}
+
+impl Breakpoints for Debugged {
+    fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SwBreakpoint for Debugged {
+    fn add_sw_breakpoint(&mut self, address: u64, _kind: usize) -> TargetResult<bool, Self> {
+        self.breakpoints.insert(address);
+        Ok(true)
+    }
+
+    fn remove_sw_breakpoint(&mut self, address: u64, _kind: usize) -> TargetResult<bool, Self> {
+        Ok(self.breakpoints.remove(&address))
+    }
+}
+
+impl Debugged {
+    /// Runs on; `None` if there is no reason to stop yet.
+    fn go_on(&mut self) -> Result<Option<SingleThreadStopReason<u64>>> {
+        let halt = self
+            .machine
+            .debug(self.node, self.steps, &self.breakpoints)?;
+        Ok(match halt {
+            Halt::Turn if self.steps => Some(SingleThreadStopReason::DoneStep),
+            Halt::Turn => None,
+            Halt::Breakpoint => Some(SingleThreadStopReason::SwBreak(())),
+            Halt::Fault(fault) => Some(SingleThreadStopReason::Signal(match fault.trap.cause {
+                Cause::IllegalInstruction => Signal::SIGILL,
+                Cause::Breakpoint => Signal::SIGTRAP,
+                _ => Signal::SIGSEGV,
+            })),
+            Halt::Ended { code, .. } => {
+                let code = u8::try_from(code).unwrap_or(u8::MAX);
+                Some(SingleThreadStopReason::Exited(code))
+            }
+        })
+    }
+}
+
+/// Runs the node, and looks between its turns whether the debugger has something to say.
+struct Loop;
+
+impl BlockingEventLoop for Loop {
+    type Target = Debugged;
+    type Connection = TcpStream;
+    type StopReason = SingleThreadStopReason<u64>;
+
+    fn wait_for_stop_reason(
+        target: &mut Debugged,
+        connection: &mut TcpStream,
+    ) -> Result<Event<Self::StopReason>, WaitForStopReasonError<Error, std::io::Error>> {
+        loop {
+            let peeked = ConnectionExt::peek(connection);
+            if peeked
+                .map_err(WaitForStopReasonError::Connection)?
+                .is_some()
+            {
+                let byte = ConnectionExt::read(connection);
+                let byte = byte.map_err(WaitForStopReasonError::Connection)?;
+                return Ok(Event::IncomingData(byte));
+            }
+            if let Some(reason) = target.go_on().map_err(WaitForStopReasonError::Target)? {
+                return Ok(Event::TargetStopped(reason));
+            }
+        }
+    }
+
+    fn on_interrupt(_target: &mut Debugged) -> Result<Option<Self::StopReason>> {
+        Ok(Some(SingleThreadStopReason::Signal(Signal::SIGINT)))
+    }
+}
