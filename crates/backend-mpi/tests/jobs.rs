@@ -6,12 +6,14 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use mpi::Threading;
 use mpi::traits::{Communicator, CommunicatorCollectives};
+use pgas_containers::HashMap;
 use pgas_core::config::Progress;
 use pgas_core::{Config, Error, Rank, World};
 use pgas_testkit::Deadline;
@@ -33,6 +35,7 @@ const PARTS: &[(&str, Part)] = &[
     ("wait", wait),
     ("start", start),
     ("hammer", hammer),
+    ("pay", pay),
     ("attach", attach),
     ("one_thread", one_thread),
     ("return_early", return_early),
@@ -76,6 +79,8 @@ fn main() -> ExitCode {
             attached_by_one,
         );
     }
+    let name = "window::an_operation_makes_the_calls_that_its_price_says";
+    trials.push(trial(name.to_owned(), prices));
     trials.push(trial(
         "ways_that_differ_are_refused".to_owned(),
         ways_differ,
@@ -354,6 +359,75 @@ fn hammer_words(
         assert_eq!(former & own, 0, "nobody else sets this bit");
     }
     Ok(())
+}
+
+// Prices.
+
+fn prices() {
+    let mut command = ranks(2, "pay", "", "0");
+    command.env("PGAS_STATS", "1");
+    assert_well(&run(command));
+}
+
+/// Counts the calls of MPI that operations of a hash map make: one for each R, W and A, which its methods'
+/// prices are stated and tested in, one that completes it here, and two more that complete a put and its signal.
+fn pay(_: &str) {
+    let world = world();
+    let map = HashMap::<u64, u64>::with_capacity(&world, 1 << 10).expect("a map");
+    if world.rank() == Rank::ZERO {
+        let price = |what: &str, operation: &dyn Fn(u64)| {
+            let (costs, calls) = (world.costs(), calls());
+            (0..200).for_each(operation);
+            let paid = |name: &str| calls_of(name) - calls.get(name).copied().unwrap_or(0);
+            let paid_for = |names: &[&str]| names.iter().map(|name| paid(name)).sum::<u64>();
+            let now = world.costs();
+            let (r, w, a) = (
+                now.reads - costs.reads,
+                now.writes - costs.writes,
+                now.atomics - costs.atomics,
+            );
+            assert!(a >= 200, "{what} is not free: {a}");
+            assert_eq!(paid_for(&["MPI_Get", "MPI_Rget"]), r, "{what}");
+            assert_eq!(paid_for(&["MPI_Put", "MPI_Rput"]), w, "{what}");
+            let atomics = [
+                "MPI_Fetch_and_op",
+                "MPI_Compare_and_swap",
+                "MPI_Accumulate",
+                "MPI_Rget_accumulate",
+            ];
+            assert_eq!(paid_for(&atomics), a, "{what}");
+            assert!(paid("MPI_Win_flush_local") <= r + w + a, "{what}");
+            // A put is complete before its signal is, and that before the method returns.
+            assert!(paid("MPI_Win_flush") <= 2 * w, "{what}");
+            let others = [
+                "MPI_Win_flush_all",
+                "MPI_Win_flush_local_all",
+                "MPI_Ibarrier",
+            ];
+            assert_eq!(paid_for(&others), 0, "{what}");
+        };
+        price("insert", &|key| {
+            map.insert(&key, key).expect("room");
+        });
+        price("find", &|key| {
+            assert_eq!(map.find(&key).expect("no error"), Some(key));
+        });
+        price("fetch_add", &|key| {
+            map.fetch_add(&key, 1).expect("room");
+        });
+        price("find of nothing", &|key| {
+            assert_eq!(map.find(&(key + 1000)).expect("no error"), None);
+        });
+    }
+    world.barrier().expect("all are here");
+}
+
+fn calls() -> BTreeMap<&'static str, u64> {
+    pgas_mpi::calls().collect()
+}
+
+fn calls_of(name: &str) -> u64 {
+    calls().get(name).copied().expect("the name of a call")
 }
 
 // Programs that have started MPI themselves.
