@@ -49,6 +49,7 @@ impl Network {
         self.member.leave();
         let mut step = Step::Finish;
         self.wait(|state, mpi| {
+            self.collectives.serve(mpi)?;
             for class in [MessageClass::Request, MessageClass::Reply] {
                 while let Some(letter) = state.post.take(class) {
                     state.post.finish(mpi, class, letter, false)?;
@@ -87,6 +88,7 @@ impl Network {
 
     /// Frees what MPI has of this world; collective.
     fn close(&mut self) -> Result<()> {
+        self.collectives.close()?;
         {
             let mut state = self
                 .state

@@ -13,11 +13,17 @@
 //! | hosts | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | `MPI_Fetch_and_op`, ... | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //!
+//! Collectives are MPI's own, non-blocking ones on a communicator for each team; on one host only the long ones in which
+//! MPI is faster. What MPI computes otherwise than this library promises stays core's: floats, operators of the user's
+//! own, sums and products of integers below
+//! 32 bits, and with MPICH comparisons of unsigned ones.
+//!
 //! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a job uses
 //! one kind only.
 
 mod atomics;
 mod barrier;
+mod collectives;
 mod farewell;
 mod host;
 mod mailbox;

@@ -13,15 +13,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_core::backend::{
-    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
-    MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall,
+    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId,
+    Message, MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
+    Stage, SwapCall,
 };
 use pgas_core::{Config, Error, Rank, Result};
 use pgas_smp::Member;
 
 use crate::atomics;
 use crate::barrier::Barrier;
+use crate::collectives::Collectives;
 use crate::host::Host;
 use crate::mailbox::{Arrived, MAX_MEDIUM, MAX_SHORT, Post};
 use crate::note::Note;
@@ -54,6 +55,7 @@ pub(crate) struct Network {
     pub(crate) is_polite: bool,
     /// Whether MPI compares unsigned integers as such.
     pub(crate) compares_unsigned: bool,
+    pub(crate) collectives: Collectives,
     /// Whether there may be operations that a flush has to complete.
     pub(crate) is_dirty: AtomicBool,
     pub(crate) state: Arc<Mutex<State>>,
@@ -96,6 +98,7 @@ impl Network {
         session: Session,
         member: Member,
         host: Host,
+        collectives: Collectives,
         config: &Config,
     ) -> Result<Self> {
         let at_target = config.direct;
@@ -141,6 +144,7 @@ impl Network {
             window,
             is_polite,
             compares_unsigned,
+            collectives,
             is_dirty: AtomicBool::new(false),
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
@@ -518,6 +522,10 @@ unsafe impl Backend for Network {
         self.find_missing(ticket)
     }
 
+    fn collectives(&self) -> Option<Arc<dyn Group>> {
+        self.collectives.world()
+    }
+
     fn try_send(
         &self,
         to: Rank,
@@ -561,7 +569,7 @@ unsafe impl Backend for Network {
 
     /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it to do so.
     fn park(&self, at_most: Duration) {
-        let began = Instant::now();
+        let (began, at_most) = (Instant::now(), self.collectives.nap(at_most));
         while matches!(self.progress(), Ok(false))
             && self.health().is_ok()
             && began.elapsed() < at_most

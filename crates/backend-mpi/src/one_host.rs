@@ -3,17 +3,20 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
-    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
+    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
     MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage, SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
+use crate::collectives::Collectives;
 use crate::session::Session;
+use crate::sys;
 
 /// How long a rank sleeps at most before it looks again whether the others have left.
 const LEAVING_NAP: Duration = Duration::from_millis(2);
@@ -22,18 +25,27 @@ const LEAVING_NAP: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(crate) struct OneHost {
     member: Member,
+    collectives: Collectives,
     session: Session,
 }
 
 impl OneHost {
-    pub(crate) fn new(member: Member, session: Session) -> Self {
-        Self { member, session }
+    pub(crate) fn new(member: Member, collectives: Collectives, session: Session) -> Self {
+        Self {
+            member,
+            collectives,
+            session,
+        }
     }
 
     /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not come.
     fn wait_for_the_others(&self) -> Result<()> {
         while !self.member.have_all_left() {
             self.member.health()?;
+            // Where another thread than MPI's leaves, those that wait in MPI's collectives are not told.
+            if let Ok(mpi) = sys::enter() {
+                self.collectives.serve(&mpi)?;
+            }
             self.member.park(LEAVING_NAP);
         }
         Ok(())
@@ -48,6 +60,7 @@ impl Drop for OneHost {
         // With a failure the launcher ends the job; without one all have left by now.
         if self.member.health().is_ok() && self.member.have_all_left() {
             // Nobody is left to tell.
+            drop(self.collectives.close());
             drop(self.session.close(false));
         }
     }
@@ -200,6 +213,10 @@ unsafe impl Backend for OneHost {
         self.member.barrier_missing(ticket)
     }
 
+    fn collectives(&self) -> Option<Arc<dyn Group>> {
+        self.collectives.world()
+    }
+
     fn try_send(
         &self,
         to: Rank,
@@ -224,7 +241,8 @@ unsafe impl Backend for OneHost {
     }
 
     fn park(&self, at_most: Duration) {
-        self.member.park(at_most);
+        // Nobody wakes a rank for MPI, which gets on only while it is asked.
+        self.member.park(self.collectives.nap(at_most));
     }
 
     fn notify(&self, rank: Rank) {

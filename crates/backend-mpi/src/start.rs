@@ -16,6 +16,7 @@ use pgas_core::{Config, Error, Result, Statistics, World};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{Member, create_job};
 
+use crate::collectives::{Collectives, Hosts};
 use crate::host::Host;
 use crate::network::Network;
 use crate::one_host::OneHost;
@@ -175,9 +176,11 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
         }
     };
     if config.direct && host.n_ranks() == session.n_ranks() {
-        return World::new(Arc::new(OneHost::new(member, session)), config);
+        let collectives = session.agree(Collectives::new(&session, Hosts::One))?;
+        return World::new(Arc::new(OneHost::new(member, collectives, session)), config);
     }
-    let network = Network::new(session, member, host, &config)?;
+    let collectives = session.agree(Collectives::new(&session, Hosts::Several))?;
+    let network = Network::new(session, member, host, collectives, &config)?;
     World::new(Arc::new(network), config)
 }
 

@@ -142,7 +142,7 @@ pub(crate) fn comm_dup(mpi: &Mpi, comm: &Comm) -> Result<Comm> {
     unsafe { dup_raw(mpi, comm.0) }
 }
 
-fn return_errors(_: &Mpi, comm: ffi::MPI_Comm) -> Result<()> {
+pub(super) fn return_errors(_: &Mpi, comm: ffi::MPI_Comm) -> Result<()> {
     // SAFETY: a constant of the library.
     let errors_return = unsafe { ffi::RSMPI_ERRORS_RETURN };
     // SAFETY: the communicator was made just now.

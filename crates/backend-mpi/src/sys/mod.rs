@@ -6,6 +6,7 @@
 //! MPI makes MPI's progress for all.
 #![expect(unsafe_code, reason = "calls of a C library")]
 
+mod collective;
 mod comm;
 mod datatype;
 mod hydra;
@@ -21,6 +22,9 @@ use std::thread::{self, ThreadId};
 use mpi::ffi;
 use pgas_core::{Error, Result};
 
+pub(crate) use collective::{
+    Combined, For, comm_split, ibcast, icombine, iexchange, ireduce, receive_now,
+};
 pub(crate) use comm::{
     Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
     comm_size, comm_split_shared, dup_raw, dup_world, finalize, init_thread, is_finalized,
@@ -49,6 +53,7 @@ pub(crate) enum Call {
     CommRank,
     CommSize,
     CommDup,
+    CommSplit,
     CommSplitType,
     CommFree,
     CommSetErrhandler,
@@ -85,10 +90,20 @@ pub(crate) enum Call {
     TypeHvector,
     TypeCommit,
     TypeFree,
+    Ibcast,
+    Ireduce,
+    Iallreduce,
+    Igather,
+    Iallgather,
+    Ialltoall,
+    Iscan,
+    Iexscan,
+    Iprobe,
+    Recv,
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 46] = [
+const NAMES: [&str; 57] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -99,6 +114,7 @@ const NAMES: [&str; 46] = [
     "MPI_Comm_rank",
     "MPI_Comm_size",
     "MPI_Comm_dup",
+    "MPI_Comm_split",
     "MPI_Comm_split_type",
     "MPI_Comm_free",
     "MPI_Comm_set_errhandler",
@@ -135,10 +151,20 @@ const NAMES: [&str; 46] = [
     "MPI_Type_create_hvector",
     "MPI_Type_commit",
     "MPI_Type_free",
+    "MPI_Ibcast",
+    "MPI_Ireduce",
+    "MPI_Iallreduce",
+    "MPI_Igather",
+    "MPI_Iallgather",
+    "MPI_Ialltoall",
+    "MPI_Iscan",
+    "MPI_Iexscan",
+    "MPI_Iprobe",
+    "MPI_Recv",
 ];
 
 const _: () = assert!(
-    NAMES.len() == Call::TypeFree as usize + 1,
+    NAMES.len() == Call::Recv as usize + 1,
     "one name for each call"
 );
 

@@ -203,15 +203,16 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     /// What the transport reports; then the operation is over, and its id given up.
     fn test(&self, op: OpId) -> Result<bool>;
 
-    /// A member that has left the job without having begun this operation, which therefore never
-    /// completes, as far as this rank can tell by now. A rank that waits asks now and then.
-    fn deserter(&self, op: OpId) -> Option<Rank>;
+    /// Whether `rank`, a member that has left the job, had begun this operation before, without which it
+    /// never completes; `None` while that is not known, so that a rank that waits asks again.
+    fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool>;
 
-    /// Makes a group of the members that give the same colour, ordered by their keys and then as they
-    /// stand in this group; `None` joins none, and gets `None`. Also without a group, for all that ask
-    /// with this colour, if the transport has none to offer: core then uses its own collectives.
+    /// Makes a group of the members that give the same colour, ordered by their keys; `None` joins none,
+    /// and gets `None`. Also without a group, for all that ask with this colour, if the transport has none
+    /// to offer: core then uses its own collectives.
     ///
-    /// All members call it together, right after they have met, so that it may wait for the others in it.
+    /// Colours and keys are below the number of members. All members call it together, right after they
+    /// have met, so that it may wait for the others in it.
     ///
     /// # Errors
     ///

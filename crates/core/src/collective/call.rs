@@ -98,6 +98,11 @@ impl Wire {
         self.backend.blame(rank, &cause)
     }
 
+    /// Whether `rank` has left the job, and nothing more will come of it.
+    pub(super) fn has_left(&self, rank: Rank) -> bool {
+        self.backend.has_left(rank)
+    }
+
     /// The number of payloads that wait to be asked for.
     #[cfg(test)]
     pub(super) fn n_waiting(&self) -> usize {

@@ -21,7 +21,7 @@ use super::gather::allgather;
 use super::{Kind, Signature, zeroed};
 use crate::backend::{Collective, Elements, Group, OpId};
 use crate::team::Shared;
-use crate::{Error, Pod, Result, Team};
+use crate::{Error, Pod, Rank, Result, Team};
 
 /// The value of [`Native::turn`] after a collective was given up before it began.
 const GIVEN_UP: u64 = u64::MAX;
@@ -163,8 +163,10 @@ impl<'a> Turn<'a> {
     }
 
     /// Splits the group. The members have just met.
-    pub(super) fn split(self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>> {
-        let group = self.ticket.native().group.split(colour, key)?;
+    pub(super) fn split(self, place: Option<(u32, u32)>) -> Result<Option<Arc<dyn Group>>> {
+        let (colour, key) = place.unzip();
+        let group = &self.ticket.native().group;
+        let group = group.split(colour, key.unwrap_or(0))?;
         self.ticket.pass();
         Ok(group)
     }
@@ -186,7 +188,7 @@ impl<'a> Turn<'a> {
             values,
             is_over: op == OpId::DONE,
         };
-        let wire = self.call.wire();
+        let mut next_asked = 0;
         poll_fn(|_| {
             if flying.is_over {
                 return Poll::Ready(Ok(()));
@@ -196,10 +198,14 @@ impl<'a> Turn<'a> {
                 flying.is_over = true;
                 return Poll::Ready(tested.map(drop));
             }
-            match group.deserter(op) {
-                None => Poll::Pending,
-                Some(rank) => Poll::Ready(Err(wire.deserted(rank, self.call.kind()))),
+            // One member each time: a look at all of them would cost more than the waiting.
+            next_asked = super::wrap(next_asked, 1, self.ticket.team.n_ranks());
+            let member = self.ticket.team.world_rank(next_asked);
+            if self.call.has_deserted(group, op, member) {
+                let deserted = self.call.wire().deserted(member, self.call.kind());
+                return Poll::Ready(Err(deserted));
             }
+            Poll::Pending
         })
         .await?;
         Ok(std::mem::take(&mut flying.values))
@@ -233,12 +239,13 @@ pub(crate) struct Chosen<T> {
 }
 
 impl Team {
-    /// Gives all members' `choice`s in a split, and this one's group at the transport.
+    /// Gives all members' `choice`s in a split, and this one's group at the transport. `place` computes
+    /// its colour and key there of them: the number of any member of the new team, the same for all of
+    /// these, and its number in the new team; `None` if it joins none.
     pub(crate) fn choose<T: Pod>(
         &self,
         choice: T,
-        colour: Option<u32>,
-        key: u32,
+        place: impl FnOnce(&[T]) -> Option<(u32, u32)>,
     ) -> Result<Chosen<T>> {
         let call = self.begin(Signature::new(Kind::Split).of::<T>(1));
         self.drive(&call, async {
@@ -247,10 +254,18 @@ impl Team {
             // By messages: who has all of them knows that all members are here, and none of them needs
             // this one's progress any more.
             allgather(call.main(), choice.as_bytes(), choices.as_mut_bytes()).await?;
-            let group = turn.map(|turn| turn.split(colour, key)).transpose()?;
+            let place = place(&choices);
+            let group = turn.map(|turn| turn.split(place)).transpose()?;
             let group = group.flatten();
             Ok(Chosen { choices, group })
         })
+    }
+}
+
+impl Call {
+    /// Whether `member` has left the job without having begun `op`.
+    fn has_deserted(&self, group: &dyn Group, op: OpId, member: Rank) -> bool {
+        self.wire().has_left(member) && group.has_begun(op, member) == Some(false)
     }
 }
 

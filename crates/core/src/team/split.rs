@@ -21,6 +21,38 @@ struct Choice {
     _pad: u32,
 }
 
+/// This member's place in a new team.
+struct Place {
+    /// The new team's members by their numbers in the old one, in their new order.
+    members: Vec<u32>,
+    /// The number of this one.
+    rank: u32,
+}
+
+impl Place {
+    /// The place of member `me`, if it joins a team.
+    fn of(choices: &[Choice], me: u32) -> Option<Self> {
+        let mine = choices[me as usize];
+        if mine.joins == 0 {
+            return None;
+        }
+        let mut members: Vec<u32> = (0..)
+            .zip(choices)
+            .filter(|(_, choice)| choice.joins == 1 && choice.colour == mine.colour)
+            .map(|(i, _)| i)
+            .collect();
+        // The sort is stable, so members with one key keep their order.
+        members.sort_by_key(|i| choices[*i as usize].key);
+        let (rank, _) = (0..).zip(&members).find(|(_, i)| **i == me)?;
+        Some(Self { members, rank })
+    }
+
+    /// A number that the members of no other new team have.
+    fn colour(&self) -> u32 {
+        self.members[0]
+    }
+}
+
 impl Team {
     /// Splits the team into one new team for each colour; `None` joins no team, and gets `None`.
     ///
@@ -62,16 +94,12 @@ impl Team {
             key,
             _pad: 0,
         };
-        let Chosen { choices, group } = self.choose(choice, colour, key)?;
-        let mut members: Vec<u32> = (0..)
-            .zip(&choices)
-            .filter(|(_, choice)| choice.joins == 1 && Some(choice.colour) == colour)
-            .map(|(i, _)| i)
-            .collect();
-        // The sort is stable, so members with one key keep their order.
-        members.sort_by_key(|i| choices[*i as usize].key);
-        let Some((rank, _)) = (0..).zip(&members).find(|(_, i)| **i == self.rank()) else {
-            // Who has no colour is not among those of any.
+        let mut place = None;
+        let Chosen { choices, group } = self.choose(choice, |choices| {
+            place = Place::of(choices, self.rank());
+            place.as_ref().map(|place| (place.colour(), place.rank))
+        })?;
+        let Some(Place { members, rank }) = place else {
             return Ok(None);
         };
         let first = members[0];

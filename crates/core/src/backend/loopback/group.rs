@@ -5,7 +5,7 @@
     reason = "keeps raw pointers to the buffers of operations"
 )]
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -28,6 +28,8 @@ pub(super) struct Member {
     job: Arc<Job>,
     meeting: Arc<Meeting>,
     flying: Mutex<HashMap<OpId, Flying>>,
+    /// Ranks that were asked about.
+    asked: Mutex<HashSet<Rank>>,
 }
 
 /// What the members of a group share.
@@ -111,6 +113,7 @@ impl Member {
             job: Arc::clone(job),
             meeting: Arc::clone(meeting),
             flying: Mutex::default(),
+            asked: Mutex::default(),
         }
     }
 
@@ -300,14 +303,14 @@ unsafe impl Group for Member {
         Ok(true)
     }
 
-    fn deserter(&self, op: OpId) -> Option<Rank> {
-        // Acquire: pairs with the release in `leave`; what the rank began before is counted.
-        let has_left = |rank: Rank| self.job.member(rank).has_left.load(Ordering::Acquire);
-        let gone = |(_, rank): &(usize, &Rank)| has_left(**rank);
-        let gone: Vec<_> = self.meeting.ranks.iter().enumerate().filter(gone).collect();
-        let state = lock(&self.meeting.state);
-        let deserter = gone.iter().find(|(i, _)| state.begun[*i] < op.0);
-        deserter.map(|(_, rank)| **rank)
+    /// Knows it when asked for the second time.
+    fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool> {
+        if lock(&self.asked).insert(rank) {
+            return None;
+        }
+        let member = self.meeting.ranks.iter().position(|other| *other == rank);
+        let member = member.expect("core asks about members");
+        Some(lock(&self.meeting.state).begun[member] >= op.0)
     }
 
     fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>> {
@@ -345,8 +348,7 @@ unsafe impl Group for Member {
 impl Split {
     /// Makes a group for each colour out of `ranks`.
     fn make(&mut self, ranks: &[Rank]) {
-        // By key, and then by number in the group that is split.
-        self.choices.sort_by_key(|(member, _, key)| (*key, *member));
+        self.choices.sort_by_key(|(_, _, key)| *key);
         let mut by_colour: HashMap<u32, Vec<Rank>> = HashMap::new();
         for (member, colour, _) in &self.choices {
             if let Some(colour) = colour {
