@@ -1,4 +1,5 @@
-//! The timed machine: what each part of a node and of the network costs in cycles, one part a module.
+//! The timed machine.
+#![doc = include_str!("README.md")]
 
 pub mod cache;
 pub mod config;

@@ -1,0 +1,171 @@
+//! The timed machine: instructions a second of one node (to be beaten: Spike with cache models, 35 million), remote atomics of
+//! nodes that exchange them, and the event queue beside a binary heap.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a bench that cannot build its machine ends there"
+)]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::hint::black_box;
+
+use criterion::{
+    BatchSize, BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
+    measurement::WallTime,
+};
+use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::timed::queue::EventQueue;
+use pgas_riscv_sim::timed::simulation::Simulation;
+use pgas_riscv_sim::timed::time::Time;
+use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome, asm};
+
+/// Mixes the words of an array of 32 KiB, twice the first-level cache, again and again.
+const COMPUTE: &str = "
+        li   s0, 20
+ outer: la   t0, array
+        li   t1, 4096
+ inner: ld   t2, 0(t0)
+        slli t3, t2, 13
+        xor  t2, t2, t3
+        srli t3, t2, 7
+        xor  t2, t2, t3
+        addi t2, t2, 1
+        sd   t2, 0(t0)
+        addi t0, t0, 8
+        addi t1, t1, -1
+        bnez t1, inner
+        addi s0, s0, -1
+        bnez s0, outer
+        li   a0, 0
+        li   a7, 93
+        ecall
+        .bss
+ array: .zero 32768
+";
+
+/// Each node adds to words of its right neighbour in an order that jumps about in 256 KiB, as RAND of CircusTent does.
+const EXCHANGE: &str = "
+        eaddi     s1, e10, 1
+        eaddi     s2, e11, 0
+        remu      s1, s1, s2
+        la        s3, array
+        li        s4, 2000
+        li        s5, 0x9e3779b1
+        li        s6, 0x3fff8
+        mv        t0, s1
+        li        a1, 1
+  loop: mul       t0, t0, s5
+        addi      t0, t0, 13
+        srli      t1, t0, 9
+        and       t1, t1, s6
+        add       a0, s3, t1
+        eaddie    e10, s1, 1
+        eamoadd.d a2, a0, a1
+        addi      s4, s4, -1
+        bnez      s4, loop
+        li        a0, 0
+        li        a7, 93
+        ecall
+        .bss
+ array: .zero 262144
+";
+
+fn guest(source: &str) -> Image {
+    asm::assemble(source, Profile::Rae2020).unwrap()
+}
+
+fn simulation(image: &Image, n_nodes: usize) -> Simulation {
+    let config = MachineConfig {
+        n_nodes,
+        ram_bytes: 1 << 20,
+        ..MachineConfig::default()
+    };
+    let machine = Machine::new(&config, image).unwrap();
+    Simulation::new(machine, &TimedConfig::default()).unwrap()
+}
+
+fn run(mut simulation: Simulation) -> Simulation {
+    assert_eq!(simulation.run(u64::MAX).unwrap(), Outcome::Success);
+    simulation
+}
+
+/// One guest on some nodes, in instructions a second of all of them.
+fn measure(group: &mut BenchmarkGroup<'_, WallTime>, source: &str, n_nodes: usize) {
+    let image = guest(source);
+    let n_instructions = run(simulation(&image, n_nodes))
+        .stats()
+        .machine
+        .instructions;
+    group.throughput(Throughput::Elements(n_instructions));
+    group.bench_function(BenchmarkId::from_parameter(n_nodes), |bencher| {
+        bencher.iter_batched(|| simulation(&image, n_nodes), run, BatchSize::PerIteration);
+    });
+}
+
+fn instructions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("timed/compute");
+    group.sample_size(10);
+    for n_nodes in [1, 6] {
+        measure(&mut group, COMPUTE, n_nodes);
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("timed/remote_atomics");
+    group.sample_size(10);
+    for n_nodes in [2, 6, 64] {
+        measure(&mut group, EXCHANGE, n_nodes);
+    }
+    group.finish();
+}
+
+/// Steps of one iteration of the queue's bench.
+const STEPS: u64 = 4096;
+
+/// What an event causes comes a few cycles later, and one in ten waits for memory.
+fn gaps() -> Vec<u64> {
+    let mut random = fastrand::Rng::with_seed(1);
+    let gap = |_| match random.u32(0..10) {
+        0 => 28_000 + random.u64(0..20_000),
+        1..4 => 500 * random.u64(1..4),
+        _ => 1500 + 500 * random.u64(0..6),
+    };
+    (0..STEPS).map(gap).collect()
+}
+
+fn event_queue(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("timed/event_queue");
+    group.throughput(Throughput::Elements(STEPS));
+    let gaps = gaps();
+    for n_waiting in [16_u64, 512, 16_384] {
+        let mut queue = EventQueue::new();
+        let mut heap = BinaryHeap::new();
+        for order in 0..n_waiting {
+            queue.push(Time::from_ps(order * 37), order, [order; 2]);
+            heap.push(Reverse((order * 37, order, [order; 2])));
+        }
+        let mut order = n_waiting;
+        group.bench_function(BenchmarkId::new("wheel", n_waiting), |bencher| {
+            bencher.iter(|| {
+                for &gap in &gaps {
+                    let (at, event) = queue.pop().unwrap();
+                    order += 1;
+                    queue.push(at + Time::from_ps(gap), order, black_box(event));
+                }
+            });
+        });
+        group.bench_function(BenchmarkId::new("binary_heap", n_waiting), |bencher| {
+            bencher.iter(|| {
+                for &gap in &gaps {
+                    let Reverse((at, _, event)) = heap.pop().unwrap();
+                    order += 1;
+                    heap.push(Reverse((at + gap, order, black_box(event))));
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, instructions, event_queue);
+criterion_main!(benches);
