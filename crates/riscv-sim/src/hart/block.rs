@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::run::continuation;
+use super::run::{Step, continuation};
 use crate::isa::{Decoded, Profile, decode};
 use crate::memory::{RAM_BASE, Ram};
 
@@ -25,6 +25,14 @@ pub(super) struct Block {
     end: u32,
 }
 
+/// One instruction of a block.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Slot {
+    /// What to run: this instruction, or this and the next one as a pair.
+    pub(super) step: Step,
+    pub(super) insn: Decoded,
+}
+
 /// No block: no instruction has an odd address.
 const NOTHING: Block = Block {
     pc: 1,
@@ -37,7 +45,8 @@ const NOTHING: Block = Block {
 #[derive(Clone, Debug)]
 pub(super) struct CodeCache {
     profile: Profile,
-    arena: Vec<Decoded>,
+    has_pairs: bool,
+    arena: Vec<Slot>,
     table: Box<[Block; TABLE_LEN]>,
     blocks: HashMap<u64, Block>,
 }
@@ -46,6 +55,7 @@ impl CodeCache {
     pub(super) fn new(profile: Profile) -> Self {
         Self {
             profile,
+            has_pairs: false,
             arena: Vec::new(),
             table: Box::new([NOTHING; TABLE_LEN]),
             blocks: HashMap::new(),
@@ -54,6 +64,14 @@ impl CodeCache {
 
     pub(super) const fn profile(&self) -> Profile {
         self.profile
+    }
+
+    /// Whether instructions run in pairs from now on.
+    pub(super) fn make_pairs(&mut self, pairs: bool) {
+        if self.has_pairs != pairs {
+            self.has_pairs = pairs;
+            self.clear();
+        }
     }
 
     /// Forgets everything: the code may have changed.
@@ -65,7 +83,7 @@ impl CodeCache {
 
     /// The instructions from `pc` on and the address of what follows them; none if there is no memory at `pc`.
     #[inline(always)]
-    pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> (&[Decoded], u64) {
+    pub(super) fn block(&mut self, pc: u64, ram: &Ram) -> (&[Slot], u64) {
         let place = (pc >> 1) as usize & (TABLE_LEN - 1);
         let mut block = self.table[place];
         if block.pc != pc {
@@ -87,6 +105,9 @@ impl CodeCache {
         }
         let start = self.arena.len();
         let next = self.decode_block(pc, ram);
+        if self.has_pairs {
+            self.join_pairs(start);
+        }
         if self.arena.len() == start {
             return NOTHING;
         }
@@ -125,14 +146,31 @@ impl CodeCache {
                     }
                 }
                 Continuation::Unknown => {
-                    self.arena.push(insn);
+                    self.arena.push(Slot {
+                        step: Step::of(insn.op),
+                        insn,
+                    });
                     return pc;
                 }
             };
-            self.arena.push(insn);
+            self.arena.push(Slot {
+                step: Step::of(insn.op),
+                insn,
+            });
             pc = follows;
         }
         pc
+    }
+
+    /// Joins the instructions of the block that begins at `start`, from the first one on. The second one of a pair keeps its own
+    /// step, which nobody looks at.
+    fn join_pairs(&mut self, start: usize) {
+        let mut at = start;
+        while let Some([first, second]) = self.arena.get_mut(at..at + 2) {
+            let pair = Step::of_two(first.insn.op, second.insn.op);
+            at += if pair.is_some() { 2 } else { 1 };
+            first.step = pair.unwrap_or(first.step);
+        }
     }
 }
 

@@ -6,6 +6,8 @@
     reason = "instructions take registers as numbers of other widths and signs"
 )]
 
+#[macro_use]
+mod pairs;
 mod block;
 mod context;
 mod csr;

@@ -1,6 +1,6 @@
 //! The interpreter's loop: one `match` over all rows, so that every meaning is compiled into it.
 
-use super::block::{Continuation, fetch};
+use super::block::{Continuation, Slot, fetch};
 use super::context::Context;
 use super::csr::CsrWrite;
 use super::trap::{Break, Cause, Trap};
@@ -40,6 +40,8 @@ impl Hart {
     pub fn run<O: Observer>(&mut self, ram: &mut Ram, budget: u64, observer: &mut O) -> Stop {
         let limit = self.core.instret.saturating_add(budget);
         let Self { core, code } = self;
+        // An observer hears of one instruction at a time.
+        code.make_pairs(!O::LISTENS);
         while core.instret < limit {
             let pc = core.pc;
             let (block, after) = code.block(pc, ram);
@@ -176,35 +178,107 @@ macro_rules! continuation_of {
     };
 }
 
+/// What the meaning of a kind of instruction gives.
+macro_rules! result_of {
+    (plain) => {
+        ()
+    };
+    (fallible) => {
+        Result<(), Break>
+    };
+    (branch) => {
+        bool
+    };
+    (direct) => {
+        ()
+    };
+    (indirect) => {
+        u64
+    };
+    (system) => {
+        Result<u64, Break>
+    };
+}
+
+/// Adds the pairs to the rows.
 macro_rules! interpreter {
-    ($($op:ident $name:literal $extension:ident $format:ident $mask:literal $value:literal
-        $kind:ident |$hart:ident, $insn:ident| $meaning:block)*) => {
+    ($($rows:tt)*) => { pairs! { interpreter_of { $($rows)* } } };
+}
+
+macro_rules! interpreter_of {
+    ({ $($op:ident $name:literal $extension:ident $format:ident $mask:literal $value:literal
+        $kind:ident |$hart:ident, $insn:ident| $meaning:block)* }
+     { $($pair:ident: $first_kind:ident $first:ident, $second_kind:ident $second:ident;)* }) => {
+        /// What the loop dispatches on: an instruction, or a pair of them.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u16)]
+        pub(super) enum Step {
+            Illegal,
+            $($op,)*
+            $($pair,)*
+        }
+
+        impl Step {
+            pub(super) const fn of(op: Op) -> Self {
+                match op {
+                    Op::Illegal => Self::Illegal,
+                    $(Op::$op => Self::$op,)*
+                }
+            }
+
+            /// Two instructions that follow one another, if they are a pair.
+            pub(super) const fn of_two(first: Op, second: Op) -> Option<Self> {
+                match (first, second) {
+                    $((Op::$first, Op::$second) => Some(Self::$pair),)*
+                    _ => None,
+                }
+            }
+        }
+
+        $(#[inline(always)]
+        #[expect(non_snake_case, reason = "a meaning has the name of its row")]
+        fn $op<O: Observer>($hart: &mut Context<'_, O>, $insn: &Decoded) -> result_of!($kind) $meaning)*
+
         #[inline(always)]
         fn run_block<O: Observer>(
-            block: &[Decoded],
+            block: &[Slot],
             after: u64,
             core: &mut Core,
             ram: &mut Ram,
             observer: &mut O,
         ) -> End {
-            for insn in block {
+            let n_instructions = block.len() as u8;
+            let mut slots = block.iter();
+            while let Some(Slot { step, insn }) = slots.next() {
                 if O::LISTENS && !observer.before(insn.pc(), insn) {
                     return End::Stopped(*insn);
                 }
-                match insn.op {
-                    Op::Illegal => return End::Break(Trap::ILLEGAL.into(), *insn),
-                    $(Op::$op => {
-                        let meaning = |$hart: &mut Context<'_, O>, $insn: &Decoded| $meaning;
+                match step {
+                    Step::Illegal => return End::Break(Trap::ILLEGAL.into(), *insn),
+                    $(Step::$op => {
+                        // Made here, it never leaves the registers where the meaning is simple.
                         let mut context = Context {
                             core: &mut *core,
                             ram: &mut *ram,
                             observer: &mut *observer,
                         };
-                        carry_out!($kind insn context meaning(&mut context, insn));
+                        carry_out!($kind insn context $op(&mut context, insn));
+                    })*
+                    $(Step::$pair => {
+                        let mut context = Context {
+                            core: &mut *core,
+                            ram: &mut *ram,
+                            observer: &mut *observer,
+                        };
+                        carry_out!($first_kind insn context $first(&mut context, insn));
+                        let Some(Slot { insn, .. }) = slots.next() else {
+                            unreachable!("a pair is two instructions of one block");
+                        };
+                        carry_out!($second_kind insn context $second(&mut context, insn));
                     })*
                 }
             }
-            End::Next(after, block.len() as u8)
+            End::Next(after, n_instructions)
         }
 
         /// What comes after an instruction.
