@@ -7,7 +7,6 @@ mod support;
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use pgas::queue::PushPop;
 use pgas::{CircularQueue, FastQueue, Rank, World};
@@ -288,11 +287,11 @@ fn vectors(bench: &Bench<'_>) {
 /// One round of `run` after a barrier, in nanoseconds an element.
 fn once(bench: &Bench<'_>, run: impl FnOnce()) -> f64 {
     bench.world.barrier().expect("the other rank comes");
-    let start = Instant::now();
+    let start = support::time_on_processor();
     run();
     #[expect(clippy::cast_precision_loss, reason = "a count of elements")]
     let per_element = 1e9 / bench.n as f64;
-    start.elapsed().as_secs_f64() * per_element
+    (support::time_on_processor() - start) * per_element
 }
 
 fn middle(times: &mut [f64]) -> f64 {

@@ -68,6 +68,18 @@ pub(crate) fn report(name: &str, floor: f64, ours: f64, ratio: f64) {
     println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
 }
 
+/// How long this process has been on a processor, in seconds: what else runs on the machine counts as little as possible. The
+/// system's own figure, of one thread; the time since the first call where there is none.
+pub(crate) fn time_on_processor() -> f64 {
+    // The system brings its figure up to date when a thread gives way.
+    std::thread::yield_now();
+    let figures = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
+    let nanoseconds = figures.and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    let since = || START.get_or_init(Instant::now).elapsed().as_secs_f64();
+    nanoseconds.map_or_else(since, |n| n / 1e9)
+}
+
 /// Whether the benches only show that they run (`cargo bench -- --test`).
 pub(crate) fn is_smoke_test() -> bool {
     std::env::args().any(|arg| arg == "--test")

@@ -1,0 +1,64 @@
+//! The example `isx`, as its users start it.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+/// Runs the program, built as the test is: `cargo test --test` alone builds no example, or leaves an old one.
+fn isx(arguments: &[&str]) -> Output {
+    let test = std::env::current_exe().unwrap();
+    // target/debug/deps/isx-0123456789abcdef
+    let profile: PathBuf = test.ancestors().nth(2).unwrap().into();
+    let profile_name = match profile.file_name().and_then(OsStr::to_str).unwrap() {
+        "debug" => "dev",
+        name => name,
+    };
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--example", "isx", "--profile"])
+        .arg(profile_name)
+        .arg("--target-dir")
+        .arg(profile.parent().unwrap())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(built.unwrap().success(), "isx does not build");
+    let mut program = Command::new(profile.join("examples").join("isx"));
+    program.args(arguments).output().unwrap()
+}
+
+#[test]
+fn the_keys_of_any_number_of_ranks_are_sorted() {
+    for (ranks, keys) in [(1, 1000), (2, 50_000), (3, 1), (4, 20_000), (2, 0)] {
+        let (ranks, keys) = (ranks.to_string(), keys.to_string());
+        let ended = isx(&["--ranks", &ranks, "--keys-per-rank", &keys, "--json"]);
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(ended.status.success(), "{ranks} ranks: {stderr}");
+        let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+        assert_eq!(json["verified"], true);
+        assert_eq!(json["ranks"].to_string(), ranks);
+        assert_eq!(json["keys_per_rank"].to_string(), keys);
+        let seconds = |name: &str| json[name].as_f64().unwrap();
+        let parts = seconds("seconds_exchange").max(seconds("seconds_sort"));
+        assert!(parts > 0.0 && seconds("seconds_total") >= parts);
+    }
+}
+
+#[test]
+fn the_report_for_people_says_that_the_keys_are_in_order() {
+    let ended = isx(&["--ranks", "2", "--keys-per-rank", "1000"]);
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert!(
+        text.contains("2 ranks, 1000 keys each") && text.contains("in order"),
+        "{text}"
+    );
+}
+
+#[test]
+fn bad_arguments_are_refused() {
+    for arguments in [["--ranks", "0"], ["--keys-per-rank", "many"]] {
+        let ended = isx(&arguments);
+        assert_eq!(ended.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&ended.stderr).contains(arguments[0]));
+    }
+}
