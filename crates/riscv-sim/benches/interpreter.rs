@@ -9,7 +9,7 @@ use ckb_vm::{
     Bytes, DefaultCoreMachine, DefaultMachineBuilder, DefaultMachineRunner, Memory, Register,
     SparseMemory, SupportMachine, TraceMachine, WXorXMemory,
 };
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{Bencher, Criterion, Throughput, criterion_group, criterion_main};
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::memory::RAM_BASE;
 use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome, asm};
@@ -91,17 +91,19 @@ fn ckb_trace(image: &Image) -> u64 {
     machine.machine.cycles()
 }
 
-/// What this thread's processor spent on `n` runs.
-fn cpu_time(n: u64, mut run: impl FnMut() -> u64) -> Duration {
+/// Times what this thread's processor spends on each run.
+fn timed(bencher: &mut Bencher<'_>, mut run: impl FnMut() -> u64) {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         Duration::try_from(time).expect("a thread's time is not negative")
     };
-    let start = now();
-    for _ in 0..n {
-        black_box(run());
-    }
-    now() - start
+    bencher.iter_custom(|n_runs| {
+        let start = now();
+        for _ in 0..n_runs {
+            black_box(run());
+        }
+        now() - start
+    });
 }
 
 fn heap_sort(c: &mut Criterion) {
@@ -113,15 +115,9 @@ fn heap_sort(c: &mut Criterion) {
     group.throughput(Throughput::Elements(n_instructions));
     group.sample_size(10);
     let image = black_box(&image);
-    group.bench_function("this", |b| {
-        b.iter_custom(|n| cpu_time(n, || ours(image, 1)))
-    });
-    group.bench_function("ckb-vm assembly", |b| {
-        b.iter_custom(|n| cpu_time(n, || ckb_assembly(image)))
-    });
-    group.bench_function("ckb-vm trace", |b| {
-        b.iter_custom(|n| cpu_time(n, || ckb_trace(image)))
-    });
+    group.bench_function("this", |b| timed(b, || ours(image, 1)));
+    group.bench_function("ckb-vm assembly", |b| timed(b, || ckb_assembly(image)));
+    group.bench_function("ckb-vm trace", |b| timed(b, || ckb_trace(image)));
     group.finish();
 }
 
@@ -131,9 +127,7 @@ fn nodes(c: &mut Criterion) {
     group.sample_size(10);
     for n in [1, 6, 64] {
         group.throughput(Throughput::Elements(ours(&image, n)));
-        group.bench_function(n.to_string(), |b| {
-            b.iter_custom(|times| cpu_time(times, || ours(&image, n)))
-        });
+        group.bench_function(n.to_string(), |b| timed(b, || ours(&image, n)));
     }
     group.finish();
 }
@@ -144,9 +138,7 @@ fn remote_atomics(c: &mut Criterion) {
     let mut group = c.benchmark_group("interpreter/remote_atomics");
     group.throughput(Throughput::Elements(6 * 1000));
     group.sample_size(20);
-    group.bench_function("6 nodes", |b| {
-        b.iter_custom(|n| cpu_time(n, || ours(&image, 6)))
-    });
+    group.bench_function("6 nodes", |b| timed(b, || ours(&image, 6)));
     group.finish();
 }
 
