@@ -58,7 +58,7 @@ pub(crate) struct Am {
     pub(crate) objects: Objects,
     /// Whether a thread makes progress by itself, so that futures need not ask to be polled again.
     pub(crate) is_driven: AtomicBool,
-    /// Messages that this rank has sent, and that it has served; an answered call is served when the answer is back.
+    /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
     pub(crate) n_sent: AtomicU64,
     pub(crate) n_served: AtomicU64,
 }

@@ -25,6 +25,9 @@ pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.
 pub(crate) const MAX_SHORT: usize = 48;
 
+const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
+const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
+
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 const FAILURE_AT: usize = 64;
@@ -52,13 +55,9 @@ impl Layout {
         (self.barrier_at() + Barrier::bytes(self.n_ranks)).next_multiple_of(PAGE)
     }
 
-    fn mailbox_stride() -> usize {
-        Mailbox::bytes(MAILBOX_SLOTS).next_multiple_of(PAGE)
-    }
-
     /// The size of everything before the first segment.
     pub(crate) fn control_bytes(self) -> usize {
-        (self.mailboxes_at() + 2 * self.n_ranks as usize * Self::mailbox_stride())
+        (self.mailboxes_at() + 2 * self.n_ranks as usize * MAILBOX_STRIDE)
             .next_multiple_of(super::segment::HUGE_PAGE)
     }
 
@@ -77,12 +76,33 @@ impl Layout {
     }
 }
 
+/// What of a layout every message asks for, worked out once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Words before the first segment.
+    pub(crate) control_words: usize,
+    /// Cache lines of the ranks' states and bells.
+    pub(crate) n_bell_lines: usize,
+    mailboxes_at: usize,
+}
+
+impl Places {
+    pub(crate) fn of(layout: Layout) -> Self {
+        Self {
+            control_words: layout.control_bytes() / 8,
+            n_bell_lines: layout.n_ranks as usize * RANK_BYTES / size_of::<Doorbell>(),
+            mailboxes_at: layout.mailboxes_at(),
+        }
+    }
+}
+
 /// A view of a job's control words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Control<'a> {
     words: &'a [AtomicU64],
     bells: &'a [Doorbell],
     layout: Layout,
+    places: Places,
 }
 
 /// Whether a rank is in the job.
@@ -98,23 +118,26 @@ pub(crate) enum Membership {
 
 impl<'a> Control<'a> {
     /// Views the control part of a job's memory: `words` is all of it, and `bells` the same memory
-    /// from [`bells_at`](Self::bells_at) on, of which every second element is a rank's doorbell.
-    pub(crate) fn new(words: &'a [AtomicU64], bells: &'a [Doorbell], layout: Layout) -> Self {
+    /// from [`BELLS_AT`](Self::BELLS_AT) on, of which every second element is a rank's doorbell.
+    #[inline]
+    pub(crate) fn new(
+        words: &'a [AtomicU64],
+        bells: &'a [Doorbell],
+        layout: Layout,
+        places: Places,
+    ) -> Self {
         Self {
             words,
             bells,
             layout,
+            places,
         }
     }
 
-    /// Where the memory seen as doorbells begins, and how many cache lines it has.
-    pub(crate) fn bells_at(layout: Layout) -> (usize, usize) {
-        (
-            Layout::ranks_at(),
-            layout.n_ranks as usize * RANK_BYTES / size_of::<Doorbell>(),
-        )
-    }
+    /// Where the memory seen as doorbells begins, in bytes.
+    pub(crate) const BELLS_AT: usize = HEADER_BYTES;
 
+    #[inline]
     fn part(&self, at: usize, bytes: usize) -> &'a [AtomicU64] {
         &self.words[at / 8..(at + bytes) / 8]
     }
@@ -128,13 +151,15 @@ impl<'a> Control<'a> {
     }
 
     /// The mailbox of `rank` for requests (`class` 0) or replies (1).
+    #[inline]
     pub(crate) fn mailbox(&self, rank: u32, class: usize) -> Mailbox<'a> {
         let index = 2 * rank as usize + class;
-        let at = self.layout.mailboxes_at() + index * Layout::mailbox_stride();
-        Mailbox::attach(self.part(at, Mailbox::bytes(MAILBOX_SLOTS)), MAILBOX_SLOTS)
+        let at = self.places.mailboxes_at + index * MAILBOX_STRIDE;
+        Mailbox::attach(self.part(at, MAILBOX_BYTES), MAILBOX_SLOTS)
     }
 
     /// The bell of `rank`, in the second of its two cache lines.
+    #[inline]
     pub(crate) fn bell(&self, rank: u32) -> &'a Doorbell {
         &self.bells[rank as usize * 2 + 1]
     }

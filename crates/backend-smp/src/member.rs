@@ -1,6 +1,5 @@
 //! One rank's membership of a job: its messages, barriers and sleep, and what it tells of failures.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::Write;
 use std::sync::Arc;
@@ -91,6 +90,7 @@ impl Member {
         }
     }
 
+    #[inline]
     pub(crate) fn job(&self) -> &Job {
         &self.job
     }
@@ -132,6 +132,7 @@ impl Member {
         missing.map(Rank::new).collect()
     }
 
+    #[inline]
     pub(crate) fn send(
         &self,
         to: u32,
@@ -165,18 +166,12 @@ impl Member {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
-        thread_local! {
-            /// Kept between calls, so that receiving does not allocate.
-            static LONG: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-        }
         let mailbox = self.job.control().mailbox(self.rank, class as usize);
         if mailbox.is_empty() {
             mailbox.give_back_the_rest();
             return Ok(0);
         }
-        // A sink that polls against the rule finds an empty buffer of its own.
-        let mut long = LONG.take();
-        let received = mailbox.receive(limit, &mut long, |envelope, payload| {
+        let received = mailbox.receive(limit, |envelope, payload| {
             sink(Message {
                 from: Rank::new(envelope.src),
                 class,
@@ -184,7 +179,6 @@ impl Member {
                 payload,
             });
         });
-        LONG.set(long);
         received.map_err(|corrupt| self.corrupt_mailbox(corrupt))
     }
 

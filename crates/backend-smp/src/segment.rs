@@ -20,7 +20,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
-use crate::control::{Control, Layout, MAGIC, VERSION};
+use crate::control::{Control, Layout, MAGIC, Places, VERSION};
 use crate::doorbell::Doorbell;
 
 /// The size of a large page; segments are multiples of it unless they are smaller.
@@ -34,6 +34,7 @@ const MAX_RESERVED: u64 = 1 << 46;
 pub(crate) struct Job {
     base: NonNull<u8>,
     layout: Layout,
+    places: Places,
     /// The file, for a job of processes.
     file: Option<File>,
 }
@@ -167,6 +168,7 @@ impl Job {
         Ok(Self {
             base,
             layout,
+            places: Places::of(layout),
             file: Some(file),
         })
     }
@@ -190,6 +192,7 @@ impl Job {
         let job = Self {
             base,
             layout,
+            places: Places::of(layout),
             file: None,
         };
         job.advise_huge();
@@ -216,19 +219,23 @@ impl Job {
         self.file.as_ref()
     }
 
+    #[inline]
     pub(crate) fn control(&self) -> Control<'_> {
-        let words = self.layout.control_bytes() / 8;
+        let Places {
+            control_words,
+            n_bell_lines,
+            ..
+        } = self.places;
+        let base = self.base.as_ptr();
         // SAFETY: the control part is mapped while `self` lives, aligned to a page, all zero or written
         // atomically, and never accessed but through such words.
-        let words =
-            unsafe { std::slice::from_raw_parts(self.base.as_ptr().cast::<AtomicU64>(), words) };
-        let (at, n_lines) = Control::bells_at(self.layout);
-        // SAFETY: `at` is inside of the control part.
-        let bells = unsafe { self.base.as_ptr().add(at) };
-        // SAFETY: `n_lines` cache lines of the control part begin there, aligned; a `Doorbell` is
+        let words = unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), control_words) };
+        // SAFETY: the place is inside of the control part.
+        let bells = unsafe { base.add(Control::BELLS_AT) };
+        // SAFETY: `n_bell_lines` cache lines of the control part begin there, aligned; a `Doorbell` is
         // atomic words, valid whatever they hold.
-        let bells = unsafe { std::slice::from_raw_parts(bells.cast::<Doorbell>(), n_lines) };
-        Control::new(words, bells, self.layout)
+        let bells = unsafe { std::slice::from_raw_parts(bells.cast::<Doorbell>(), n_bell_lines) };
+        Control::new(words, bells, self.layout, self.places)
     }
 
     /// Where the segment of `rank` begins.

@@ -116,13 +116,16 @@ impl Engine {
     }
 
     /// Polls each task once, and says whether one has ended.
+    #[inline]
     ///
     /// A task runs a user's operators, which may call into the library; so the tasks are not locked
     /// while they run. Another thread that finds them taken leaves the work to this one.
     pub(crate) fn advance(&self) -> bool {
-        if !self.has_tasks() {
-            return false;
-        }
+        self.has_tasks() && self.advance_tasks()
+    }
+
+    #[cold]
+    fn advance_tasks(&self) -> bool {
         let mut running = mem::take(&mut *lock(&self.tasks));
         let before = running.len();
         let mut cx = Context::from_waker(Waker::noop());
@@ -136,6 +139,7 @@ impl Engine {
     }
 
     /// Serves received messages, and says whether there were any.
+    #[inline]
     pub(crate) fn receive(&self, world: &World) -> Result<bool> {
         if in_handler() {
             return Ok(false);
@@ -251,6 +255,7 @@ impl World {
     ///
     /// If the job has no rank `to`.
     #[track_caller]
+    #[inline]
     pub fn try_send(
         &self,
         to: Rank,

@@ -9,6 +9,8 @@ use crate::{Error, Rank, Result, World, error::Timeout, in_handler};
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
 /// most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
 const TIGHT_ROUNDS: u32 = 100;
+/// How many of these rounds only look for messages, for one that does all.
+const ROUNDS_PER_TURN: u32 = 8;
 /// Rounds of spinning before the first yield.
 const SPINS: u32 = 300;
 /// Rounds of yielding before the first sleep: about a tenth of a millisecond.
@@ -97,7 +99,10 @@ impl World {
             if ready()? {
                 return Ok(());
             }
-            if self.advance()? {
+            // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
+            let worked = self.engine().receive(self)?;
+            let is_turn = worked || round >= TIGHT_ROUNDS || round.is_multiple_of(ROUNDS_PER_TURN);
+            if is_turn && self.advance_rest()? || worked {
                 round = first_round;
                 busy = busy.wrapping_add(1);
                 if busy.is_multiple_of(BUSY_ROUNDS) {

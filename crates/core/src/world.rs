@@ -288,8 +288,13 @@ impl World {
 
     /// As [`progress`](Self::progress), for a loop that looks at the job's health itself.
     pub(crate) fn advance(&self) -> Result<bool> {
+        let worked = self.inner.engine.receive(self)?;
+        Ok(self.advance_rest()? || worked)
+    }
+
+    /// What there is to do besides serving messages.
+    pub(crate) fn advance_rest(&self) -> Result<bool> {
         let mut worked = self.backend().progress()?;
-        worked |= self.inner.engine.receive(self)?;
         worked |= self.inner.engine.advance_layer(self)?;
         worked |= self.inner.engine.advance();
         self.inner.orphans.reap(|op| {

@@ -24,6 +24,8 @@
 mod prepare;
 pub(crate) mod registry;
 
+use std::cell::Cell;
+
 use pgas_core::backend::{HandlerId, Sent};
 use pgas_core::{GlobalPtr, Rank, World};
 
@@ -169,6 +171,8 @@ impl<'a> Origin<'a> {
 pub struct Token<'a> {
     origin: Origin<'a>,
     am: &'a Am,
+    /// Whether a reply was sent: the request counts as served when it has come back.
+    has_replied: &'a Cell<bool>,
 }
 
 impl<'a> Token<'a> {
@@ -200,7 +204,7 @@ impl<'a> Token<'a> {
         let Origin { world, from } = self.origin;
         let out = opening::<H, _>(args)?;
         fits(world, from, out.bytes().len())?;
-        self.am.count_sent();
+        self.has_replied.set(true);
         self.am.reply(world, from, REPLY_SHORT, &[out.bytes()])
     }
 
@@ -220,7 +224,7 @@ impl<'a> Token<'a> {
         out.align();
         fits(world, from, out.bytes().len() + payload.len())?;
         let parts = [out.bytes(), payload];
-        self.am.count_sent();
+        self.has_replied.set(true);
         self.am.reply(world, from, REPLY_MEDIUM, &parts)
     }
 }

@@ -1,6 +1,7 @@
 //! Which handler a type names on this rank.
 
 use std::any::{TypeId, type_name};
+use std::cell::Cell;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -106,12 +107,17 @@ impl Registry {
     pub(super) fn add_requests<H: RequestHandler>(&self, handler: H) {
         let run = move |arrived: Arrived<'_>| {
             let (args, payload) = arrived.decode::<H::Args>()?;
-            let origin = arrived.origin();
+            let has_replied = Cell::new(false);
             let token = Token {
-                origin,
+                origin: arrived.origin(),
                 am: arrived.am,
+                has_replied: &has_replied,
             };
-            handler.handle(token, args, payload)
+            let handled = handler.handle(token, args, payload);
+            if !has_replied.get() {
+                arrived.am.count_served();
+            }
+            handled
         };
         self.requests.add(entry::<H>(Box::new(run)));
     }
@@ -120,7 +126,10 @@ impl Registry {
     pub(super) fn add_replies<H: ReplyHandler>(&self, handler: H) {
         let run = move |arrived: Arrived<'_>| {
             let (args, payload) = arrived.decode::<H::Args>()?;
-            handler.handle(arrived.origin(), args, payload)
+            let handled = handler.handle(arrived.origin(), args, payload);
+            // With it the request is served that it answers.
+            arrived.am.count_served();
+            handled
         };
         self.replies.add(entry::<H>(Box::new(run)));
     }
@@ -144,14 +153,12 @@ impl Registry {
             let reason = "which it has not registered";
             return Err(unknown(world, message.from, what, reason));
         };
-        let handled = (entry.run)(Arrived {
+        (entry.run)(Arrived {
             world,
             am,
             message,
             bytes,
-        });
-        am.count_served();
-        handled
+        })
     }
 }
 

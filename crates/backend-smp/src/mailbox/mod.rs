@@ -41,6 +41,7 @@ mod models;
 #[expect(clippy::cast_possible_truncation, reason = "test data")]
 mod tests;
 
+use std::cell::RefCell;
 use std::fmt;
 
 use zerocopy::IntoBytes;
@@ -70,6 +71,10 @@ const SRC_BITS: u32 = 24;
 const HANDLER_BITS: u32 = 16;
 const LEN_BITS: u32 = 24;
 const _: () = assert!(SRC_BITS + HANDLER_BITS + LEN_BITS == u64::BITS);
+
+/// How far ahead of a message slots are fetched: as many messages as are sent while a line comes.
+#[cfg(not(loom))]
+const SLOTS_AHEAD: u64 = 4;
 
 /// The longest message takes this part of the ring, so that several fit.
 const MESSAGES_PER_RING: usize = 8;
@@ -168,6 +173,7 @@ impl<'a> Mailbox<'a> {
     /// If `n_slots` is not a power of two between 8 and 2^21.
     #[must_use]
     #[track_caller]
+    #[inline]
     pub const fn bytes(n_slots: usize) -> usize {
         assert!(
             n_slots.is_power_of_two() && n_slots >= MIN_SLOTS && n_slots <= MAX_SLOTS,
@@ -186,6 +192,7 @@ impl<'a> Mailbox<'a> {
     /// If `n_slots` is refused by [`bytes`](Self::bytes), or `words` are not exactly that many bytes.
     #[must_use]
     #[track_caller]
+    #[inline]
     pub fn attach(words: &'a [AtomicU64], n_slots: usize) -> Self {
         let want = Self::bytes(n_slots) / WORD_BYTES;
         assert!(
@@ -201,6 +208,7 @@ impl<'a> Mailbox<'a> {
 
     /// Payload bytes of the longest message: an eighth of the ring, less 16.
     #[must_use]
+    #[inline]
     pub fn max_message(&self) -> usize {
         self.slots.len() / MESSAGES_PER_RING * WORD_BYTES - PREFIX_WORDS * WORD_BYTES
     }
@@ -268,6 +276,7 @@ impl<'a> Mailbox<'a> {
         };
 
         let ticket = self.reserve(envelope.n_slots())?;
+        self.fetch_ahead(ticket.wrapping_add(envelope.n_slots() as u64));
         let first = self.first_word(ticket);
         self.slots[first + 1].store(envelope.to_word(), Relaxed);
         let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);
@@ -288,7 +297,7 @@ impl<'a> Mailbox<'a> {
     /// [`Corrupt`] if what stands there cannot be a message; it stays there.
     pub fn try_receive(&self, buf: &mut Vec<u8>) -> Result<Option<Envelope>, Corrupt> {
         let mut received = None;
-        self.receive(1, &mut Vec::new(), |envelope, payload| {
+        self.receive(1, |envelope, payload| {
             buf.clear();
             buf.extend_from_slice(payload);
             received = Some(envelope);
@@ -299,8 +308,8 @@ impl<'a> Mailbox<'a> {
     /// Hands up to `limit` complete messages to `sink`, oldest first, and returns how many.
     ///
     /// For the owner of the mailbox. While one of its threads receives, and its sink runs, there is nothing for another one (0). Payloads
-    /// begin at a multiple of eight bytes. Those of one slot are copied to the stack, longer ones to `buf`, which makes calls free of
-    /// allocation if it is kept between them. A message is taken out of the ring before its sink runs.
+    /// begin at a multiple of eight bytes. Those of one slot are copied to the stack, longer ones to a buffer that the thread keeps. A message
+    /// is taken out of the ring before its sink runs.
     ///
     /// # Cost
     /// Two loads of own lines if there is nothing; otherwise one compare-and-swap on an own line, and a load a word.
@@ -311,7 +320,6 @@ impl<'a> Mailbox<'a> {
     pub fn receive(
         &self,
         limit: usize,
-        buf: &mut Vec<u64>,
         mut sink: impl FnMut(Envelope, &[u8]),
     ) -> Result<usize, Corrupt> {
         if self.is_empty() {
@@ -343,17 +351,35 @@ impl<'a> Mailbox<'a> {
                 self.advance(ticket.wrapping_add(1));
                 sink(envelope, &words.as_bytes()[..len]);
             } else {
-                self.copy_out(first + PREFIX_WORDS, len, buf);
-                let n_slots = envelope.n_slots();
-                for slot in 1..n_slots {
-                    let word = (first + slot * SLOT_WORDS) & (self.slots.len() - 1);
-                    self.slots[word].store(0, Relaxed);
-                }
-                self.advance(ticket.wrapping_add(n_slots as u64));
-                sink(envelope, &buf.as_bytes()[..len]);
+                self.receive_long(ticket, envelope, &mut sink);
             }
         }
         Ok(n_received)
+    }
+
+    /// Takes a message of several slots out of the ring, and hands it to `sink`. For the holder of the lock.
+    fn receive_long(
+        &self,
+        ticket: u64,
+        envelope: Envelope,
+        sink: &mut impl FnMut(Envelope, &[u8]),
+    ) {
+        thread_local! {
+            /// Kept between messages, so that receiving does not allocate.
+            static LONG: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+        }
+        let (first, len) = (self.first_word(ticket), envelope.len as usize);
+        // A sink that receives from another mailbox finds an empty buffer of its own.
+        let mut buf = LONG.take();
+        self.copy_out(first + PREFIX_WORDS, len, &mut buf);
+        let n_slots = envelope.n_slots();
+        for slot in 1..n_slots {
+            let word = (first + slot * SLOT_WORDS) & (self.slots.len() - 1);
+            self.slots[word].store(0, Relaxed);
+        }
+        self.advance(ticket.wrapping_add(n_slots as u64));
+        sink(envelope, &buf.as_bytes()[..len]);
+        LONG.set(buf);
     }
 
     /// Whether a thread of the owner receives now, and its sink may be running.
@@ -401,6 +427,19 @@ impl<'a> Mailbox<'a> {
         {
             self.give_back(self.control[RECEIVED].load(Relaxed));
         }
+    }
+
+    /// Begins to take from the receiver's cache the line that one of the next messages goes to. The atomic instructions of a message
+    /// wait for the stores of the one before, and these for their lines.
+    #[inline]
+    fn fetch_ahead(&self, ticket: u64) {
+        #[cfg(not(loom))]
+        {
+            let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
+            pgas_core::raw::copy::prefetch_for_write((&raw const self.slots[word]).cast());
+        }
+        #[cfg(loom)]
+        let _ = ticket;
     }
 
     /// Takes `n_slots` consecutive slots for the caller, and says which.

@@ -8,7 +8,8 @@ use std::task::{Context, Waker};
 use std::thread;
 
 use pgas_am::{
-    DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach, quiet, when_all,
+    Aggregator, DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, TeamCalls, attach,
+    quiet, when_all,
 };
 use pgas_core::{GlobalPtr, Rank, Result, World};
 
@@ -36,6 +37,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_distributed_object_arrives_as_the_targets_instance),
     case!(2, a_call_waits_for_an_object_that_is_not_built_yet),
     case!(1, objects_of_teams_and_their_errors),
+    case!(1, aggregated_items_come_to_their_ranks_once_each),
 ];
 
 /// A word of each rank that remote functions count in.
@@ -507,5 +509,39 @@ fn objects_of_teams_and_their_errors(world: &World) -> Result<()> {
             assert!(error.to_string().contains("was dropped"), "{error}");
         }
     }
+    world.barrier()
+}
+
+fn aggregated_items_come_to_their_ranks_once_each(world: &World) -> Result<()> {
+    const EACH: u64 = 5000;
+    type List = DistObject<Mutex<Vec<u64>>>;
+    attach(world)?;
+    let list: List = DistObject::new(&world.team(), Mutex::default())?;
+    let append = |list: List, items: &[u64]| {
+        let mut list = list.lock().expect("nobody panics with it");
+        list.extend_from_slice(items);
+    };
+    let mut sender = Aggregator::new(world, append, list.clone())?;
+    let own = u64::from(world.rank().number()) << 32;
+    for i in 0..EACH {
+        for to in world.ranks() {
+            if i % 2 == 0 {
+                sender.push(to, own | i)?;
+                continue;
+            }
+            while sender.try_push(to, own | i)?.is_some() {
+                world.progress()?;
+            }
+        }
+    }
+    sender.finish()?;
+    let mut items = std::mem::take(&mut *list.lock().expect("nobody panics with it"));
+    items.sort_unstable();
+    let ranks = world.ranks().map(|from| u64::from(from.number()) << 32);
+    assert!(
+        items
+            .into_iter()
+            .eq(ranks.flat_map(|from| (0..EACH).map(move |i| from | i)))
+    );
     world.barrier()
 }
