@@ -148,9 +148,9 @@ impl Weak {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does one of the late things, whichever.
-    fn perform(&self, state: &mut State, i: usize) -> Result<()> {
-        match state.late.swap_remove(i) {
+    /// Does one of the late things.
+    fn perform(&self, state: &mut State, late: Late) -> Result<()> {
+        match late {
             Late::Write { dst, bytes, of } => {
                 // SAFETY: the range is a part of one that the caller has promised to be in a segment.
                 unsafe { self.inner.put(dst, bytes.as_ptr(), bytes.len()) }?;
@@ -202,7 +202,8 @@ impl Weak {
         let mut worked = false;
         while !state.late.is_empty() && state.random.u8(..4) == 0 {
             let i = state.random.usize(..state.late.len());
-            self.perform(state, i)?;
+            let late = state.late.swap_remove(i);
+            self.perform(state, late)?;
             worked = true;
         }
         Ok(worked)
@@ -211,16 +212,15 @@ impl Weak {
     /// Does all late things on `rank`, or on any, in a random order.
     fn perform_all(&self, rank: Option<Rank>) -> Result<()> {
         let mut state = self.state();
-        loop {
-            let is_meant = |late: &Late| rank.is_none_or(|rank| late.rank() == rank);
-            let meant = (0..state.late.len()).filter(|&i| is_meant(&state.late[i]));
-            let meant: Vec<usize> = meant.collect();
-            if meant.is_empty() {
-                return Ok(());
-            }
-            let i = meant[state.random.usize(..meant.len())];
-            self.perform(&mut state, i)?;
+        let is_meant = |late: &Late| rank.is_none_or(|rank| late.rank() == rank);
+        let all = std::mem::take(&mut state.late);
+        let (mut meant, kept): (Vec<_>, Vec<_>) = all.into_iter().partition(is_meant);
+        state.late = kept;
+        state.random.shuffle(&mut meant);
+        for late in meant {
+            self.perform(&mut state, late)?;
         }
+        Ok(())
     }
 
     /// Lets others run in between, now and then.
