@@ -120,19 +120,19 @@ impl<'a> Bench<'a> {
         const N: u64 = 500;
         const MANY: u64 = 5_000;
         self.pair(criterion, "am_round_trip", N, Task::BareLine, |n| {
-            self.pings(n)
+            self.pings(n);
         });
         self.pair(criterion, "rpc_round_trip", N, Task::BareLine, |n| {
-            self.calls(n)
+            self.calls(n);
         });
         self.pair(criterion, "rpc_of_a_string", N, Task::BareLine, |n| {
-            self.strings(n)
+            self.strings(n);
         });
         self.pair(criterion, "am_one_way", MANY, Task::BareRing, |n| {
-            self.flood(n)
+            self.flood(n);
         });
         self.pair(criterion, "rpc_ff_one_way", MANY, Task::BareRing, |n| {
-            self.flood_of_calls(n)
+            self.flood_of_calls(n);
         });
         support::paired(
             "when_all_of_1000_rpcs_beside_1000_rpcs",
