@@ -91,6 +91,13 @@ impl Session {
         sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, value)
     }
 
+    /// Sees to it that the job does not go on without this process, if that exits before the session is closed.
+    pub(crate) fn watch_exit(&self) {
+        if let Some(pmi_fd) = self.pmi_fd.filter(|_| self.owns_mpi) {
+            sys::watch_exit(pmi_fd);
+        }
+    }
+
     /// Frees the communicator, and ends MPI if that was started for this session; collective. `is_networked` says
     /// whether MPI may have connected ranks over a network.
     pub(crate) fn close(&mut self, is_networked: bool) -> Result<()> {
@@ -102,6 +109,7 @@ impl Session {
         if !self.owns_mpi {
             return Ok(());
         }
+        sys::unwatch_exit();
         match self.pmi_fd {
             Some(pmi_fd) if is_networked && sys::finalize_may_hang(&mpi)? => {
                 sys::leave_launcher(&mpi, pmi_fd)
@@ -116,6 +124,7 @@ impl Session {
         // One write, so that lines of several ranks do not mix.
         drop(std::io::stderr().write_all(line.as_bytes()));
         drop(std::io::stdout().flush());
+        sys::unwatch_exit();
         sys::abort(if code == 0 { 1 } else { code })
     }
 }

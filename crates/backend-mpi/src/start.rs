@@ -179,6 +179,7 @@ fn begin(mut session: Session, config: &Config) -> Result<World> {
         let collectives = session.agree(Collectives::new(&session, Hosts::One))?;
         return World::new(Arc::new(OneHost::new(member, collectives, session)), config);
     }
+    session.watch_exit();
     let collectives = session.agree(Collectives::new(&session, Hosts::Several))?;
     let network = Network::new(session, member, host, collectives, &config)?;
     World::new(Arc::new(network), config)

@@ -9,6 +9,7 @@
 mod collective;
 mod comm;
 mod datatype;
+mod exit;
 mod hydra;
 mod message;
 mod window;
@@ -31,6 +32,7 @@ pub(crate) use comm::{
     is_initialized, is_thread_main, library_version, query_thread,
 };
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
+pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
 pub(crate) use window::{

@@ -1,0 +1,46 @@
+//! Telling MPICH's launcher of a process that exits in the middle of a job.
+//!
+//! Between hosts the launcher takes such an exit for a good one and waits for the other ranks, which wait for this
+//! one. Open MPI's ends the job by itself.
+
+use std::fs::File;
+use std::io::Write;
+use std::mem::ManuallyDrop;
+use std::os::fd::{FromRawFd, RawFd};
+use std::sync::Once;
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+/// The launcher's descriptor while this process has a part in a job, else [`NONE`].
+static LAUNCHER: AtomicI32 = AtomicI32::new(NONE);
+const NONE: RawFd = -1;
+/// The process that has the part; a child of it has none, though it may exit in the same way.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// From now on an exit of this process ends the job that the launcher behind `pmi_fd` has started.
+pub(crate) fn watch(pmi_fd: RawFd) {
+    static ONCE: Once = Once::new();
+    PROCESS.store(std::process::id(), Ordering::Relaxed);
+    LAUNCHER.store(pmi_fd, Ordering::Relaxed);
+    ONCE.call_once(|| {
+        // SAFETY: the function may be called at any time, by any thread. If there is no room for it, an exit is
+        // noticed no worse than without.
+        let _ = unsafe { libc::atexit(tell) };
+    });
+}
+
+/// The end of what [`watch`] began: this process may exit.
+pub(crate) fn unwatch() {
+    LAUNCHER.store(NONE, Ordering::Relaxed);
+}
+
+/// Runs when the process exits, but not when a signal ends it.
+extern "C" fn tell() {
+    let pmi_fd = LAUNCHER.swap(NONE, Ordering::Relaxed);
+    if pmi_fd == NONE || PROCESS.load(Ordering::Relaxed) != std::process::id() {
+        return;
+    }
+    // SAFETY: the launcher gave the descriptor to MPI, which keeps it open; it is not closed here either.
+    let launcher = ManuallyDrop::new(unsafe { File::from_raw_fd(pmi_fd) });
+    // Nobody is left to tell of a failure; the line and the answer to it are those of PMI-1.
+    drop((&*launcher).write_all(b"cmd=abort exitcode=1\n"));
+}
