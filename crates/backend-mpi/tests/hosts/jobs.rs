@@ -1,0 +1,232 @@
+//! Jobs on hosts, and what is asserted about them.
+
+use std::fmt;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pgas_test_hosts::{Ended, Hosts, Launcher, Link, Mapping, Mpirun};
+use pgas_testkit::fault::Fault;
+use pgas_testkit::{Deadline, SUITE};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::PART;
+use crate::parts::ALL_ARE_HERE;
+
+/// What a job may take at most; far more than any needs, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// What the end of a job may take when a rank or its launcher has failed, all its processes included.
+const END_OF_JOB: Duration = Duration::from_secs(10);
+
+/// Cases that take seconds over a link where a round trip takes milliseconds.
+const FEW_ROUND_TRIPS: [&str; 16] = [
+    "long_transfers_arrive_whole",
+    "slices_of_structs_round_trip",
+    "every_rank_reads_what_every_rank_wrote",
+    "events_may_be_waited_for_in_any_order",
+    "fragments_on_all_ranks_move_what_loops_would",
+    "strided_transfers_of_long_blocks",
+    "put_then_flush_is_visible_to_the_target",
+    "who_sees_the_flag_sees_the_data_flushed_before",
+    "a_barrier_separates_phases",
+    "who_sees_the_signal_sees_the_data",
+    "named_methods_do_what_their_operations_do",
+    "swaps_pass_every_value_on_exactly_once",
+    "a_linked_list_across_ranks_can_be_walked_by_all",
+    "messages_of_every_size_arrive_whole",
+    "a_broadcast_from_every_root_reaches_all",
+    "an_all_to_all_of_varying_lengths_transposes",
+];
+
+/// The faults of a rank that end a job.
+pub(crate) const FAULTS: [Fault; 5] = [
+    Fault::Panic,
+    Fault::Exit(3),
+    Fault::AbortJob,
+    Fault::Kill,
+    Fault::Segfault,
+];
+
+/// How many hosts and ranks a job has, and which ranks share a host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    n_hosts: u32,
+    per_host: u32,
+    mapping: Mapping,
+}
+
+impl Shape {
+    pub(crate) const fn new(n_hosts: u32, per_host: u32, mapping: Mapping) -> Self {
+        Self {
+            n_hosts,
+            per_host,
+            mapping,
+        }
+    }
+
+    fn hosts(self, link: Link) -> Hosts {
+        Hosts::new(self.n_hosts, link).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn mpirun(self, hosts: &Hosts) -> Mpirun<'_> {
+        let mpirun = hosts.mpirun(launcher());
+        mpirun.per_host(self.per_host).mapping(self.mapping)
+    }
+
+    /// The host of a rank.
+    fn host_of(self, rank: u32) -> u32 {
+        match self.mapping {
+            Mapping::Slot => rank / self.per_host,
+            Mapping::Node => rank % self.n_hosts,
+        }
+    }
+
+    /// The ranks that share a host with this one.
+    fn near(self, rank: u32) -> Vec<u32> {
+        let ranks = 0..self.n_hosts * self.per_host;
+        ranks
+            .filter(|other| self.host_of(*other) == self.host_of(rank))
+            .collect()
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.mapping {
+            Mapping::Slot => "slot",
+            Mapping::Node => "node",
+        };
+        write!(f, "{}_hosts_of_{}_by_{by}", self.n_hosts, self.per_host)
+    }
+}
+
+/// The launcher of the MPI that this is built with.
+pub(crate) fn launcher() -> Launcher {
+    let library = pgas_mpi::library().expect("MPI tells its version at any time");
+    if library.starts_with("Open MPI") {
+        Launcher::OpenMpi
+    } else {
+        Launcher::Mpich
+    }
+}
+
+/// This program as ranks that play a part.
+fn ranks(mpirun: &Mpirun<'_>, words: &[&str]) -> Command {
+    let program = std::env::current_exe().expect("this program");
+    let mut command = mpirun.command(program);
+    command.arg(PART).args(words);
+    command
+}
+
+/// Runs a part to its end, and asserts that it ended well.
+#[track_caller]
+fn run_well(hosts: &Hosts, mpirun: &Mpirun<'_>, words: &[&str]) -> Ended {
+    let ended = hosts.run(ranks(mpirun, words), LIMIT);
+    assert!(ended.in_time && ended.status.success(), "{ended:#?}");
+    assert_nothing_left(hosts);
+    ended
+}
+
+#[track_caller]
+fn assert_nothing_left(hosts: &Hosts) {
+    let left = hosts.left_after(END_OF_JOB);
+    assert!(left.is_empty(), "left on the hosts: {left:?}");
+}
+
+/// Ranks of different hosts have different names and memory, and no pointers into each other's segments.
+pub(crate) fn share_no_memory(shape: Shape) {
+    let _deadline = Deadline::new("looking around", 2 * LIMIT);
+    let hosts = shape.hosts(Link::Clean);
+    for direct in ["1", "0"] {
+        let mpirun = shape.mpirun(&hosts).env("PGAS_DIRECT", direct);
+        let ended = run_well(&hosts, &mpirun, &["look-around"]);
+        for rank in 0..mpirun.n_ranks() {
+            let (name, near) = (Hosts::name(shape.host_of(rank)), shape.near(rank));
+            let reached = if direct == "1" {
+                near.clone()
+            } else {
+                Vec::new()
+            };
+            let line = format!("rank {rank} on {name} near {near:?} direct {reached:?}");
+            assert!(ended.stdout.contains(&line), "no {line:?} in {ended:#?}");
+        }
+        let clean = hosts.command(0, "sh").arg("-c").arg(CLEAN).status();
+        assert!(clean.is_ok_and(|status| status.success()));
+    }
+}
+
+/// Removes what `look-around` leaves, on up to three hosts.
+const CLEAN: &str = "for host in node0 node1 node2; do /tmp/agent $host 'rm /dev/shm/rank*' 2>/dev/null; done; true";
+
+/// Every case of the suite holds between hosts; where each round trip takes milliseconds, some of every kind. That
+/// is so over a bad link, and over MPICH with more ranks than processors: nothing moves there until the target runs.
+pub(crate) fn pass_the_suite(shape: Shape, link: Link, direct: &str) {
+    let _deadline = Deadline::new("the suite between hosts", 2 * LIMIT);
+    let hosts = shape.hosts(link);
+    let mpirun = shape.mpirun(&hosts).env("PGAS_DIRECT", direct);
+    let mut words = vec!["suite"];
+    if link != Link::Clean || launcher() == Launcher::Mpich {
+        words.extend(FEW_ROUND_TRIPS);
+    }
+    let ended = run_well(&hosts, &mpirun, &words);
+    let n_cases = SUITE
+        .iter()
+        .filter(|case| words.len() == 1 || words.contains(&case.name))
+        .filter(|case| case.min_ranks <= mpirun.n_ranks())
+        .count();
+    let all = format!("{n_cases} cases passed");
+    assert!(ended.stdout.contains(&all), "not {all:?}: {ended:#?}");
+    if link != Link::Clean {
+        let traffic = hosts.traffic();
+        assert!(
+            traffic.lost > 0 && traffic.delivered > traffic.lost,
+            "{traffic:?}"
+        );
+    }
+}
+
+/// A rank that fails ends the job, wherever it runs.
+pub(crate) fn end_after(fault: Fault, on_host: u32) {
+    let _deadline = Deadline::new("the end after a fault", LIMIT);
+    let shape = Shape::new(2, 2, Mapping::Slot);
+    let hosts = shape.hosts(Link::Clean);
+    let rank = shape.near(on_host * shape.per_host)[1].to_string();
+    let mut running = hosts.start(ranks(&shape.mpirun(&hosts), &["fail", fault.name(), &rank]));
+    assert!(
+        running.has_printed(ALL_ARE_HERE, LIMIT),
+        "{:#?}",
+        running.end(END_OF_JOB)
+    );
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time, "it goes on: {ended:#?}");
+    assert!(!ended.status.success(), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// The death of the launcher ends the job, on every host.
+pub(crate) fn end_with_the_launcher() {
+    let _deadline = Deadline::new("the end of the launcher", LIMIT);
+    let shape = Shape::new(2, 2, Mapping::Slot);
+    let hosts = shape.hosts(Link::Clean);
+    let nobody = shape.n_hosts * shape.per_host;
+    let words = ["fail", Fault::Kill.name(), &nobody.to_string()];
+    let mut running = hosts.start(ranks(&shape.mpirun(&hosts), &words));
+    assert!(
+        running.has_printed(ALL_ARE_HERE, LIMIT),
+        "{:#?}",
+        running.end(END_OF_JOB)
+    );
+    let began = Instant::now();
+    for pid in hosts.processes(0) {
+        let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        if ["mpirun.openmpi", "orterun", "mpiexec.hydra"].contains(&name.trim()) {
+            let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+            pid.map(|pid| kill_process(pid, Signal::KILL));
+        }
+    }
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time, "it goes on: {ended:#?}");
+    assert!(!ended.status.success(), "{ended:#?}");
+    assert_nothing_left(&hosts);
+    assert!(began.elapsed() < END_OF_JOB);
+}

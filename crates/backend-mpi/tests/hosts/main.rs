@@ -1,0 +1,84 @@
+//! The network path: ranks on two and three hosts that share no memory, started by the launcher of the MPI
+//! library that this is built with.
+
+mod jobs;
+mod parts;
+
+use std::env;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use pgas_test_hosts::{Conditions, Link, Mapping, are_wanted};
+
+use crate::jobs::Shape;
+
+/// The argument by which the binary plays a rank; what it does follows.
+const PART: &str = "--part";
+
+/// 2 ms, 1 ms more or less, and every hundredth frame gets lost.
+const BAD: Link = Link::Bad(Conditions {
+    delay: Duration::from_millis(2),
+    jitter: Duration::from_millis(1),
+    loss_percent: 1.0,
+    seed: 20,
+});
+
+const SHAPES: [Shape; 4] = [
+    Shape::new(2, 1, Mapping::Slot),
+    Shape::new(2, 2, Mapping::Slot),
+    Shape::new(2, 2, Mapping::Node),
+    Shape::new(3, 1, Mapping::Slot),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if let Some((first, words)) = args.split_first()
+        && first == PART
+    {
+        return parts::play(words);
+    }
+    let mut args = Arguments::from_args();
+    // Every test has the machine for itself: hosts share its processors.
+    args.test_threads = Some(1);
+    let trials = if are_wanted() { trials() } else { Vec::new() };
+    libtest_mimic::run(&args, trials).exit_code()
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let mut add = |name: String, run: Box<dyn FnOnce() + Send>| {
+        trials.push(Trial::test(name, move || {
+            run();
+            Ok(())
+        }));
+    };
+    for shape in SHAPES {
+        let name = format!("hosts_share_no_memory::{shape}");
+        add(name, Box::new(move || jobs::share_no_memory(shape)));
+    }
+    for (shape, direct) in [
+        (SHAPES[0], "1"),
+        (SHAPES[1], "0"),
+        (SHAPES[2], "1"),
+        (SHAPES[3], "1"),
+    ] {
+        let name = format!("suite::{shape}::direct_{direct}");
+        let run = move || jobs::pass_the_suite(shape, Link::Clean, direct);
+        add(name, Box::new(run));
+    }
+    let name = format!("suite_over_a_bad_link::{}", SHAPES[0]);
+    let run = || jobs::pass_the_suite(SHAPES[0], BAD, "1");
+    add(name, Box::new(run));
+    for fault in jobs::FAULTS {
+        for on_host in [0, 1] {
+            let name = format!("faults::{}_on_host_{on_host}", fault.name());
+            add(name, Box::new(move || jobs::end_after(fault, on_host)));
+        }
+    }
+    add(
+        "faults::killed_launcher".to_owned(),
+        Box::new(jobs::end_with_the_launcher),
+    );
+    trials
+}

@@ -1,0 +1,107 @@
+//! What the ranks of the jobs do.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::ExitCode;
+
+use mpi::topology::SimpleCommunicator;
+use pgas_core::{Config, Rank, Result, World};
+use pgas_testkit::fault::Fault;
+use pgas_testkit::job::say;
+use pgas_testkit::{Case, SUITE, case_named};
+
+/// What rank 0 prints before a rank fails.
+pub(crate) const ALL_ARE_HERE: &str = "all ranks are here";
+
+/// Plays the part that `words` name.
+pub(crate) fn play(words: &[String]) -> ExitCode {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let played = match words[..] {
+        ["look-around"] => look_around(),
+        ["suite"] => run_cases(SUITE.iter()),
+        ["suite", ..] => run_cases(
+            words[1..]
+                .iter()
+                .map(|name| case_named(name).expect("a case")),
+        ),
+        ["fail", fault, rank] => fail(fault, rank.parse().expect("a rank")),
+        _ => panic!("nobody plays {words:?}"),
+    };
+    match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn join() -> Result<World> {
+    pgas_mpi::init(&Config::from_env()?)
+}
+
+/// Says which host this is, whose files are in its memory, and whose segments are mapped.
+fn look_around() -> Result<()> {
+    let world = join()?;
+    let me = world.rank();
+    fs::write(format!("/dev/shm/rank {me}"), "").expect("a file in this host's memory");
+    world.barrier()?;
+    let files = fs::read_dir("/dev/shm").expect("this host's memory");
+    let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+    let near: BTreeSet<u32> = names
+        .filter_map(|name| name.strip_prefix("rank ")?.parse().ok())
+        .collect();
+    let ranks = (0..world.n_ranks()).map(Rank::new);
+    let direct: Vec<_> = ranks
+        .filter(|rank| world.is_direct(*rank))
+        .map(Rank::number)
+        .collect();
+    let uname = rustix::system::uname();
+    let host = uname.nodename().to_string_lossy();
+    let near: Vec<_> = near.into_iter().collect();
+    say(&format!(
+        "rank {me} on {host} near {near:?} direct {direct:?}"
+    ));
+    world.barrier()
+}
+
+/// Runs cases one after the other, each on a world of its own.
+fn run_cases(cases: impl Iterator<Item = &'static Case>) -> Result<()> {
+    // MPI ends with this world, so it is the last to end.
+    let outer = join()?;
+    let base = Config::from_env()?;
+    let comm = SimpleCommunicator::world();
+    let mut n_cases = 0;
+    for case in cases.filter(|case| case.min_ranks <= outer.n_ranks()) {
+        if outer.rank() == Rank::ZERO {
+            say(&format!("case {}", case.name));
+        }
+        let world = pgas_mpi::init_on(&comm, &case.config(base.clone()))?;
+        if let Err(error) = (case.run)(&world) {
+            world.abort(1, &format!("fails in {}: {error}", case.name));
+        }
+        drop(world);
+        n_cases += 1;
+    }
+    if outer.rank() == Rank::ZERO {
+        say(&format!("{n_cases} cases passed"));
+    }
+    Ok(())
+}
+
+/// One rank fails while the others wait for it.
+fn fail(fault: &str, rank: u32) -> Result<()> {
+    let world = join()?;
+    let word = world.alloc_symmetric::<u64>(1)?;
+    word.on(Rank::ZERO).fetch_add(&world, 1)?;
+    world.barrier()?;
+    if world.rank() == Rank::ZERO {
+        say(ALL_ARE_HERE);
+    }
+    world.barrier()?;
+    if world.rank().number() == rank {
+        Fault::named(fault).expect("a fault").strike(world);
+    }
+    word.here().wait_until(&world, |value| value == u64::MAX)?;
+    Ok(())
+}
