@@ -98,6 +98,16 @@ impl Peer {
         }
     }
 
+    /// The credits that a message of `class` takes along. Those for replies never ride on a request: a rank may
+    /// leave requests alone until it has got rid of a reply, and that may need these credits.
+    fn give_back(&mut self, class: usize) -> [u16; 2] {
+        let mut given = [mem::take(&mut self.owed[0]), 0];
+        if class == MessageClass::Reply as usize {
+            given[1] = mem::take(&mut self.owed[1]);
+        }
+        given
+    }
+
     fn is_drained(&self) -> bool {
         self.total
             .is_none_or(|total| total.iter().zip(&self.got).all(|(total, got)| got >= total))
@@ -211,7 +221,7 @@ impl Post {
         let Some(index) = self.outboxes[class].take(mpi)? else {
             return Ok(Sent::BackPressure);
         };
-        let owed = mem::take(&mut self.peer(to).owed);
+        let owed = self.peer(to).give_back(class);
         let (buffer, _) = &mut self.outboxes[class].slots[index];
         for (chunk, word) in buffer
             .chunks_exact_mut(2)
