@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use pgas_test_hosts::{Conditions, Link, Mapping, are_wanted};
+use pgas_test_hosts::{Conditions, Launcher, Link, Mapping, are_wanted};
 
 use crate::jobs::Shape;
 
@@ -63,6 +63,11 @@ fn trials() -> Vec<Trial> {
         (SHAPES[2], "1"),
         (SHAPES[3], "1"),
     ] {
+        // MPICH's flush spins, and does not yield the processor to the rank that it waits for: with two ranks a
+        // processor each operation takes a turn of the scheduler, and a collective outlasts every deadline.
+        if jobs::launcher() == Launcher::Mpich && shape.is_crowded() {
+            continue;
+        }
         let name = format!("suite::{shape}::direct_{direct}");
         let run = move || jobs::pass_the_suite(shape, Link::Clean, direct);
         add(name, Box::new(run));
