@@ -23,8 +23,11 @@ const MPICH: Library = Library {
     target: "target/mpich",
 };
 
-/// What is built with an MPI library.
-const PACKAGES: &[&str] = &["-p", "pgas-mpi", "-p", "pgas", "--features", "pgas/mpi"];
+/// What is built with an MPI library, and the hosts of namespaces that its tests run on.
+#[rustfmt::skip]
+const PACKAGES: &[&str] = &[
+    "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "--features", "pgas/mpi",
+];
 
 impl Library {
     fn cargo(self, args: &[&str]) -> Command {
@@ -44,8 +47,9 @@ pub(crate) fn lint() -> Result<Outcome> {
     process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Tests with Open MPI, and the bench once, so that it does not rot.
+/// Tests with Open MPI, those of the test hosts, and the bench once, so that it does not rot.
 pub(crate) fn open_mpi() -> Result<Outcome> {
+    process::run(&mut OPEN_MPI.cargo(&["test", "-p", "pgas-test-hosts"]))?;
     test(OPEN_MPI)?;
     let bench = ["bench", "-p", "pgas-mpi", "--bench", "*", "--", "--test"];
     process::run(&mut OPEN_MPI.cargo(&bench))
