@@ -1,5 +1,6 @@
 //! The test command: a table of steps, run in order, each timed, stopping at the first that fails.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
@@ -29,19 +30,37 @@ pub(crate) const STEPS: &[Step] = &[
     step("clippy", "lints, as errors", || cargo(["clippy", "--all-targets", "--", "-D", "warnings"])),
     step("tidy", "rules of the house", tidy::run),
     step("tests", "unit, integration and doc tests", || cargo(["test"])),
-    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish", || cargo(["test", "--release", "--test", "kmer_count"])),
+    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish", || process::run(&mut optimized(&["test", "--release", "--test", "kmer_count"]))),
     step("doc", "documentation, with warnings as errors", || doc(false)),
     step("deny", "licences, duplicate versions and sources of the dependencies", deny),
     step("loom", "interleavings of the lock-free parts", memory::loom),
     step("mpi-lint", "lints and documentation of the MPI backend", mpi::lint),
     step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
     step("mpich", "the MPI backend with MPICH", mpi::mpich),
-    step("bench-smoke", "every bench, once", || cargo(BENCH.iter().chain(&["--test"]))),
+    step("bench-smoke", "every bench, once", bench_smoke),
     step("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
 ];
 
 /// Every criterion bench; what follows goes to criterion.
 pub(crate) const BENCH: &[&str] = &["bench", "--bench", "*", "--"];
+
+/// Every bench, once.
+fn bench_smoke() -> Result<Outcome> {
+    let mut cargo = optimized(BENCH);
+    process::run(cargo.arg("--test"))
+}
+
+/// Cargo for optimized programs that are not measured: built once for tests and benches, and without what costs a
+/// build more than it gains a test.
+pub(crate) fn optimized(args: &[&str]) -> Command {
+    let mut cargo = command("cargo", args);
+    for profile in ["RELEASE", "BENCH"] {
+        cargo.env(format!("CARGO_PROFILE_{profile}_LTO"), "off");
+        cargo.env(format!("CARGO_PROFILE_{profile}_CODEGEN_UNITS"), "16");
+        cargo.env(format!("CARGO_PROFILE_{profile}_DEBUG"), "line-tables-only");
+    }
+    cargo
+}
 
 /// Runs the named steps, or all, in the order of the table.
 pub(crate) fn run(names: &[String]) -> Result<Outcome> {

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::ci;
 use crate::process::{self, Outcome, command};
 
 /// An MPI library: its compiler wrapper, and where programs for it are built.
@@ -31,7 +32,10 @@ const PACKAGES: &[&str] = &[
 
 impl Library {
     fn cargo(self, args: &[&str]) -> Command {
-        let mut cargo = command("cargo", args);
+        self.of(command("cargo", args))
+    }
+
+    fn of(self, mut cargo: Command) -> Command {
         cargo.env("MPICC", self.mpicc);
         cargo.env("CARGO_TARGET_DIR", self.target);
         cargo
@@ -52,7 +56,7 @@ pub(crate) fn open_mpi() -> Result<Outcome> {
     process::run(&mut OPEN_MPI.cargo(&["test", "-p", "pgas-test-hosts"]))?;
     test(OPEN_MPI)?;
     let bench = ["bench", "-p", "pgas-mpi", "--bench", "*", "--", "--test"];
-    process::run(&mut OPEN_MPI.cargo(&bench))
+    process::run(&mut OPEN_MPI.of(ci::optimized(&bench)))
 }
 
 /// Tests with MPICH.
