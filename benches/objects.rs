@@ -81,8 +81,9 @@ fn overwrites(world: &World) {
         if tenth == 0 {
             after_a_tenth = used;
         }
+        // A smoke test has too few overwrites for every slot to have seen every length.
         assert!(
-            used <= after_a_tenth,
+            support::is_smoke_test() || used <= after_a_tenth,
             "{after_a_tenth} bytes grow to {used}"
         );
     }
