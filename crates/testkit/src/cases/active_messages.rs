@@ -368,7 +368,7 @@ impl RequestHandler for Spread {
 }
 
 fn work_that_makes_work_is_done_when_all_is_quiet(world: &World) -> Result<()> {
-    const DEPTH: u64 = 3;
+    const DEPTH: u64 = 2;
     attach(world)?;
     let count = Arc::new(AtomicU64::new(0));
     world.register(Spread(Arc::clone(&count)))?;
