@@ -88,6 +88,7 @@ fn reduced_floats_are_never_the_transports() {
 
 #[test]
 fn a_member_that_left_before_it_began_is_named() {
+    let both_have_the_sum = std::sync::Barrier::new(2);
     let outcomes = run_over(&native(), 3, &Config::default(), |world| {
         let team = world.team();
         // The first is complete everywhere, also when rank 1 has left.
@@ -97,6 +98,8 @@ fn a_member_that_left_before_it_began_is_named() {
             return None;
         }
         assert_eq!(sum.wait().unwrap(), 3);
+        // The failure below is the whole job's: it must not find the other one waiting for the sum.
+        both_have_the_sum.wait();
         let list = team.allgather_nb(vec![1_u8]).wait();
         let again = team.broadcast(0, 1);
         Some([
