@@ -7,34 +7,55 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, Outcome, command};
 
-/// The packages whose lock-free parts have models: unit tests with `loom` in their path.
+/// The packages whose lock-free parts have models: unit tests whose names begin with `loom_`.
 const WITH_MODELS: &[&str] = &["pgas-smp", "pgas-containers", "pgas-am"];
 
 /// Every model, with the atomics replaced by loom's. A package without any is an error: nothing would have been checked.
 pub(crate) fn loom() -> Result<Outcome> {
-    for package in WITH_MODELS {
-        process::run(&mut loom_cargo(package))?;
-        let mut list = loom_cargo(package);
-        let models = process::output(list.args(["--", "--list"])).unwrap_or_default();
-        let n_models = models
-            .lines()
-            .filter(|line| line.ends_with(": test"))
-            .count();
-        if n_models == 0 {
-            bail!("{package} has no test with `loom` in its path");
-        }
-        println!("{package}: {n_models} models hold in every interleaving that was tried");
+    process::run(&mut loom_cargo())?;
+    let listed = process::output(loom_cargo().args(["--", "--list"])).unwrap_or_default();
+    let numbers = models(&listed);
+    if numbers.len() != WITH_MODELS.len() || numbers.contains(&0) {
+        bail!(
+            "each of {WITH_MODELS:?} should have tests named `loom_...`, and they have {numbers:?}"
+        );
     }
+    println!(
+        "{} models of {} hold in every interleaving that was tried",
+        numbers.iter().sum::<usize>(),
+        WITH_MODELS.join(", ")
+    );
     Ok(Outcome::Passed)
 }
 
-fn loom_cargo(package: &str) -> Command {
-    let mut cargo = command(
-        "cargo",
-        ["test", "--release", "--lib", "-p", package, "loom"],
-    );
+/// The number of tests in each program's list.
+fn models(listed: &str) -> Vec<usize> {
+    let total = |line: &str| {
+        line.strip_suffix(" benchmarks")?
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()
+    };
+    listed.lines().filter_map(total).collect()
+}
+
+/// One command for all packages: what they share would be built once for each otherwise.
+fn loom_cargo() -> Command {
+    let mut cargo = command("cargo", ["test", "--release", "--lib"]);
+    for package in WITH_MODELS {
+        cargo.args(["-p", package]);
+    }
+    cargo.arg("loom_");
+    // The models want speed; the conformance suite is built with them, and never runs here.
+    cargo.args([
+        "--config",
+        "profile.release.package.pgas-testkit.opt-level=0",
+    ]);
     cargo.env("CARGO_TARGET_DIR", "target/loom");
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
+    cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
+    cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     cargo.env("RUSTFLAGS", "--cfg loom");
     cargo.env("LOOM_MAX_PREEMPTIONS", "2");
     cargo
@@ -95,6 +116,14 @@ fn host_triple() -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn models_are_counted_program_by_program() {
+        let listed =
+            "a::loom::x: test\na::loom::y: test\n\n2 tests, 0 benchmarks\n0 tests, 0 benchmarks\n";
+        assert_eq!(super::models(listed), [2, 0]);
+        assert_eq!(super::models("loom: test\n\n1 test, 0 benchmarks\n"), [1]);
+    }
+
     #[test]
     fn the_host_has_a_triple() {
         let triple = super::host_triple().unwrap();
