@@ -133,6 +133,8 @@ fn finds(
         || batched(far()),
     );
 
+    other_finds(ours, theirs, asked);
+
     let mut group = criterion.benchmark_group("hash_map/find");
     group.throughput(Throughput::Elements(BATCH as u64));
     group.bench_function(BenchmarkId::from_parameter("hashbrown"), |b| {
@@ -145,6 +147,67 @@ fn finds(
         b.iter(|| batched(next()));
     });
     group.finish();
+}
+
+/// Finds that a processor cannot overlap by itself as it does those of keys that are all there: a branch that it guessed wrong,
+/// or a search whose key comes from the search before it, makes it wait for memory.
+fn other_finds(ours: &HashMap<u64, u64>, theirs: &hashbrown::HashMap<u64, u64>, asked: &[u64]) {
+    let mut values = vec![None; BATCH];
+    let mut batched = |chunk: &[u64]| {
+        ours.find_many_into(chunk, &mut values).expect("direct");
+        black_box(&values);
+    };
+    let single = |chunk: &[u64]| {
+        let found = chunk
+            .iter()
+            .filter_map(|key| ours.find(key).expect("direct"));
+        black_box(found.fold(0, u64::wrapping_add));
+    };
+    let floor = |chunk: &[u64]| {
+        let found = chunk.iter().filter_map(|key| theirs.get(key).copied());
+        black_box(found.fold(0, u64::wrapping_add));
+    };
+    let chained = |chunk: &[u64]| {
+        let mut last = 0;
+        for key in chunk {
+            let key = black_box(key ^ last) ^ last;
+            last = ours.find(&key).expect("direct").unwrap_or(0);
+        }
+        black_box(last);
+    };
+    // Half of these are in the table, in no order that could be learned.
+    let mut mixed = asked.to_vec();
+    for key in &mut mixed {
+        if key.count_ones() % 2 == 0 {
+            *key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        }
+    }
+    let mut chunks = mixed.chunks_exact(BATCH).cycle();
+    let mut next = || chunks.next().expect("it cycles");
+    let mut other = mixed.chunks_exact(BATCH).rev().cycle();
+    let mut far = || other.next().expect("it cycles");
+    support::paired(
+        "find beside hashbrown, half of the keys absent",
+        BATCH,
+        || floor(next()),
+        || single(far()),
+    );
+    support::paired(
+        "find_many beside find, half of the keys absent",
+        BATCH,
+        || single(next()),
+        || batched(far()),
+    );
+    let mut chunks = asked.chunks_exact(BATCH).cycle();
+    let mut next = || chunks.next().expect("it cycles");
+    let mut other = asked.chunks_exact(BATCH).rev().cycle();
+    let mut far = || other.next().expect("it cycles");
+    support::paired(
+        "find_many beside finds that wait for each other",
+        BATCH,
+        || chained(next()),
+        || batched(far()),
+    );
 }
 
 fn updates(
