@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas::backend::{HandlerId, MessageClass, Sent};
-use pgas::{HashMap, Pod, Rank, Symmetric, Team, World};
+use pgas::{HashMap, Object, Rank, Symmetric, Team, World};
 
 /// The rank that fails; odd, and neither the first nor the last.
 pub(crate) const FAILING: Rank = Rank::new(1);
@@ -239,7 +239,7 @@ fn for_a_locked_value(world: &World) -> pgas::Result<Waiting<'_>> {
 /// A map with one key, whose slot the failing rank has put into another state. That is in the two highest bits
 /// of the slot's first word, which is looked for between two allocations: what an insert leaves is
 /// [`READY`].
-fn map_with_slot_in_state<V: Pod>(
+fn map_with_slot_in_state<V: Object>(
     world: &World,
     value: V,
     state: u64,

@@ -3,6 +3,7 @@
 //! So the order of k-mers of one length as numbers is that of their texts, and the *canonical* form, the lesser of a k-mer
 //! and its reverse complement, is the one that `jellyfish count -C` counts.
 
+use pgas_containers::object::{Object, Plain};
 use std::fmt;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -105,6 +106,10 @@ impl KmerLength {
 )]
 #[repr(transparent)]
 pub struct Kmer(u64);
+
+impl Object for Kmer {
+    type Repr = Plain;
+}
 
 impl Kmer {
     /// The k-mer of this word, whose bits above the `2 k` lowest must be 0 for its length.

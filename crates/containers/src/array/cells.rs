@@ -101,7 +101,7 @@ impl<T: Object> Cells<T> {
             let outside = <T::Repr as Repr<T>>::is_outside(&slot);
             match <T::Repr as Repr<T>>::load(slot, heap) {
                 Ok(value) => loaded = Some(value),
-                Err(error) => failed = Some(error),
+                Err(error) => failed = Some(error.into()),
             }
             Ok(failed.is_some() || !outside || version.atomic_load(world)? == at)
         })?;

@@ -5,11 +5,20 @@ use std::marker::PhantomData;
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
 use pgas_core::{Pod, Result};
+use zerocopy::FromZeros as _;
 
 use super::layout::{Layout, Pair, ValueKind};
 use super::reach::{Reach, STATE};
 use super::slot::SlotMemory;
 use super::state::StateWord;
+use crate::Result as ContainerResult;
+use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
+
+/// The layout of the slots of a map.
+pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
+
+/// What a slot holds of a key and its value.
+pub(super) type Entry<K, V> = (SlotOf<K>, SlotOf<V>);
 
 /// One slot of a map of `K` to `V`, reached as `R` says.
 pub(super) struct GlobalSlot<K, V, R> {
@@ -26,51 +35,91 @@ impl<K, V, R: Copy> Clone for GlobalSlot<K, V, R> {
 
 impl<K, V, R: Copy> Copy for GlobalSlot<K, V, R> {}
 
-impl<'a, K: Pod, V: Pod, R: Reach<'a>> GlobalSlot<K, V, R> {
+impl<'a, K: Object, V: Object, R: Reach<'a>> GlobalSlot<K, V, R> {
     #[inline(always)]
     pub(super) fn new(reach: R) -> Self {
         let entry = PhantomData;
         Self { reach, entry }
     }
 
-    /// The key (R).
+    /// What the slot holds of the key (R).
     #[inline(always)]
-    pub(super) fn key(&self) -> Result<K> {
-        self.reach.get(Layout::<K, V>::KEY)
+    pub(super) fn key(&self) -> Result<SlotOf<K>> {
+        self.reach.get(LayoutOf::<K, V>::KEY)
     }
 
-    /// Key and value, the latter maybe torn (R).
+    /// What it holds of key and value, the latter maybe torn (R).
     #[inline]
-    pub(super) fn entry(&self) -> Result<(K, V)> {
-        if Layout::<K, V>::KEY_FIRST {
-            let pair: Pair<K, V> = self.reach.get(Layout::<K, V>::PAIR)?;
+    pub(super) fn entry(&self) -> Result<(SlotOf<K>, SlotOf<V>)> {
+        if LayoutOf::<K, V>::KEY_FIRST {
+            let pair: Pair<SlotOf<K>, SlotOf<V>> = self.reach.get(LayoutOf::<K, V>::PAIR)?;
             return Ok((pair.first, pair.second));
         }
-        let pair: Pair<V, K> = self.reach.get(Layout::<K, V>::PAIR)?;
+        let pair: Pair<SlotOf<V>, SlotOf<K>> = self.reach.get(LayoutOf::<K, V>::PAIR)?;
         Ok((pair.second, pair.first))
+    }
+
+    /// The state, and what the slot holds of key and value if it is not free, when nobody writes it (R).
+    #[inline(always)]
+    pub(super) fn whole(&self) -> Result<(StateWord, Entry<K, V>)> {
+        let at = LayoutOf::<K, V>::PAIR;
+        let (state, entry) = if LayoutOf::<K, V>::KEY_FIRST {
+            let (state, pair): (_, Pair<SlotOf<K>, SlotOf<V>>) = self.reach.get_with_state(at)?;
+            (state, (pair.first, pair.second))
+        } else {
+            let (state, pair): (_, Pair<SlotOf<V>, SlotOf<K>>) = self.reach.get_with_state(at)?;
+            (state, (pair.second, pair.first))
+        };
+        Ok((StateWord::from_bits(state), entry))
+    }
+
+    /// Writes key, value and state, when nobody looks (W).
+    #[inline(always)]
+    pub(super) fn write_quietly(
+        &self,
+        key: SlotOf<K>,
+        value: SlotOf<V>,
+        state: StateWord,
+    ) -> Result<()> {
+        let (at, state) = (LayoutOf::<K, V>::PAIR, state.to_bits());
+        if LayoutOf::<K, V>::KEY_FIRST {
+            let (first, second) = (key, value);
+            return self.reach.put_with_state(at, Pair { first, second }, state);
+        }
+        let (first, second) = (value, key);
+        self.reach.put_with_state(at, Pair { first, second }, state)
     }
 
     /// Performs `op` on the value as a word (A).
     #[inline(always)]
     pub(super) fn fetch_op<W: Atomic>(&self, op: AtomicOp, operand: W) -> Result<W> {
-        self.reach.fetch_op(Layout::<K, V>::VALUE, op, operand)
+        self.reach.fetch_op(LayoutOf::<K, V>::VALUE, op, operand)
     }
 
     #[inline(always)]
-    fn compare_swap_as<W: Atomic>(&self, current: V, new: V) -> Result<Result<(), V>> {
-        let (current, new) = (to_word::<W, V>(&current), to_word(&new));
+    fn compare_swap_as<W: Atomic>(
+        &self,
+        current: SlotOf<V>,
+        new: SlotOf<V>,
+    ) -> Result<Result<(), SlotOf<V>>> {
+        let (current, new) = (to_word::<W, _>(&current), to_word(&new));
         let swapped = self
             .reach
-            .compare_exchange(Layout::<K, V>::VALUE, current, new)?;
+            .compare_exchange(LayoutOf::<K, V>::VALUE, current, new)?;
         Ok(swapped.map(|_| ()).map_err(of_word))
     }
 }
 
-impl<'a, K: Pod, V: Pod, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
-    type Key = K;
-    type Value = V;
+impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
+    type Key = KeyOf<K>;
+    type KeySlot = SlotOf<K>;
+    type Value = SlotOf<V>;
+    type Loaded = <V::Repr as Repr<V>>::Loaded;
+    type Heap = Heap;
 
-    const IS_WORD: bool = !matches!(Layout::<K, V>::KIND, ValueKind::Wide);
+    const HAS_HEAP: bool = object::has_heap::<V>();
+
+    const IS_WORD: bool = !matches!(LayoutOf::<K, V>::KIND, ValueKind::Wide);
 
     #[inline(always)]
     fn is_same(&self, other: &Self) -> bool {
@@ -103,63 +152,82 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
     }
 
     #[inline(always)]
-    fn publish_entry(&self, key: &K, value: V, state: StateWord) -> Result<()> {
-        let (offset, state) = (Layout::<K, V>::PAIR, state.to_bits());
-        if Layout::<K, V>::KEY_FIRST {
-            let (first, second) = (*key, value);
+    fn publish_entry(&self, key: SlotOf<K>, value: SlotOf<V>, state: StateWord) -> Result<()> {
+        let (offset, state) = (LayoutOf::<K, V>::PAIR, state.to_bits());
+        if LayoutOf::<K, V>::KEY_FIRST {
+            let (first, second) = (key, value);
             return self.reach.publish(offset, Pair { first, second }, state);
         }
-        let (first, second) = (value, *key);
+        let (first, second) = (value, key);
         self.reach.publish(offset, Pair { first, second }, state)
     }
 
     #[inline]
-    fn publish_value(&self, value: V, state: StateWord) -> Result<()> {
-        let offset = Layout::<K, V>::VALUE;
+    fn publish_value(&self, value: SlotOf<V>, state: StateWord) -> Result<()> {
+        let offset = LayoutOf::<K, V>::VALUE;
         self.reach.publish(offset, value, state.to_bits())
     }
 
     #[inline(always)]
-    fn has_key(&self, key: &K) -> Result<bool> {
-        Ok(self.key()?.as_bytes() == key.as_bytes())
+    fn has_key(&self, key: &KeyOf<K>, heap: &Heap) -> Result<bool> {
+        <K::Repr as Repr<K>>::has_key(&self.key()?, key, heap)
     }
 
     #[inline]
-    fn entry_of(&self, key: &K) -> Result<Option<V>> {
+    fn entry_of(&self, key: &KeyOf<K>, heap: &Heap) -> Result<Option<SlotOf<V>>> {
         let (there, value) = self.entry()?;
-        Ok((there.as_bytes() == key.as_bytes()).then_some(value))
+        Ok(<K::Repr as Repr<K>>::has_key(&there, key, heap)?.then_some(value))
     }
 
     #[inline]
-    fn value(&self) -> Result<V> {
-        self.reach.get(Layout::<K, V>::VALUE)
+    fn value(&self) -> Result<SlotOf<V>> {
+        self.reach.get(LayoutOf::<K, V>::VALUE)
     }
 
     #[inline(always)]
-    fn load_word(&self) -> Result<V> {
-        match Layout::<K, V>::KIND {
+    fn is_outside(value: &SlotOf<V>) -> bool {
+        <V::Repr as Repr<V>>::is_outside(value)
+    }
+
+    #[inline(always)]
+    fn fetch(value: SlotOf<V>, heap: &Heap) -> Result<Self::Loaded> {
+        <V::Repr as Repr<V>>::load(value, heap)
+    }
+
+    #[inline(always)]
+    fn release(value: &SlotOf<V>, heap: &Heap) -> ContainerResult<()> {
+        object::release::<V>(value, heap)
+    }
+
+    #[inline(always)]
+    fn load_word(&self) -> Result<SlotOf<V>> {
+        match LayoutOf::<K, V>::KIND {
             ValueKind::Word4 => self.fetch_op(AtomicOp::Load, 0_u32).map(of_word),
             ValueKind::Word8 => self.fetch_op(AtomicOp::Load, 0_u64).map(of_word),
-            ValueKind::Nothing | ValueKind::Wide => Ok(V::new_zeroed()),
+            ValueKind::Nothing | ValueKind::Wide => Ok(SlotOf::<V>::new_zeroed()),
         }
     }
 
     #[inline(always)]
-    fn swap_word(&self, value: V) -> Result<()> {
-        match Layout::<K, V>::KIND {
+    fn swap_word(&self, value: SlotOf<V>) -> Result<()> {
+        match LayoutOf::<K, V>::KIND {
             ValueKind::Word4 => self
-                .fetch_op(AtomicOp::Swap, to_word::<u32, V>(&value))
+                .fetch_op(AtomicOp::Swap, to_word::<u32, _>(&value))
                 .map(|_| ()),
             ValueKind::Word8 => self
-                .fetch_op(AtomicOp::Swap, to_word::<u64, V>(&value))
+                .fetch_op(AtomicOp::Swap, to_word::<u64, _>(&value))
                 .map(|_| ()),
             ValueKind::Nothing | ValueKind::Wide => Ok(()),
         }
     }
 
     #[inline(always)]
-    fn compare_swap_word(&self, current: V, new: V) -> Result<Result<(), V>> {
-        match Layout::<K, V>::KIND {
+    fn compare_swap_word(
+        &self,
+        current: SlotOf<V>,
+        new: SlotOf<V>,
+    ) -> Result<Result<(), SlotOf<V>>> {
+        match LayoutOf::<K, V>::KIND {
             ValueKind::Word4 => self.compare_swap_as::<u32>(current, new),
             ValueKind::Word8 => self.compare_swap_as::<u64>(current, new),
             ValueKind::Nothing | ValueKind::Wide => Ok(Ok(())),

@@ -1,16 +1,49 @@
 //! From a key to its home slot: hashing, and the ring of slots over all ranks.
 
-use pgas_core::Pod;
+use pgas_core::Rank;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
-/// One for all ranks and builds, so that every rank looks for a key in the same slots.
-const SECRETS: RapidSecrets = RapidSecrets::seed(0x7067_6173);
+use crate::object::{KeyHasher, KeyOf, Object, Repr, SECRETS};
 
-/// A key's hash: rapidhash V3 of its bytes, which is specified and the same on every platform.
+/// The default hasher of keys: rapidhash V3, which is specified and the same on every platform.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RapidHasher;
+
+impl KeyHasher for RapidHasher {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few multiplications for short keys")]
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        rapidhash_v3_inline::<true, true, false>(bytes, &SECRETS)
+    }
+}
+
+/// [`RapidHasher`] with a seed, against keys that were chosen to collide.
+///
+/// Every rank gives the same seed.
+#[derive(Clone, Copy, Debug)]
+pub struct SeededHasher(RapidSecrets);
+
+impl SeededHasher {
+    /// The hasher with this seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(RapidSecrets::seed(seed))
+    }
+}
+
+impl KeyHasher for SeededHasher {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few multiplications for short keys")]
+    fn hash(&self, bytes: &[u8]) -> u64 {
+        rapidhash_v3_inline::<true, true, false>(bytes, &self.0)
+    }
+}
+
+/// A key's hash.
 ///
 /// Its upper bits choose the home slot, its lowest ones are the fingerprint, so keys that live close
 /// together differ in their fingerprints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hash(u64);
 
 impl Hash {
@@ -19,11 +52,8 @@ impl Hash {
         clippy::inline_always,
         reason = "the key's length is a constant, which leaves two multiplications for short keys"
     )]
-    pub(super) fn of<K: Pod>(key: &K) -> Self {
-        Self(rapidhash_v3_inline::<true, true, false>(
-            key.as_bytes(),
-            &SECRETS,
-        ))
+    pub(super) fn of<K: Object>(key: &KeyOf<K>, hasher: &impl KeyHasher) -> Self {
+        Self(<K::Repr as Repr<K>>::hash_key(key, hasher))
     }
 
     #[inline]
@@ -57,6 +87,12 @@ pub(super) struct Place {
     pub(super) rank: usize,
     /// Which one of the rank's slots.
     pub(super) local: usize,
+}
+
+impl Place {
+    pub(super) fn rank(self) -> Rank {
+        Rank::new(u32::try_from(self.rank).expect("a rank's number"))
+    }
 }
 
 /// The ring of slots: `local_capacity` of them on each rank, from the first one of rank 0 to the last one
@@ -166,7 +202,7 @@ mod tests {
         let mut per_rank = [0_u32; 4];
         let mut fingerprints = vec![0_u32; 1 << 14];
         for key in 0..1_u64 << 16 {
-            let hash = Hash::of(&key);
+            let hash = Hash::of::<u64>(&key, &RapidHasher);
             per_rank[ring.home(hash).rank] += 1;
             fingerprints[usize::try_from(hash.fingerprint().bits()).unwrap()] += 1;
         }
@@ -180,7 +216,13 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_same_in_every_build() {
-        assert_eq!(Hash::of(&42_u64), Hash(8_165_004_711_510_391_304));
-        assert_eq!(Hash::of(&[7_u8; 40]), Hash(502_237_021_569_642_125));
+        assert_eq!(
+            Hash::of::<u64>(&42, &RapidHasher),
+            Hash(8_165_004_711_510_391_304)
+        );
+        assert_eq!(
+            Hash::of::<[u8; 40]>(&[7; 40], &RapidHasher),
+            Hash(502_237_021_569_642_125)
+        );
     }
 }

@@ -1,157 +1,234 @@
-//! The entries in this rank's own slots.
-
-use std::fmt;
-
-use pgas_core::{Pod, Rank};
+//! The phase in which each rank works on what it holds itself, without atomics.
 
 use super::global::GlobalSlot;
-use super::hash::Place;
-use super::layout::{Layout, ValueKind};
+use super::phase::Local;
 use super::reach::Reach;
-use super::slot::{self, Held, SlotMemory};
-use super::state::SlotState;
+use super::slot::SlotMemory as _;
+use super::state::{SlotState, StateWord};
+use super::table::over_slots;
 use super::view::View;
-use super::{HashMap, over_slots};
+use super::{HashMap, Inserted};
 use crate::Result;
+use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 
-impl<K: Pod, V: Pod> HashMap<K, V> {
-    /// Iterates over the entries that this rank holds, whoever inserted them. Over all ranks, every
-    /// entry is seen by one of them.
-    ///
-    /// Each entry is a copy, consistent in itself. Entries that are inserted meanwhile may be missed.
+/// While each rank works on what it holds itself.
+///
+/// A key's place is on the rank that [`home`](Self::home) names, or behind that rank's last slot; in the second case, as in that of a
+/// key of another rank, these methods do nothing and say so.
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
+    /// Puts `value` under `key`, over the value that stood there; `None` if the key's place is not on this rank.
     ///
     /// # Cost
     ///
-    /// On this rank's own memory: A a slot, and for an entry R and A more (A + R for a value that is
-    /// not a word). No other rank is asked.
+    /// ℓ: a read and a write of this rank's own memory.
     ///
     /// # Errors
     ///
-    /// An item is an error if the transport fails, or the job while waiting for a writer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::HashMap;
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let squares = HashMap::<u32, u64>::with_capacity(&world, 100)?;
-    /// for i in 0..10 {
-    ///     squares.insert(&i, u64::from(i * i))?;
-    /// }
-    /// world.barrier()?;
-    /// let mut here = squares.local_iter().collect::<Result<Vec<_>, _>>()?;
-    /// here.sort_unstable();
-    /// assert_eq!(here[3], (3, 9)); // of the one rank that this example runs on
-    /// # Ok::<(), pgas_containers::Error>(())
-    /// ```
-    pub fn local_iter(&self) -> LocalIter<'_, K, V> {
-        LocalIter { map: self, next: 0 }
-    }
-
-    /// Calls `f` with each entry that this rank holds, as [`local_iter`](Self::local_iter) does.
-    ///
-    /// # Cost
-    ///
-    /// As [`local_iter`](Self::local_iter).
-    ///
-    /// # Errors
-    ///
-    /// As [`local_iter`](Self::local_iter); then `f` was called for the entries before.
-    pub fn for_each_local(&self, mut f: impl FnMut(K, V)) -> Result<()> {
-        for entry in self.local_iter() {
-            let (key, value) = entry?;
-            f(key, value);
+    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free on the only rank.
+    #[inline]
+    pub fn local_insert(&mut self, key: &K, value: &V) -> Result<Option<Inserted>> {
+        let slot = object::to_slot(value, &self.table.heap)?;
+        let mut there = false;
+        let done = self.change(key, |former, _| {
+            there = former.is_some();
+            Ok(Some(slot))
+        })?;
+        if !done {
+            object::release::<V>(&slot, &self.table.heap)?;
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(Inserted::over(there)))
     }
 
-    /// The number of keys that this rank holds, whoever inserted them.
+    /// Replaces the value of `key` by `combine` of it, or inserts `value`; `None` if the key's place is not on this rank.
     ///
     /// # Cost
     ///
-    /// A a slot, on this rank's own memory.
+    /// As [`local_insert`](Self::local_insert).
     ///
     /// # Errors
     ///
-    /// What the transport reports.
-    pub fn local_len(&self) -> Result<u64> {
-        over_slots!(self, |view| view.local_len(self.world().rank()))
-    }
-}
-
-/// The entries that one rank holds; made by [`HashMap::local_iter`].
-pub struct LocalIter<'a, K, V> {
-    map: &'a HashMap<K, V>,
-    next: usize,
-}
-
-impl<K: Pod, V: Pod> Iterator for LocalIter<'_, K, V> {
-    type Item = Result<(K, V)>;
-
+    /// As [`local_insert`](Self::local_insert), and [`Error::Codec`](crate::Error::Codec) if a value cannot be encoded.
     #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        over_slots!(self.map, |view| view
-            .local_entry(self.map.world().rank(), &mut self.next))
+    pub fn local_upsert(
+        &mut self,
+        key: &K,
+        value: &V,
+        combine: impl FnOnce(V) -> V,
+    ) -> Result<Option<Inserted>> {
+        let mut there = false;
+        let done = self.change(key, |former, heap| {
+            there = former.is_some();
+            let slot = match former {
+                Some(former) => {
+                    let former = object::from_slot::<V>(former, heap)?;
+                    object::to_slot(&combine(former), heap)?
+                }
+                None => object::to_slot(value, heap)?,
+            };
+            Ok(Some(slot))
+        })?;
+        Ok(done.then_some(Inserted::over(there)))
     }
 
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.map.ring.local_capacity() - self.next;
-        (0, Some(left))
+    /// Removes `key`, and returns its value; `None` if it is not on this rank.
+    ///
+    /// # Cost
+    ///
+    /// As [`local_insert`](Self::local_insert).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value is no `V`; then the key stays.
+    pub fn local_remove(&mut self, key: &K) -> Result<Option<V>> {
+        let mut value = None;
+        self.change(key, |former, heap| {
+            let former = former.map(|former| object::from_slot::<V>(former, heap));
+            value = former.transpose()?;
+            Ok(None)
+        })?;
+        Ok(value)
     }
-}
 
-impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
+    /// The value of `key`, if it is on this rank.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: a read of this rank's own memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value is no `V`.
     #[inline]
-    fn local_slot(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
-        let rank = rank.index();
-        self.slot(Place { rank, local })
+    pub fn local_find(&self, key: &K) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        self.world().count_local();
+        over_slots!(self.table, |view| match view.own(&key)? {
+            Some(Own { former, .. }) => former.map(|former| view.value_quietly(former)).transpose(),
+            None => Ok(None),
+        })
     }
 
-    fn local_len(&self, here: Rank) -> Result<u64> {
-        let mut n = 0;
-        for local in 0..self.ring.local_capacity() {
-            let state = self.local_slot(here, local).load_state()?.state();
-            n += u64::from(matches!(state, SlotState::Ready | SlotState::Locked));
+    /// The rank on which the search for `key` begins.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the key cannot be encoded.
+    #[inline]
+    pub fn home(&self, key: &K) -> Result<pgas_core::Rank> {
+        let key = object::key(key)?;
+        let hash = super::hash::Hash::of::<K>(&key, &*self.table.hasher);
+        Ok(self.table.ring.home(hash).rank())
+    }
+
+    /// Puts what `f` makes of the value, and returns whether the key's place is on this rank; else `f` is not called.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a local insert")]
+    // The caller has the handle for itself.
+    fn change(
+        &self,
+        key: &K,
+        f: impl FnOnce(Option<SlotOf<V>>, &object::Heap) -> Result<Option<SlotOf<V>>>,
+    ) -> Result<bool> {
+        let key = object::key(key)?;
+        self.world().count_local();
+        let table = &self.table;
+        let changed = over_slots!(table, |view| {
+            let Some(own) = view.own(&key)? else {
+                return Ok(false);
+            };
+            let new = f(own.former, view.heap)?;
+            view.write(&own, &key, new)?;
+            (own.former.is_some(), new.is_some())
+        });
+        match changed {
+            (false, true) => table.count_new(1),
+            (true, false) => table.count_removed(1),
+            (true, true) | (false, false) => {}
         }
-        Ok(n)
+        Ok(true)
     }
+}
 
-    /// The first entry in this rank's slots from `next` on, which then is behind it.
-    #[inline]
-    fn local_entry(&self, here: Rank, next: &mut usize) -> Option<Result<(K, V)>> {
-        while *next < self.ring.local_capacity() {
-            let slot = self.local_slot(here, *next);
-            *next += 1;
-            match entry(&slot) {
-                Ok(None) => {}
-                Ok(Some(entry)) => return Some(Ok(entry)),
-                Err(error) => return Some(Err(error.into())),
+/// A key's place on this rank.
+struct Own<K: Object, V: Object, R> {
+    slot: GlobalSlot<K, V, R>,
+    /// Free, ready or removed.
+    state: StateWord,
+    former: Option<SlotOf<V>>,
+    /// What the slot holds of the key, if it is not free.
+    key: SlotOf<K>,
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
+    /// The place of `key`, if it is on this rank.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a local find")]
+    fn own(&self, key: &KeyOf<K>) -> Result<Option<Own<K, V, R>>> {
+        let home = self.home_of(key);
+        let here = self.here();
+        let mut slot = home.slot;
+        loop {
+            if slot.reach.place().rank != here {
+                return Ok(None);
+            }
+            let (state, (there, value)) = slot.whole()?;
+            if state == StateWord::FREE {
+                let former = None;
+                return Ok(Some(Own {
+                    slot,
+                    state,
+                    former,
+                    key: there,
+                }));
+            }
+            if state.has(home.fingerprint) && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
+            {
+                let former = (state.state() == SlotState::Ready).then_some(value);
+                return Ok(Some(Own {
+                    slot,
+                    state,
+                    former,
+                    key: there,
+                }));
+            }
+            slot = super::walk::Slots::next(self, &slot);
+            if slot.is_same(&home.slot) {
+                return Err(self.full());
             }
         }
-        None
     }
-}
 
-/// The slot's entry, if it has one.
-#[inline]
-fn entry<'a, K: Pod, V: Pod, R: Reach<'a>>(
-    slot: &GlobalSlot<K, V, R>,
-) -> pgas_core::Result<Option<(K, V)>> {
-    let state = slot.load_state()?;
-    match state.state() {
-        SlotState::Free | SlotState::Reserved => return Ok(None),
-        SlotState::Ready | SlotState::Locked => {}
-    }
-    if Layout::<K, V>::KIND != ValueKind::Wide {
-        return Ok(Some((slot.key()?, slot.load_word()?)));
-    }
-    let (key, value) = slot.entry()?;
-    let held = Held::new(state, value);
-    Ok(Some((key, slot::load(slot, held)?)))
-}
-
-impl<K, V> fmt::Debug for LocalIter<'_, K, V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "LocalIter(at slot {} of {:?})", self.next, self.map)
+    /// Puts `new` in the place of the former value, which is given back, or takes that away.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a local insert")]
+    fn write(&self, own: &Own<K, V, R>, key: &KeyOf<K>, new: Option<SlotOf<V>>) -> Result<()> {
+        match new {
+            Some(new) if own.state == StateWord::FREE => {
+                let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
+                let fingerprint = self.hash(key).fingerprint();
+                own.slot
+                    .write_quietly(key_slot, new, StateWord::ready(fingerprint))?;
+            }
+            Some(new) => {
+                own.slot
+                    .write_quietly(own.key, new, own.state.overwritten())?;
+            }
+            None => match own.former {
+                Some(former) => {
+                    own.slot
+                        .write_quietly(own.key, former, own.state.removed())?;
+                }
+                None => return Ok(()),
+            },
+        }
+        if let Some(former) = &own.former {
+            object::release::<V>(former, self.heap)?;
+        }
+        Ok(())
     }
 }

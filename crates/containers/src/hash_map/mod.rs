@@ -12,63 +12,68 @@
 //! over the ring until it meets the key or a free slot, so an absent key costs no more than a
 //! present one, and every slot can be reached from every home. `slot.rs` has the protocol
 //! between ranks that meet at a slot, and says why it is linearizable.
+//!
+//! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile. Phases are
+//! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
+//! go into different phases get an error that names both.
 
+mod atomic;
 mod batch;
+mod find_only;
 mod global;
 mod hash;
+mod insert_only;
+mod iter;
 mod layout;
 mod local;
 #[cfg(all(test, loom))]
 mod models;
+mod phase;
 mod reach;
+mod rehash;
 mod slot;
 mod state;
+mod table;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod view;
 mod walk;
 
-pub use local::LocalIter;
+pub use hash::{RapidHasher, SeededHasher};
+pub use iter::{Entries, Looks};
+pub use phase::{Atomic, FindOnly, InsertOnly, Local, Phase};
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::marker::PhantomData;
 
-use pgas_core::atomics::AtomicInteger;
-use pgas_core::rma::NearArray;
-use pgas_core::{Pod, Rank, Symmetric, World};
+use pgas_core::{Rank, World};
 
-use crate::{CapacitiesDiffer, Error, Result};
-use hash::{Hash, Ring};
-use layout::Layout;
-use reach::{Far, FarArray, Near};
-use view::View;
-
-/// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all near, which makes
-/// every step an instruction or two, and by the general one elsewhere.
-macro_rules! over_slots {
-    ($map:expr, |$view:ident| $body:expr) => {
-        if let Some(all) = &$map.near {
-            let $view = $map.view_near(all);
-            $body
-        } else {
-            let $view = $map.view_far();
-            $body
-        }
-    };
-}
-use over_slots;
+use crate::object::{KeyHasher, Object};
+use crate::{CapacitiesDiffer, Result};
+use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
 ///
-/// Every rank may do everything at any time; operations on one key take effect one after the other
-/// (the map is linearizable), and when a method returns, its effect is complete at the target. Entries
-/// stay: there is no removal. The capacity is fixed, and the map does not grow by itself; a full one
-/// refuses new keys with [`Error::Full`] and goes on serving those that it has.
+/// Operations on one key take effect one after the other
+/// (the map is linearizable), and when a method returns, its effect is complete at the target. A full map
+/// refuses new keys with [`Error::Full`](crate::Error::Full) and goes on serving those that it has; at a change of phase it
+/// grows without being asked if three quarters of its slots are taken, and [`resize`](Self::resize) gives it any capacity.
 ///
-/// Keys are hashed and compared by their bytes, so for float keys 0.0 and -0.0 are two. Values of
-/// four or eight bytes are words: every operation on one is a single atomic. Values of other sizes
+/// The phase `P` says what all ranks do until the next collective change of phase:
+///
+/// | | any rank | insert | find |
+/// |---|---|---|---|
+/// | [`Atomic`] | everything | 2A + W | 2A + R |
+/// | [`InsertOnly`] | inserts | 2A + W | |
+/// | [`FindOnly`] | looks | | R |
+/// | [`Local`] | works on what it holds itself | ℓ | ℓ |
+///
+/// Keys and values are [objects](crate::object). Keys are hashed and compared by their bytes if they are plain,
+/// so for float keys 0.0 and -0.0 are two, else by their encoding. Plain values of
+/// four or eight bytes are words: every operation on one is a single atomic, and on the direct path a find has no atomic instruction at
+/// all. Values of other sizes
 /// are read and written whole, under a version in their slot; a reader may have to wait for a writer of
-/// the same key.
+/// the same key, but never for a reader, and no reader holds up a writer.
 ///
 /// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is called
 /// once by each rank; lend it to threads.
@@ -78,7 +83,8 @@ use over_slots;
 /// One slot is a state word, key and value without padding: 24 bytes for `u64` to `u64`. The prices of
 /// the methods are those of an operation that ends at the key's home slot; each further slot costs A
 /// (and R where a fingerprint of 14 bits happens to agree). Expect half a further slot at half
-/// load, 1.5 for a present and 7.5 for an absent key at three quarters.
+/// load, 1.5 for a present and 7.5 for an absent key at three quarters. A key or value whose encoding is longer than its slot costs
+/// W more to write, R to compare, and R + A to read.
 ///
 /// # Examples
 ///
@@ -87,29 +93,64 @@ use over_slots;
 /// use pgas_containers::hash_map::Inserted;
 ///
 /// # let world = pgas_core::backend::loopback::world();
-/// let map = HashMap::<u32, [f32; 3]>::with_capacity(&world, 100)?;
-/// assert_eq!(map.insert(&7, [1.0, 2.0, 3.0])?, Inserted::New);
-/// assert_eq!(map.insert(&7, [0.0, 2.0, 3.0])?, Inserted::Replaced);
-/// let former = map.update(&7, |[x, y, z]| [x + 1.0, y, z])?;
+/// let map = HashMap::<String, [f32; 3]>::with_capacity(&world, 100)?;
+/// let key = "seven".to_owned();
+/// assert_eq!(map.insert(&key, [1.0, 2.0, 3.0])?, Inserted::New);
+/// assert_eq!(map.insert(&key, [0.0, 2.0, 3.0])?, Inserted::Replaced);
+/// let former = map.update(&key, |[x, y, z]| [x + 1.0, y, z])?;
 /// assert_eq!(former, Some([0.0, 2.0, 3.0]));
-/// assert_eq!(map.find(&7)?, Some([1.0, 2.0, 3.0]));
-/// assert_eq!(map.find(&8)?, None);
+///
+/// let map = map.into_find_phase()?; // collective; from here a find is one read
+/// assert_eq!(map.find(&key)?, Some([1.0, 2.0, 3.0]));
+/// assert_eq!(map.find(&"eight".to_owned())?, None);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
-pub struct HashMap<K, V> {
-    slots: Symmetric<u8>,
-    /// The offset of the first slot of every rank.
-    start: u64,
-    ring: Ring,
-    /// All slots, if this process reaches them by its own instructions.
-    near: Option<NearArray<Layout<K, V>>>,
-    n_new: Counter,
+///
+/// What a phase forbids does not compile:
+///
+/// ```compile_fail,E0599
+/// # use pgas_containers::{HashMap, hash_map::FindOnly};
+/// fn insert_while_others_look(map: &HashMap<u64, u64, FindOnly>) {
+///     map.insert(&1, 2);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use pgas_containers::{HashMap, hash_map::InsertOnly};
+/// fn look_while_others_insert(map: &HashMap<u64, u64, InsertOnly>) {
+///     map.find(&1);
+/// }
+/// ```
+///
+/// ```compile_fail,E0599
+/// # use pgas_containers::{HashMap, hash_map::Local};
+/// fn reach_out_while_all_work_at_home(map: &HashMap<u64, u64, Local>) {
+///     map.find(&1);
+/// }
+/// ```
+///
+/// A handle is gone once the phase has changed:
+///
+/// ```compile_fail,E0382
+/// # use pgas_containers::HashMap;
+/// fn use_of_an_old_phase(map: HashMap<u64, u64>) {
+///     let finds = map.into_find_phase();
+///     map.insert(&1, 2);
+/// }
+/// ```
+///
+/// In the local phase a rank works without atomics, so one thread needs the handle for itself:
+///
+/// ```compile_fail,E0596
+/// # use pgas_containers::{HashMap, hash_map::Local};
+/// fn two_threads_at_once(map: &HashMap<u64, u64, Local>) {
+///     map.local_insert(&1, &2);
+/// }
+/// ```
+pub struct HashMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
+    table: Table<K, V, S>,
+    phase: PhantomData<fn() -> P>,
 }
-
-/// On a cache line of its own, since the threads of a rank count in it.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counter(AtomicU64);
 
 /// What an insert did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,43 +161,69 @@ pub enum Inserted {
     Replaced,
 }
 
-impl<K: Pod, V: Pod> HashMap<K, V> {
+impl Inserted {
+    #[inline]
+    const fn over(was_there: bool) -> Self {
+        if was_there { Self::Replaced } else { Self::New }
+    }
+}
+
+impl<K: Object, V: Object> HashMap<K, V> {
     /// A map with room for `capacity` keys over all ranks, rounded up to a multiple of their number.
     ///
     /// # Cost
     ///
-    /// 2B + 2 allreduces. Collective over the world.
+    /// 2B + 3 allreduces; B + 2 allreduces more for keys or values that may be longer than a slot. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::NoCapacity`] for a capacity of 0, [`Error::CapacitiesDiffer`] if the
-    /// ranks ask for different ones, and [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if
+    /// On every rank: [`Error::NoCapacity`](crate::Error::NoCapacity) for a capacity of 0, [`Error::CapacitiesDiffer`](crate::Error::CapacitiesDiffer) if the
+    /// ranks ask for different ones, and [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core) if
     /// the symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
-        agree(world, capacity as u64)?;
-        if capacity == 0 {
-            return Err(Error::NoCapacity);
-        }
-        let n_ranks = world.ranks().len();
-        let ring = Ring::new(n_ranks, capacity.div_ceil(n_ranks));
-        let (align, stride) = (Layout::<K, V>::SLOT_ALIGN, Layout::<K, V>::STRIDE);
-        let bytes = ring.local_capacity().saturating_mul(stride);
-        let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
-        let start = slots.here().offset_bytes().next_multiple_of(align as u64);
+        Self::with_hasher(world, capacity, RapidHasher)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
+    /// As [`with_capacity`](HashMap::with_capacity), with a hasher of one's own, or one with a [seed](SeededHasher).
+    ///
+    /// # Cost
+    ///
+    /// As [`with_capacity`](HashMap::with_capacity).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`with_capacity`](HashMap::with_capacity), and [`Error::Disagreement`](crate::Error::Disagreement) if the ranks have
+    /// hashers that do not agree.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::HashMap;
+    /// use pgas_containers::hash_map::SeededHasher;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u64, u64, _, _>::with_hasher(&world, 100, SeededHasher::new(42))?;
+    /// map.insert(&1, 2)?;
+    /// assert_eq!(map.find(&1)?, Some(2));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn with_hasher(world: &World, capacity: usize, hasher: S) -> Result<Self> {
         Ok(Self {
-            near: world.near_array(start, ring.local_capacity()),
-            slots,
-            start,
-            ring,
-            n_new: Counter::default(),
+            table: Table::new(world, capacity, hasher)?,
+            phase: PhantomData,
         })
     }
+}
 
+/// What every phase has.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// The world whose segments hold the map.
     #[must_use]
     #[inline]
     pub fn world(&self) -> &World {
-        self.slots.world()
+        self.table.world()
     }
 
     /// The number of keys that the map has room for, over all ranks.
@@ -166,10 +233,10 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// Nothing: it is known here.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.ring.capacity()
+        self.table.ring.capacity()
     }
 
-    /// The number of keys in the map, exact if nobody inserts meanwhile.
+    /// The number of keys in the map, exact if nobody inserts or removes meanwhile.
     ///
     /// # Cost
     ///
@@ -179,12 +246,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     ///
     /// The failure of the job while waiting.
     pub fn len(&self) -> Result<u64> {
-        // Only a sum: what was inserted before is ordered before by whatever told this rank of it.
-        let mut sum = [self.n_new.0.load(Ordering::Relaxed)];
-        self.world()
-            .team()
-            .allreduce_slice(&mut sum, |a: u64, b: u64| a + b)?;
-        Ok(sum[0])
+        Ok(self.table.counts()?[0])
     }
 
     /// Whether there are no keys in the map.
@@ -200,164 +262,56 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
         self.len().map(|n| n == 0)
     }
 
-    /// Puts `value` under `key`, over the value that stood there.
+    /// Goes on to the phase in which any rank does anything.
     ///
     /// # Cost
     ///
-    /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W for
-    /// another one, nothing for one without bytes. One-sided. Complete at the target on return.
+    /// 2B + an allreduce; that of a [`resize`](Self::resize) if three quarters of the slots are taken. Collective over the world.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] if the key is new and no slot is free; what the transport reports.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::{Error, HashMap, hash_map::Inserted};
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let map = HashMap::<u8, u64>::with_capacity(&world, 1)?;
-    /// assert_eq!(map.insert(&1, 10)?, Inserted::New);
-    /// assert!(matches!(map.insert(&2, 20), Err(Error::Full { capacity: 1 })));
-    /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[inline]
-    pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        let inserted = over_slots!(self, |view| view.insert(
-            view.home(Hash::of(key)),
-            key,
-            value
-        ))?;
-        self.count_new(u64::from(inserted == Inserted::New));
-        Ok(inserted)
+    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    pub fn into_atomic_phase(self) -> Result<HashMap<K, V, Atomic, S>> {
+        self.into_phase()
     }
 
-    /// The value of `key`, if it is there.
+    /// Goes on to the phase in which any rank inserts.
     ///
     /// # Cost
     ///
-    /// Present: A + R, and A for a value with bytes; with other values than words A + R more each time
-    /// that a writer of the same key comes in between. Absent: A. One-sided.
+    /// As [`into_atomic_phase`](Self::into_atomic_phase).
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline]
-    pub fn find(&self, key: &K) -> Result<Option<V>> {
-        over_slots!(self, |view| view.find(view.home(Hash::of(key)), key))
+    /// As [`into_atomic_phase`](Self::into_atomic_phase).
+    pub fn into_insert_phase(self) -> Result<HashMap<K, V, InsertOnly, S>> {
+        self.into_phase()
     }
 
-    /// Whether `key` is there.
+    /// Goes on to the phase in which any rank looks.
     ///
     /// # Cost
     ///
-    /// Present: A + R. Absent: A. One-sided.
+    /// As [`into_atomic_phase`](Self::into_atomic_phase).
     ///
     /// # Errors
     ///
-    /// What the transport reports.
-    #[inline]
-    pub fn contains(&self, key: &K) -> Result<bool> {
-        over_slots!(self, |view| view.contains(key))
+    /// As [`into_atomic_phase`](Self::into_atomic_phase).
+    pub fn into_find_phase(self) -> Result<HashMap<K, V, FindOnly, S>> {
+        self.into_phase()
     }
 
-    /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None` if
-    /// the key is absent.
-    ///
-    /// `f` runs on this rank while nothing is locked, and again each time that another rank changed the
-    /// value meanwhile; if it panics, the map is as before.
+    /// Goes on to the phase in which each rank works on what it holds itself.
     ///
     /// # Cost
     ///
-    /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each time
-    /// that another rank was faster. Absent: A. One-sided. Complete at the target on return.
+    /// As [`into_atomic_phase`](Self::into_atomic_phase).
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline]
-    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        over_slots!(self, |view| view.update(key, f))
-    }
-
-    /// The value of `key`; if it is absent, inserts `value` and returns that.
-    ///
-    /// # Cost
-    ///
-    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one. One-sided.
-    /// Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// As [`insert`](Self::insert).
-    #[inline]
-    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V> {
-        let there = over_slots!(self, |view| view.get_or_insert(key, value))?;
-        self.count_new(u64::from(there.is_none()));
-        Ok(there.unwrap_or(value))
-    }
-}
-
-impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
-    /// Adds `n` to the value of `key`, wrapping around, and returns the former one; an absent key is
-    /// inserted as if it had been there with 0.
-    ///
-    /// # Cost
-    ///
-    /// 2A + R for a present key, 2A + W for a new one. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// As [`insert`](Self::insert).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::HashMap;
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let counts = HashMap::<[u8; 4], u32>::with_capacity(&world, 1000)?;
-    /// assert_eq!(counts.fetch_add(b"ACGT", 2)?, 0);
-    /// assert_eq!(counts.fetch_add(b"ACGT", 1)?, 2);
-    /// assert_eq!(counts.find(b"ACGT")?, Some(3));
-    /// # Ok::<(), pgas_containers::Error>(())
-    /// ```
-    #[inline]
-    pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
-        let former = over_slots!(self, |view| view.add(view.home(Hash::of(key)), key, n))?;
-        self.count_new(u64::from(former.is_none()));
-        Ok(former.unwrap_or(V::new_zeroed()))
-    }
-}
-
-impl<K: Pod, V: Pod> HashMap<K, V> {
-    /// The slots, near all of them.
-    #[inline(always)]
-    fn view_near<'a>(
-        &'a self,
-        all: &'a NearArray<Layout<K, V>>,
-    ) -> View<'a, K, V, Near<'a, Layout<K, V>>> {
-        View::new(all, &self.ring)
-    }
-
-    /// The slots, wherever they are.
-    fn view_far(&self) -> View<'_, K, V, Far<'_>> {
-        let (world, start) = (self.world(), self.start);
-        let stride = Layout::<K, V>::STRIDE;
-        let all = FarArray {
-            world,
-            start,
-            stride,
-        };
-        View::new(all, &self.ring)
-    }
-
-    #[inline]
-    fn count_new(&self, n: u64) {
-        if n > 0 {
-            // Counts only; nothing is ordered by it.
-            self.n_new.0.fetch_add(n, Ordering::Relaxed);
-        }
+    /// As [`into_atomic_phase`](Self::into_atomic_phase).
+    pub fn into_local_phase(self) -> Result<HashMap<K, V, Local, S>> {
+        self.into_phase()
     }
 }
 
@@ -382,8 +336,9 @@ fn agree(world: &World, capacity: u64) -> Result<()> {
     Err(Box::new(differ).into())
 }
 
-impl<K, V> fmt::Debug for HashMap<K, V> {
+impl<K: Object, V: Object, P: Phase, S> fmt::Debug for HashMap<K, V, P, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HashMap({} slots)", self.ring.capacity())
+        let (n, phase) = (self.table.ring.capacity(), P::NAME);
+        write!(f, "HashMap({n} slots, phase: {phase})")
     }
 }

@@ -46,6 +46,10 @@ impl<'a, const IS_WORD: bool> Slots for &'a Table<IS_WORD> {
         let at = at.expect("a slot of this table");
         Slot(&self.0[(at + 1) % self.0.len()])
     }
+
+    fn heap(&self) -> &() {
+        &()
+    }
 }
 
 /// The same orderings as those of a slot in directly addressable memory.
@@ -68,7 +72,12 @@ impl<const IS_WORD: bool> Slot<'_, IS_WORD> {
 
 impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     type Key = u64;
+    type KeySlot = u64;
     type Value = [u64; 2];
+    type Loaded = [u64; 2];
+    type Heap = ();
+
+    const HAS_HEAP: bool = false;
 
     const IS_WORD: bool = IS_WORD;
 
@@ -97,8 +106,8 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
     }
 
-    fn publish_entry(&self, key: &u64, value: [u64; 2], state: StateWord) -> Result<()> {
-        self.publish(Some(*key), value, state);
+    fn publish_entry(&self, key: u64, value: [u64; 2], state: StateWord) -> Result<()> {
+        self.publish(Some(key), value, state);
         Ok(())
     }
 
@@ -107,11 +116,11 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         Ok(())
     }
 
-    fn has_key(&self, key: &u64) -> Result<bool> {
+    fn has_key(&self, key: &u64, (): &()) -> Result<bool> {
         Ok(self.0.key.load(Ordering::Acquire) == *key)
     }
 
-    fn entry_of(&self, key: &u64) -> Result<Option<[u64; 2]>> {
+    fn entry_of(&self, key: &u64, (): &()) -> Result<Option<[u64; 2]>> {
         let there = self.0.key.load(Ordering::Relaxed);
         let value = self.value()?;
         Ok((there == *key).then_some(value))
@@ -142,6 +151,18 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         Ok(swapped.map(|_| ()).map_err(|now| [now, 0]))
     }
 
+    fn is_outside(_: &[u64; 2]) -> bool {
+        false
+    }
+
+    fn fetch(value: [u64; 2], (): &()) -> Result<[u64; 2]> {
+        Ok(value)
+    }
+
+    fn release(_: &[u64; 2], (): &()) -> crate::Result<()> {
+        Ok(())
+    }
+
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         while !ready()? {
             thread::yield_now();
@@ -162,14 +183,11 @@ fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
 fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
     match walk::claim(&table, home(table, key), &key, Wanted::Key).unwrap() {
         Place::New(slot) => {
-            slot.publish_entry(&key, value, StateWord::ready(home(table, key).fingerprint))
+            slot.publish_entry(key, value, StateWord::ready(home(table, key).fingerprint))
                 .unwrap();
             Some(true)
         }
-        Place::Held(slot, held) => {
-            slot::store(&slot, held, value).unwrap();
-            Some(false)
-        }
+        Place::Held(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
         Place::Full => None,
     }
 }
@@ -178,7 +196,7 @@ fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<
 fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     let found: Option<(Slot<'_, W>, Held<_>)> =
         walk::look(&table, home(table, key), &key, Wanted::Value).unwrap();
-    found.map(|(slot, held)| slot::load(&slot, held).unwrap())
+    found.and_then(|(slot, held)| slot::load(&slot, &(), held).unwrap())
 }
 
 /// As a batch of finds: without a branch at each slot, and on to the next one.
@@ -186,7 +204,10 @@ fn find_by_glances(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
     let home = home(table, key);
     let mut slot = home.slot;
     loop {
-        let there = slot::glance(&slot, &key, home.fingerprint).unwrap();
+        let there = slot::glance(&slot, &key, &(), home.fingerprint).unwrap();
+        if there.is_locked {
+            return find(table, key);
+        }
         if there.is_held {
             return Some(there.value);
         }
@@ -202,11 +223,17 @@ fn add_one<const W: bool>(table: &Table<W>, key: u64) {
     let (slot, held) = walk::look(&table, home(table, key), &key, Wanted::Value)
         .unwrap()
         .expect("the key is there");
-    slot::update(&slot, held, |[a, b]| {
+    slot::update(&slot, &(), held, |[a, b]| {
         assert!(W || a == b, "a torn value reaches the caller");
-        [a + 1, if W { 0 } else { b + 1 }]
+        Ok([a + 1, if W { 0 } else { b + 1 }])
     })
     .unwrap();
+}
+
+/// As [`HashMap::remove`](super::HashMap::remove).
+fn remove<const W: bool>(table: &Table<W>, key: u64) -> bool {
+    let found = walk::look(&table, home(table, key), &key, Wanted::Value).unwrap();
+    found.is_some_and(|(slot, held)| slot::remove(&slot, &(), held).unwrap())
 }
 
 /// Runs the two as threads on a table with `n` slots, and `end` on what they leave.
@@ -375,10 +402,10 @@ fn loom_concurrent_additions_to_an_absent_key_all_count() {
     let add =
         |table: &Table<true>| match walk::claim(&table, home(table, 7), &7, Wanted::Key).unwrap() {
             Place::New(slot) => slot
-                .publish_entry(&7, [1, 0], StateWord::ready(home(table, 7).fingerprint))
+                .publish_entry(7, [1, 0], StateWord::ready(home(table, 7).fingerprint))
                 .unwrap(),
             Place::Held(slot, held) => {
-                slot::update(&slot, held, |[n, _]| [n + 1, 0]).unwrap();
+                slot::update(&slot, &(), held, |[n, _]| Ok([n + 1, 0])).unwrap();
             }
             Place::Full => panic!("there is room"),
         };
@@ -389,6 +416,85 @@ fn loom_concurrent_additions_to_an_absent_key_all_count() {
         add,
         |table, (), ()| {
             assert_eq!(find(table, 7), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_two_removals_of_one_key_remove_it_once() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| remove(table, 7),
+        |table| remove(table, 7),
+        |table, a, b| {
+            assert_ne!(a, b, "one of them has removed it");
+            assert_eq!(find(table, 7), None);
+        },
+    );
+}
+
+#[test]
+fn loom_a_removal_and_an_insert_happen_one_after_the_other() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| remove(table, 7),
+        |table| (insert(table, 7, [2, 2]), find(table, 7)),
+        |table, removed, (inserted, found)| {
+            assert!(removed);
+            match inserted {
+                // After the removal.
+                Some(true) => {
+                    assert_eq!((found, find(table, 7)), (Some([2, 2]), Some([2, 2])));
+                }
+                // Before it.
+                _ => {
+                    assert!(matches!(found, None | Some([2, 2])), "{found:?}");
+                    assert_eq!(find(table, 7), None);
+                }
+            }
+        },
+    );
+}
+
+#[test]
+fn loom_a_word_that_is_inserted_again_is_there_from_then_on() {
+    race::<true, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 0]), Some(true)),
+        |table| (remove(table, 7), insert(table, 7, [2, 0])),
+        |table| (find(table, 7), find_by_glances(table, 7), find(table, 7)),
+        |table, a, (first, second, third)| {
+            assert_eq!(a, (true, Some(true)));
+            // 1, nothing, 2, in this order.
+            let age = |found| match found {
+                Some([1, 0]) => 0,
+                None => 1,
+                Some([2, 0]) => 2,
+                other => panic!("{other:?} was never there"),
+            };
+            let ages = [first, second, third].map(age);
+            assert!(ages.is_sorted(), "time runs backwards: {ages:?}");
+            assert_eq!(find(table, 7), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_wide_value_that_is_removed_and_inserted_again_is_read_whole_or_not_at_all() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| (remove(table, 7), insert(table, 7, [2, 2])),
+        |table| (find(table, 7), find(table, 7)),
+        |_, a, (first, second)| {
+            assert_eq!(a, (true, Some(true)));
+            for found in [first, second] {
+                assert!(matches!(found, None | Some([1, 1] | [2, 2])), "{found:?}");
+            }
+            assert!(!(first.is_none() && second == Some([1, 1])));
+            assert!(!(first == Some([2, 2]) && second != first));
         },
     );
 }

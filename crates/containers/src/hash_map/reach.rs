@@ -7,6 +7,7 @@ use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::{self, Block, NearArray};
 use pgas_core::{GlobalPtr, Pod, Rank, Result, World};
+use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::hash::Place;
 
@@ -26,6 +27,8 @@ pub(super) trait Reach<'a>: Copy {
 
     fn new(all: Self::All, place: Place) -> Self;
 
+    fn world_of(all: Self::All) -> &'a World;
+
     fn world(&self) -> &'a World;
 
     fn place(&self) -> Place;
@@ -34,6 +37,9 @@ pub(super) trait Reach<'a>: Copy {
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
+
+    /// The state and the part at `offset`, when nobody writes them (R).
+    fn get_with_state<T: Pod>(&self, offset: usize) -> Result<(u64, T)>;
 
     /// Performs `op` on the word at `offset` (A).
     fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W>;
@@ -49,6 +55,9 @@ pub(super) trait Reach<'a>: Copy {
     /// Writes the part at `offset`, then the state: who sees the state sees the part, and who sees some
     /// of the part sees what this thread wrote to the state before. All is done on return (W + A).
     fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
+
+    /// Writes the state and the part at `offset`, when nobody looks. All is done on return (W).
+    fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
 
     /// Asks for the cache lines of the slot.
     fn prefetch(&self);
@@ -83,6 +92,11 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 
     #[inline(always)]
+    fn world_of(all: &'a NearArray<L>) -> &'a World {
+        all.world()
+    }
+
+    #[inline(always)]
     fn world(&self) -> &'a World {
         self.all.world()
     }
@@ -100,6 +114,11 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     #[inline(always)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         Ok(self.block.load(offset))
+    }
+
+    #[inline(always)]
+    fn get_with_state<T: Pod>(&self, offset: usize) -> Result<(u64, T)> {
+        Ok((self.block.load(STATE), self.block.load(offset)))
     }
 
     #[inline(always)]
@@ -126,6 +145,13 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         // ... and who sees the new state sees all of the part (pairs with the acquire of every atomic).
         fence(Ordering::Release);
         self.block.fetch_op(STATE, AtomicOp::Swap, state);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+        self.block.store(offset, value);
+        self.block.store(STATE, state);
         Ok(())
     }
 
@@ -189,6 +215,10 @@ impl<'a> Reach<'a> for Far<'a> {
         }
     }
 
+    fn world_of(all: FarArray<'a>) -> &'a World {
+        all.world
+    }
+
     fn world(&self) -> &'a World {
         self.world
     }
@@ -204,6 +234,14 @@ impl<'a> Reach<'a> for Far<'a> {
     #[inline(never)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         self.part(offset).get(self.world)
+    }
+
+    #[inline(never)]
+    fn get_with_state<T: Pod>(&self, offset: usize) -> Result<(u64, T)> {
+        let bytes = self
+            .part::<u8>(STATE)
+            .get_vec(self.world, offset + size_of::<T>())?;
+        Ok(parse(&bytes, offset))
     }
 
     #[inline(never)]
@@ -229,5 +267,22 @@ impl<'a> Reach<'a> for Far<'a> {
         self.world.flush(self.at.rank())
     }
 
+    #[inline(never)]
+    fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+        let mut bytes = vec![0; offset + size_of::<T>()];
+        bytes[STATE..STATE + 8].copy_from_slice(state.as_bytes());
+        bytes[offset..].copy_from_slice(value.as_bytes());
+        self.part::<u8>(STATE).put_slice(self.world, &bytes)?;
+        self.world.flush(self.at.rank())
+    }
+
     fn prefetch(&self) {}
+}
+
+/// The state and the part at `offset` of a slot's bytes.
+pub(super) fn parse<T: Pod>(bytes: &[u8], offset: usize) -> (u64, T) {
+    let at = |offset: usize, len: usize| &bytes[offset..offset + len];
+    let state = u64::read_from_bytes(at(STATE, 8)).expect("eight bytes");
+    let part = T::read_from_bytes(at(offset, size_of::<T>())).expect("as many bytes");
+    (state, part)
 }

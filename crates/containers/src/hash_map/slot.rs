@@ -4,16 +4,18 @@
 //! ```text
 //!          claim               publish_entry             lock
 //!   Free ---------> Reserved ----------------> Ready v ---------> Locked v
-//!                                                ^                    |
-//!                                                +--------------------+
-//!                                                 publish_value: v + 1
+//!                                              |     ^               | ^
+//!                                       remove |     +---------------+ | lock
+//!                                              v    publish_value: v+1 |
+//!                                          Removed v+1 ----------------+
 //! ```
 //!
 //! **Where a key is.** A slot never becomes free again, a key never leaves its slot, and whoever inserts
 //! a key takes the first free slot after the key's home slot. Two ranks that insert the same key meet
 //! at the same slot: one of them claims it, and the other one sees the key's fingerprint in a reserved
 //! slot and waits until it can compare the keys. So a key is in one slot only, and every slot between its
-//! home slot and that one is taken for ever.
+//! home slot and that one is taken for ever. A key that was removed keeps its slot too, and is inserted there again;
+//! only a change of phase or of capacity, which no operation meets, makes room of such slots.
 //!
 //! **Linearizability.** An insert of a new key takes effect when it publishes the slot. A search
 //! that starts later finds it: no slot on its way is free. A search that does not find the key therefore
@@ -22,6 +24,19 @@
 //! its own. Any other value is written between `lock` and `publish_value`, and takes effect with the
 //! latter; a reader has seen it whole if the state word is the same before and after, and ready.
 //!
+//! A removal takes effect when it changes the state, and the insert of a key that was removed when it locks the slot:
+//! from then on nobody says that the key is absent, and who wants the value waits for it. An operation on a word that
+//! found the slot ready, and comes to the word after a removal, takes effect just before that removal, since nobody
+//! has seen more of the value than such operations; so a removal says whether the key was there, and not what was
+//! its value. If it comes there after the key was inserted again, it takes effect on that value.
+//!
+//! **Why an atomic find of a word needs no atomic instruction on the direct path.** There the state, the key and the word are
+//! three loads in this order, each whole, and each seen after the one before it (acquire); what is argued above needs no
+//! more. Over a network a get may be torn and orders nothing, so the state and the word are read by atomics.
+//!
+//! **What a value points to.** A long encoding lies in memory of its own, which is given back when the state has changed
+//! from what it was with that value. Who reads it looks at the state again before he uses what he read.
+//!
 //! **What cannot hang.** No code of the user runs while a slot is reserved or locked, so none can panic
 //! or wait there. A rank that dies there ends the job, and whoever waits for it gets that as an error.
 
@@ -29,11 +44,23 @@ use pgas_core::Result;
 
 use super::hash::Fingerprint;
 use super::state::{SlotState, StateWord};
+use crate::Result as ContainerResult;
 
 /// A slot's memory. Prices are those of one call.
 pub(super) trait SlotMemory: Copy {
+    /// What a key is looked for by.
     type Key;
+    /// What a slot holds of a key.
+    type KeySlot: Copy;
+    /// What a slot holds of a value.
     type Value: Copy;
+    /// A value together with what it points to.
+    type Loaded: Clone;
+    /// Where keys and values point to.
+    type Heap;
+
+    /// Whether values may point to memory of their own.
+    const HAS_HEAP: bool;
 
     /// Whether a value is one word, or nothing, and is accessed by the `_word` methods only; the others
     /// are for wide values.
@@ -53,17 +80,18 @@ pub(super) trait SlotMemory: Copy {
 
     /// Writes key and value, then the state: who sees the state sees them. All of it is done on
     /// return (W + A).
-    fn publish_entry(&self, key: &Self::Key, value: Self::Value, state: StateWord) -> Result<()>;
+    fn publish_entry(&self, key: Self::KeySlot, value: Self::Value, state: StateWord)
+    -> Result<()>;
 
     /// Writes the value, then the state, likewise. Who sees a part of the value also sees
     /// what this thread wrote to the state before (W + A).
     fn publish_value(&self, value: Self::Value, state: StateWord) -> Result<()>;
 
     /// Whether the key is `key` (R).
-    fn has_key(&self, key: &Self::Key) -> Result<bool>;
+    fn has_key(&self, key: &Self::Key, heap: &Self::Heap) -> Result<bool>;
 
     /// If the key is `key`, the value as it is read together with it, maybe torn (R).
-    fn entry_of(&self, key: &Self::Key) -> Result<Option<Self::Value>>;
+    fn entry_of(&self, key: &Self::Key, heap: &Self::Heap) -> Result<Option<Self::Value>>;
 
     /// The value, maybe torn (R).
     fn value(&self) -> Result<Self::Value>;
@@ -81,6 +109,15 @@ pub(super) trait SlotMemory: Copy {
         new: Self::Value,
     ) -> Result<Result<(), Self::Value>>;
 
+    /// Whether the value points to memory of its own.
+    fn is_outside(value: &Self::Value) -> bool;
+
+    /// Fetches what the value points to (R), which may have been given back by now.
+    fn fetch(value: Self::Value, heap: &Self::Heap) -> Result<Self::Loaded>;
+
+    /// Gives back what the value points to, when it is no slot's any more.
+    fn release(value: &Self::Value, heap: &Self::Heap) -> ContainerResult<()>;
+
     /// Makes progress until `ready`.
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()>;
 }
@@ -97,8 +134,8 @@ pub(super) enum Wanted {
 /// A slot that holds the key that was looked for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held<V> {
-    /// Ready or locked.
-    state: StateWord,
+    /// Ready, locked or removed.
+    pub(super) state: StateWord,
     /// A wide value, read after the state.
     value: Option<V>,
 }
@@ -144,16 +181,17 @@ pub(super) enum Claim<V> {
 pub(super) fn look<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
+    heap: &M::Heap,
     fingerprint: Fingerprint,
     wanted: Wanted,
 ) -> Result<Look<M::Value>> {
     let state = slot.load_state()?;
     match state.state() {
         SlotState::Free => Ok(Look::Free),
-        SlotState::Reserved => Ok(Look::Other),
+        SlotState::Reserved | SlotState::Removed => Ok(Look::Other),
         SlotState::Ready | SlotState::Locked if !state.has(fingerprint) => Ok(Look::Other),
         SlotState::Ready | SlotState::Locked => {
-            let held = compare(slot, key, state, wanted)?;
+            let held = compare(slot, key, heap, state, wanted)?;
             Ok(held.map_or(Look::Other, Look::Held))
         }
     }
@@ -164,6 +202,8 @@ pub(super) fn look<M: SlotMemory>(
 pub(super) struct Glance<V> {
     pub(super) is_held: bool,
     pub(super) is_free: bool,
+    /// Somebody inserts a key that was removed, maybe this one.
+    pub(super) is_locked: bool,
     /// That of the key, if it is held.
     pub(super) value: V,
 }
@@ -176,14 +216,16 @@ pub(super) struct Glance<V> {
 pub(super) fn glance<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
+    heap: &M::Heap,
     fingerprint: Fingerprint,
 ) -> Result<Glance<M::Value>> {
     debug_assert!(M::IS_WORD, "a wide value may be torn");
     let state = slot.load_state()?;
-    let (is_key, value) = (slot.has_key(key)?, slot.load_word()?);
+    let (is_key, value) = (slot.has_key(key, heap)?, slot.load_word()?);
     Ok(Glance {
-        is_held: state.is_readable_with(fingerprint) & is_key,
+        is_held: state.is_ready_with(fingerprint) & is_key,
         is_free: state == StateWord::FREE,
+        is_locked: state.is_locked_with(fingerprint) & is_key,
         value,
     })
 }
@@ -195,6 +237,7 @@ pub(super) fn glance<M: SlotMemory>(
 pub(super) fn claim<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
+    heap: &M::Heap,
     fingerprint: Fingerprint,
     wanted: Wanted,
 ) -> Result<Claim<M::Value>> {
@@ -208,7 +251,7 @@ pub(super) fn claim<M: SlotMemory>(
     if state.state() == SlotState::Reserved {
         state = published(*slot)?;
     }
-    let held = compare(slot, key, state, wanted)?;
+    let held = compare(slot, key, heap, state, wanted)?;
     Ok(held.map_or(Claim::Other, Claim::Held))
 }
 
@@ -218,13 +261,14 @@ pub(super) fn claim<M: SlotMemory>(
 fn compare<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
+    heap: &M::Heap,
     state: StateWord,
     wanted: Wanted,
 ) -> Result<Option<Held<M::Value>>> {
     if M::IS_WORD || wanted == Wanted::Key {
-        return Ok(slot.has_key(key)?.then(|| Held::unread(state)));
+        return Ok(slot.has_key(key, heap)?.then(|| Held::unread(state)));
     }
-    let value = slot.entry_of(key)?;
+    let value = slot.entry_of(key, heap)?;
     Ok(value.map(|value| Held::new(state, value)))
 }
 
@@ -239,56 +283,194 @@ fn published<M: SlotMemory>(slot: M) -> Result<StateWord> {
     Ok(state)
 }
 
-/// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
-/// and A + R more each time that a writer comes in between).
-#[inline]
-pub(super) fn load<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<M::Value> {
-    if M::IS_WORD {
-        return slot.load_word();
+/// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed. Waits for a rank that writes
+/// it (A each time).
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one compare")]
+fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
+    if state.state() == SlotState::Ready {
+        return Ok(state);
     }
-    load_wide(slot, held).map(|(_, value)| value)
-}
-
-/// A wide value, whole, and the state in which the slot was ready with it.
-#[inline]
-fn load_wide<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<(StateWord, M::Value)> {
-    if let Some(value) = held.value
-        && held.state.state() == SlotState::Ready
-        && slot.load_state()? == held.state
-    {
-        return Ok((held.state, value));
-    }
-    load_wide_again(*slot)
+    settle(*slot)
 }
 
 #[cold]
-fn load_wide_again<M: SlotMemory>(slot: M) -> Result<(StateWord, M::Value)> {
+fn settle<M: SlotMemory>(slot: M) -> Result<StateWord> {
+    let mut state = StateWord::FREE;
+    slot.wait_until(&mut || {
+        state = slot.load_state()?;
+        Ok(state.state() != SlotState::Locked)
+    })?;
+    Ok(state)
+}
+
+/// Whether there is a word to work on; waits for a rank that is about to write it.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one compare")]
+pub(super) fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool> {
+    debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
+    Ok(settled(slot, held.state)?.state() == SlotState::Ready)
+}
+
+/// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
+/// and A + R more each time that a writer comes in between), `None` if it was removed.
+#[inline]
+pub(super) fn load<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> Result<Option<M::Loaded>> {
+    if !M::IS_WORD {
+        return Ok(load_wide(slot, heap, held)?.map(|whole| whole.loaded));
+    }
+    if !has_word(slot, held)? {
+        return Ok(None);
+    }
+    M::fetch(slot.load_word()?, heap).map(Some)
+}
+
+/// A wide value that was read whole.
+struct Whole<M: SlotMemory> {
+    /// In which the slot was ready with it.
+    state: StateWord,
+    value: M::Value,
+    loaded: M::Loaded,
+}
+
+/// A wide value, `None` if it was removed.
+#[inline]
+fn load_wide<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> Result<Option<Whole<M>>> {
+    if let Some(value) = held.value
+        && held.state.state() == SlotState::Ready
+        && let Some(whole) = if_still(slot, heap, held.state, value)?
+    {
+        return Ok(Some(whole));
+    }
+    load_wide_again(*slot, heap)
+}
+
+/// The value that was read after the state, if that has not changed, with what it points to.
+#[inline]
+fn if_still<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    state: StateWord,
+    value: M::Value,
+) -> Result<Option<Whole<M>>> {
+    // Before a pointer is followed it must have been read whole.
+    if slot.load_state()? != state {
+        return Ok(None);
+    }
+    let loaded = M::fetch(value, heap)?;
+    let is_still = !M::HAS_HEAP || !M::is_outside(&value) || slot.load_state()? == state;
+    Ok(is_still.then_some(Whole {
+        state,
+        value,
+        loaded,
+    }))
+}
+
+#[cold]
+fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whole<M>>> {
     let mut whole = None;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
-        if state.state() == SlotState::Ready {
-            let value = slot.value()?;
-            whole = (slot.load_state()? == state).then_some((state, value));
+        match state.state() {
+            SlotState::Removed => return Ok(true),
+            SlotState::Ready => whole = if_still(&slot, heap, state, slot.value()?)?,
+            SlotState::Free | SlotState::Reserved | SlotState::Locked => {}
         }
         Ok(whole.is_some())
     })?;
-    Ok(whole.expect("the wait ended because the value was read whole"))
+    Ok(whole)
 }
 
-/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value).
+/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and says whether it had one.
+/// A key that was removed gets it anew (3A for a word).
 #[inline]
-pub(super) fn store<M: SlotMemory>(slot: &M, held: Held<M::Value>, value: M::Value) -> Result<()> {
-    if M::IS_WORD {
-        return slot.swap_word(value);
+pub(super) fn store<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+    value: M::Value,
+) -> ContainerResult<bool> {
+    if M::IS_WORD && held.state.state() == SlotState::Ready {
+        slot.swap_word(value)?;
+        return Ok(true);
     }
-    let state = lock(slot, held.state)?;
-    slot.publish_value(value, state.overwritten())
+    if M::IS_WORD {
+        return Ok(store_word_again(*slot, value)?);
+    }
+    let locked = lock(slot, held.state)?;
+    let was_there = !locked.is_gone();
+    let mut former = None;
+    if M::HAS_HEAP && was_there {
+        // What was read in the state that was locked was whole.
+        former = held.value.filter(|_| locked == held.state.locked());
+        if former.is_none() || held.state.state() != SlotState::Ready {
+            former = Some(slot.value()?);
+        }
+    }
+    slot.publish_value(value, locked.overwritten())?;
+    if let Some(former) = former {
+        M::release(&former, heap)?;
+    }
+    Ok(was_there)
 }
 
-/// Locks a slot that was ready or locked in `state`, and returns its locked state.
+#[cold]
+fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool> {
+    loop {
+        let state = settle(slot)?;
+        if state.state() == SlotState::Ready {
+            slot.swap_word(value)?;
+            return Ok(true);
+        }
+        if revive(&slot, state, value)? {
+            return Ok(false);
+        }
+    }
+}
+
+/// Gives a value to a key that was removed, unless another rank was faster (A; 3A for a word, 2A + W for
+/// a wide value).
+fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool> {
+    let locked = state.locked();
+    if state.state() != SlotState::Removed || slot.swap_state(state, locked)?.is_err() {
+        return Ok(false);
+    }
+    if M::IS_WORD {
+        slot.swap_word(value)?;
+        let unlocked = slot.swap_state(locked, locked.overwritten())?;
+        debug_assert!(unlocked.is_ok(), "nobody changes a locked slot");
+    } else {
+        slot.publish_value(value, locked.overwritten())?;
+    }
+    Ok(true)
+}
+
+/// As [`revive`], if the key is removed now; else how it is held.
+#[cold]
+pub(super) fn insert_again<M: SlotMemory>(
+    slot: M,
+    value: M::Value,
+) -> Result<Result<(), Held<M::Value>>> {
+    let state = settle(slot)?;
+    Ok(if revive(&slot, state, value)? {
+        Ok(())
+    } else {
+        Err(Held::unread(slot.load_state()?))
+    })
+}
+
+/// Locks a slot that was ready, locked or removed in `state`, and returns its locked state.
 #[inline]
 fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
-    if state.state() == SlotState::Ready && slot.swap_state(state, state.locked())?.is_ok() {
+    if state.state() != SlotState::Locked && slot.swap_state(state, state.locked())?.is_ok() {
         return Ok(state.locked());
     }
     lock_again(*slot)
@@ -300,34 +482,72 @@ fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord> {
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
         locked = state.locked();
-        Ok(state.state() == SlotState::Ready && slot.swap_state(state, locked)?.is_ok())
+        Ok(state.state() != SlotState::Locked && slot.swap_state(state, locked)?.is_ok())
     })?;
     Ok(locked)
 }
 
 /// Replaces the value by `f` of it, and returns the former one (2A for a word; 3A + W for a wide
-/// value that was read with the key). `f` runs while nothing is locked, and again when another
-/// rank was faster.
+/// value that was read with the key), or `None` if the key was removed. `f` runs while nothing is locked, and again
+/// when another rank was faster.
 #[inline]
 pub(super) fn update<M: SlotMemory>(
     slot: &M,
+    heap: &M::Heap,
     held: Held<M::Value>,
-    mut f: impl FnMut(M::Value) -> M::Value,
-) -> Result<M::Value> {
+    mut f: impl FnMut(M::Loaded) -> ContainerResult<M::Value>,
+) -> ContainerResult<Option<M::Loaded>> {
     if M::IS_WORD {
+        if !has_word(slot, held)? {
+            return Ok(None);
+        }
         let mut former = slot.load_word()?;
-        while let Err(now) = slot.compare_swap_word(former, f(former))? {
-            former = now;
+        loop {
+            let loaded = M::fetch(former, heap)?;
+            match slot.compare_swap_word(former, f(loaded.clone())?)? {
+                Ok(()) => return Ok(Some(loaded)),
+                Err(now) => former = now,
+            }
         }
-        return Ok(former);
     }
-    let (mut state, mut former) = load_wide(slot, held)?;
-    loop {
-        let value = f(former);
-        if slot.swap_state(state, state.locked())?.is_ok() {
-            slot.publish_value(value, state.overwritten())?;
-            return Ok(former);
+    let mut now = load_wide(slot, heap, held)?;
+    while let Some(whole) = now {
+        let value = f(whole.loaded.clone())?;
+        if slot.swap_state(whole.state, whole.state.locked())?.is_ok() {
+            slot.publish_value(value, whole.state.overwritten())?;
+            M::release(&whole.value, heap)?;
+            return Ok(Some(whole.loaded));
         }
-        (state, former) = load_wide_again(*slot)?;
+        M::release(&value, heap)?;
+        now = load_wide_again(*slot, heap)?;
+    }
+    Ok(None)
+}
+
+/// Takes the value away from the key, and says whether it had one (A; R more for a value that may point to memory of its
+/// own, unless it was read with the key; 2A + R for each time that another rank was faster).
+pub(super) fn remove<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> ContainerResult<bool> {
+    let mut held = held;
+    loop {
+        let state = settled(slot, held.state)?;
+        if state.state() == SlotState::Removed {
+            return Ok(false);
+        }
+        let mut former = held.value.filter(|_| state == held.state);
+        if M::HAS_HEAP && former.is_none() {
+            former = Some(slot.value()?);
+        }
+        if slot.swap_state(state, state.removed())?.is_ok() {
+            // The state was the same all the time, so the value was read whole.
+            if let (true, Some(former)) = (M::HAS_HEAP, former) {
+                M::release(&former, heap)?;
+            }
+            return Ok(true);
+        }
+        held = Held::unread(slot.load_state()?);
     }
 }

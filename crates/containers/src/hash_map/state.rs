@@ -2,8 +2,11 @@
 
 use super::hash::Fingerprint;
 
-const VERSION_BITS: u32 = 48;
-const VERSION_MASK: u64 = (1 << VERSION_BITS) - 1;
+const FINGERPRINT_SHIFT: u32 = 48;
+const GONE_SHIFT: u32 = 47;
+/// Whether the slot's key has no value.
+const GONE: u64 = 1 << GONE_SHIFT;
+const VERSION_MASK: u64 = GONE - 1;
 const STATE_SHIFT: u32 = 62;
 
 /// What is in a slot.
@@ -15,12 +18,14 @@ pub(super) enum SlotState {
     Reserved,
     /// Key and value, both readable. The key stays for ever.
     Ready,
-    /// The key, and a value that a rank overwrites now.
+    /// The key, and a value that a rank writes now: over one that was there, or for a key that was removed.
     Locked,
+    /// The key, which was removed, so that there is no value; who inserts it again does so here.
+    Removed,
 }
 
-/// A slot's state (2 bits), the fingerprint of its key (14 bits) and the version of its value (48 bits,
-/// wrapping around), in one word. The word of a free slot is zero, so zeroed memory is an empty table.
+/// A slot's state (2 bits), the fingerprint of its key (14 bits), whether the value is gone (1 bit) and the version of
+/// its value (47 bits, wrapping around), in one word. The word of a free slot is zero, so zeroed memory is an empty table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StateWord(u64);
 
@@ -39,13 +44,13 @@ impl StateWord {
 
     #[inline]
     pub(super) const fn reserved(fingerprint: Fingerprint) -> Self {
-        Self((1 << STATE_SHIFT) | fingerprint.bits() << VERSION_BITS)
+        Self((1 << STATE_SHIFT) | fingerprint.bits() << FINGERPRINT_SHIFT)
     }
 
     /// A slot whose value was written once.
     #[inline]
     pub(super) const fn ready(fingerprint: Fingerprint) -> Self {
-        Self((2 << STATE_SHIFT) | fingerprint.bits() << VERSION_BITS)
+        Self((2 << STATE_SHIFT) | fingerprint.bits() << FINGERPRINT_SHIFT)
     }
 
     #[inline]
@@ -53,6 +58,7 @@ impl StateWord {
         match self.0 >> STATE_SHIFT {
             0 => SlotState::Free,
             1 => SlotState::Reserved,
+            2 if self.0 & GONE != 0 => SlotState::Removed,
             2 => SlotState::Ready,
             _ => SlotState::Locked,
         }
@@ -61,28 +67,45 @@ impl StateWord {
     /// Whether the slot's key has this fingerprint, if it has a key.
     #[inline]
     pub(super) const fn has(self, fingerprint: Fingerprint) -> bool {
-        (self.0 >> VERSION_BITS) & Fingerprint::MASK == fingerprint.bits()
+        (self.0 >> FINGERPRINT_SHIFT) & Fingerprint::MASK == fingerprint.bits()
     }
 
-    /// Whether the slot has a key that may be read, with this fingerprint: it is ready or locked.
+    /// Whether the slot is ready with a key that has this fingerprint.
     #[inline]
-    pub(super) const fn is_readable_with(self, fingerprint: Fingerprint) -> bool {
-        let any = Self::ready(fingerprint).locked();
-        self.0 >> VERSION_BITS | 1 << (STATE_SHIFT - VERSION_BITS) == any.0 >> VERSION_BITS
+    pub(super) const fn is_ready_with(self, fingerprint: Fingerprint) -> bool {
+        self.0 >> GONE_SHIFT == Self::ready(fingerprint).0 >> GONE_SHIFT
     }
 
-    /// A ready slot's word while its value is overwritten.
+    /// Whether a rank writes the slot's value now, of a key with this fingerprint.
+    #[inline]
+    pub(super) const fn is_locked_with(self, fingerprint: Fingerprint) -> bool {
+        self.0 >> FINGERPRINT_SHIFT == Self::ready(fingerprint).locked().0 >> FINGERPRINT_SHIFT
+    }
+
+    /// Whether the key has no value, or had none when the slot was locked.
+    #[inline]
+    pub(super) const fn is_gone(self) -> bool {
+        self.0 & GONE != 0
+    }
+
+    /// A ready or removed slot's word while its value is written.
     #[inline]
     pub(super) const fn locked(self) -> Self {
         Self(self.0 | (3 << STATE_SHIFT))
     }
 
-    /// The word of a ready or locked slot after its value was overwritten: ready, with the next version.
+    /// The word of a ready or locked slot after its value was written: ready, with the next version.
     #[inline]
     pub(super) const fn overwritten(self) -> Self {
-        let key = self.0 & (Fingerprint::MASK << VERSION_BITS);
+        let key = self.0 & (Fingerprint::MASK << FINGERPRINT_SHIFT);
         let version = (self.0 + 1) & VERSION_MASK;
         Self((2 << STATE_SHIFT) | key | version)
+    }
+
+    /// The word of a ready slot after its key was removed.
+    #[inline]
+    pub(super) const fn removed(self) -> Self {
+        Self(self.overwritten().0 | GONE)
     }
 }
 
@@ -101,17 +124,22 @@ mod tests {
                 (ready, SlotState::Ready),
                 (ready.locked(), SlotState::Locked),
                 (ready.locked().overwritten(), SlotState::Ready),
+                (ready.removed(), SlotState::Removed),
+                (ready.removed().locked(), SlotState::Locked),
+                (ready.removed().locked().overwritten(), SlotState::Ready),
             ];
             for (word, state) in words {
                 assert_eq!(word.state(), state);
                 assert!(word.has(fingerprint) && !word.has(other), "{word:?}");
                 assert_ne!(word, StateWord::FREE);
-                let is_readable = matches!(state, SlotState::Ready | SlotState::Locked);
-                assert_eq!(word.is_readable_with(fingerprint), is_readable);
-                assert!(!word.is_readable_with(other));
-                assert!(!StateWord::FREE.is_readable_with(fingerprint));
+                assert_eq!(word.is_ready_with(fingerprint), state == SlotState::Ready);
+                assert_eq!(word.is_locked_with(fingerprint), state == SlotState::Locked);
+                assert!(!word.is_ready_with(other) && !word.is_locked_with(other));
+                assert!(!StateWord::FREE.is_ready_with(fingerprint));
             }
             assert_ne!(ready, ready.locked().overwritten(), "a new version");
+            let again = ready.removed().locked().overwritten();
+            assert!(again != ready && !again.is_gone(), "another version");
         }
         assert_eq!(StateWord::FREE.state(), SlotState::Free);
     }

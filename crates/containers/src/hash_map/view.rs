@@ -2,7 +2,6 @@
 
 use std::marker::PhantomData;
 
-use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
 
@@ -13,12 +12,15 @@ use super::reach::Reach;
 use super::slot::{self, Held, SlotMemory, Wanted};
 use super::state::StateWord;
 use super::walk::{self, Place, Slots};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result};
 
 /// A map's slots, reached as `R` says.
-pub(super) struct View<'a, K, V, R: Reach<'a>> {
+pub(super) struct View<'a, K, V, S, R: Reach<'a>> {
     pub(super) all: R::All,
     pub(super) ring: &'a Ring,
+    pub(super) heap: &'a Heap,
+    hasher: &'a S,
     slot: PhantomData<GlobalSlot<K, V, R>>,
 }
 
@@ -26,28 +28,38 @@ pub(super) struct View<'a, K, V, R: Reach<'a>> {
 pub(super) type Home<K, V, R> = walk::Home<GlobalSlot<K, V, R>>;
 
 /// A slot that holds the key, and what is known of it.
-type Holding<K, V, R> = (GlobalSlot<K, V, R>, Held<V>);
+type Holding<K, V, R> = (GlobalSlot<K, V, R>, Held<SlotOf<V>>);
 
-impl<'a, K: Pod, V: Pod, R: Reach<'a>> Slots for View<'a, K, V, R> {
+impl<'a, K: Object, V: Object, S, R: Reach<'a>> Slots for View<'a, K, V, S, R> {
     type Slot = GlobalSlot<K, V, R>;
 
     #[inline(always)]
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
         self.slot(self.ring.next(slot.reach.place()))
     }
+
+    #[inline(always)]
+    fn heap(&self) -> &Heap {
+        self.heap
+    }
 }
 
 /// Those that begin at a home slot leave it to their caller to prefetch it, and to count new keys.
-impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
     #[inline(always)]
-    pub(super) fn new(all: R::All, ring: &'a Ring) -> Self {
-        let slot = PhantomData;
-        Self { all, ring, slot }
+    pub(super) fn new(all: R::All, ring: &'a Ring, heap: &'a Heap, hasher: &'a S) -> Self {
+        Self {
+            all,
+            ring,
+            heap,
+            hasher,
+            slot: PhantomData,
+        }
     }
 
     #[inline(always)]
-    pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
-        GlobalSlot::new(R::new(self.all, place))
+    pub(super) fn hash(&self, key: &KeyOf<K>) -> Hash {
+        Hash::of::<K>(key, self.hasher)
     }
 
     #[inline(always)]
@@ -58,82 +70,184 @@ impl<'a, K: Pod, V: Pod, R: Reach<'a>> View<'a, K, V, R> {
         }
     }
 
+    #[inline(always)]
+    pub(super) fn home_of(&self, key: &KeyOf<K>) -> Home<K, V, R> {
+        self.home(self.hash(key))
+    }
+
     /// The slot that holds `key`; or nothing, after `value` was inserted under it.
     #[inline(always)]
     fn held_or_inserted(
         &self,
         home: Home<K, V, R>,
-        key: &K,
-        value: V,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
         wanted: Wanted,
     ) -> Result<Option<Holding<K, V, R>>> {
-        match walk::claim(self, home, key, wanted)? {
+        // Memory for the key is got before a slot is reserved for it, since there may be none.
+        let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
+        if is_outside && let Some((slot, held)) = walk::look(self, home, key, wanted)? {
+            return Ok(Some((slot, held)));
+        }
+        let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
+        let place = walk::claim(self, home, key, wanted)?;
+        if let Place::New(slot) = place {
+            slot.publish_entry(key_slot, value, StateWord::ready(home.fingerprint))?;
+            return Ok(None);
+        }
+        if is_outside {
+            object::release::<K>(&key_slot, self.heap)?;
+        }
+        match place {
             Place::Held(slot, held) => Ok(Some((slot, held))),
-            Place::New(slot) => {
-                slot.publish_entry(key, value, StateWord::ready(home.fingerprint))?;
-                Ok(None)
-            }
-            Place::Full => Err(self.full()),
+            Place::New(_) | Place::Full => Err(self.full()),
         }
     }
 
     #[cold]
-    fn full(&self) -> Error {
+    pub(super) fn full(&self) -> Error {
         Error::Full {
             capacity: self.ring.capacity(),
         }
     }
 
+    /// Puts `value`, which is given up if that fails.
     #[inline(always)]
-    pub(super) fn insert(&self, home: Home<K, V, R>, key: &K, value: V) -> Result<Inserted> {
-        match self.held_or_inserted(home, key, value, Wanted::Key)? {
-            None => Ok(Inserted::New),
-            Some((slot, held)) => {
-                slot::store(&slot, held, value)?;
-                Ok(Inserted::Replaced)
+    pub(super) fn insert(
+        &self,
+        home: Home<K, V, R>,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
+    ) -> Result<Inserted> {
+        // What was there is given back, so it is read if it may point to memory of its own.
+        let wanted = const {
+            if object::has_heap::<V>() {
+                Wanted::Value
+            } else {
+                Wanted::Key
+            }
+        };
+        match self.held_or_inserted(home, key, value, wanted) {
+            Ok(None) => Ok(Inserted::New),
+            Ok(Some((slot, held))) => {
+                let was_there = slot::store(&slot, self.heap, held, value)?;
+                Ok(Inserted::over(was_there))
+            }
+            Err(error) => {
+                object::release::<V>(&value, self.heap)?;
+                Err(error)
             }
         }
     }
 
-    /// The value that is there, if it was there before.
+    /// The value that is there, if it was there before; else `value` is.
     #[inline(always)]
-    pub(super) fn get_or_insert(&self, key: &K, value: V) -> Result<Option<V>> {
-        match self.held_or_inserted(self.home(Hash::of(key)), key, value, Wanted::Value)? {
-            Some((slot, held)) => Ok(Some(slot::load(&slot, held)?)),
+    pub(super) fn get_or_insert(&self, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Option<V>> {
+        match self.held_or_inserted(self.home_of(key), key, value, Wanted::Value) {
+            Ok(None) => Ok(None),
+            Ok(Some((slot, mut held))) => loop {
+                if let Some(loaded) = slot::load(&slot, self.heap, held)? {
+                    object::release::<V>(&value, self.heap)?;
+                    return <V::Repr as Repr<V>>::decode(loaded).map(Some);
+                }
+                match slot::insert_again(slot, value)? {
+                    Ok(()) => return Ok(None),
+                    Err(now) => held = now,
+                }
+            },
+            Err(error) => {
+                object::release::<V>(&value, self.heap)?;
+                Err(error)
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn find(&self, home: Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<V>> {
+        let Some((slot, held)) = walk::look(self, home, key, Wanted::Value)? else {
+            return Ok(None);
+        };
+        match slot::load(&slot, self.heap, held)? {
+            Some(loaded) => <V::Repr as Repr<V>>::decode(loaded).map(Some),
             None => Ok(None),
         }
     }
 
     #[inline(always)]
-    pub(super) fn find(&self, home: Home<K, V, R>, key: &K) -> Result<Option<V>> {
-        match walk::look(self, home, key, Wanted::Value)? {
-            None => Ok(None),
-            Some((slot, held)) => Ok(Some(slot::load(&slot, held)?)),
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn contains(&self, key: &K) -> Result<bool> {
-        let held = walk::look(self, self.home(Hash::of(key)), key, Wanted::Key)?;
+    pub(super) fn contains(&self, key: &KeyOf<K>) -> Result<bool> {
+        let held = walk::look(self, self.home_of(key), key, Wanted::Key)?;
         Ok(held.is_some())
     }
 
     #[inline(always)]
-    pub(super) fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        match walk::look(self, self.home(Hash::of(key)), key, Wanted::Value)? {
+    pub(super) fn update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
+        let Some((slot, held)) = walk::look(self, self.home_of(key), key, Wanted::Value)? else {
+            return Ok(None);
+        };
+        let replace = |loaded| {
+            let value = f(<V::Repr as Repr<V>>::decode(loaded)?);
+            object::to_slot(&value, self.heap)
+        };
+        match slot::update(&slot, self.heap, held, replace)? {
+            Some(former) => <V::Repr as Repr<V>>::decode(former).map(Some),
             None => Ok(None),
-            Some((slot, held)) => Ok(Some(slot::update(&slot, held, f)?)),
+        }
+    }
+
+    pub(super) fn remove(&self, key: &KeyOf<K>) -> Result<bool> {
+        match walk::look(self, self.home_of(key), key, Wanted::Value)? {
+            Some((slot, held)) => slot::remove(&slot, self.heap, held),
+            None => Ok(false),
         }
     }
 }
 
-impl<'a, K: Pod, V: AtomicInteger, R: Reach<'a>> View<'a, K, V, R> {
+impl<'a, K: Object, V: Object, S, R: Reach<'a>> View<'a, K, V, S, R> {
+    /// This rank's number.
+    #[inline(always)]
+    pub(super) fn here(&self) -> usize {
+        R::world_of(self.all).rank().index()
+    }
+
+    #[inline(always)]
+    pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
+        GlobalSlot::new(R::new(self.all, place))
+    }
+}
+
+impl<'a, K, V, S, R> View<'a, K, V, S, R>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+    R: Reach<'a>,
+{
     /// Adds to the value of `key`, and returns the former one if it was there.
     #[inline(always)]
-    pub(super) fn add(&self, home: Home<K, V, R>, key: &K, n: V) -> Result<Option<V>> {
+    pub(super) fn add(&self, home: Home<K, V, R>, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
         match self.held_or_inserted(home, key, n, Wanted::Key)? {
-            Some((slot, _)) => Ok(Some(slot.fetch_op(AtomicOp::Add, n)?)),
+            Some((slot, held)) => add_to(&slot, held, n),
             None => Ok(None),
+        }
+    }
+}
+
+/// Adds to the value of a slot that holds the key, or gives it that value if the key was removed.
+#[inline(always)]
+fn add_to<'a, K, V, R>(slot: &GlobalSlot<K, V, R>, held: Held<V>, n: V) -> Result<Option<V>>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    R: Reach<'a>,
+{
+    let mut held = held;
+    loop {
+        if slot::has_word(slot, held)? {
+            return Ok(Some(slot.fetch_op(AtomicOp::Add, n)?));
+        }
+        match slot::insert_again(*slot, n)? {
+            Ok(()) => return Ok(None),
+            Err(now) => held = now,
         }
     }
 }

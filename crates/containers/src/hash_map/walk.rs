@@ -12,6 +12,9 @@ pub(super) trait Slots {
 
     /// The slot behind `slot`. As many steps as there are slots lead back to the first one.
     fn next(&self, slot: &Self::Slot) -> Self::Slot;
+
+    /// Where keys and values point to.
+    fn heap(&self) -> &<Self::Slot as SlotMemory>::Heap;
 }
 
 type KeyOf<S> = <<S as Slots>::Slot as SlotMemory>::Key;
@@ -35,7 +38,7 @@ pub(super) fn look<S: Slots>(
 ) -> Result<Option<(S::Slot, HeldOf<S>)>> {
     let mut slot = home.slot;
     loop {
-        match slot::look(&slot, key, home.fingerprint, wanted)? {
+        match slot::look(&slot, key, slots.heap(), home.fingerprint, wanted)? {
             Look::Free => return Ok(None),
             Look::Held(held) => return Ok(Some((slot, held))),
             Look::Other => slot = slots.next(&slot),
@@ -67,7 +70,7 @@ pub(super) fn claim<S: Slots>(
 ) -> Result<Place<S::Slot, HeldOf<S>>> {
     let mut slot = home.slot;
     loop {
-        match slot::claim(&slot, key, home.fingerprint, wanted)? {
+        match slot::claim(&slot, key, slots.heap(), home.fingerprint, wanted)? {
             Claim::New => return Ok(Place::New(slot)),
             Claim::Held(held) => return Ok(Place::Held(slot, held)),
             Claim::Other => slot = slots.next(&slot),

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::codec::{self, Encoding};
-use super::{Heap, Repr, each_from_slot, each_to_slot, hash};
+use super::{Heap, KeyHasher, Repr, each_from_slot, each_to_slot, hash};
 use crate::{Error, Result};
 
 /// Values in serde's encoding: up to `INLINE` bytes of it in the slot, longer ones in the global heap of
@@ -45,30 +45,33 @@ impl<const INLINE: usize> EncodedSlot<INLINE> {
     }
 }
 
+/// An encoding: in a slot, or longer than one.
+#[derive(Clone, Debug)]
+pub struct EncodedKey<const INLINE: usize> {
+    /// Without a pointer if the encoding is longer.
+    slot: EncodedSlot<INLINE>,
+    long: Option<Vec<u8>>,
+}
+
+impl<const INLINE: usize> EncodedKey<INLINE> {
+    fn long(long: Vec<u8>) -> Result<Self> {
+        let too_long = |_| Error::Codec(format!("{} bytes are over 4 GiB", long.len()).into());
+        let len = u32::try_from(long.len()).map_err(too_long)?.to_ne_bytes();
+        let bytes = [0; INLINE];
+        Ok(Self {
+            slot: EncodedSlot { len, bytes },
+            long: Some(long),
+        })
+    }
+}
+
 impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<INLINE> {
     type Slot = EncodedSlot<INLINE>;
 
     const HAS_HEAP: bool = true;
 
     fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot> {
-        const { assert!(INLINE >= 8, "a slot has room for a pointer") };
-        let mut bytes = [0; INLINE];
-        let long = match codec::encode(value, &mut bytes)? {
-            Encoding::Inline(len) => {
-                // What an encoding that did not fit has left behind would be sent along.
-                bytes[len..].fill(0);
-                let len = u32::try_from(len).expect("slots are short").to_ne_bytes();
-                return Ok(EncodedSlot { len, bytes });
-            }
-            Encoding::Long(long) => long,
-        };
-        let too_long = |_| Error::Codec(format!("{} bytes are over 4 GiB", long.len()).into());
-        let len = u32::try_from(long.len()).map_err(too_long)?;
-        let len = len.to_ne_bytes();
-        let at = heap.store(&long)?;
-        bytes.fill(0);
-        bytes[..8].copy_from_slice(&at.to_bits().to_ne_bytes());
-        Ok(EncodedSlot { len, bytes })
+        <Self as Repr<T>>::key_slot(&<Self as Repr<T>>::key(value)?, heap)
     }
 
     type Loaded = (EncodedSlot<INLINE>, Option<Vec<u8>>);
@@ -77,7 +80,7 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         slot.outside().is_some()
     }
 
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded> {
         let outside = slot.outside();
         let long = outside.map(|(at, len)| heap.load(at, len)).transpose()?;
         Ok((slot, long))
@@ -103,6 +106,63 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
             Encoding::Inline(len) => hash::of_bytes(&bytes[..len], former),
             Encoding::Long(long) => hash::of_bytes(&long, former),
         })
+    }
+
+    type Key = EncodedKey<INLINE>;
+
+    fn key(value: &T) -> Result<Self::Key> {
+        const { assert!(INLINE >= 8, "a slot has room for a pointer") };
+        let mut bytes = [0; INLINE];
+        match codec::encode(value, &mut bytes)? {
+            Encoding::Inline(len) => {
+                // What an encoding that did not fit has left behind would be sent along.
+                bytes[len..].fill(0);
+                let len = u32::try_from(len).expect("slots are short").to_ne_bytes();
+                let slot = EncodedSlot { len, bytes };
+                Ok(EncodedKey { slot, long: None })
+            }
+            Encoding::Long(long) => EncodedKey::long(long),
+        }
+    }
+
+    fn is_key_outside(key: &Self::Key) -> bool {
+        key.long.is_some()
+    }
+
+    fn key_slot(key: &Self::Key, heap: &Heap) -> Result<Self::Slot> {
+        let mut slot = key.slot;
+        if let Some(long) = &key.long {
+            let at = heap.store(long)?;
+            slot.bytes[..8].copy_from_slice(&at.to_bits().to_ne_bytes());
+        }
+        Ok(slot)
+    }
+
+    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> pgas_core::Result<bool> {
+        match (&key.long, slot.outside()) {
+            (None, None) => Ok(slot.as_bytes() == key.slot.as_bytes()),
+            (Some(long), Some((at, len))) if len == long.len() => Ok(heap.load(at, len)? == *long),
+            _ => Ok(false),
+        }
+    }
+
+    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
+        let Some((at, len)) = slot.outside() else {
+            return Ok(EncodedKey { slot, long: None });
+        };
+        let mut key = EncodedKey {
+            slot,
+            long: Some(heap.load(at, len)?),
+        };
+        key.slot.bytes.fill(0);
+        Ok(key)
+    }
+
+    fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64 {
+        match &key.long {
+            None => hasher.hash(&key.slot.bytes[..key.slot.len()]),
+            Some(long) => hasher.hash(long),
+        }
     }
 
     fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

@@ -3,7 +3,38 @@
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
-const SECRETS: RapidSecrets = RapidSecrets::seed(0x7067_6173);
+pub(crate) const SECRETS: RapidSecrets = RapidSecrets::seed(0x7067_6173);
+
+/// How the keys of a map are hashed: the same on every rank.
+///
+/// Its upper bits choose a key's place and its lowest ones tell apart keys that lie close together, so all of them
+/// have to depend on all bytes.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::object::KeyHasher;
+///
+/// /// FNV-1a, and what it lacks in its upper bits.
+/// struct Fnv;
+///
+/// impl KeyHasher for Fnv {
+///     fn hash(&self, bytes: &[u8]) -> u64 {
+///         let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+///         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step);
+///         (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+///     }
+/// }
+/// assert_ne!(Fnv.hash(b"a"), Fnv.hash(b"b"));
+/// ```
+pub trait KeyHasher: Send + Sync + 'static {
+    /// The hash of a key's bytes, or of its encoding.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    fn hash(&self, bytes: &[u8]) -> u64;
+}
 
 /// The hash of `bytes`, rapidhash V3, which is specified, continued from `former`, the hash of what comes
 /// before them.

@@ -80,8 +80,8 @@ impl Heap {
         Ok(at)
     }
 
-    pub(super) fn load(&self, at: GlobalPtr<u8>, len: usize) -> Result<Vec<u8>> {
-        Ok(at.get_vec(self.shared().returned.world(), len)?)
+    pub(super) fn load(&self, at: GlobalPtr<u8>, len: usize) -> pgas_core::Result<Vec<u8>> {
+        at.get_vec(self.shared().returned.world(), len)
     }
 
     /// Gives back the block with `len` bytes at `at`.

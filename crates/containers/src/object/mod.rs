@@ -56,9 +56,10 @@ mod parts;
 mod tests;
 mod types;
 
-pub(crate) use hash::mix;
+pub(crate) use hash::{SECRETS, mix};
 
-pub use encoded::{Encoded, EncodedSlot};
+pub use encoded::{Encoded, EncodedKey, EncodedSlot};
+pub use hash::KeyHasher;
 pub use heap::Heap;
 pub use parts::{PairSlot, Parts};
 
@@ -109,7 +110,7 @@ pub trait Repr<T>: sealed::Sealed {
     fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot>;
 
     /// A slot, together with what it points to.
-    type Loaded;
+    type Loaded: Clone;
 
     /// Whether the slot points to memory of its own.
     fn is_outside(slot: &Self::Slot) -> bool;
@@ -124,7 +125,7 @@ pub trait Repr<T>: sealed::Sealed {
     /// # Errors
     ///
     /// What the transport reports.
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded>;
+    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded>;
 
     /// The value that was loaded.
     ///
@@ -172,6 +173,52 @@ pub trait Repr<T>: sealed::Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
     fn hash(value: &T, former: u64) -> Result<u64>;
 
+    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two values are one
+    /// key if they have the same bytes or the same encoding.
+    type Key: Clone + Send + Sync;
+
+    /// What `value` is looked for by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
+    fn key(value: &T) -> Result<Self::Key>;
+
+    /// Whether the slot of a value with this key points to memory of its own.
+    fn is_key_outside(key: &Self::Key) -> bool;
+
+    /// What a slot has to hold of the value with this key.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
+    fn key_slot(key: &Self::Key, heap: &Heap) -> Result<Self::Slot>;
+
+    /// Whether the value in a slot that nobody gives up meanwhile has this key.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; R where both are longer than a slot, and equally long.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> pgas_core::Result<bool>;
+
+    /// The key of the value in a slot that nobody gives up meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// As [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key>;
+
+    /// The key's hash.
+    fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64;
+
     /// What slots have to hold of `values`; plain ones are not even copied.
     ///
     /// # Errors
@@ -212,7 +259,7 @@ impl<T: Pod> Repr<T> for Plain {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
-    fn load(slot: T, _: &Heap) -> Result<T> {
+    fn load(slot: T, _: &Heap) -> pgas_core::Result<T> {
         Ok(slot)
     }
 
@@ -234,6 +281,47 @@ impl<T: Pod> Repr<T> for Plain {
         Ok(hash::of_bytes(value.as_bytes(), former))
     }
 
+    type Key = T;
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn key(value: &T) -> Result<T> {
+        Ok(*value)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn is_key_outside(_: &T) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn key_slot(key: &T, _: &Heap) -> Result<T> {
+        Ok(*key)
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few compares")]
+    fn has_key(slot: &T, key: &T, _: &Heap) -> pgas_core::Result<bool> {
+        Ok(slot.as_bytes() == key.as_bytes())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    fn key_in(slot: T, _: &Heap) -> pgas_core::Result<T> {
+        Ok(slot)
+    }
+
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the key's length is a constant, which leaves two multiplications for short keys"
+    )]
+    fn hash_key<H: KeyHasher>(key: &T, hasher: &H) -> u64 {
+        hasher.hash(key.as_bytes())
+    }
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
     fn to_slots<'v>(values: &'v [T], _: &Heap) -> Result<Cow<'v, [T]>> {
@@ -252,6 +340,16 @@ impl<T: Pod> Repr<T> for Plain {
 #[expect(clippy::inline_always, reason = "a name for a call")]
 pub(crate) fn to_slot<T: Object>(value: &T, heap: &Heap) -> Result<SlotOf<T>> {
     <T::Repr as Repr<T>>::to_slot(value, heap)
+}
+
+/// What a `T` is looked for by.
+pub(crate) type KeyOf<T> = <<T as Object>::Repr as Repr<T>>::Key;
+
+/// As [`Repr::key`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn key<T: Object>(value: &T) -> Result<KeyOf<T>> {
+    <T::Repr as Repr<T>>::key(value)
 }
 
 /// As [`Repr::from_slot`].

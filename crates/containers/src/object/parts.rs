@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{Heap, Object, Repr, SlotOf, each_from_slot, each_to_slot, has_heap, release, to_slot};
+use super::{
+    Heap, KeyHasher, KeyOf, Object, Repr, SlotOf, each_from_slot, each_to_slot, has_heap, mix,
+    release, to_slot,
+};
 use crate::Result;
 
 /// Tuples, each member as its own type says.
@@ -77,7 +80,7 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
     }
 
     #[inline]
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded> {
         let (a, b) = (slot.first, slot.second);
         let a = <A::Repr as Repr<A>>::load(a, heap)?;
         let b = <B::Repr as Repr<B>>::load(b, heap)?;
@@ -101,6 +104,47 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
     #[inline]
     fn hash((a, b): &(A, B), former: u64) -> Result<u64> {
         <B::Repr as Repr<B>>::hash(b, <A::Repr as Repr<A>>::hash(a, former)?)
+    }
+
+    type Key = (KeyOf<A>, KeyOf<B>);
+
+    #[inline]
+    fn key((a, b): &(A, B)) -> Result<Self::Key> {
+        Ok((super::key::<A>(a)?, super::key::<B>(b)?))
+    }
+
+    #[inline]
+    fn is_key_outside((a, b): &Self::Key) -> bool {
+        <A::Repr as Repr<A>>::is_key_outside(a) || <B::Repr as Repr<B>>::is_key_outside(b)
+    }
+
+    #[inline]
+    fn key_slot((a, b): &Self::Key, heap: &Heap) -> Result<Self::Slot> {
+        let first = <A::Repr as Repr<A>>::key_slot(a, heap)?;
+        let second = <B::Repr as Repr<B>>::key_slot(b, heap);
+        pair::<A, _, _>(first, second, heap, |first, second| PairSlot {
+            first,
+            second,
+        })
+    }
+
+    #[inline]
+    fn has_key(slot: &Self::Slot, (a, b): &Self::Key, heap: &Heap) -> pgas_core::Result<bool> {
+        let (first, second) = (slot.first, slot.second);
+        Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
+            && <B::Repr as Repr<B>>::has_key(&second, b, heap)?)
+    }
+
+    #[inline]
+    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
+        let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
+        Ok((a, <B::Repr as Repr<B>>::key_in(slot.second, heap)?))
+    }
+
+    #[inline]
+    fn hash_key<H: KeyHasher>((a, b): &Self::Key, hasher: &H) -> u64 {
+        let a = <A::Repr as Repr<A>>::hash_key(a, hasher);
+        mix(a.rotate_left(32) ^ <B::Repr as Repr<B>>::hash_key(b, hasher))
     }
 
     fn to_slots<'v>(values: &'v [(A, B)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
@@ -153,7 +197,7 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     }
 
     #[inline]
-    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded> {
         let (a, rest) = (slot.first, slot.second);
         let (b, c) = (rest.first, rest.second);
         let a = <A::Repr as Repr<A>>::load(a, heap)?;
@@ -183,6 +227,48 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     fn hash((a, b, c): &(A, B, C), former: u64) -> Result<u64> {
         let former = <A::Repr as Repr<A>>::hash(a, former)?;
         <C::Repr as Repr<C>>::hash(c, <B::Repr as Repr<B>>::hash(b, former)?)
+    }
+
+    type Key = (KeyOf<A>, KeyOf<(B, C)>);
+
+    #[inline]
+    fn key((a, b, c): &(A, B, C)) -> Result<Self::Key> {
+        let rest = (super::key::<B>(b)?, super::key::<C>(c)?);
+        Ok((super::key::<A>(a)?, rest))
+    }
+
+    #[inline]
+    fn is_key_outside((a, rest): &Self::Key) -> bool {
+        <A::Repr as Repr<A>>::is_key_outside(a) || <Self as Repr<(B, C)>>::is_key_outside(rest)
+    }
+
+    #[inline]
+    fn key_slot((a, rest): &Self::Key, heap: &Heap) -> Result<Self::Slot> {
+        let first = <A::Repr as Repr<A>>::key_slot(a, heap)?;
+        let second = <Self as Repr<(B, C)>>::key_slot(rest, heap);
+        pair::<A, _, _>(first, second, heap, |first, second| PairSlot {
+            first,
+            second,
+        })
+    }
+
+    #[inline]
+    fn has_key(slot: &Self::Slot, (a, rest): &Self::Key, heap: &Heap) -> pgas_core::Result<bool> {
+        let (first, second) = (slot.first, slot.second);
+        Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
+            && <Self as Repr<(B, C)>>::has_key(&second, rest, heap)?)
+    }
+
+    #[inline]
+    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
+        let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
+        Ok((a, <Self as Repr<(B, C)>>::key_in(slot.second, heap)?))
+    }
+
+    #[inline]
+    fn hash_key<H: KeyHasher>((a, rest): &Self::Key, hasher: &H) -> u64 {
+        let a = <A::Repr as Repr<A>>::hash_key(a, hasher);
+        mix(a.rotate_left(32) ^ <Self as Repr<(B, C)>>::hash_key(rest, hasher))
     }
 
     fn to_slots<'v>(values: &'v [(A, B, C)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

@@ -8,10 +8,12 @@ mod pipeline;
 mod prefetch;
 mod rounds;
 
-use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
 use super::HashMap;
+use super::phase::{Atomic, InsertOnly};
+use super::table::Table;
+use crate::object::{KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
 
 /// What became of a batch that may insert keys.
@@ -21,7 +23,7 @@ struct Outcome {
     result: Result<(), BatchError>,
 }
 
-impl<K: Pod, V: Pod> HashMap<K, V> {
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// The values of `keys`, in their order.
     ///
     /// # Cost
@@ -43,7 +45,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn find_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let mut values = vec![None; keys.len()];
+        let mut values: Vec<_> = keys.iter().map(|_| None).collect();
         self.find_many_into(keys, &mut values)?;
         Ok(values)
     }
@@ -65,11 +67,7 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let (n, room) = (keys.len(), values.len());
         assert_eq!(n, room, "{n} keys, but room for {room} values");
-        if let Some(all) = &self.near {
-            self.view_near(all).find_prefetched(keys, values)?;
-            return Ok(());
-        }
-        self.view_far().find_together(keys, values)
+        self.table.find_many_into(keys, values)
     }
 
     /// Inserts all `entries`, in their order, and returns how many of their keys were new.
@@ -96,6 +94,36 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
+        self.table.insert_many(entries)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, InsertOnly, S> {
+    /// Inserts all `entries`, in their order, and returns how many of their keys were new.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are behind a
+    /// network; the latency is paid once for many present keys. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
+    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
+        self.table.insert_many(entries)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    pub(super) fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        if let Some(all) = &self.near {
+            self.view_near(all).find_prefetched(keys, values)?;
+            return Ok(());
+        }
+        self.view_far().find_together(keys, values)
+    }
+
+    pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
         let outcome = if let Some(all) = &self.near {
             self.view_near(all).insert_prefetched(entries)
         } else {
@@ -111,7 +139,12 @@ impl<K: Pod, V: Pod> HashMap<K, V> {
     }
 }
 
-impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
+impl<K, V, S> HashMap<K, V, Atomic, S>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+{
     /// Adds `n` to the value of each of `keys`, in their order, and returns how many of them were new;
     /// those begin with 0. A key that stands there twice is counted twice.
     ///
@@ -161,11 +194,12 @@ impl<K: Pod, V: AtomicInteger> HashMap<K, V> {
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Result<usize, BatchError> {
-        let outcome = if let Some(all) = &self.near {
-            self.view_near(all).add_prefetched(len, key, n)
+        let table = &self.table;
+        let outcome = if let Some(all) = &table.near {
+            table.view_near(all).add_prefetched(len, key, n)
         } else {
-            self.view_far().add_together(len, key, n)
+            table.view_far().add_together(len, key, n)
         };
-        self.counted(outcome)
+        table.counted(outcome)
     }
 }

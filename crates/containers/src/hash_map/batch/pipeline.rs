@@ -7,26 +7,26 @@
 
 use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
-use pgas_core::{Event, GlobalPtr, Pod};
+use pgas_core::{Event, GlobalPtr};
 
 use super::super::Inserted;
-use super::super::global::{GlobalSlot, of_word, to_word};
-use super::super::hash::Hash;
-use super::super::layout::{Layout, ValueKind};
+use super::super::global::{GlobalSlot, LayoutOf, of_word, to_word};
+use super::super::layout::ValueKind;
 use super::super::reach::{Far, STATE};
 use super::super::slot::{self, Held, SlotMemory};
 use super::super::state::{SlotState, StateWord};
 use super::super::view::{Home, View};
 use super::super::walk::Slots;
 use super::Outcome;
+use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
 const TOGETHER: usize = 64;
 
 /// The search for one key.
-struct Search<'a, 'k, K, V> {
-    key: &'k K,
+struct Search<'a, K: Object, V> {
+    key: KeyOf<K>,
     home: Home<K, V, Far<'a>>,
     /// The slot that it has come to.
     slot: GlobalSlot<K, V, Far<'a>>,
@@ -42,24 +42,37 @@ enum Found {
 }
 
 /// An operation in flight that changes a value: its index in the batch, and its event.
-struct InFlight<T: Send + 'static> {
+struct InFlight<S, T: Send + 'static> {
     index: usize,
+    slot: S,
     event: Event<T>,
 }
 
-impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
+/// Operations on the slots of one map.
+type AllInFlight<'a, K, V, T> = Vec<InFlight<GlobalSlot<K, V, Far<'a>>, T>>;
+
+impl<K: Object, V> Search<'_, K, V> {
+    /// Whether it has found a slot that was ready, so that an atomic on the value is all that is left if that is a
+    /// word.
+    fn has_word(&self) -> bool {
+        matches!(self.found, Some(Found::Held(state)) if state.state() == SlotState::Ready)
+    }
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     /// Searches for all `keys` at once: in each round all searches that are not over look at one slot.
-    fn locate<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Result<Vec<Search<'a, 'k, K, V>>> {
+    fn locate<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Result<Vec<Search<'a, K, V>>> {
         let begin = |key: &'k K| {
-            let home = self.home(Hash::of(key));
-            Search {
+            let key = object::key(key)?;
+            let home = self.home_of(&key);
+            Ok(Search {
                 key,
                 home,
                 slot: home.slot,
                 found: None,
-            }
+            })
         };
-        let mut searches: Vec<_> = keys.map(begin).collect();
+        let mut searches = keys.map(begin).collect::<Result<Vec<_>>>()?;
         while searches.iter().any(|search| search.found.is_none()) {
             self.look_once(&mut searches)?;
         }
@@ -68,7 +81,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
 
     /// One round of [`locate`](Self::locate): all states, then the keys behind those whose fingerprint
     /// agrees.
-    fn look_once(&self, searches: &mut [Search<'a, '_, K, V>]) -> Result<()> {
+    fn look_once(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
             let event = state_word(&search.slot).fetch_op_nb(self.all.world, AtomicOp::Load, 0)?;
@@ -83,11 +96,13 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
                     let key = key(&search.slot).get_nb(self.all.world)?;
                     candidates.push((search, state, key));
                 }
-                SlotState::Reserved | SlotState::Ready | SlotState::Locked => self.walk_on(search),
+                SlotState::Reserved | SlotState::Ready | SlotState::Locked | SlotState::Removed => {
+                    self.walk_on(search);
+                }
             }
         }
         for (search, state, key) in candidates {
-            if key.wait()?.as_bytes() == search.key.as_bytes() {
+            if <K::Repr as Repr<K>>::has_key(&key.wait()?, &search.key, self.heap)? {
                 search.found = Some(Found::Held(state));
             } else {
                 self.walk_on(search);
@@ -96,7 +111,7 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
         Ok(())
     }
 
-    fn walk_on(&self, search: &mut Search<'a, '_, K, V>) {
+    fn walk_on(&self, search: &mut Search<'a, K, V>) {
         search.slot = self.next(&search.slot);
         if search.slot.is_same(&search.home.slot) {
             search.found = Some(Found::Absent);
@@ -107,14 +122,13 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
         let groups = keys.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER));
         for (keys, values) in groups {
             let searches = self.locate(keys.iter())?;
-            match Layout::<K, V>::KIND {
+            match LayoutOf::<K, V>::KIND {
                 ValueKind::Word4 => self.load_words::<u32>(&searches, values)?,
                 ValueKind::Word8 => self.load_words::<u64>(&searches, values)?,
                 ValueKind::Wide => self.load_wide(&searches, values)?,
                 ValueKind::Nothing => {
                     for (search, value) in searches.iter().zip(values) {
-                        let is_held = matches!(search.found, Some(Found::Held(_)));
-                        *value = is_held.then(V::new_zeroed);
+                        *value = self.load_found(search)?;
                     }
                 }
             }
@@ -122,81 +136,111 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
         Ok(())
     }
 
+    /// By a blocking operation.
+    fn load_found(&self, search: &Search<'a, K, V>) -> Result<Option<V>> {
+        let Some(Found::Held(state)) = search.found else {
+            return Ok(None);
+        };
+        self.value_held(&search.slot, Held::unread(state))
+    }
+
+    fn value_held(
+        &self,
+        slot: &GlobalSlot<K, V, Far<'a>>,
+        held: Held<SlotOf<V>>,
+    ) -> Result<Option<V>> {
+        let loaded = slot::load(slot, self.heap, held)?;
+        loaded.map(<V::Repr as Repr<V>>::decode).transpose()
+    }
+
     fn load_words<W: Atomic>(
         &self,
-        searches: &[Search<'a, '_, K, V>],
+        searches: &[Search<'a, K, V>],
         values: &mut [Option<V>],
     ) -> Result<()> {
         let mut in_flight = Vec::with_capacity(searches.len());
         for (index, search) in searches.iter().enumerate() {
-            values[index] = None;
-            if let Some(Found::Held(_)) = search.found {
+            if search.has_word() {
                 let word = value::<_, V, W>(&search.slot);
                 let zero = W::from_bits(0);
                 let event = word.fetch_op_nb(self.all.world, AtomicOp::Load, zero)?;
                 in_flight.push((index, event));
+            } else {
+                values[index] = self.load_found(search)?;
             }
         }
         for (index, event) in in_flight {
-            values[index] = Some(of_word(event.wait()?));
+            let word = of_word::<W, SlotOf<V>>(event.wait()?);
+            values[index] = Some(<V::Repr as Repr<V>>::from_slot(word, self.heap)?);
         }
         Ok(())
     }
 
-    fn load_wide(&self, searches: &[Search<'a, '_, K, V>], values: &mut [Option<V>]) -> Result<()> {
+    fn load_wide(&self, searches: &[Search<'a, K, V>], values: &mut [Option<V>]) -> Result<()> {
         let mut in_flight = Vec::with_capacity(searches.len());
         for (index, search) in searches.iter().enumerate() {
             values[index] = None;
             if let Some(Found::Held(state)) = search.found {
-                let value = value::<_, V, V>(&search.slot).get_nb(self.all.world)?;
+                let value = value::<_, V, SlotOf<V>>(&search.slot).get_nb(self.all.world)?;
                 in_flight.push((index, state, value));
             }
         }
         for (index, state, value) in in_flight {
             let held = Held::new(state, value.wait()?);
-            values[index] = Some(slot::load(&searches[index].slot, held)?);
+            values[index] = self.value_held(&searches[index].slot, held)?;
         }
         Ok(())
     }
 
     pub(super) fn insert_together(&self, entries: &[(K, V)]) -> Outcome {
-        match Layout::<K, V>::KIND {
+        match LayoutOf::<K, V>::KIND {
             ValueKind::Word4 => self.insert_words::<u32>(entries),
             ValueKind::Word8 => self.insert_words::<u64>(entries),
             ValueKind::Nothing | ValueKind::Wide => self.in_groups(
                 entries.len(),
                 |i| &entries[i].0,
-                |i, search, _: &mut Vec<InFlight<()>>| self.insert_located(search, &entries[i]),
+                |i, search, _: &mut AllInFlight<'a, K, V, ()>| {
+                    self.insert_located(search, &entries[i])
+                },
             ),
         }
     }
 
     fn insert_words<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
-        let begin = |i: usize, search: &Search<'a, '_, K, V>, in_flight: &mut Vec<InFlight<W>>| {
-            // Operations on one word have no order while they are in flight, and the last entry of a
-            // key is to win.
-            let is_same = |j: usize| entries[j].0.as_bytes() == search.key.as_bytes();
-            if in_flight.iter().any(|earlier| is_same(earlier.index)) {
-                complete(in_flight).map_err(|failed| failed.error)?;
-            }
-            let Some(Found::Held(_)) = search.found else {
-                return self.insert_located(search, &entries[i]);
+        let begin =
+            |i: usize, search: &Search<'a, K, V>, in_flight: &mut AllInFlight<'a, K, V, W>| {
+                // Operations on one word have no order while they are in flight, and the last entry of a
+                // key is to win.
+                let is_same = |slot: &GlobalSlot<K, V, Far<'a>>| slot.is_same(&search.slot);
+                if in_flight.iter().any(|earlier| is_same(&earlier.slot)) {
+                    complete(in_flight).map_err(|failed| failed.error)?;
+                }
+                if !search.has_word() {
+                    return self.insert_located(search, &entries[i]);
+                }
+                let new = object::to_slot(&entries[i].1, self.heap)?;
+                let word = value::<_, V, W>(&search.slot);
+                let event = word.fetch_op_nb(self.all.world, AtomicOp::Swap, to_word(&new))?;
+                let slot = search.slot;
+                in_flight.push(InFlight {
+                    index: i,
+                    slot,
+                    event,
+                });
+                Ok(Inserted::Replaced)
             };
-            let word = value::<_, V, W>(&search.slot);
-            let event = word.fetch_op_nb(self.all.world, AtomicOp::Swap, to_word(&entries[i].1))?;
-            in_flight.push(InFlight { index: i, event });
-            Ok(Inserted::Replaced)
-        };
         self.in_groups(entries.len(), |i| &entries[i].0, begin)
     }
 
     /// Inserts by the blocking operations, from the slot that the search has found.
-    fn insert_located(&self, search: &Search<'a, '_, K, V>, entry: &(K, V)) -> Result<Inserted> {
+    fn insert_located(&self, search: &Search<'a, K, V>, entry: &(K, V)) -> Result<Inserted> {
+        let value = object::to_slot(&entry.1, self.heap)?;
         if let Some(Found::Held(state)) = search.found {
-            slot::store(&search.slot, Held::unread(state), entry.1)?;
-            return Ok(Inserted::Replaced);
+            let held = Held::unread(state);
+            let was_there = slot::store(&search.slot, self.heap, held, value)?;
+            return Ok(Inserted::over(was_there));
         }
-        self.insert(search.home, &entry.0, entry.1)
+        self.insert(search.home, &search.key, value)
     }
 
     /// Locates the keys group by group, begins the operations in their order, and completes them.
@@ -204,7 +248,11 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
         &self,
         n: usize,
         key: impl Fn(usize) -> &'k K,
-        mut begin: impl FnMut(usize, &Search<'a, 'k, K, V>, &mut Vec<InFlight<T>>) -> Result<Inserted>,
+        mut begin: impl FnMut(
+            usize,
+            &Search<'a, K, V>,
+            &mut AllInFlight<'a, K, V, T>,
+        ) -> Result<Inserted>,
     ) -> Outcome {
         let mut n_new = 0;
         let mut result = Ok(());
@@ -232,42 +280,53 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Far<'a>> {
     }
 }
 
-impl<'a, K: Pod, V: AtomicInteger> View<'a, K, V, Far<'a>> {
+impl<'a, K, V, S> View<'a, K, V, S, Far<'a>>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+{
     pub(super) fn add_together<'k>(
         &self,
         len: usize,
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Outcome {
-        let begin = |i: usize, search: &Search<'a, '_, K, V>, in_flight: &mut Vec<InFlight<V>>| {
-            if let Some(Found::Held(_)) = search.found {
-                let word = value::<_, V, V>(&search.slot);
-                let event = word.fetch_op_nb(self.all.world, AtomicOp::Add, n(i))?;
-                in_flight.push(InFlight { index: i, event });
-                return Ok(Inserted::Replaced);
-            }
-            let former = self.add(search.home, search.key, n(i))?;
-            Ok(former.map_or(Inserted::New, |_| Inserted::Replaced))
-        };
+        let begin =
+            |i: usize, search: &Search<'a, K, V>, in_flight: &mut AllInFlight<'a, K, V, V>| {
+                if search.has_word() {
+                    let word = value::<_, V, V>(&search.slot);
+                    let event = word.fetch_op_nb(self.all.world, AtomicOp::Add, n(i))?;
+                    let slot = search.slot;
+                    in_flight.push(InFlight {
+                        index: i,
+                        slot,
+                        event,
+                    });
+                    return Ok(Inserted::Replaced);
+                }
+                let former = self.add(search.home, &search.key, n(i))?;
+                Ok(former.map_or(Inserted::New, |_| Inserted::Replaced))
+            };
         self.in_groups(len, key, begin)
     }
 }
 
-fn state_word<K: Pod, V: Pod>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<u64> {
+fn state_word<K: Object, V: Object>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<u64> {
     slot.reach.part(STATE)
 }
 
-fn key<K: Pod, V: Pod>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<K> {
-    slot.reach.part(Layout::<K, V>::KEY)
+fn key<K: Object, V: Object>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<SlotOf<K>> {
+    slot.reach.part(LayoutOf::<K, V>::KEY)
 }
 
 /// The value, as what it is or as a word.
-fn value<K: Pod, V: Pod, T>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<T> {
-    slot.reach.part(Layout::<K, V>::VALUE)
+fn value<K: Object, V: Object, T>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<T> {
+    slot.reach.part(LayoutOf::<K, V>::VALUE)
 }
 
 /// Waits for all operations, also after one of them failed, and reports the first that did.
-fn complete<T: Send + 'static>(in_flight: &mut Vec<InFlight<T>>) -> Result<(), BatchError> {
+fn complete<S, T: Send + 'static>(in_flight: &mut Vec<InFlight<S, T>>) -> Result<(), BatchError> {
     let mut outcome = Ok(());
     for InFlight { index, event, .. } in in_flight.drain(..) {
         let waited = event.wait().map_err(|error| BatchError {

@@ -1,31 +1,31 @@
 //! Batches where all slots are near: the home slots of the operations ahead are on their way into the
 //! cache while one operation is carried out.
 
-use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
 use super::super::Inserted;
+use super::super::global::LayoutOf;
 use super::super::hash::Hash;
-use super::super::layout::Layout;
 use super::super::reach::{Near, Reach};
 use super::super::view::{Home, View};
 use super::Outcome;
+use crate::object::{self, KeyHasher, KeyOf, Object, Plain};
 use crate::{BatchError, Result};
 
 /// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, few
 /// enough for the processor's outstanding loads.
 const AHEAD: usize = 32;
 
-type NearHome<'a, K, V> = Home<K, V, Near<'a, Layout<K, V>>>;
+type NearHome<'a, K, V> = Home<K, V, Near<'a, LayoutOf<K, V>>>;
 
-impl<'a, K: Pod, V: Pod> View<'a, K, V, Near<'a, Layout<K, V>>> {
+impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf<K, V>>> {
     pub(super) fn find_prefetched(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         if Self::suits_rounds(keys.len()) {
             return self.find_in_rounds(keys, values);
         }
         let key = |i: usize| &keys[i];
-        self.each_prefetched(keys.len(), key, |i, home| {
-            values[i] = self.find(home, &keys[i])?;
+        self.each_prefetched(keys.len(), key, |i, home, key| {
+            values[i] = self.find(home, key)?;
             Ok(())
         })?;
         Ok(())
@@ -34,9 +34,9 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Near<'a, Layout<K, V>>> {
     pub(super) fn insert_prefetched(&self, entries: &[(K, V)]) -> Outcome {
         let mut n_new = 0;
         let key = |i: usize| &entries[i].0;
-        let result = self.each_prefetched(entries.len(), key, |i, home| {
-            let (key, value) = &entries[i];
-            n_new += usize::from(self.insert(home, key, *value)? == Inserted::New);
+        let result = self.each_prefetched(entries.len(), key, |i, home, key| {
+            let value = object::to_slot(&entries[i].1, self.heap)?;
+            n_new += usize::from(self.insert(home, key, value)? == Inserted::New);
             Ok(())
         });
         Outcome { n_new, result }
@@ -48,28 +48,39 @@ impl<'a, K: Pod, V: Pod> View<'a, K, V, Near<'a, Layout<K, V>>> {
         &self,
         n: usize,
         key: impl Fn(usize) -> &'k K,
-        mut op: impl FnMut(usize, NearHome<'a, K, V>) -> Result<()>,
+        mut op: impl FnMut(usize, NearHome<'a, K, V>, &KeyOf<K>) -> Result<()>,
     ) -> Result<(), BatchError> {
-        let begin = |i: usize| {
-            let hash = Hash::of(key(i));
+        let begin = |i: usize| -> Result<Hash, BatchError> {
+            let key = object::key(key(i)).map_err(|error| BatchError { done: i, error })?;
+            let hash = self.hash(&key);
             self.home(hash).slot.reach.prefetch();
-            hash
+            Ok(hash)
         };
         let Some(last) = n.checked_sub(1) else {
             return Ok(());
         };
         // Behind the last element its home slot is prefetched again, which spares the loop a branch.
-        let mut ahead: [Hash; AHEAD] = std::array::from_fn(|i| begin(i.min(last)));
+        let mut ahead = [Hash::default(); AHEAD];
+        for (i, ahead) in ahead.iter_mut().enumerate() {
+            *ahead = begin(i.min(last))?;
+        }
         for i in 0..n {
-            let next = begin((i + AHEAD).min(last));
+            let next = begin((i + AHEAD).min(last))?;
             let hash = std::mem::replace(&mut ahead[i % AHEAD], next);
-            op(i, self.home(hash)).map_err(|error| BatchError { done: i, error })?;
+            object::key(key(i))
+                .and_then(|key| op(i, self.home(hash), &key))
+                .map_err(|error| BatchError { done: i, error })?;
         }
         Ok(())
     }
 }
 
-impl<'a, K: Pod, V: AtomicInteger> View<'a, K, V, Near<'a, Layout<K, V>>> {
+impl<'a, K, V, S> View<'a, K, V, S, Near<'a, LayoutOf<K, V>>>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+{
     #[inline(always)]
     pub(super) fn add_prefetched<'k>(
         &self,
@@ -78,8 +89,8 @@ impl<'a, K: Pod, V: AtomicInteger> View<'a, K, V, Near<'a, Layout<K, V>>> {
         n: impl Fn(usize) -> V,
     ) -> Outcome {
         let mut n_new = 0;
-        let result = self.each_prefetched(len, &key, |i, home| {
-            n_new += usize::from(self.add(home, key(i), n(i))?.is_none());
+        let result = self.each_prefetched(len, &key, |i, home, key| {
+            n_new += usize::from(self.add(home, key, n(i))?.is_none());
             Ok(())
         });
         Outcome { n_new, result }

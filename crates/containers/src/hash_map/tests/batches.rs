@@ -13,8 +13,8 @@ fn check<K, V>(
     key: fn(u64) -> K,
     value: fn(u64) -> V,
 ) where
-    K: Pod,
-    V: Pod + PartialEq + std::fmt::Debug,
+    K: Object,
+    V: Object + PartialEq + std::fmt::Debug,
 {
     let map = map::<K, V>(world, capacity);
     if world.rank() == Rank::ZERO {

@@ -194,8 +194,8 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
         loopback::run(2, |world| {
             let map = map::<u64, u64>(&world, 8);
             if world.rank().number() == 0 {
-                let view = map.view_far();
-                let home = view.home(Hash::of(&7_u64));
+                let view = map.table.view_far();
+                let home = view.home(Hash::of::<u64>(&7, &RapidHasher));
                 let place = walk::claim(&view, home, &7, Wanted::Key).unwrap();
                 assert!(matches!(place, Place::New(_)));
                 to_other.send(()).unwrap();
@@ -205,7 +205,7 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
             claimed.lock().unwrap().recv_timeout(limit).unwrap();
             // Neither a search nor another key is held up, and what lies behind is not hidden.
             assert_eq!(map.find(&7).unwrap(), None);
-            let home = |key: u64| map.ring.home(Hash::of(&key));
+            let home = |key: u64| map.table.ring.home(Hash::of::<u64>(&key, &RapidHasher));
             let behind = (8..).find(|&key| home(key) == home(7)).unwrap();
             assert_eq!(map.insert(&behind, 1).unwrap(), Inserted::New);
             assert_eq!(map.find(&behind).unwrap(), Some(1));

@@ -19,6 +19,8 @@ enum Op {
     Add(u64),
     Double,
     GetOrInsert(u64),
+    Upsert(u64),
+    Remove,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +60,11 @@ impl Model for Entry {
                 let there = state.unwrap_or(value);
                 (Answer::Value(Some(there)), Some(there))
             }
+            Op::Upsert(value) => {
+                let next = state.map_or(value, double);
+                (Answer::Value(state), Some(next))
+            }
+            Op::Remove => (Answer::There(state.is_some()), None),
         };
         (expected == *answer).then_some(next)
     }
@@ -81,6 +88,8 @@ impl Numbers for HashMap<u64, u64> {
             Op::Add(n) => Answer::Value(Some(self.fetch_add(&key, n).unwrap())),
             Op::Double => Answer::Value(self.update(&key, double).unwrap()),
             Op::GetOrInsert(value) => Answer::Value(Some(self.get_or_insert(&key, value).unwrap())),
+            Op::Upsert(value) => Answer::Value(self.upsert(&key, value, double).unwrap()),
+            Op::Remove => Answer::There(self.remove(&key).unwrap()),
         }
     }
 }
@@ -104,6 +113,47 @@ impl Numbers for HashMap<u64, Wide> {
             Op::GetOrInsert(value) => {
                 Answer::Value(Some(number(self.get_or_insert(&key, [value; 5]).unwrap())))
             }
+            Op::Upsert(value) => {
+                let former = self.upsert(&key, [value; 5], |value| [double(number(value)); 5]);
+                Answer::Value(former.unwrap().map(number))
+            }
+            Op::Remove => Answer::There(self.remove(&key).unwrap()),
+        }
+    }
+}
+
+/// Numbers in texts, of which some are longer than a slot.
+impl Numbers for HashMap<String, String> {
+    fn perform(&self, key: u64, op: Op) -> Answer {
+        let text = |value: u64| {
+            let times = usize::try_from(value % 5).unwrap();
+            format!("{value:020} ").repeat(1 + times)
+        };
+        let number = |text: String| {
+            let numbers: Vec<u64> = text.split(' ').filter_map(|n| n.parse().ok()).collect();
+            assert!(numbers.iter().all(|&n| n == numbers[0]), "torn: {text}");
+            assert_eq!(numbers.len() as u64, 1 + numbers[0] % 5, "torn: {text}");
+            numbers[0]
+        };
+        let key = &text(key);
+        match op {
+            Op::Insert(value) => Answer::Inserted(self.insert(key, text(value)).unwrap()),
+            Op::Find => Answer::Value(self.find(key).unwrap().map(number)),
+            Op::Contains => Answer::There(self.contains(key).unwrap()),
+            Op::Double | Op::Add(_) => {
+                let former = self.update(key, |value| text(double(number(value))));
+                Answer::Value(former.unwrap().map(number))
+            }
+            Op::GetOrInsert(value) => {
+                let there = self.get_or_insert(key, text(value)).unwrap();
+                Answer::Value(Some(number(there)))
+            }
+            Op::Upsert(value) => {
+                let combine = |value| text(double(number(value)));
+                let former = self.upsert(key, text(value), combine).unwrap();
+                Answer::Value(former.map(number))
+            }
+            Op::Remove => Answer::There(self.remove(key).unwrap()),
         }
     }
 }
@@ -119,8 +169,10 @@ fn record(
     let mut calls = Vec::new();
     for _ in 0..12 {
         let key = keys[usize::try_from(random.below(keys.len() as u64)).unwrap()];
-        let op = match random.below(if with_add { 7 } else { 6 }) {
+        let op = match random.below(if with_add { 10 } else { 9 }) {
             0 | 1 => Op::Find,
+            6 => Op::Upsert(random.next()),
+            7 | 8 => Op::Remove,
             2 => Op::Insert(random.next()),
             3 => Op::Contains,
             4 => Op::Double,
@@ -138,10 +190,15 @@ fn check(n_ranks: u32, rounds: u64) {
     everywhere(n_ranks, |world| {
         let words = map::<u64, u64>(&world, 4096);
         let wide = map::<u64, Wide>(&world, 4096);
+        let text = map::<String, String>(&world, 4096);
         let mut random = Random(u64::from(world.rank().number()) << 32);
         for round in 0..rounds {
             let keys = [3 * round, 3 * round + 1, 3 * round + 2];
-            for (map, with_add) in [(&words as &dyn Numbers, true), (&wide, false)] {
+            for (map, with_add) in [
+                (&words as &dyn Numbers, true),
+                (&wide, false),
+                (&text, false),
+            ] {
                 world.barrier().unwrap();
                 let calls = record(map, clock, &keys, &mut random, with_add);
                 history.lock().unwrap().extend(calls);

@@ -7,40 +7,20 @@ mod concurrent;
 mod histories;
 mod prices;
 mod sequential;
+mod whole;
 
 use std::collections::HashMap as Groups;
 use std::sync::LazyLock;
 
 use pgas_core::backend::loopback;
-use pgas_core::{Config, Pod, Statistics, World};
+use pgas_core::{Config, Statistics, World};
 
-use super::HashMap;
 use super::hash::Hash;
+use super::{Atomic, HashMap, RapidHasher, SeededHasher};
+use crate::object::Object;
+use crate::testing::{everywhere, everywhere_counted, price};
 
-/// Runs `body` as ranks over the reference transport, where everything takes the path through the
-/// backend, operations overtake each other and puts are late; over shared memory; and over shared memory
-/// with the direct path turned off.
-fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Statistics::Off, body);
-}
-
-/// As [`everywhere`], with counted operations, which take a slower way through core.
-fn everywhere_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Statistics::Total, body);
-}
-
-fn everywhere_with(n_ranks: u32, statistics: Statistics, body: impl Fn(World) + Sync) {
-    let mut config = Config::default();
-    config.statistics = statistics;
-    config.segment_bytes = Some(16 << 20);
-    loopback::run_with(n_ranks, &config, &body);
-    for direct in [true, false] {
-        config.direct = direct;
-        pgas_smp::threads_with(n_ranks, &config, &body).unwrap();
-    }
-}
-
-fn map<K: Pod, V: Pod>(world: &World, capacity: usize) -> HashMap<K, V> {
+fn map<K: Object, V: Object>(world: &World, capacity: usize) -> HashMap<K, V> {
     HashMap::with_capacity(world, capacity).unwrap()
 }
 
@@ -49,7 +29,7 @@ fn colliding_keys() -> &'static [u64] {
     static KEYS: LazyLock<Vec<u64>> = LazyLock::new(|| {
         let mut groups: Groups<_, Vec<u64>> = Groups::new();
         for key in 0.. {
-            let hash = Hash::of(&key);
+            let hash = Hash::of::<u64>(&key, &RapidHasher);
             let upper = super::hash::Ring::new(1, 64).home(hash);
             let group = groups
                 .entry((upper, hash.fingerprint().bits()))
@@ -62,13 +42,4 @@ fn colliding_keys() -> &'static [u64] {
         unreachable!("there are enough keys")
     });
     &KEYS
-}
-
-/// The costs of `f` in R, W and A.
-fn price<T>(world: &World, f: impl FnOnce() -> T) -> (u64, u64, u64) {
-    let before = world.costs();
-    f();
-    let costs = world.costs() - before;
-    assert_eq!((costs.barriers, costs.messages), (0, 0), "one-sided");
-    (costs.reads, costs.writes, costs.atomics)
 }

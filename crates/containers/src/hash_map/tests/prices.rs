@@ -4,7 +4,7 @@ use super::*;
 use pgas_core::Rank;
 
 /// A map with one entry, far from full, so that no probe is longer than one slot.
-fn with_one<V: Pod>(world: &World, value: V) -> HashMap<u64, V> {
+fn with_one<V: Object>(world: &World, value: V) -> HashMap<u64, V> {
     let map = map(world, 1 << 12);
     if world.rank() == Rank::ZERO {
         map.insert(&1, value).unwrap();
@@ -179,6 +179,124 @@ fn iteration_asks_no_other_rank() {
         let n = map.local_iter().count() as u64;
         assert_eq!(map.local_len().unwrap(), n);
         assert_eq!(others(&world), before);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn in_the_find_phase_a_find_costs_one_read() {
+    everywhere_counted(1, |world| {
+        let words = with_one(&world, 5_u64).into_find_phase().unwrap();
+        assert_eq!(price(&world, || words.find(&1).unwrap()), (1, 0, 0));
+        assert_eq!(price(&world, || words.find(&2).unwrap()), (1, 0, 0));
+        assert_eq!(price(&world, || words.contains(&1).unwrap()), (1, 0, 0));
+        let wide = with_one(&world, [1_u8; 40]).into_find_phase().unwrap();
+        assert_eq!(price(&world, || wide.find(&1).unwrap()), (1, 0, 0));
+        let aligned = with_one(&world, 1_u128).into_find_phase().unwrap();
+        assert_eq!(price(&world, || aligned.find(&1).unwrap()), (1, 0, 0));
+        let text = with_one(&world, "short".to_owned());
+        let text = text.into_find_phase().unwrap();
+        assert_eq!(price(&world, || text.find(&1).unwrap()), (1, 0, 0));
+        let text = with_one(&world, "long".repeat(50));
+        let text = text.into_find_phase().unwrap();
+        assert_eq!(price(&world, || text.find(&1).unwrap()), (2, 0, 0));
+    });
+}
+
+#[test]
+fn in_the_insert_phase_an_insert_costs_two_atomics_and_a_write() {
+    everywhere_counted(1, |world| {
+        let words = map::<u64, u64>(&world, 1 << 12)
+            .into_insert_phase()
+            .unwrap();
+        assert_eq!(price(&world, || words.insert(&1, 10).unwrap()), (0, 1, 2));
+        assert_eq!(price(&world, || words.insert(&1, 11).unwrap()), (1, 0, 2));
+    });
+}
+
+#[test]
+fn in_the_local_phase_no_method_uses_an_atomic_or_asks_another_rank() {
+    everywhere_counted(1, |world| {
+        let mut map = map::<u64, u64>(&world, 1 << 12).into_local_phase().unwrap();
+        let local = |f: &mut dyn FnMut()| {
+            let before = world.costs();
+            f();
+            let costs = world.costs() - before;
+            assert_eq!((costs.atomics, costs.messages, costs.local), (0, 0, 1));
+            (costs.reads, costs.writes)
+        };
+        let insert = local(&mut || assert!(map.local_insert(&1, &10).unwrap().is_some()));
+        assert_eq!(insert, (1, 1), "of this rank's own memory");
+        let upsert =
+            local(&mut || assert!(map.local_upsert(&1, &10, |n| n + 1).unwrap().is_some()));
+        assert_eq!(upsert, (1, 1));
+        let find = local(&mut || assert_eq!(map.local_find(&1).unwrap(), Some(11)));
+        assert_eq!(find, (1, 0));
+        let remove = local(&mut || assert_eq!(map.local_remove(&1).unwrap(), Some(11)));
+        assert_eq!(remove, (1, 1));
+    });
+}
+
+#[test]
+fn a_removal_costs_two_atomics_and_a_read() {
+    everywhere_counted(1, |world| {
+        let words = with_one(&world, 5_u64);
+        assert_eq!(price(&world, || words.remove(&2).unwrap()), (0, 0, 1));
+        assert_eq!(price(&world, || words.remove(&1).unwrap()), (1, 0, 2));
+        assert_eq!(price(&world, || words.find(&1).unwrap()), (0, 0, 2));
+        // The state was free, then that of the key, and then the word and the state are written.
+        assert_eq!(price(&world, || words.insert(&1, 6).unwrap()), (1, 0, 5));
+        let wide = with_one(&world, [1_u8; 40]);
+        assert_eq!(price(&world, || wide.remove(&1).unwrap()), (1, 0, 2));
+        let text = with_one(&world, "long".repeat(50));
+        assert_eq!(price(&world, || text.remove(&1).unwrap()), (1, 0, 2));
+    });
+}
+
+#[test]
+fn upserts_cost_as_much_as_an_update_or_an_insert_and_a_look() {
+    everywhere_counted(1, |world| {
+        let words = with_one(&world, 5_u64);
+        let upsert = |key: u64| words.upsert(&key, 1, |n| n + 1).unwrap();
+        assert_eq!(price(&world, || upsert(1)), (1, 0, 3));
+        assert_eq!(price(&world, || upsert(2)), (0, 1, 3));
+        let get = |key: u64| words.get_or_insert_with(&key, || 7).unwrap();
+        assert_eq!(price(&world, || get(1)), (1, 0, 2));
+        assert_eq!(price(&world, || get(3)), (0, 1, 3));
+    });
+}
+
+#[test]
+fn a_key_or_value_that_is_longer_than_its_slot_costs_what_the_documentation_says() {
+    everywhere_counted(1, |world| {
+        let map = map::<String, String>(&world, 1 << 12);
+        let (short, long) = ("short".to_owned(), "long ".repeat(50));
+        let insert = |key: &String, value: &String| map.insert(key, value.clone()).unwrap();
+        assert_eq!(price(&world, || insert(&short, &short)), (0, 1, 2));
+        assert_eq!(price(&world, || insert(&short, &short)), (1, 1, 3));
+        assert_eq!(price(&world, || map.find(&short).unwrap()), (1, 0, 2));
+        // The key is looked for before memory is got for it, which begins with a look at what was given back.
+        let (reads, writes, atomics) = price(&world, || insert(&long, &long));
+        assert_eq!((reads, writes), (0, 3));
+        assert!(atomics <= 5, "{atomics} atomics");
+        assert_eq!(price(&world, || map.find(&long).unwrap()), (3, 0, 3));
+    });
+}
+
+#[test]
+fn a_rank_fetches_the_slots_of_another_one_in_chunks() {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    loopback::run_with(2, &config, |world| {
+        let map = map::<u64, u64>(&world, 2048);
+        if world.rank() == Rank::ZERO {
+            map.add_many(&[1, 2, 3, 4, 5, 6, 7, 8, 9], 1).unwrap();
+        }
+        let map = map.into_find_phase().unwrap();
+        let other = Rank::new(1 - world.rank().number());
+        let mut n = 0;
+        let (reads, writes, atomics) = price(&world, || n = map.entries_on(other).count() as u64);
+        assert_eq!((reads, writes, atomics), (4 + n, 0, 2 * n));
         world.barrier().unwrap();
     });
 }

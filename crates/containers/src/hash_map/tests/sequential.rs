@@ -1,6 +1,6 @@
 //! One operation after the other, against the standard library's map, and the edges of the table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::Error;
@@ -15,6 +15,8 @@ enum Op {
     Contains(u64),
     Update(u64, u64),
     GetOrInsert(u64, u64),
+    Upsert(u64, u64),
+    Remove(u64),
     InsertMany(Vec<(u64, u64)>),
     FindMany(Vec<u64>),
 }
@@ -31,6 +33,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => key().prop_map(Op::Contains),
         2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::Update(k, v)),
         2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::GetOrInsert(k, v)),
+        2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::Upsert(k, v)),
+        3 => key().prop_map(Op::Remove),
         1 => prop::collection::vec((key(), any::<u64>()), 0..40).prop_map(Op::InsertMany),
         1 => prop::collection::vec(key(), 0..40).prop_map(Op::FindMany),
     ]
@@ -39,19 +43,22 @@ fn op() -> impl Strategy<Value = Op> {
 /// The standard library's map with a capacity.
 struct Reference<V> {
     entries: BTreeMap<u64, V>,
+    /// Those whose slots are taken, also if they were removed.
+    keys: BTreeSet<u64>,
     capacity: u64,
 }
 
-impl<V: Copy> Reference<V> {
+impl<V: Clone> Reference<V> {
     /// As [`HashMap::insert`], with nothing for a full table.
     fn insert(&mut self, key: u64, value: V) -> Option<Inserted> {
         if let Some(there) = self.entries.get_mut(&key) {
             *there = value;
             return Some(Inserted::Replaced);
         }
-        if self.entries.len() as u64 == self.capacity {
+        if !self.keys.contains(&key) && self.keys.len() as u64 == self.capacity {
             return None;
         }
+        self.keys.insert(key);
         self.entries.insert(key, value);
         Some(Inserted::New)
     }
@@ -63,6 +70,7 @@ enum Answer<V> {
     Inserted(Option<Inserted>),
     Value(Option<V>),
     There(bool),
+    Upserted(Option<Option<V>>),
     Many { done: usize, n_new: Option<usize> },
     Values(Vec<Option<V>>),
 }
@@ -79,20 +87,28 @@ fn unless_full<T>(result: Result<T, Error>, capacity: u64) -> Option<T> {
     }
 }
 
-impl<V: Copy> Reference<V> {
+impl<V: Clone> Reference<V> {
     fn perform(&mut self, op: &Op, value: fn(u64) -> V) -> Answer<V> {
         match op {
             Op::Insert(k, v) => Answer::Inserted(self.insert(*k, value(*v))),
-            Op::Find(k) => Answer::Value(self.entries.get(k).copied()),
+            Op::Find(k) => Answer::Value(self.entries.get(k).cloned()),
             Op::Contains(k) => Answer::There(self.entries.contains_key(k)),
             Op::Update(k, v) => {
                 let there = self.entries.get_mut(k);
                 Answer::Value(there.map(|there| std::mem::replace(there, value(*v))))
             }
             Op::GetOrInsert(k, v) => match self.entries.get(k) {
-                Some(&there) => Answer::Value(Some(there)),
+                Some(there) => Answer::Value(Some(there.clone())),
                 None => Answer::Value(self.insert(*k, value(*v)).map(|_| value(*v))),
             },
+            Op::Upsert(k, v) => {
+                let there = self.entries.get_mut(k);
+                match there.map(|there| std::mem::replace(there, value(!*v))) {
+                    Some(former) => Answer::Upserted(Some(Some(former))),
+                    None => Answer::Upserted(self.insert(*k, value(*v)).map(|_| None)),
+                }
+            }
+            Op::Remove(k) => Answer::There(self.entries.remove(k).is_some()),
             Op::InsertMany(entries) => {
                 let insert = |&(k, v): &(u64, u64)| self.insert(k, value(v));
                 let inserted: Vec<_> = entries.iter().map_while(insert).collect();
@@ -104,69 +120,143 @@ impl<V: Copy> Reference<V> {
                 }
             }
             Op::FindMany(keys) => {
-                let values = keys.iter().map(|k| self.entries.get(k).copied());
+                let values = keys.iter().map(|k| self.entries.get(k).cloned());
                 Answer::Values(values.collect())
             }
         }
     }
 }
 
-fn perform<V: Pod>(map: &HashMap<u64, V>, op: &Op, value: fn(u64) -> V) -> Answer<V> {
+fn perform<K: Object, V: Object>(
+    map: &HashMap<K, V>,
+    op: &Op,
+    key: fn(u64) -> K,
+    value: fn(u64) -> V,
+) -> Answer<V> {
     let capacity = map.capacity();
     match op {
-        Op::Insert(k, v) => Answer::Inserted(unless_full(map.insert(k, value(*v)), capacity)),
-        Op::Find(k) => Answer::Value(map.find(k).unwrap()),
-        Op::Contains(k) => Answer::There(map.contains(k).unwrap()),
-        Op::Update(k, v) => Answer::Value(map.update(k, |_| value(*v)).unwrap()),
-        Op::GetOrInsert(k, v) => {
-            Answer::Value(unless_full(map.get_or_insert(k, value(*v)), capacity))
+        Op::Insert(k, v) => {
+            Answer::Inserted(unless_full(map.insert(&key(*k), value(*v)), capacity))
         }
+        Op::Find(k) => Answer::Value(map.find(&key(*k)).unwrap()),
+        Op::Contains(k) => Answer::There(map.contains(&key(*k)).unwrap()),
+        Op::Update(k, v) => Answer::Value(map.update(&key(*k), |_| value(*v)).unwrap()),
+        Op::GetOrInsert(k, v) => Answer::Value(unless_full(
+            map.get_or_insert(&key(*k), value(*v)),
+            capacity,
+        )),
+        Op::Upsert(k, v) => {
+            let former = map.upsert(&key(*k), value(*v), |_| value(!*v));
+            Answer::Upserted(unless_full(former, capacity))
+        }
+        Op::Remove(k) => Answer::There(map.remove(&key(*k)).unwrap()),
         Op::InsertMany(entries) => {
-            let entries: Vec<_> = entries.iter().map(|&(k, v)| (k, value(v))).collect();
+            let entries: Vec<_> = entries.iter().map(|&(k, v)| (key(k), value(v))).collect();
             let inserted = map.insert_many(&entries);
             let done = inserted.as_ref().map_or_else(|e| e.done, |_| entries.len());
             let n_new = unless_full(inserted.map_err(Error::from), capacity);
             Answer::Many { done, n_new }
         }
-        Op::FindMany(keys) => Answer::Values(map.find_many(keys).unwrap()),
+        Op::FindMany(keys) => {
+            let keys: Vec<K> = keys.iter().map(|&k| key(k)).collect();
+            Answer::Values(map.find_many(&keys).unwrap())
+        }
     }
 }
 
 /// The ranks take turns with the operations; what each one sees is what the reference map says.
-fn check<V: Pod + PartialEq + std::fmt::Debug>(
+fn check<K, V>(
     world: &World,
     capacity: usize,
     ops: &[(u32, Op)],
+    key: fn(u64) -> K,
     value: fn(u64) -> V,
-) {
-    let map = map::<u64, V>(world, capacity);
+) where
+    K: Object + Ord + std::fmt::Debug,
+    V: Object + Clone + PartialEq + std::fmt::Debug,
+{
+    let map = map::<K, V>(world, capacity);
     let mut reference = Reference {
         entries: BTreeMap::new(),
+        keys: BTreeSet::new(),
         capacity: map.capacity(),
     };
     for (rank, op) in ops {
         let expected = reference.perform(op, value);
         if rank % world.n_ranks() == world.rank().number() {
-            assert_eq!(perform(&map, op, value), expected, "{op:?}");
+            assert_eq!(perform(&map, op, key, value), expected, "{op:?}");
         }
         world.barrier().unwrap();
     }
+    let all: BTreeMap<K, V> = reference
+        .entries
+        .iter()
+        .map(|(k, v)| (key(*k), v.clone()))
+        .collect();
+    let n_keys = all.len() as u64;
     let here = map
         .local_iter()
         .collect::<Result<BTreeMap<_, _>, _>>()
         .unwrap();
     assert_eq!(here.len() as u64, map.local_len().unwrap());
-    assert!(
-        here.iter()
-            .all(|(k, v)| reference.entries.get(k) == Some(v))
-    );
-    let mut n = [here.len() as u64];
-    world
-        .team()
-        .allreduce_slice(&mut n, |a: u64, b| a + b)
-        .unwrap();
-    assert_eq!(n[0], reference.entries.len() as u64);
-    assert_eq!(map.len().unwrap(), n[0]);
+    assert!(here.iter().all(|(k, v)| all.get(k) == Some(v)));
+    let entries_of_all = |entries: &dyn Fn(Rank) -> Vec<(K, V)>| {
+        let entries: Vec<(K, V)> = world.ranks().flat_map(entries).collect();
+        assert_eq!(entries.len(), all.len(), "each once");
+        assert!(entries.iter().all(|(k, v)| all.get(k) == Some(v)));
+    };
+    entries_of_all(&|rank| map.entries_on(rank).map(Result::unwrap).collect());
+    let n = world.allreduce(here.len() as u64, |a: u64, b| a + b);
+    assert_eq!((n.unwrap(), map.len().unwrap()), (n_keys, n_keys));
+
+    in_every_phase(map, &all, &reference.keys, key, &here);
+}
+
+/// The same entries in every phase, and in more slots.
+fn in_every_phase<K, V>(
+    map: HashMap<K, V>,
+    all: &BTreeMap<K, V>,
+    tried: &BTreeSet<u64>,
+    key: fn(u64) -> K,
+    here: &BTreeMap<K, V>,
+) where
+    K: Object + Ord + std::fmt::Debug,
+    V: Object + Clone + PartialEq + std::fmt::Debug,
+{
+    let world = map.world().clone();
+    let capacity = map.capacity();
+    let keys: Vec<K> = tried.iter().map(|&k| key(k)).collect();
+    let expected: Vec<Option<V>> = keys.iter().map(|k| all.get(k).cloned()).collect();
+    let mut map = map.into_find_phase().unwrap();
+    for (k, v) in keys.iter().zip(&expected) {
+        assert_eq!(&map.find(k).unwrap(), v);
+        assert_eq!(map.contains(k).unwrap(), v.is_some());
+    }
+    assert_eq!(map.find(&key(123_456)).unwrap(), None);
+    let entries: Vec<(K, V)> = world
+        .ranks()
+        .flat_map(|rank| map.entries_on(rank).map(Result::unwrap))
+        .collect();
+    assert_eq!(entries.len(), all.len(), "each once");
+    assert!(entries.iter().all(|(k, v)| all.get(k) == Some(v)));
+    map.resize(usize::try_from(capacity).unwrap() + 30).unwrap();
+    assert!(map.capacity() >= capacity + 30);
+    assert_eq!(map.find_many(&keys).unwrap(), expected);
+    let mut map = map.into_local_phase().unwrap();
+    for (k, v) in here {
+        if map.local_find(k).unwrap().is_some() {
+            let put = map.local_insert(k, v).unwrap();
+            assert_eq!(put, Some(Inserted::Replaced));
+            let removed = map.local_remove(k).unwrap();
+            assert_eq!(removed.as_ref(), Some(v));
+            assert_eq!(map.local_find(k).unwrap(), None);
+            let put = map.local_upsert(k, v, |_| unreachable!("it was removed"));
+            assert_eq!(put.unwrap(), Some(Inserted::New));
+        }
+    }
+    let map = map.into_atomic_phase().unwrap();
+    assert_eq!(map.find_many(&keys).unwrap(), expected);
+    assert_eq!(map.len().unwrap(), all.len() as u64);
 }
 
 fn wide(v: u64) -> [u8; 40] {
@@ -183,7 +273,7 @@ fn half(v: u64) -> u32 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
     #[test]
     fn every_sequence_of_operations_is_answered_as_the_standard_map_does(
         n_ranks in 1_u32..=3,
@@ -191,12 +281,21 @@ proptest! {
         ops in prop::collection::vec((0_u32..3, op()), 1..60),
     ) {
         everywhere(n_ranks, |world| {
-            check(&world, capacity, &ops, |v| v);
-            check(&world, capacity, &ops, half);
-            check(&world, capacity, &ops, wide);
-            check(&world, capacity, &ops, |_| ());
+            check(&world, capacity, &ops, |k| k, |v| v);
+            check(&world, capacity, &ops, |k| k, half);
+            check(&world, capacity, &ops, |k| k, wide);
+            check(&world, capacity, &ops, |k| k, |_| ());
+            check(&world, capacity, &ops, |k| (k, half(k)), text);
+            check(&world, capacity, &ops, text, |v| Some(half(v)));
+            check(&world, capacity, &ops, |k| (text(k), k), |v| v);
         });
     }
+}
+
+/// Short for some, longer than a slot for others.
+fn text(v: u64) -> String {
+    let times = usize::try_from(v % 7).unwrap();
+    format!("{v}: {}", "some words ".repeat(times * 3))
 }
 
 #[test]
@@ -311,19 +410,20 @@ fn a_map_whose_memory_was_used_before_is_empty() {
 #[test]
 fn an_update_whose_closure_panics_leaves_the_entry_as_it_was() {
     everywhere(1, |world| {
-        fn check<V: Pod + PartialEq + std::fmt::Debug>(world: &World, old: V, new: V) {
+        fn check<V: Object + Clone + PartialEq + std::fmt::Debug>(world: &World, old: V, new: V) {
             let map = map::<u64, V>(world, 8);
-            map.insert(&1, old).unwrap();
+            map.insert(&1, old.clone()).unwrap();
             let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
                 map.update(&1, |_| panic!("in the closure"))
             }));
             assert!(panicked.is_err());
-            assert_eq!(map.find(&1).unwrap(), Some(old));
-            assert_eq!(map.update(&1, |_| new).unwrap(), Some(old));
+            assert_eq!(map.find(&1).unwrap(), Some(old.clone()));
+            assert_eq!(map.update(&1, |_| new.clone()).unwrap(), Some(old));
             assert_eq!(map.find(&1).unwrap(), Some(new));
         }
         check(&world, 1_u64, 2);
         check(&world, [1_u8; 40], [2; 40]);
+        check(&world, "old".repeat(50), "new".repeat(50));
     });
 }
 

@@ -1,0 +1,263 @@
+//! The phase in which any rank does anything.
+
+use pgas_core::atomics::AtomicInteger;
+
+use super::phase::Atomic;
+use super::table::{Table, over_slots};
+use super::{HashMap, Inserted};
+use crate::Result;
+use crate::object::{self, KeyHasher, Object, Plain};
+
+/// While any rank does anything.
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
+    /// Puts `value` under `key`, over the value that stood there.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W for
+    /// another one, nothing for one without bytes. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free; what the transport reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashMap, hash_map::Inserted};
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u8, u64>::with_capacity(&world, 1)?;
+    /// assert_eq!(map.insert(&1, 10)?, Inserted::New);
+    /// assert!(matches!(map.insert(&2, 20), Err(Error::Full { capacity: 1 })));
+    /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
+    pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
+        self.table.insert(key, &value)
+    }
+
+    /// The value of `key`, if it is there.
+    ///
+    /// # Cost
+    ///
+    /// Present: A + R, and A for a value with bytes; with other values than words A + R more each time
+    /// that a writer of the same key comes in between. Absent: A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    #[inline]
+    pub fn find(&self, key: &K) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        over_slots!(self.table, |view| view.find(view.home_of(&key), &key))
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Cost
+    ///
+    /// Present: A + R. Absent: A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        let key = object::key(key)?;
+        over_slots!(self.table, |view| view.contains(&key))
+    }
+
+    /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None` if
+    /// the key is absent.
+    ///
+    /// `f` runs on this rank while nothing is locked, and again each time that another rank changed the
+    /// value meanwhile; if it panics, the map is as before.
+    ///
+    /// # Cost
+    ///
+    /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each time
+    /// that another rank was faster. Absent: A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    #[inline]
+    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        over_slots!(self.table, |view| view.update(&key, f))
+    }
+
+    /// The value of `key`; if it is absent, inserts `value` and returns that.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one. One-sided.
+    /// Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    #[inline]
+    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V> {
+        let there = self.table.get_or_insert(key, &value)?;
+        Ok(there.unwrap_or(value))
+    }
+
+    /// The value of `key`; if it is absent, inserts what `f` returns, and returns that.
+    ///
+    /// `f` runs on this rank while nothing is locked; if it panics, the map is as before. If another rank inserts the
+    /// key meanwhile, its value stays and what `f` returned is dropped.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find), and for an absent key of a [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided.
+    /// Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn get_or_insert_with(&self, key: &K, f: impl FnOnce() -> V) -> Result<V> {
+        match self.find(key)? {
+            Some(value) => Ok(value),
+            None => self.get_or_insert(key, f()),
+        }
+    }
+
+    /// Replaces the value of `key` by `combine` of it, atomically, and returns the former one; if the key is absent,
+    /// inserts `value`.
+    ///
+    /// `combine` runs on this rank while nothing is locked, and again each time that another rank changed the value
+    /// meanwhile; if it panics, the map is as before.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`update`](Self::update) for a present key: A + R, then 2A for a value that is a word, 3A + W for another
+    /// one. For an absent one 3A + W. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let words = HashMap::<char, String>::with_capacity(&world, 100)?;
+    /// for word in ["red", "green", "rose"] {
+    ///     let first = word.chars().next().unwrap();
+    ///     words.upsert(&first, word.to_owned(), |list| list + " " + word)?;
+    /// }
+    /// assert_eq!(words.find(&'r')?.as_deref(), Some("red rose"));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
+    pub fn upsert(&self, key: &K, value: V, mut combine: impl FnMut(V) -> V) -> Result<Option<V>> {
+        loop {
+            let former = self.update(key, &mut combine)?;
+            if former.is_some() || self.table.get_or_insert(key, &value)?.is_none() {
+                return Ok(former);
+            }
+        }
+    }
+
+    /// Removes `key`, and says whether it was there.
+    ///
+    /// What its value takes outside of the slot is free again at once. The slot itself stays the key's, for when it is inserted again;
+    /// for other keys it is free after the next change of phase, or [`resize`](Self::resize).
+    ///
+    /// # Cost
+    ///
+    /// 2A + R for a present key, and R more for a value that may be longer than its slot if another rank came in between.
+    /// Absent: A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<String, Vec<u64>>::with_capacity(&world, 100)?;
+    /// let key = "primes".to_owned();
+    /// map.insert(&key, vec![2, 3, 5])?;
+    /// assert!(map.remove(&key)?);
+    /// assert!(!map.remove(&key)?);
+    /// assert_eq!(map.find(&key)?, None);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn remove(&self, key: &K) -> Result<bool> {
+        let key = object::key(key)?;
+        let removed = over_slots!(self.table, |view| view.remove(&key))?;
+        self.table.count_removed(u64::from(removed));
+        Ok(removed)
+    }
+}
+
+impl<K, V, S> HashMap<K, V, Atomic, S>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+{
+    /// Adds `n` to the value of `key`, wrapping around, and returns the former one; an absent key is
+    /// inserted as if it had been there with 0.
+    ///
+    /// # Cost
+    ///
+    /// 2A + R for a present key, 2A + W for a new one. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<[u8; 4], u32>::with_capacity(&world, 1000)?;
+    /// assert_eq!(counts.fetch_add(b"ACGT", 2)?, 0);
+    /// assert_eq!(counts.fetch_add(b"ACGT", 1)?, 2);
+    /// assert_eq!(counts.find(b"ACGT")?, Some(3));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[inline]
+    pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
+        let key = object::key(key)?;
+        let former = over_slots!(self.table, |view| view.add(view.home_of(&key), &key, n))?;
+        self.table.count_new(u64::from(former.is_none()));
+        Ok(former.unwrap_or(V::new_zeroed()))
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    #[inline]
+    pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
+        let key = object::key(key)?;
+        let value = object::to_slot(value, &self.heap)?;
+        let inserted = over_slots!(self, |view| view.insert(view.home_of(&key), &key, value))?;
+        self.count_new(u64::from(inserted == Inserted::New));
+        Ok(inserted)
+    }
+
+    /// The value that is there, if it was there before; else `value` is.
+    #[inline]
+    fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        let value = object::to_slot(value, &self.heap)?;
+        let there = over_slots!(self, |view| view.get_or_insert(&key, value))?;
+        self.count_new(u64::from(there.is_none()));
+        Ok(there)
+    }
+}

@@ -1,0 +1,297 @@
+//! Iteration over the entries that one rank holds.
+
+use std::fmt;
+
+use pgas_core::{Rank, World};
+
+use super::HashMap;
+use super::global::{GlobalSlot, LayoutOf};
+use super::hash::Place;
+use super::layout::ValueKind;
+use super::phase::{Atomic, FindOnly, Local, Phase};
+use super::reach::{self, Reach};
+use super::slot::{self, Held, SlotMemory as _};
+use super::state::{SlotState, StateWord};
+use super::table::{Table, over_slots};
+use super::view::View;
+use crate::Result;
+use crate::object::{self, KeyHasher, Object};
+
+/// Slots of another rank that are fetched at once.
+const CHUNK: usize = 256;
+
+/// A phase in which entries may be looked at.
+pub trait Looks: Phase {}
+
+impl Looks for Atomic {}
+impl Looks for FindOnly {}
+impl Looks for Local {}
+
+impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Iterates over the entries that this rank holds, whoever inserted them. Over all ranks, every
+    /// entry is seen by one of them.
+    ///
+    /// Each entry is a copy, consistent in itself. Entries that are inserted or removed meanwhile may be missed.
+    ///
+    /// # Cost
+    ///
+    /// On this rank's own memory: A a slot, and for an entry R and A more (A + R for a value that is
+    /// not a word). No other rank is asked.
+    ///
+    /// # Errors
+    ///
+    /// An item is an error if the transport fails, or the job while waiting for a writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let squares = HashMap::<u32, u64>::with_capacity(&world, 100)?;
+    /// for i in 0..10 {
+    ///     squares.insert(&i, u64::from(i * i))?;
+    /// }
+    /// world.barrier()?;
+    /// let mut here = squares.local_iter().collect::<Result<Vec<_>, _>>()?;
+    /// here.sort_unstable();
+    /// assert_eq!(here[3], (3, 9)); // of the one rank that this example runs on
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn local_iter(&self) -> Entries<'_, K, V, S> {
+        Entries::new(&self.table, self.world().rank())
+    }
+
+    /// Calls `f` with each entry that this rank holds, as [`local_iter`](Self::local_iter) does.
+    ///
+    /// # Cost
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter); then `f` was called for the entries before.
+    pub fn for_each_local(&self, mut f: impl FnMut(K, V)) -> Result<()> {
+        for entry in self.local_iter() {
+            let (key, value) = entry?;
+            f(key, value);
+        }
+        Ok(())
+    }
+
+    /// As [`for_each_local`](Self::for_each_local), by all threads of rayon's pool.
+    ///
+    /// # Cost
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter); then `f` was called for some of the entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u64, u64>::with_capacity(&world, 100)?;
+    /// map.insert_many(&[(1, 10), (2, 20)])?;
+    /// let sum = AtomicU64::new(0);
+    /// map.par_for_each_local(|_, value| {
+    ///     sum.fetch_add(value, Ordering::Relaxed);
+    /// })?;
+    /// assert_eq!(sum.into_inner(), 30);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()> {
+        use rayon::prelude::*;
+        let rank = self.world().rank();
+        (0..self.table.ring.local_capacity())
+            .into_par_iter()
+            .with_min_len(CHUNK)
+            .try_for_each(|local| {
+                let entry = over_slots!(self.table, |view| view.entry_at(rank, local))?;
+                if let Some((key, value)) = entry {
+                    f(key, value);
+                }
+                Ok(())
+            })
+    }
+
+    /// The number of keys that this rank holds, whoever inserted them.
+    ///
+    /// # Cost
+    ///
+    /// A a slot, on this rank's own memory.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    pub fn local_len(&self) -> Result<u64> {
+        over_slots!(self.table, |view| view.local_len(self.world().rank()))
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
+    /// Iterates over the entries that `rank` holds, as [`local_iter`](Self::local_iter) does.
+    ///
+    /// # Cost
+    ///
+    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter). One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank.
+    #[track_caller]
+    pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S> {
+        Entries::new(&self.table, rank)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
+    /// Iterates over the entries that `rank` holds, as [`local_iter`](Self::local_iter) does.
+    ///
+    /// # Cost
+    ///
+    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter). One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank.
+    #[track_caller]
+    pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S> {
+        Entries::new(&self.table, rank)
+    }
+}
+
+/// The entries that one rank holds; made by [`HashMap::local_iter`] and [`HashMap::entries_on`].
+pub struct Entries<'a, K: Object, V: Object, S> {
+    table: &'a Table<K, V, S>,
+    rank: Rank,
+    next: usize,
+    /// The states of slots from a multiple of [`CHUNK`] on, which may be torn.
+    chunk: Vec<StateWord>,
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
+    #[track_caller]
+    fn new(table: &'a Table<K, V, S>, rank: Rank) -> Self {
+        let n = table.world().n_ranks();
+        assert!(rank.number() < n, "rank {rank} of a job with {n} ranks");
+        Self {
+            table,
+            rank,
+            next: 0,
+            chunk: Vec::new(),
+        }
+    }
+
+    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since its upper byte tells.
+    fn may_hold(&mut self, local: usize) -> Result<bool> {
+        if self.table.near.is_some() || self.rank == self.table.world().rank() {
+            return Ok(true);
+        }
+        if local.is_multiple_of(CHUNK) {
+            self.chunk = self.table.states(self.rank, local)?;
+        }
+        Ok(self.chunk[local % CHUNK].state() != SlotState::Free)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// The states of up to [`CHUNK`] slots (R).
+    fn states(&self, rank: Rank, first: usize) -> Result<Vec<StateWord>> {
+        let n = CHUNK.min(self.ring.local_capacity() - first);
+        let stride = LayoutOf::<K, V>::STRIDE;
+        let world: &World = self.world();
+        let start = pgas_core::GlobalPtr::<u8>::new(rank, self.start);
+        let bytes = start
+            .byte_offset((first * stride) as u64)
+            .get_vec(world, n * stride)?;
+        let state = |slot: &[u8]| StateWord::from_bits(reach::parse::<()>(slot, 8).0);
+        Ok(bytes.chunks_exact(stride).map(state).collect())
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
+    type Item = Result<(K, V)>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.next < self.table.ring.local_capacity() {
+            let local = self.next;
+            self.next += 1;
+            let entry = self.may_hold(local).and_then(|may| {
+                if !may {
+                    return Ok(None);
+                }
+                over_slots!(self.table, |view| view.entry_at(self.rank, local))
+            });
+            if let Some(entry) = entry.transpose() {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.table.ring.local_capacity() - self.next;
+        (0, Some(left))
+    }
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
+    #[inline]
+    fn slot_on(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
+        let rank = rank.index();
+        self.slot(Place { rank, local })
+    }
+
+    fn local_len(&self, here: Rank) -> Result<u64> {
+        let mut n = 0;
+        for local in 0..self.ring.local_capacity() {
+            let state = self.slot_on(here, local).load_state()?;
+            let is_there = matches!(state.state(), SlotState::Ready | SlotState::Locked);
+            n += u64::from(is_there && !state.is_gone());
+        }
+        Ok(n)
+    }
+
+    /// The entry in a slot, if it has one.
+    #[inline]
+    fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
+        let slot = self.slot_on(rank, local);
+        let state = slot.load_state()?;
+        match state.state() {
+            SlotState::Free | SlotState::Reserved | SlotState::Removed => return Ok(None),
+            SlotState::Ready | SlotState::Locked => {}
+        }
+        let (key, held) = if LayoutOf::<K, V>::KIND == ValueKind::Wide {
+            let (key, value) = slot.entry()?;
+            (key, Held::new(state, value))
+        } else {
+            (slot.key()?, Held::unread(state))
+        };
+        let Some(loaded) = slot::load(&slot, self.heap, held)? else {
+            return Ok(None);
+        };
+        let value = <V::Repr as object::Repr<V>>::decode(loaded)?;
+        Ok(Some((object::from_slot::<K>(key, self.heap)?, value)))
+    }
+}
+
+impl<K: Object, V: Object, S> fmt::Debug for Entries<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rank, next) = (self.rank, self.next);
+        write!(f, "Entries(of rank {rank}, from slot {next} on)")
+    }
+}

@@ -1,0 +1,141 @@
+//! Other slots for the entries of a map: more of them, or without those of keys that were removed.
+
+use std::marker::PhantomData;
+use std::mem;
+use std::sync::Arc;
+
+use super::global::GlobalSlot;
+use super::hash::Place;
+use super::phase::Phase;
+use super::reach::Reach;
+use super::slot::{SlotMemory as _, Wanted};
+use super::state::{SlotState, StateWord};
+use super::table::{Table, over_slots};
+use super::view::View;
+use super::{HashMap, agree, walk};
+use crate::object::{self, KeyHasher, Object, Repr};
+use crate::{Error, Result};
+
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Gives the map room for `capacity` keys; its entries stay.
+    ///
+    /// # Cost
+    ///
+    /// 4B + 4 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank, with the map as it was: those of [`with_capacity`](HashMap::with_capacity), and
+    /// [`Error::Argument`] if there are more keys than the new capacity.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashMap};
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let mut map = HashMap::<u8, u64>::with_capacity(&world, 1)?;
+    /// map.insert(&1, 10)?;
+    /// assert!(matches!(map.insert(&2, 20), Err(Error::Full { .. })));
+    /// map.resize(2)?;
+    /// map.insert(&2, 20)?;
+    /// assert_eq!(map.find(&1)?, Some(10));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn resize(&mut self, capacity: usize) -> Result<()> {
+        agree(self.world(), capacity as u64)?;
+        if capacity == 0 {
+            return Err(Error::NoCapacity);
+        }
+        // Also the end of what other ranks still do.
+        let [n_keys, _] = self.table.counts()?;
+        if n_keys > capacity as u64 {
+            let text = format!("a hash map with {n_keys} keys was to get a capacity of {capacity}");
+            return Err(Error::Argument(text.into()));
+        }
+        self.table.rehash(capacity)
+    }
+
+    pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
+        let world = self.world().clone();
+        world
+            .team()
+            .agree("the next phase of a hash map", N::NUMBER)?;
+        world.barrier()?;
+        let [n_keys, n_removed] = self.table.counts()?;
+        let capacity = self.capacity();
+        if n_keys.saturating_add(n_removed) > capacity / 4 * 3 && capacity >= MANY {
+            self.make_room(n_keys)?;
+        }
+        world.barrier()?;
+        Ok(HashMap {
+            table: self.table,
+            phase: PhantomData,
+        })
+    }
+
+    /// Slots for twice as many keys as there are, or as many as now without those of removed keys. Where there is
+    /// no memory the map stays as it is.
+    fn make_room(&mut self, n_keys: u64) -> Result<()> {
+        let wanted = self.capacity().max(n_keys.saturating_mul(2));
+        let capacity = usize::try_from(wanted).unwrap_or(usize::MAX);
+        match self.table.rehash(capacity) {
+            Err(Error::Core(pgas_core::Error::Exhausted { .. })) => Ok(()),
+            done => done,
+        }
+    }
+}
+
+/// Smaller maps stay as they are: whoever makes one means it.
+const MANY: u64 = 64;
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// Collective.
+    fn rehash(&mut self, capacity: usize) -> Result<()> {
+        let world = self.world().clone();
+        let (hasher, heap) = (Arc::clone(&self.hasher), Arc::clone(&self.heap));
+        // Its memory is zero on all ranks on return, which no rank does before all have come.
+        let new = Self::with_heap(&world, capacity, hasher, heap)?;
+        let n_moved = over_slots!(self, |from| over_slots!(new, |to| move_all(&from, &to)))?;
+        new.count_new(n_moved);
+        world.barrier()?;
+        drop(mem::replace(self, new));
+        Ok(())
+    }
+}
+
+/// Moves what this rank holds, and returns how many entries that are.
+fn move_all<'a, 'b, K, V, S, A, B>(
+    from: &View<'a, K, V, S, A>,
+    to: &View<'b, K, V, S, B>,
+) -> Result<u64>
+where
+    K: Object,
+    V: Object,
+    S: KeyHasher,
+    A: Reach<'a>,
+    B: Reach<'b>,
+{
+    let mut n = 0;
+    let here = from.here();
+    for local in 0..from.ring.local_capacity() {
+        let slot = from.slot(Place { rank: here, local });
+        let (state, (key, value)) = slot.whole()?;
+        match state.state() {
+            SlotState::Ready => {}
+            SlotState::Removed => {
+                object::release::<K>(&key, from.heap)?;
+                continue;
+            }
+            SlotState::Free | SlotState::Reserved | SlotState::Locked => continue,
+        }
+        let seek = <K::Repr as Repr<K>>::key_in(key, from.heap)?;
+        let home = to.home_of(&seek);
+        let walk::Place::New(place) = walk::claim(to, home, &seek, Wanted::Key)? else {
+            return Err(to.full());
+        };
+        let place: GlobalSlot<K, V, B> = place;
+        place.publish_entry(key, value, StateWord::ready(home.fingerprint))?;
+        n += 1;
+    }
+    Ok(n)
+}

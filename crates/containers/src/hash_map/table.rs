@@ -1,0 +1,143 @@
+//! The slots of a map over all ranks, whatever the phase is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgas_core::rma::NearArray;
+use pgas_core::{Symmetric, World};
+
+use super::global::LayoutOf;
+use super::hash::Ring;
+use super::reach::{Far, FarArray, Near};
+use super::view::View;
+use crate::error::agree;
+use crate::object::{Heap, KeyHasher, Object};
+use crate::{Error, Result};
+
+/// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all near, which makes
+/// every step an instruction or two, and by the general one elsewhere.
+macro_rules! over_slots {
+    ($table:expr, |$view:ident| $body:expr) => {
+        if let Some(all) = &$table.near {
+            let $view = $table.view_near(all);
+            $body
+        } else {
+            let $view = $table.view_far();
+            $body
+        }
+    };
+}
+pub(super) use over_slots;
+
+/// A map without its phase.
+pub(super) struct Table<K: Object, V: Object, S> {
+    pub(super) slots: Symmetric<u8>,
+    /// The offset of the first slot of every rank.
+    pub(super) start: u64,
+    pub(super) ring: Ring,
+    /// All slots, if this process reaches them by its own instructions.
+    pub(super) near: Option<NearArray<LayoutOf<K, V>>>,
+    pub(super) heap: Arc<Heap>,
+    pub(super) hasher: Arc<S>,
+    n_new: Counter,
+}
+
+/// On a cache line of its own, since the threads of a rank count in it.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Counter {
+    /// The keys that this rank has inserted minus those that it has removed, modulo 2^64.
+    keys: AtomicU64,
+    /// Those that it has removed, of which some may have been inserted again.
+    removed: AtomicU64,
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// Collective.
+    pub(super) fn new(world: &World, capacity: usize, hasher: S) -> Result<Self> {
+        super::agree(world, capacity as u64)?;
+        agree(world, "the hasher of a hash map", hasher.hash(b"pgas"))?;
+        if capacity == 0 {
+            return Err(Error::NoCapacity);
+        }
+        let heap = Heap::of::<(K, V)>(world)?;
+        Self::with_heap(world, capacity, Arc::new(hasher), Arc::new(heap))
+    }
+
+    /// Collective.
+    pub(super) fn with_heap(
+        world: &World,
+        capacity: usize,
+        hasher: Arc<S>,
+        heap: Arc<Heap>,
+    ) -> Result<Self> {
+        let n_ranks = world.ranks().len();
+        let ring = Ring::new(n_ranks, capacity.div_ceil(n_ranks));
+        let (align, stride) = (LayoutOf::<K, V>::SLOT_ALIGN, LayoutOf::<K, V>::STRIDE);
+        let bytes = ring.local_capacity().saturating_mul(stride);
+        let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
+        let start = slots.here().offset_bytes().next_multiple_of(align as u64);
+        Ok(Self {
+            near: world.near_array(start, ring.local_capacity()),
+            slots,
+            start,
+            ring,
+            heap,
+            hasher,
+            n_new: Counter::default(),
+        })
+    }
+
+    /// The slots, near all of them.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few copies")]
+    pub(super) fn view_near<'a>(
+        &'a self,
+        all: &'a NearArray<LayoutOf<K, V>>,
+    ) -> View<'a, K, V, S, Near<'a, LayoutOf<K, V>>> {
+        View::new(all, &self.ring, &self.heap, &self.hasher)
+    }
+
+    /// The slots, wherever they are.
+    pub(super) fn view_far(&self) -> View<'_, K, V, S, Far<'_>> {
+        let (world, start) = (self.world(), self.start);
+        let stride = LayoutOf::<K, V>::STRIDE;
+        let all = FarArray {
+            world,
+            start,
+            stride,
+        };
+        View::new(all, &self.ring, &self.heap, &self.hasher)
+    }
+}
+
+impl<K: Object, V: Object, S> Table<K, V, S> {
+    #[inline]
+    pub(super) fn world(&self) -> &World {
+        self.slots.world()
+    }
+
+    #[inline]
+    pub(super) fn count_new(&self, n: u64) {
+        if n > 0 {
+            // Counts only; nothing is ordered by it.
+            self.n_new.keys.fetch_add(n, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn count_removed(&self, n: u64) {
+        self.n_new.keys.fetch_sub(n, Ordering::Relaxed);
+        self.n_new.removed.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// How many keys there are, and how many were removed since the slots were made, exact if nobody inserts or removes
+    /// meanwhile. Collective.
+    pub(super) fn counts(&self) -> Result<[u64; 2]> {
+        // Only sums: what was inserted before is ordered before by whatever told this rank of it.
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let mut sums = [of(&self.n_new.keys), of(&self.n_new.removed)];
+        let add = |a: u64, b: u64| a.wrapping_add(b);
+        self.world().team().allreduce_slice(&mut sums, add)?;
+        Ok(sums)
+    }
+}

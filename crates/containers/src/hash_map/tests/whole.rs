@@ -1,0 +1,95 @@
+//! The map as a whole: its memory, its size, its phases and hashers.
+
+use super::*;
+use pgas_core::Rank;
+
+#[test]
+fn what_keys_and_values_take_outside_of_their_slots_is_free_when_they_are_gone() {
+    everywhere(2, |world| {
+        let long = |i: u64| format!("{i} ").repeat(60);
+        let mut map = map::<String, String>(&world, 64);
+        let mut most = 0;
+        let me = u64::from(world.rank().number());
+        for i in 0..400 {
+            let key = long(2 * (i % 4) + me);
+            map.insert(&key, long(i)).unwrap();
+            let former = map.update(&key, |text| text + "more").unwrap();
+            assert_eq!(former, Some(long(i)));
+            assert!(i % 3 == 0 || map.remove(&key).unwrap());
+            most = most.max(world.local_heap_use().used);
+        }
+        assert!(most < 20_000, "{most} bytes for four entries of a rank");
+        for i in 0..4 {
+            map.remove(&long(2 * i + me)).unwrap();
+        }
+        assert_eq!(map.len().unwrap(), 0);
+        map.resize(64).unwrap();
+        assert_eq!(map.local_iter().count(), 0);
+        drop(map);
+        world.barrier().unwrap();
+        world.reclaim().unwrap();
+        assert_eq!(world.local_heap_use().used, 0);
+    });
+}
+
+#[test]
+fn a_map_that_is_nearly_full_grows_at_a_change_of_phase_without_being_asked() {
+    everywhere(3, |world| {
+        let map = map::<u64, u64>(&world, 90).into_insert_phase().unwrap();
+        let me = u64::from(world.rank().number());
+        for i in 0..29 {
+            map.insert(&(3 * i + me), i).unwrap();
+        }
+        let map = map.into_find_phase().unwrap();
+        assert!(map.capacity() >= 174, "{map:?}");
+        assert!((0..87).all(|key| map.find(&key).unwrap() == Some(key / 3)));
+        // Half full with what is there, full with what was removed.
+        let map = map.into_atomic_phase().unwrap();
+        for i in 0..29 {
+            map.insert(&(1000 + 3 * i + me), i).unwrap();
+        }
+        world.barrier().unwrap();
+        for i in 0..29 {
+            assert!(map.remove(&(3 * i + me)).unwrap());
+        }
+        let map = map.into_atomic_phase().unwrap();
+        for i in 0..28 {
+            map.insert(&(2000 + 3 * i + me), i).unwrap();
+        }
+        assert_eq!(map.len().unwrap(), 87 + 84);
+    });
+}
+
+#[test]
+fn hashers_that_differ_between_ranks_are_an_error_that_names_them() {
+    everywhere(2, |world| {
+        let seed = SeededHasher::new(world.rank().number().into());
+        let map = HashMap::<u64, u64, Atomic, _>::with_hasher(&world, 10, seed);
+        let text = map.unwrap_err().to_string();
+        assert!(text.contains("hasher") && text.contains("rank 0"), "{text}");
+        let map = HashMap::with_hasher(&world, 100, SeededHasher::new(7)).unwrap();
+        let key = u64::from(world.rank().number());
+        map.insert(&key, key).unwrap();
+        world.barrier().unwrap();
+        assert_eq!(map.find_many(&[0_u64, 1]).unwrap(), [Some(0_u64), Some(1)]);
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn ranks_that_go_into_different_phases_get_an_error_that_names_both() {
+    let mut config = Config::default();
+    config.check = true;
+    pgas_smp::threads_with(2, &config, |world| {
+        let map = map::<u64, u64>(&world, 10);
+        let text = if world.rank() == Rank::ZERO {
+            map.into_find_phase().unwrap_err().to_string()
+        } else {
+            map.into_local_phase().unwrap_err().to_string()
+        };
+        for part in ["phase of a hash map", "rank 0", "rank 1"] {
+            assert!(text.contains(part), "{part:?} is missing in {text:?}");
+        }
+    })
+    .unwrap();
+}
