@@ -65,7 +65,8 @@ pub use pgas_am::{
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, Error, FastQueue,
-    HashMap, Object, Result, WideBloomFilter, array, bloom, hash_map, object, queue,
+    HashMap, HashMapBuffer, HashSet, MultiMap, Object, Result, WideBloomFilter, array, bloom,
+    hash_map, object, queue,
 };
 pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
@@ -82,7 +83,7 @@ pub use zerocopy;
 pub mod prelude {
     pub use crate::{
         ActiveMessages, Array, BloomFilter, CircularQueue, DArray, DMatrix, DistObject,
-        Distributor, FastQueue, GlobalPtr, HashMap, Object, Pod, Rank, RemoteCalls, Team,
-        TeamCalls, World,
+        Distributor, FastQueue, GlobalPtr, HashMap, HashMapBuffer, HashSet, MultiMap, Object, Pod,
+        Rank, RemoteCalls, Team, TeamCalls, World,
     };
 }

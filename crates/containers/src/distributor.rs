@@ -223,6 +223,26 @@ impl<T: Object> Distributor<T> {
     ///
     /// As [`send`](Self::send).
     pub fn finish(mut self) -> Result<Vec<T>> {
+        self.finish_round()?;
+        self.take_received()
+    }
+
+    /// Receives what has come, without waiting, and returns it.
+    ///
+    /// # Cost
+    ///
+    /// As [`CircularQueue::pop_many`](crate::CircularQueue::pop_many). One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub fn poll(&mut self) -> Result<Vec<T>> {
+        self.receive()?;
+        self.take_received()
+    }
+
+    /// Sends what is left, and waits until all ranks have sent what is for this one.
+    fn finish_round(&mut self) -> Result<()> {
         let (here, n_ranks) = (self.world().rank(), self.world().n_ranks());
         // Each rank begins with its successor, so that they do not all come to one at once.
         for distance in 0..n_ranks {
@@ -239,13 +259,30 @@ impl<T: Object> Distributor<T> {
                 let total = self.totals.here().atomic_load(self.world())?;
                 let all_sent = total >> COUNT_BITS == u64::from(n_ranks);
                 if all_sent && total & ((1 << COUNT_BITS) - 1) == self.n_from_others {
-                    break;
+                    return Ok(());
                 }
                 if !self.world().progress()? {
                     thread::yield_now();
                 }
             }
         }
+    }
+
+    /// As [`finish`](Self::finish), and then elements may be sent again (2B more).
+    pub(crate) fn next_round(&mut self) -> Result<Vec<T>> {
+        self.finish_round()?;
+        let world = self.world().clone();
+        world.barrier()?;
+        self.totals.here().swap(&world, 0)?;
+        self.n_from_others = 0;
+        for lane in &mut self.lanes {
+            lane.n_sent = 0;
+        }
+        world.barrier()?;
+        self.take_received()
+    }
+
+    fn take_received(&mut self) -> Result<Vec<T>> {
         let slots = std::mem::take(&mut self.received);
         if !object::has_heap::<T>() {
             return <T::Repr as Repr<T>>::from_slots(slots, &self.heap);

@@ -33,6 +33,6 @@ pub use array::{Array, DArray, DMatrix};
 pub use bloom::{BloomFilter, WideBloomFilter};
 pub use distributor::Distributor;
 pub use error::{BatchError, CapacitiesDiffer, Disagreement, Error, Result};
-pub use hash_map::HashMap;
+pub use hash_map::{HashMap, HashMapBuffer, HashSet, MultiMap};
 pub use object::Object;
 pub use queue::{CircularQueue, FastQueue};

@@ -5,7 +5,8 @@
 
 use pgas_containers::array::Distribution;
 use pgas_containers::{
-    Array, BloomFilter, CircularQueue, DArray, Distributor, FastQueue, HashMap, WideBloomFilter,
+    Array, BloomFilter, CircularQueue, DArray, Distributor, FastQueue, HashMap, HashMapBuffer,
+    MultiMap, WideBloomFilter,
 };
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::weak;
@@ -43,6 +44,57 @@ fn a_map_counts_every_addition_and_shows_wide_values_whole() {
         counts.for_each_local(|_, n| all += n).unwrap();
         assert_eq!(sum(&world, all), 3 * 36);
         assert_eq!((counts.len().unwrap(), wide.len().unwrap()), (5, 4));
+    });
+}
+
+#[test]
+fn texts_that_are_removed_and_inserted_again_are_whole_or_absent() {
+    with_many_seeds(3, |world, seed| {
+        let map = HashMap::<String, String>::with_capacity(&world, 9).unwrap();
+        let me = u64::from(world.rank().number());
+        let text = |n: u64, letter: &str| letter.repeat(usize::try_from(n * 23 % 150).unwrap());
+        for i in 0..8 {
+            let key = text((i + seed) % 3 + 1, "k");
+            match (i + me) % 4 {
+                0 => {
+                    map.remove(&key).unwrap();
+                }
+                1 => drop(map.upsert(&key, text(i, "v"), |there| there + "v").unwrap()),
+                2 => {
+                    map.insert(&key, text(me + i, "v")).unwrap();
+                }
+                _ => {
+                    let seen = map.find(&key).unwrap();
+                    assert!(seen.is_none_or(|value| value.bytes().all(|byte| byte == b'v')));
+                }
+            }
+        }
+        let n = map.len().unwrap();
+        let map = map.into_find_phase().unwrap();
+        let here = map.local_iter().map(Result::unwrap).count() as u64;
+        assert_eq!(sum(&world, here), n);
+    });
+}
+
+#[test]
+fn buffered_inserts_and_values_of_a_multimap_are_all_there() {
+    with_many_seeds(2, |world, seed| {
+        let size = usize::try_from(1 + seed % 11).unwrap();
+        let counts = HashMap::<u64, u64>::with_capacity(&world, size).unwrap();
+        let mut buffer = HashMapBuffer::new(counts, size, |there, more| there + more).unwrap();
+        let values = MultiMap::<u64, [u64; 4]>::with_capacity(&world, 40).unwrap();
+        for i in 0..12 {
+            buffer.insert(i % (1 + seed % 5), 1).unwrap();
+            values.insert(&(i % 2), [i; 4]).unwrap();
+        }
+        let counts = buffer.into_map().unwrap();
+        let mut all = 0;
+        counts.for_each_local(|_, n| all += n).unwrap();
+        assert_eq!(sum(&world, all), 24);
+        let values = values.into_find_phase().unwrap();
+        let found = values.find(&1).unwrap();
+        assert_eq!(found.len(), 12);
+        assert!(found.iter().all(|value| *value == [value[0]; 4]), "torn");
     });
 }
 

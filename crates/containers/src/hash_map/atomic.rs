@@ -161,12 +161,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
         reason = "it is given away, as to a map of std"
     )]
     pub fn upsert(&self, key: &K, value: V, mut combine: impl FnMut(V) -> V) -> Result<Option<V>> {
-        loop {
-            let former = self.update(key, &mut combine)?;
-            if former.is_some() || self.table.get_or_insert(key, &value)?.is_none() {
-                return Ok(former);
-            }
-        }
+        self.table.upsert(key, &value, &mut combine)
     }
 
     /// Removes `key`, and says whether it was there.
@@ -249,6 +244,22 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let inserted = over_slots!(self, |view| view.insert(view.home_of(&key), &key, value))?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
+    }
+
+    /// As [`HashMap::upsert`].
+    pub(super) fn upsert(
+        &self,
+        key: &K,
+        value: &V,
+        combine: &mut dyn FnMut(V) -> V,
+    ) -> Result<Option<V>> {
+        let sought = object::key(key)?;
+        loop {
+            let former = over_slots!(self, |view| view.update(&sought, &mut *combine))?;
+            if former.is_some() || self.get_or_insert(key, value)?.is_none() {
+                return Ok(former);
+            }
+        }
     }
 
     /// The value that is there, if it was there before; else `value` is.

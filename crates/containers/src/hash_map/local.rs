@@ -13,8 +13,8 @@ use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 
 /// While each rank works on what it holds itself.
 ///
-/// A key's place is on the rank that [`home`](Self::home) names, or behind that rank's last slot; in the second case, as in that of a
-/// key of another rank, these methods do nothing and say so.
+/// A key's place is on the rank that [`home`](Self::home) names, or, if there is none free up to that rank's last slot, behind that;
+/// in the second case, as in that of a key of another rank, these methods do nothing and say so.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// Puts `value` under `key`, over the value that stood there; `None` if the key's place is not on this rank.
     ///
@@ -24,7 +24,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free on the only rank.
+    /// [`Error::Codec`](crate::Error::Codec) if key or value cannot be encoded,
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for them.
     #[inline]
     pub fn local_insert(&mut self, key: &K, value: &V) -> Result<Option<Inserted>> {
         let slot = object::to_slot(value, &self.table.heap)?;
@@ -48,7 +49,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// # Errors
     ///
-    /// As [`local_insert`](Self::local_insert), and [`Error::Codec`](crate::Error::Codec) if a value cannot be encoded.
+    /// As [`local_insert`](Self::local_insert).
     #[inline]
     pub fn local_upsert(
         &mut self,
@@ -128,9 +129,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// Puts what `f` makes of the value, and returns whether the key's place is on this rank; else `f` is not called.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a local insert")]
-    // The caller has the handle for itself.
+    #[expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "who writes without atomics has the handle for itself"
+    )]
     fn change(
-        &self,
+        &mut self,
         key: &K,
         f: impl FnOnce(Option<SlotOf<V>>, &object::Heap) -> Result<Option<SlotOf<V>>>,
     ) -> Result<bool> {
@@ -151,6 +155,47 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
             (true, true) | (false, false) => {}
         }
         Ok(true)
+    }
+}
+
+/// How many entries ahead a place is prefetched.
+const AHEAD: usize = 16;
+
+/// What a [buffer](super::HashMapBuffer) does.
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
+    /// Combines what is there with each of `entries`, and leaves those whose place is not on this rank in `strays`.
+    pub(super) fn apply(
+        &mut self,
+        entries: Vec<(K, V)>,
+        combine: &mut dyn FnMut(V, V) -> V,
+        strays: &mut Vec<(K, V)>,
+    ) -> Result<()> {
+        let ahead: Vec<_> = match &self.table.near {
+            Some(all) => {
+                let view = self.table.view_near(all);
+                let home = |(key, _): &(K, V)| Ok(view.hash(&object::key(key)?));
+                entries.iter().map(home).collect::<Result<_>>()?
+            }
+            None => Vec::new(),
+        };
+        for (i, (key, value)) in entries.into_iter().enumerate() {
+            if let (Some(all), Some(&hash)) = (&self.table.near, ahead.get(i + AHEAD)) {
+                self.table.view_near(all).home(hash).slot.reach.prefetch();
+            }
+            let mut value = Some(value);
+            let done = self.change(&key, |former, heap| {
+                let value = value.take().expect("it is called once");
+                let value = match former {
+                    Some(former) => combine(object::from_slot::<V>(former, heap)?, value),
+                    None => value,
+                };
+                object::to_slot(&value, heap).map(Some)
+            })?;
+            if !done {
+                strays.push((key, value.take().expect("it was not called")));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -198,7 +243,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
             }
             slot = super::walk::Slots::next(self, &slot);
             if slot.is_same(&home.slot) {
-                return Err(self.full());
+                return Ok(None);
             }
         }
     }

@@ -19,6 +19,7 @@
 
 mod atomic;
 mod batch;
+mod buffer;
 mod find_only;
 mod global;
 mod hash;
@@ -28,9 +29,11 @@ mod layout;
 mod local;
 #[cfg(all(test, loom))]
 mod models;
+mod multi;
 mod phase;
 mod reach;
 mod rehash;
+mod set;
 mod slot;
 mod state;
 mod table;
@@ -39,9 +42,12 @@ mod tests;
 mod view;
 mod walk;
 
+pub use buffer::HashMapBuffer;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::{Entries, Looks};
+pub use multi::MultiMap;
 pub use phase::{Atomic, FindOnly, InsertOnly, Local, Phase};
+pub use set::HashSet;
 
 use std::fmt;
 use std::marker::PhantomData;

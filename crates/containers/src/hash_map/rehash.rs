@@ -75,7 +75,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 
     /// Slots for twice as many keys as there are, or as many as now without those of removed keys. Where there is
     /// no memory the map stays as it is.
-    fn make_room(&mut self, n_keys: u64) -> Result<()> {
+    pub(super) fn make_room(&mut self, n_keys: u64) -> Result<()> {
         let wanted = self.capacity().max(n_keys.saturating_mul(2));
         let capacity = usize::try_from(wanted).unwrap_or(usize::MAX);
         match self.table.rehash(capacity) {

@@ -136,6 +136,8 @@ pub(super) enum Wanted {
 pub(super) struct Held<V> {
     /// Ready, locked or removed.
     pub(super) state: StateWord,
+    /// Whether that is ready.
+    is_ready: bool,
     /// A wide value, read after the state.
     value: Option<V>,
 }
@@ -143,13 +145,19 @@ pub(super) struct Held<V> {
 impl<V> Held<V> {
     /// With a value that was read after the state, and maybe torn.
     pub(super) fn new(state: StateWord, value: V) -> Self {
-        let value = Some(value);
-        Self { state, value }
+        Self {
+            value: Some(value),
+            ..Self::unread(state)
+        }
     }
 
     /// Without the value.
     pub(super) fn unread(state: StateWord) -> Self {
-        Self { state, value: None }
+        Self {
+            state,
+            is_ready: state.state() == SlotState::Ready,
+            value: None,
+        }
     }
 }
 
@@ -186,15 +194,16 @@ pub(super) fn look<M: SlotMemory>(
     wanted: Wanted,
 ) -> Result<Look<M::Value>> {
     let state = slot.load_state()?;
-    match state.state() {
-        SlotState::Free => Ok(Look::Free),
-        SlotState::Reserved | SlotState::Removed => Ok(Look::Other),
-        SlotState::Ready | SlotState::Locked if !state.has(fingerprint) => Ok(Look::Other),
-        SlotState::Ready | SlotState::Locked => {
-            let held = compare(slot, key, heap, state, wanted)?;
-            Ok(held.map_or(Look::Other, Look::Held))
-        }
+    let is_ready = state.is_ready_with(fingerprint);
+    if is_ready || state.is_locked_with(fingerprint) {
+        let held = compare(slot, key, heap, state, wanted)?.map(|held| Held { is_ready, ..held });
+        return Ok(held.map_or(Look::Other, Look::Held));
     }
+    Ok(if state == StateWord::FREE {
+        Look::Free
+    } else {
+        Look::Other
+    })
 }
 
 /// What there is in a slot whose value is a word.
@@ -309,7 +318,7 @@ fn settle<M: SlotMemory>(slot: M) -> Result<StateWord> {
 #[expect(clippy::inline_always, reason = "one compare")]
 pub(super) fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool> {
     debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
-    Ok(settled(slot, held.state)?.state() == SlotState::Ready)
+    Ok(held.is_ready || settle(*slot)?.state() == SlotState::Ready)
 }
 
 /// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
@@ -345,7 +354,7 @@ fn load_wide<M: SlotMemory>(
     held: Held<M::Value>,
 ) -> Result<Option<Whole<M>>> {
     if let Some(value) = held.value
-        && held.state.state() == SlotState::Ready
+        && held.is_ready
         && let Some(whole) = if_still(slot, heap, held.state, value)?
     {
         return Ok(Some(whole));
@@ -398,7 +407,7 @@ pub(super) fn store<M: SlotMemory>(
     held: Held<M::Value>,
     value: M::Value,
 ) -> ContainerResult<bool> {
-    if M::IS_WORD && held.state.state() == SlotState::Ready {
+    if M::IS_WORD && held.is_ready {
         slot.swap_word(value)?;
         return Ok(true);
     }
@@ -411,7 +420,7 @@ pub(super) fn store<M: SlotMemory>(
     if M::HAS_HEAP && was_there {
         // What was read in the state that was locked was whole.
         former = held.value.filter(|_| locked == held.state.locked());
-        if former.is_none() || held.state.state() != SlotState::Ready {
+        if former.is_none() || !held.is_ready {
             former = Some(slot.value()?);
         }
     }

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
 mod batches;
+mod buffers;
 mod concurrent;
 mod histories;
 mod prices;

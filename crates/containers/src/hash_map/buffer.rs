@@ -1,0 +1,210 @@
+//! Inserts that are collected for the ranks that hold their places, and done there.
+
+use std::fmt;
+
+use pgas_core::{Rank, World};
+
+use super::HashMap;
+use super::hash::RapidHasher;
+use super::phase::{Atomic, Local, Phase};
+use crate::object::{KeyHasher, Object};
+use crate::{Distributor, Result};
+
+/// After so many inserts this rank looks whether others have sent it something.
+const POLL: usize = 1024;
+
+/// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is on, with many others
+/// for the same rank, and is inserted there by that rank itself, without atomics.
+///
+/// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
+/// by [`into_map`](Self::into_map). An entry whose key is there is combined with the value that is, by a function that all
+/// ranks give.
+///
+/// Nothing is lost and nothing comes twice, whatever the sizes of buffer, inboxes and map: a rank that meets a full
+/// inbox does what is in its own one first, and a map that is too small grows at [`flush`](Self::flush). A rank that neither
+/// inserts nor flushes for long holds up those that send to it.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::{HashMap, HashMapBuffer};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let counts = HashMap::<String, u64>::with_capacity(&world, 10)?;
+/// let mut buffer = HashMapBuffer::new(counts, 1 << 10, |there, more| there + more)?; // collective
+/// for word in "to be or not to be".split(' ') {
+///     buffer.insert(word.to_owned(), 1)?;
+/// }
+/// let counts = buffer.into_map()?; // collective
+/// assert_eq!(counts.find(&"be".to_owned())?, Some(2));
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
+    map: HashMap<K, V, Local, S>,
+    distributor: Distributor<(K, V)>,
+    combine: F,
+    /// For this rank's own slots.
+    own: Vec<(K, V)>,
+    /// Those that have found no place on the rank where their search began.
+    strays: Vec<(K, V)>,
+    n_since_poll: usize,
+}
+
+impl<K, V, F, S> HashMapBuffer<K, V, F, S>
+where
+    K: Object,
+    V: Object,
+    F: FnMut(V, V) -> V,
+    S: KeyHasher,
+{
+    /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
+    ///
+    /// `combine` makes one value of that which is there and that which is inserted.
+    ///
+    /// # Cost
+    ///
+    /// 4B + 5 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
+    pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
+        let distributor = Distributor::with_capacity(map.world(), capacity)?;
+        Ok(Self {
+            map: map.into_local_phase()?,
+            distributor,
+            combine,
+            own: Vec::new(),
+            strays: Vec::new(),
+            n_since_poll: 0,
+        })
+    }
+
+    /// The world whose ranks share the map.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.map.world()
+    }
+
+    /// Inserts `value` under `key`, at the latest when all ranks [flush](Self::flush).
+    ///
+    /// # Cost
+    ///
+    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits for room in the
+    /// other rank's inbox, and does what is in this rank's own one meanwhile. Complete after [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// As [`Distributor::send`] and [`HashMap::local_insert`].
+    #[inline]
+    pub fn insert(&mut self, key: K, value: V) -> Result<()> {
+        let home: Rank = self.map.home(&key)?;
+        if home == self.world().rank() {
+            self.own.push((key, value));
+        } else {
+            self.distributor.send(home, (key, value))?;
+        }
+        self.n_since_poll += 1;
+        if self.n_since_poll == POLL {
+            self.do_own()?;
+        }
+        Ok(())
+    }
+
+    /// Inserts what is for this rank's own slots.
+    fn do_own(&mut self) -> Result<()> {
+        self.n_since_poll = 0;
+        let received = self.distributor.poll()?;
+        let own = std::mem::take(&mut self.own);
+        for entries in [own, received] {
+            self.map
+                .apply(entries, &mut self.combine, &mut self.strays)?;
+        }
+        Ok(())
+    }
+
+    /// Completes all inserts of all ranks.
+    ///
+    /// # Cost
+    ///
+    /// 4B + 2 allreduces, and for each rank A, and 2A + W if something is left for it; 3A + W for each entry that has found no place on its
+    /// home rank; that of a [`resize`](HashMap::resize) if three quarters of the slots are taken. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it larger; what is left stays in the
+    /// buffer. What the transport reports; the failure of the job while waiting.
+    pub fn flush(&mut self) -> Result<()> {
+        self.do_own()?;
+        let received = self.distributor.next_round()?;
+        self.map
+            .apply(received, &mut self.combine, &mut self.strays)?;
+        let world = self.world().clone();
+        let mut n_strays = [self.strays.len() as u64];
+        world
+            .team()
+            .allreduce_slice(&mut n_strays, |a: u64, b: u64| a + b)?;
+        if n_strays[0] == 0 {
+            return Ok(());
+        }
+        let n_keys = self.map.len()?.saturating_add(n_strays[0]);
+        if n_keys > self.map.capacity() / 4 * 3 {
+            self.map.make_room(n_keys)?;
+        }
+        // In the order in which they came, from the end.
+        self.strays.reverse();
+        let done = self.insert_strays();
+        self.strays.reverse();
+        world.barrier()?;
+        done
+    }
+
+    /// By the operations that any rank may use at any time.
+    fn insert_strays(&mut self) -> Result<()> {
+        while let Some((key, value)) = self.strays.last() {
+            // The value may be needed again if another rank comes in between, so each time it is read back as a copy.
+            let slot = crate::object::to_slot::<V>(value, &self.map.table.heap)?;
+            let (mut failed, heap) = (None, &*self.map.table.heap);
+            let combine = &mut self.combine;
+            let upserted =
+                self.map.table.upsert(
+                    key,
+                    value,
+                    &mut |there| match crate::object::from_slot::<V>(slot, heap) {
+                        Ok(value) => combine(there, value),
+                        Err(error) => {
+                            failed = Some(error);
+                            there
+                        }
+                    },
+                );
+            crate::object::release::<V>(&slot, heap)?;
+            upserted?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            self.strays.pop();
+        }
+        Ok(())
+    }
+
+    /// Completes all inserts of all ranks, and gives the map back.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`flush`](Self::flush), and 2B + an allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`flush`](Self::flush); what is left then is lost.
+    pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>> {
+        self.flush()?;
+        self.map.into_atomic_phase()
+    }
+}
+
+impl<K: Object, V: Object, F, S> fmt::Debug for HashMapBuffer<K, V, F, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HashMapBuffer before {:?}", self.map)
+    }
+}

@@ -1,0 +1,321 @@
+//! Sets of keys.
+
+use std::fmt;
+
+use pgas_core::{Rank, World};
+
+use super::hash::RapidHasher;
+use super::iter::Looks;
+use super::phase::{Atomic, FindOnly, InsertOnly, Local, Phase};
+use super::{HashMap, Inserted};
+use crate::object::{KeyHasher, Object};
+use crate::{BatchError, Result};
+
+/// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its phases and prices.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::HashSet;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let seen = HashSet::<String>::with_capacity(&world, 100)?;
+/// assert!(seen.insert(&"a".to_owned())?);
+/// assert!(!seen.insert(&"a".to_owned())?);
+/// assert!(seen.remove(&"a".to_owned())?);
+/// let seen = seen.into_find_phase()?; // collective
+/// assert!(!seen.contains(&"a".to_owned())?);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct HashSet<K: Object, P = Atomic, S = RapidHasher> {
+    map: HashMap<K, (), P, S>,
+}
+
+impl<K: Object> HashSet<K> {
+    /// As [`HashMap::with_capacity`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::with_capacity`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::with_capacity`].
+    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
+        let map = HashMap::with_capacity(world, capacity)?;
+        Ok(Self { map })
+    }
+}
+
+impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
+    /// As [`HashMap::with_hasher`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::with_capacity`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::with_hasher`].
+    pub fn with_hasher(world: &World, capacity: usize, hasher: S) -> Result<Self> {
+        let map = HashMap::with_hasher(world, capacity, hasher)?;
+        Ok(Self { map })
+    }
+
+    /// Puts `key`, and says whether it is new.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key, A + R for a present one. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::insert`].
+    #[inline]
+    pub fn insert(&self, key: &K) -> Result<bool> {
+        Ok(self.map.insert(key, ())? == Inserted::New)
+    }
+
+    /// Removes `key`, and says whether it was there.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::remove`]. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::remove`].
+    pub fn remove(&self, key: &K) -> Result<bool> {
+        self.map.remove(key)
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Cost
+    ///
+    /// Present: A + R. Absent: A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        self.map.contains(key)
+    }
+}
+
+impl<K: Object + Clone, S: KeyHasher> HashSet<K, Atomic, S> {
+    /// Puts all `keys`, and returns how many were new.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::insert_many`]. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::insert_many`].
+    pub fn insert_many(&self, keys: &[K]) -> Result<usize, BatchError> {
+        let entries: Vec<(K, ())> = keys.iter().map(|key| (key.clone(), ())).collect();
+        self.map.insert_many(&entries)
+    }
+}
+
+impl<K: Object, S: KeyHasher> HashSet<K, InsertOnly, S> {
+    /// Puts `key`, and says whether it is new.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key, A + R for a present one. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::insert`].
+    #[inline]
+    pub fn insert(&self, key: &K) -> Result<bool> {
+        Ok(self.map.insert(key, ())? == Inserted::New)
+    }
+}
+
+impl<K: Object, S: KeyHasher> HashSet<K, FindOnly, S> {
+    /// Whether `key` is there.
+    ///
+    /// # Cost
+    ///
+    /// R, and R for each further slot. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn contains(&self, key: &K) -> Result<bool> {
+        self.map.contains(key)
+    }
+}
+
+/// What every phase has.
+impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
+    /// The number of keys, as [`HashMap::len`].
+    ///
+    /// # Cost
+    ///
+    /// An allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn len(&self) -> Result<u64> {
+        self.map.len()
+    }
+
+    /// Whether there are no keys.
+    ///
+    /// # Cost
+    ///
+    /// An allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.map.is_empty()
+    }
+
+    /// How many keys there is room for.
+    #[must_use]
+    pub fn capacity(&self) -> u64 {
+        self.map.capacity()
+    }
+
+    /// The world whose segments hold the set.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.map.world()
+    }
+
+    /// As [`HashMap::resize`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::resize`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::resize`].
+    pub fn resize(&mut self, capacity: usize) -> Result<()> {
+        self.map.resize(capacity)
+    }
+
+    /// As [`HashMap::into_atomic_phase`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::into_atomic_phase`].
+    pub fn into_atomic_phase(self) -> Result<HashSet<K, Atomic, S>> {
+        let map = self.map.into_atomic_phase()?;
+        Ok(HashSet { map })
+    }
+
+    /// As [`HashMap::into_insert_phase`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::into_atomic_phase`].
+    pub fn into_insert_phase(self) -> Result<HashSet<K, InsertOnly, S>> {
+        let map = self.map.into_insert_phase()?;
+        Ok(HashSet { map })
+    }
+
+    /// As [`HashMap::into_find_phase`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::into_atomic_phase`].
+    pub fn into_find_phase(self) -> Result<HashSet<K, FindOnly, S>> {
+        let map = self.map.into_find_phase()?;
+        Ok(HashSet { map })
+    }
+
+    /// As [`HashMap::into_local_phase`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::into_atomic_phase`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::into_atomic_phase`].
+    pub fn into_local_phase(self) -> Result<HashSet<K, Local, S>> {
+        let map = self.map.into_local_phase()?;
+        Ok(HashSet { map })
+    }
+}
+
+impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
+    /// Iterates over the keys that this rank holds, as [`HashMap::local_iter`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_iter`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_iter`].
+    pub fn local_iter(&self) -> impl Iterator<Item = Result<K>> + '_ {
+        self.map.local_iter().map(|entry| Ok(entry?.0))
+    }
+}
+
+impl<K: Object, S: KeyHasher> HashSet<K, FindOnly, S> {
+    /// Iterates over the keys that `rank` holds, as [`HashMap::entries_on`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::entries_on`]. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_iter`].
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank.
+    #[track_caller]
+    pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_ {
+        self.map.entries_on(rank).map(|entry| Ok(entry?.0))
+    }
+}
+
+impl<K: Object, S: KeyHasher> HashSet<K, Local, S> {
+    /// Puts `key`, and says whether it is new; `None` if its place is not on this rank.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: a read and a write of this rank's own memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_insert`].
+    #[inline]
+    pub fn local_insert(&mut self, key: &K) -> Result<Option<bool>> {
+        let inserted = self.map.local_insert(key, &())?;
+        Ok(inserted.map(|inserted| inserted == Inserted::New))
+    }
+}
+
+impl<K: Object, P: Phase, S> fmt::Debug for HashSet<K, P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HashSet over {:?}", self.map)
+    }
+}

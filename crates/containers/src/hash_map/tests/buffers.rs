@@ -1,0 +1,135 @@
+//! Buffered inserts, sets and maps of several values a key.
+
+use std::collections::BTreeMap;
+
+use super::concurrent::Random;
+use super::*;
+use crate::hash_map::{HashMapBuffer, HashSet, MultiMap};
+use pgas_core::Rank;
+
+/// Every rank adds to random keys, through buffers and inboxes of some size into a map of some size, in two rounds.
+fn check_counts(world: &World, capacity: usize, inbox: usize, n: u64, n_keys: u64) {
+    let counts = map::<u64, u64>(world, capacity);
+    let mut buffer = HashMapBuffer::new(counts, inbox, |there, more| there + more).unwrap();
+    let mut expected = BTreeMap::new();
+    for rank in 0..world.n_ranks() {
+        let mut random = Random(u64::from(rank) << 32 | n);
+        for round in 0..2 {
+            for _ in 0..n {
+                let (key, add) = (random.below(n_keys), random.below(10) + round);
+                *expected.entry(key).or_insert(0) += add;
+            }
+        }
+    }
+    let mut random = Random(u64::from(world.rank().number()) << 32 | n);
+    for round in 0..2 {
+        for _ in 0..n {
+            let (key, add) = (random.below(n_keys), random.below(10) + round);
+            buffer.insert(key, add).unwrap();
+        }
+        buffer.flush().unwrap();
+    }
+    let counts = buffer.into_map().unwrap();
+    assert_eq!(counts.len().unwrap(), expected.len() as u64);
+    let keys: Vec<u64> = expected.keys().copied().collect();
+    let values: Vec<_> = expected.into_values().map(Some).collect();
+    assert_eq!(counts.find_many(&keys).unwrap(), values);
+    world.barrier().unwrap();
+}
+
+#[test]
+fn buffered_inserts_are_done_once_whatever_the_sizes_of_buffer_inbox_and_map() {
+    for n_ranks in [1, 2, 3] {
+        everywhere(n_ranks, |world| {
+            check_counts(&world, 1000, 64, 300, 100);
+            check_counts(&world, 1, 1, 20, 30);
+            check_counts(&world, 40, 7, 100, 39);
+            check_counts(&world, 3, 1000, 0, 1);
+        });
+    }
+}
+
+#[test]
+fn values_of_any_type_are_combined_in_the_order_of_their_sender() {
+    everywhere(3, |world| {
+        let texts = map::<String, String>(&world, 8);
+        let mut buffer = HashMapBuffer::new(texts, 4, |there: String, more: String| there + &more);
+        let buffer_ref = buffer.as_mut().unwrap();
+        let me = world.rank().number();
+        for i in 0..20 {
+            let key = format!("key {me} {}", i % 4);
+            buffer_ref.insert(key, format!("{i} ")).unwrap();
+        }
+        let texts = buffer.unwrap().into_map().unwrap();
+        for rank in 0..3 {
+            for k in 0..4 {
+                let expected: String = (0..5).map(|i| format!("{} ", 4 * i + k)).collect();
+                let found = texts.find(&format!("key {rank} {k}")).unwrap();
+                assert_eq!(found, Some(expected));
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_set_has_each_key_once_in_every_phase() {
+    everywhere(2, |world| {
+        let set = HashSet::<u64>::with_capacity(&world, 100).unwrap();
+        let n_new = (0..30).filter(|key| set.insert(key).unwrap()).count() as u64;
+        let n_new = world.allreduce(n_new, |a: u64, b| a + b).unwrap();
+        assert_eq!((n_new, set.len().unwrap()), (30, 30));
+        if world.rank() == Rank::ZERO {
+            assert!(set.remove(&7).unwrap() && !set.remove(&7).unwrap());
+            assert_eq!(set.insert_many(&[7, 8, 30]).unwrap(), 2);
+        }
+        let set = set.into_find_phase().unwrap();
+        assert!((0..31).all(|key| set.contains(&key).unwrap()));
+        assert!(!set.contains(&31).unwrap());
+        let mut keys: Vec<u64> = world
+            .ranks()
+            .flat_map(|rank| set.keys_on(rank).map(Result::unwrap).collect::<Vec<_>>())
+            .collect();
+        keys.sort_unstable();
+        assert_eq!(keys, (0..31).collect::<Vec<_>>());
+        let set = set.into_insert_phase().unwrap();
+        assert!(!set.insert(&3).unwrap());
+        let mut set = set.into_local_phase().unwrap();
+        let here: Vec<u64> = set.local_iter().map(Result::unwrap).collect();
+        for key in &here {
+            assert_ne!(set.local_insert(key).unwrap(), Some(true));
+        }
+        set.resize(200).unwrap();
+        assert_eq!(set.into_atomic_phase().unwrap().len().unwrap(), 31);
+    });
+}
+
+#[test]
+fn a_multimap_keeps_every_value_of_a_key_once() {
+    everywhere(3, |world| {
+        let values = MultiMap::<String, [u64; 3]>::with_capacity(&world, 200).unwrap();
+        let me = u64::from(world.rank().number());
+        for i in 0..12 {
+            values.insert(&format!("{}", i % 3), [me, i, 7]).unwrap();
+        }
+        world.barrier().unwrap();
+        assert_eq!((values.len().unwrap(), values.n_keys().unwrap()), (36, 3));
+        let values = values.into_find_phase().unwrap();
+        for key in 0..3 {
+            let mut found = values.find(&format!("{key}")).unwrap();
+            assert_eq!(values.count(&format!("{key}")).unwrap(), 12);
+            // Those of one rank are in its order.
+            for rank in 0..3 {
+                let of_rank = found.iter().filter(|value| value[0] == rank);
+                assert!(of_rank.is_sorted());
+            }
+            found.sort_unstable();
+            let expected = (0..3).flat_map(|rank| (0..4).map(move |i| [rank, 3 * i + key, 7]));
+            assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+        let here = values.local_iter().count() as u64;
+        assert_eq!(world.allreduce(here, |a: u64, b| a + b).unwrap(), 36);
+        assert!(values.find(&"none".to_owned()).unwrap().is_empty());
+        assert!(!values.into_atomic_phase().unwrap().is_empty().unwrap());
+    });
+}
