@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::barrier::Barrier;
 use crate::doorbell::Doorbell;
 use crate::mailbox::Mailbox;
+use crate::membarrier;
 
 /// The first word of a job's memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");
@@ -170,6 +171,9 @@ impl<'a> Control<'a> {
 
     /// Records that `rank` is in the job, as process `pid` (0 for a thread).
     pub(crate) fn join(&self, rank: u32, pid: u32) {
+        if !membarrier::register() {
+            self.bell(rank).refuse_light_fences();
+        }
         let words = self.rank_words(rank);
         words[1].store(u64::from(pid), Ordering::Relaxed);
         // Release: pairs with the acquire in `membership`, which makes the pid visible.

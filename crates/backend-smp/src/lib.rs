@@ -24,6 +24,11 @@ pub mod launcher;
 mod liveness;
 pub mod mailbox;
 #[cfg(not(loom))]
+mod membarrier;
+#[cfg(loom)]
+#[path = "membarrier_model.rs"]
+mod membarrier;
+#[cfg(not(loom))]
 mod member;
 #[cfg(not(loom))]
 mod rma;

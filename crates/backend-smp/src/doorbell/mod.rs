@@ -1,8 +1,9 @@
 //! Sleeping and waking between ranks: a rank that found nothing to do for a while sleeps, whoever gives it work rings.
 //!
-//! Ringing costs a fence and a load as long as nobody sleeps; the system call is made only if somebody does. No wake-up can be lost.
+//! Ringing costs a load as long as nobody sleeps; the system call is made only if somebody does. No wake-up can be lost.
 //! The sleeper announces itself and then looks for work; the ringer gives work and then looks for sleepers; both
-//! have a sequentially consistent fence in between, so at least one of them sees the other (Dekker's argument). If the ringer sees the sleeper, it
+//! have a fence in between, so at least one of them sees the other (Dekker's argument). The sleeper pays for both fences
+//! (`membarrier.rs`). If the ringer sees the sleeper, it
 //! changes the word that the sleeper is about to wait on, and the kernel refuses to put anyone to sleep on a word that has changed.
 
 #[cfg(not(loom))]
@@ -18,6 +19,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
+use crate::membarrier;
 use crate::sync::{
     AtomicU32,
     Ordering::{Relaxed, SeqCst},
@@ -35,19 +37,22 @@ use futex_model::Futex;
 #[repr(C, align(64))]
 pub struct Doorbell {
     n_rings: Futex,
-    /// Threads of the rank that sleep or are about to.
+    /// Threads of the rank that sleep or are about to; and [`IS_DEAF`].
     n_sleepers: AtomicU32,
 }
+
+/// The owner cannot fence for its ringers.
+const IS_DEAF: u32 = 1 << 31;
 
 impl Doorbell {
     /// Wakes the owner if it sleeps. To be called after what it waits for has been published, once for any number of things.
     ///
     /// # Cost
-    /// A full fence and a load; a system call only if the owner sleeps.
+    /// A load, and a full fence where the system has no fence that the sleeper alone pays for; a system call only if the owner sleeps.
     #[inline]
     pub fn ring(&self) {
         // Pairs with the fence in `sleep_until`: what was published before is visible to its `ready`, or its announcement to the load below.
-        fence(SeqCst);
+        membarrier::light();
         if self.n_sleepers.load(Relaxed) != 0 {
             self.wake();
         }
@@ -55,8 +60,19 @@ impl Doorbell {
 
     #[cold]
     fn wake(&self) {
-        self.n_rings.increment();
-        self.n_rings.wake_all();
+        // For an owner that fences for itself alone.
+        fence(SeqCst);
+        if self.n_sleepers.load(Relaxed) & !IS_DEAF != 0 {
+            self.n_rings.increment();
+            self.n_rings.wake_all();
+        }
+    }
+
+    /// Has ringers fence fully, because the owner's process cannot do it for them. To be called before anybody rings; a ringer that has not seen it
+    /// may wake a sleeper only at the end of its timeout.
+    #[cfg(not(loom))]
+    pub(crate) fn refuse_light_fences(&self) {
+        self.n_sleepers.fetch_or(IS_DEAF, SeqCst);
     }
 
     /// Sleeps until `ready` says yes or `timeout` is over, and says whether it was `ready`.
@@ -72,7 +88,7 @@ impl Doorbell {
         let deadline = Instant::now().checked_add(timeout);
         let _sleeper = Sleeper::announce(&self.n_sleepers);
         // Pairs with the fence in `ring`.
-        fence(SeqCst);
+        membarrier::heavy();
         loop {
             // Before `ready`: a ring after this line changes the word, and `wait` returns at once.
             let n_rings = self.n_rings.load();

@@ -42,6 +42,25 @@ fn ringing_without_a_sleeper_makes_no_system_call() {
 }
 
 #[test]
+fn an_owner_that_cannot_fence_for_others_is_heard_of_and_woken() {
+    let bell = Doorbell::default();
+    bell.refuse_light_fences();
+    bell.ring();
+    assert_eq!(bell.n_rings.load(), 0, "nobody sleeps");
+    let go = AtomicU64::new(0);
+    thread::scope(|scope| {
+        let sleeper = scope.spawn(|| bell.sleep_until(|| go.load(Relaxed) == 1, DEADLINE));
+        while bell.n_sleepers.load(Relaxed) == IS_DEAF {
+            thread::yield_now();
+        }
+        go.store(1, Release);
+        bell.ring();
+        assert!(sleeper.join().unwrap());
+    });
+    assert_eq!(bell.n_sleepers.load(Relaxed), IS_DEAF);
+}
+
+#[test]
 fn a_panic_of_ready_leaves_no_sleeper_behind() {
     let bell = Doorbell::default();
     let sleep = panic::AssertUnwindSafe(|| bell.sleep_until(|| panic!("poisoned"), DEADLINE));
