@@ -270,6 +270,19 @@ unsafe impl Backend for Member {
         self.receive(class, limit, sink)
     }
 
+    fn poll_all(
+        &self,
+        with_requests: bool,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        let n_replies = self.receive(MessageClass::Reply, limit, sink)?;
+        if !with_requests {
+            return Ok(n_replies);
+        }
+        Ok(n_replies + self.receive(MessageClass::Request, limit, sink)?)
+    }
+
     fn progress(&self) -> Result<bool> {
         Ok(false)
     }

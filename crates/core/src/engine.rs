@@ -16,7 +16,7 @@ use crate::world::lock;
 use crate::{Error, Rank, Result, World, backend::Sent};
 
 /// Messages of one class that one call of progress serves.
-const BATCH: usize = 64;
+pub(crate) const BATCH: usize = 64;
 /// Handlers a page of the table.
 const PAGE: usize = 256;
 
@@ -138,9 +138,9 @@ impl Engine {
         has_ended
     }
 
-    /// Serves received messages, and says whether there were any.
+    /// Serves up to `limit` received messages of each class, and says whether there were any.
     #[inline]
-    pub(crate) fn receive(&self, world: &World) -> Result<bool> {
+    pub(crate) fn receive(&self, world: &World, limit: usize) -> Result<bool> {
         if in_handler() {
             return Ok(false);
         }
@@ -154,7 +154,7 @@ impl Engine {
             .layer
             .get()
             .is_none_or(|layer| layer.accepts_requests());
-        let n_received = world.backend().poll_all(with_requests, BATCH, &mut sink)?;
+        let n_received = world.backend().poll_all(with_requests, limit, &mut sink)?;
         match failure {
             None => Ok(n_received > 0),
             Some(error) => Err(error),

@@ -4,6 +4,7 @@ use std::hint;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::engine::BATCH;
 use crate::{Error, Rank, Result, World, error::Timeout, in_handler};
 
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
@@ -95,14 +96,21 @@ impl World {
         let mut sleep = FIRST_SLEEP;
         let mut began = None;
         let mut busy = 0_u32;
+        // One message is most often the one that is waited for, and who takes it does not look for another one, which would be
+        // a look at memory that a sender is about to write.
+        let mut limit = 1;
+        let mut owes_the_rest = false;
         loop {
             if ready()? {
                 return Ok(());
             }
             // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
-            let worked = self.engine().receive(self)?;
-            let is_turn = worked || round >= TIGHT_ROUNDS || round.is_multiple_of(ROUNDS_PER_TURN);
-            if is_turn && self.advance_rest()? || worked {
+            let received = self.engine().receive(self, limit)?;
+            limit = if received { BATCH } else { 1 };
+            let is_turn = owes_the_rest
+                || !received && (round >= TIGHT_ROUNDS || round.is_multiple_of(ROUNDS_PER_TURN));
+            owes_the_rest = received && !is_turn;
+            if is_turn && self.advance_rest()? || received {
                 round = first_round;
                 busy = busy.wrapping_add(1);
                 if busy.is_multiple_of(BUSY_ROUNDS) {

@@ -19,7 +19,7 @@ use crate::backend::{AtomicsBy, Backend, Capabilities};
 use crate::collective::Wire;
 use crate::config::Progress;
 use crate::cost::{CostKind, Counting};
-use crate::engine::{Engine, in_handler};
+use crate::engine::{BATCH, Engine, in_handler};
 use crate::event::Orphans;
 use crate::progress::ProgressThread;
 use crate::raw::even::EvenMap;
@@ -87,6 +87,8 @@ struct Inner {
     n_teams: AtomicU64,
     progress: ProgressThread,
     config: Config,
+    /// What the backend says of itself, which every message asks for.
+    capabilities: Capabilities,
     backend: Arc<dyn Backend>,
 }
 
@@ -138,6 +140,7 @@ impl World {
             n_teams: AtomicU64::new(0),
             progress: ProgressThread::default(),
             config,
+            capabilities: backend.capabilities().clone(),
             backend,
         };
         let inner = Arc::new(inner);
@@ -183,8 +186,9 @@ impl World {
 
     /// What the transport can do, and what it needs of its ranks.
     #[must_use]
+    #[inline]
     pub fn capabilities(&self) -> &Capabilities {
-        self.inner.backend.capabilities()
+        &self.inner.capabilities
     }
 
     /// The transport's name.
@@ -288,7 +292,7 @@ impl World {
 
     /// As [`progress`](Self::progress), for a loop that looks at the job's health itself.
     pub(crate) fn advance(&self) -> Result<bool> {
-        let worked = self.inner.engine.receive(self)?;
+        let worked = self.inner.engine.receive(self, BATCH)?;
         Ok(self.advance_rest()? || worked)
     }
 
