@@ -23,7 +23,7 @@ use crate::event::{Event, Task};
 use crate::team::Shared;
 use crate::wait::Awaited;
 use crate::world::lock;
-use crate::{Config, Error, Rank, Result, Team, World};
+use crate::{Config, Error, Rank, Result, Team, World, in_handler};
 
 /// How many collectives of a team a rank may be ahead of the slowest member.
 pub(super) const WINDOW: u64 = 64;
@@ -155,6 +155,8 @@ pub(crate) struct Call {
     signature: Signature,
     /// The call's place among those that the transport performs, if it is one.
     ticket: Option<Ticket>,
+    /// Whether it was called inside a handler, where it is an error that changes nothing.
+    is_refused: bool,
     /// The rank whose message the algorithm waits for, for the message of a failed wait.
     awaits: AtomicU32,
 }
@@ -166,6 +168,10 @@ impl Call {
     /// Waits until the team is near enough, and compares the arguments if that is wanted. Every
     /// algorithm begins with it. Where it gives a turn, the transport takes the algorithm's place.
     pub(super) async fn enter(&self) -> Result<Option<Turn<'_>>> {
+        if self.is_refused {
+            let what = self.signature.kind.name();
+            return Err(Error::InHandler { what });
+        }
         let admitted = self.admit().await;
         let Some(ticket) = &self.ticket else {
             return admitted.map(|()| None);
@@ -344,13 +350,22 @@ impl Lane<'_> {
 }
 
 impl Team {
-    /// Begins a collective: gives it its number.
+    /// Begins a collective: gives it its number. Inside a handler it gets none, so that the team stays in step, and
+    /// [`enter`](Call::enter) refuses it.
     pub(super) fn begin(&self, signature: Signature) -> Call {
+        let is_refused = in_handler();
+        let (number, ticket) = if is_refused {
+            (0, None)
+        } else {
+            let number = self.shared().take_number();
+            (number, Ticket::take(self.shared(), &signature))
+        };
         Call {
             wire: Arc::clone(self.world().wire()),
             team: Arc::clone(self.shared()),
-            number: self.shared().take_number(),
-            ticket: Ticket::take(self.shared(), &signature),
+            number,
+            ticket,
+            is_refused,
             signature,
             awaits: AtomicU32::new(NOBODY),
         }
