@@ -1,7 +1,7 @@
 //! What active messages add to a world: who handles what, which answers are awaited, and what is still to be sent.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
 use pgas_core::{Layer, Rank, WeakWorld, World};
@@ -11,10 +11,12 @@ use crate::buffers::Buffers;
 use crate::dist_object::Objects;
 use crate::error::{MixedBinaries, Unknown};
 use crate::function::{FunctionId, Incoming};
+use crate::handle::Handle;
 use crate::identity::Program;
 use crate::message::registry::Registry;
 use crate::outbox::Outbox;
 use crate::pending::{Cookie, Outcome, Pending};
+use crate::tally::Tally;
 use crate::tasks::Tasks;
 use crate::{Error, Result, serve};
 
@@ -48,6 +50,8 @@ pub(crate) struct Call {
 /// The state of one rank.
 #[derive(Debug)]
 pub(crate) struct Am {
+    /// How futures name this.
+    pub(crate) handle: Handle,
     pub(crate) program: &'static Program,
     pub(crate) world: WeakWorld,
     pub(crate) registry: Registry,
@@ -59,8 +63,7 @@ pub(crate) struct Am {
     /// Whether a thread makes progress by itself, so that futures need not ask to be polled again.
     pub(crate) is_driven: AtomicBool,
     /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
-    pub(crate) n_sent: AtomicU64,
-    pub(crate) n_served: AtomicU64,
+    pub(crate) tally: Tally,
 }
 
 /// The layer of a world, shared with the futures of its calls, which do not keep the world.
@@ -97,7 +100,8 @@ pub fn attach(world: &World) -> Result<()> {
     }
     let program = Program::own()?;
     serve::note_where_panics_are();
-    world.attach(Box::new(Attached(Arc::new(Am {
+    let am = Arc::new(Am {
+        handle: Handle::unused(),
         program,
         world: world.downgrade(),
         registry: Registry::default(),
@@ -107,9 +111,10 @@ pub fn attach(world: &World) -> Result<()> {
         buffers: Buffers::default(),
         objects: Objects::default(),
         is_driven: AtomicBool::new(false),
-        n_sent: AtomicU64::new(0),
-        n_served: AtomicU64::new(0),
-    }))));
+        tally: Tally::default(),
+    });
+    am.handle.give_to(&am);
+    world.attach(Box::new(Attached(am)));
     let builds = world.allgather(&[program.build])?;
     compare(world.rank(), &builds)
 }
@@ -138,25 +143,6 @@ pub(crate) fn am(world: &World) -> Result<&Arc<Am>> {
 }
 
 impl Am {
-    /// Counts a message before it is sent, so that nobody has served more than was sent.
-    #[inline]
-    pub(crate) fn count_sent(&self) {
-        self.n_sent.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Takes the count back of a message that was not sent.
-    #[inline]
-    pub(crate) fn count_unsent(&self) {
-        self.n_sent.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Counts a message that was served.
-    #[inline]
-    pub(crate) fn count_served(&self) {
-        // Release: pairs with the acquire in `quiet`.
-        self.n_served.fetch_add(1, Ordering::Release);
-    }
-
     /// Sends a reply, or keeps it until there is room; never waits.
     #[inline]
     pub(crate) fn reply(
@@ -207,10 +193,10 @@ impl Am {
         // Before it is counted, since what panics was not sent.
         let last = world.n_ranks() - 1;
         assert!(to.number() <= last, "the job has ranks 0 to {last}");
-        self.count_sent();
+        self.tally.count_sent();
         let sent = world.try_send(to, MessageClass::Request, id, parts);
         if !matches!(sent, Ok(Sent::Accepted)) {
-            self.count_unsent();
+            self.tally.count_unsent();
         }
         Ok(sent?)
     }
@@ -221,7 +207,7 @@ impl Am {
             if !self.outbox.keep_request(to, id, parts) {
                 return Err(Error::BackPressure { to });
             }
-            self.count_sent();
+            self.tally.count_sent();
             return Ok(());
         }
         let missing = || vec![to];
@@ -255,7 +241,7 @@ impl Am {
         }
         // An answered call is served when the answer is back, which counts there.
         if !has_cookie {
-            self.count_served();
+            self.tally.count_served();
         }
         called
     }
@@ -281,7 +267,7 @@ impl Am {
     fn answer(&self, world: &World, message: &Message<'_>, outcome: Outcome) -> Result<()> {
         let (cookie, bytes) = self.header::<u64>(world, message)?;
         if self.pending.complete(Cookie(cookie), outcome, bytes) {
-            self.count_served();
+            self.tally.count_served();
             return Ok(());
         }
         let what = format!("the answer of call {cookie:#x}");

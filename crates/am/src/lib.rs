@@ -46,6 +46,7 @@ mod dist_object;
 mod error;
 mod function;
 mod future;
+mod handle;
 mod identity;
 mod layer;
 pub mod message;
@@ -55,6 +56,7 @@ mod quiescence;
 pub mod rpc;
 mod serve;
 mod sync;
+mod tally;
 mod tasks;
 
 pub use aggregate::Aggregator;

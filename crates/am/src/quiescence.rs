@@ -5,8 +5,6 @@
 //! distributed termination detection" (1987). An answered call counts as served when its answer is
 //! back, so that no answer is under way either.
 
-use std::sync::atomic::Ordering;
-
 use pgas_core::World;
 use pgas_core::collective::op::Sum;
 
@@ -51,9 +49,7 @@ pub fn quiet(world: &World) -> Result<()> {
     let mut before = None;
     loop {
         while world.progress()? {}
-        // Acquire: what was served is visible to who leaves this function.
-        let n_sent = am.n_sent.load(Ordering::Acquire);
-        let n_served = am.n_served.load(Ordering::Acquire);
+        let (n_sent, n_served) = am.tally.sums();
         let mut sums = [n_sent + am.tasks.n_running(), n_served];
         world.allreduce_slice(&mut sums, Sum)?;
         if sums[0] == sums[1] && before == Some(sums) {

@@ -490,7 +490,7 @@ impl<'a> Way<'a> {
         match self.send(call_id(true), header.as_bytes(), args, view) {
             Ok(()) => Ok(future),
             Err(error) => {
-                future.cancel();
+                future.cancel(self.am);
                 Err(error)
             }
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use crate::layer::Am;
+use crate::handle::Handle;
 use crate::{Error, Result};
 
 /// What is done with the value.
@@ -21,22 +21,23 @@ enum State<T> {
 
 /// Room for one value.
 pub(super) struct Cell<T> {
-    am: Arc<Am>,
+    handle: Handle,
     state: Mutex<State<T>>,
     is_done: AtomicBool,
 }
 
 impl<T> Cell<T> {
-    pub(super) fn new(am: &Arc<Am>) -> Arc<Self> {
+    pub(super) fn new(handle: Handle) -> Arc<Self> {
         Arc::new(Self {
-            am: Arc::clone(am),
+            handle,
             state: Mutex::new(State::Empty),
             is_done: AtomicBool::new(false),
         })
     }
 
-    pub(super) fn am(&self) -> &Arc<Am> {
-        &self.am
+    /// What it belongs to.
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {

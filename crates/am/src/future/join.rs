@@ -1,10 +1,8 @@
 //! Many futures as one.
 
-use std::sync::Arc;
-
 use super::{PgasFuture, State};
 use crate::Result;
-use crate::layer::Am;
+use crate::handle::Handle;
 
 /// Futures that are waited for together.
 pub(super) trait Joined<T>: Send {
@@ -12,7 +10,7 @@ pub(super) trait Joined<T>: Send {
     /// The values, which are there.
     fn take(&mut self) -> Result<T>;
     /// What one of them belongs to that is not ready.
-    fn am(&self) -> Option<Arc<Am>>;
+    fn handle(&self) -> Option<Handle>;
 }
 
 /// What [`when_all`] joins: vectors, arrays and tuples of futures.
@@ -95,8 +93,8 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
             .collect()
     }
 
-    fn am(&self) -> Option<Arc<Am>> {
-        self.futures.get(self.n_ready)?.am()
+    fn handle(&self) -> Option<Handle> {
+        self.futures.get(self.n_ready)?.handle()
     }
 }
 
@@ -122,8 +120,8 @@ macro_rules! tuples {
                 Ok(($(self.$i.take_ready()?,)+))
             }
 
-            fn am(&self) -> Option<Arc<Am>> {
-                None$(.or_else(|| self.$i.am()))+
+            fn handle(&self) -> Option<Handle> {
+                None$(.or_else(|| self.$i.handle()))+
             }
         }
 

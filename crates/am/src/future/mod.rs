@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use pgas_core::{Event, Rank, World};
 
 use crate::codec::Wire;
+use crate::handle::Handle;
 use crate::layer::{Am, am};
 use crate::pending::{Cookie, Watcher};
 use crate::serve::read_answer;
@@ -30,7 +31,7 @@ pub use promise::Promise;
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
 /// [`is_ready`](Self::is_ready), [`then`](Self::then). It owns what it needs and may go to another thread.
 /// Dropping it loses nothing but the value: the call is made all the same. One that is forgotten
-/// keeps a slot of a table, and does not keep the rank in the job.
+/// keeps a slot of a table until the rank leaves the job, which it does not delay.
 ///
 /// A value that is there already takes no memory beside the future itself.
 ///
@@ -56,30 +57,40 @@ enum State<T: Send + 'static> {
     Ready(Result<T>),
     Answer(Answer<T>),
     Cell(Arc<Cell<T>>),
-    Event(Box<Event<T>>, Arc<Am>),
+    Event(Box<Event<T>>, Handle),
     Joined(Box<dyn Joined<T>>),
     Taken,
 }
 
 /// The answer of a remote call.
 struct Answer<T> {
-    am: Arc<Am>,
+    handle: Handle,
     cookie: Cookie,
     to: Rank,
     read: fn(Rank, crate::pending::Outcome, &[u8]) -> Result<T>,
 }
 
 impl<T> Answer<T> {
+    /// Whether there is something to take: the answer, or that the rank has left.
     #[inline]
     fn is_done(&self) -> bool {
-        self.am.pending.is_done(self.cookie)
+        self.handle
+            .get()
+            .is_none_or(|am| am.pending.is_done(self.cookie))
     }
 
     #[inline]
     fn take(self) -> Result<T> {
+        match self.handle.get() {
+            Some(am) => self.take_from(&am),
+            None => Err(Error::HasLeft),
+        }
+    }
+
+    #[inline]
+    fn take_from(self, am: &Am) -> Result<T> {
         let (to, read) = (self.to, self.read);
-        let result = self
-            .am
+        let result = am
             .pending
             .take(self.cookie, |outcome, bytes| read(to, outcome, bytes));
         self.forget();
@@ -92,19 +103,21 @@ impl<T> Answer<T> {
         self.cookie = Cookie::NONE;
     }
 
+    #[track_caller]
     fn wait(self) -> Result<T> {
-        if !self.is_done() {
-            let world = self.am.world.upgrade().ok_or(Error::HasLeft)?;
+        let am = self.handle.get().ok_or(Error::HasLeft)?;
+        if !am.pending.is_done(self.cookie) {
+            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             let missing = || vec![self.to];
             let mut rounds = 0_u32;
             world.wait_for_ranks("the answer of a remote call", &missing, || {
-                if self.is_done() {
+                if am.pending.is_done(self.cookie) {
                     return Ok(true);
                 }
                 rounds = rounds.wrapping_add(1);
                 if rounds.is_multiple_of(ROUNDS_PER_LOOK) && world.has_left(self.to) {
                     // It may have come between the two questions; after this one nothing can.
-                    let late = self.is_done();
+                    let late = am.pending.is_done(self.cookie);
                     let cause = "has left the job with a remote call unanswered";
                     return if late {
                         Ok(true)
@@ -115,7 +128,7 @@ impl<T> Answer<T> {
                 Ok(false)
             })?;
         }
-        self.take()
+        self.take_from(&am)
     }
 }
 
@@ -125,8 +138,10 @@ const ROUNDS_PER_LOOK: u32 = 512;
 impl<T> Drop for Answer<T> {
     #[inline]
     fn drop(&mut self) {
-        if self.cookie != Cookie::NONE {
-            self.am.pending.abandon(self.cookie);
+        if self.cookie != Cookie::NONE
+            && let Some(am) = self.handle.get()
+        {
+            am.pending.abandon(self.cookie);
         }
     }
 }
@@ -147,13 +162,13 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     /// The result of the call that was sent with `cookie`.
     #[inline]
-    pub(crate) fn answer(am: &Arc<Am>, cookie: Cookie, to: Rank) -> Self
+    pub(crate) fn answer(am: &Am, cookie: Cookie, to: Rank) -> Self
     where
         T: Wire,
     {
         Self {
             state: State::Answer(Answer {
-                am: Arc::clone(am),
+                handle: am.handle,
                 cookie,
                 to,
                 read: read_answer::<T>,
@@ -163,9 +178,9 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     /// Gives back the slot of a call that was not sent.
     #[cold]
-    pub(crate) fn cancel(mut self) {
+    pub(crate) fn cancel(mut self, am: &Am) {
         if let State::Answer(answer) = mem::replace(&mut self.state, State::Taken) {
-            answer.am.pending.cancel(answer.cookie);
+            am.pending.cancel(answer.cookie);
             answer.forget();
         }
     }
@@ -196,9 +211,9 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     pub fn of_event(world: &World, event: Event<T>) -> Result<Self> {
-        let am = Arc::clone(am(world)?);
+        let handle = am(world)?.handle;
         Ok(Self {
-            state: State::Event(Box::new(event), am),
+            state: State::Event(Box::new(event), handle),
         })
     }
 
@@ -252,7 +267,8 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     fn wait_by_asking(mut self) -> Result<T> {
         if !self.is_ready() {
-            let am = self.am().ok_or(Error::HasLeft)?;
+            let am = self.handle().and_then(Handle::get);
+            let am = am.ok_or(Error::HasLeft)?;
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;
             world.wait_for("a future", || Ok(self.is_ready()))?;
         }
@@ -272,13 +288,13 @@ impl<T: Send + 'static> PgasFuture<T> {
     }
 
     /// What the future belongs to, if it is not ready.
-    fn am(&self) -> Option<Arc<Am>> {
+    fn handle(&self) -> Option<Handle> {
         match &self.state {
             State::Ready(_) | State::Taken => None,
-            State::Answer(answer) => Some(Arc::clone(&answer.am)),
-            State::Cell(cell) => Some(Arc::clone(cell.am())),
-            State::Event(_, am) => Some(Arc::clone(am)),
-            State::Joined(joined) => joined.am(),
+            State::Answer(answer) => Some(answer.handle),
+            State::Cell(cell) => Some(cell.handle()),
+            State::Event(_, handle) => Some(*handle),
+            State::Joined(joined) => joined.handle(),
         }
     }
 
@@ -304,24 +320,27 @@ impl<T: Send + 'static> PgasFuture<T> {
         if self.is_ready() {
             return PgasFuture::of(action(self.take_ready()));
         }
-        let am = self.am().expect("what is not ready belongs to a world");
-        let cell = Cell::new(&am);
+        let handle = self.handle().expect("what is not ready belongs to a world");
+        let cell = Cell::new(handle);
         let target = cell::Setter::new(&cell);
-        self.on_ready(&am, Box::new(move |result| target.set(action(result))));
+        // Nothing comes for a rank that has left; the target is dropped, which says so.
+        if let Some(am) = handle.get() {
+            self.on_ready(&am, Box::new(move |result| target.set(action(result))));
+        }
         PgasFuture::cell(cell)
     }
 
     /// Calls `action` inside the call of progress that brings the value.
-    fn on_ready(mut self, am: &Arc<Am>, action: cell::Action<T>) {
+    fn on_ready(mut self, am: &Am, action: cell::Action<T>) {
         match mem::replace(&mut self.state, State::Taken) {
             State::Answer(answer) => {
                 let (to, read, cookie) = (answer.to, answer.read, answer.cookie);
                 let call = Watcher::Call(Box::new(move |outcome, bytes| {
                     action(read(to, outcome, bytes));
                 }));
-                let too_late = answer.am.pending.watch(cookie, call);
+                let too_late = am.pending.watch(cookie, call);
                 if let Some(Watcher::Call(call)) = too_late {
-                    answer.am.pending.take(cookie, call);
+                    am.pending.take(cookie, call);
                 }
                 answer.forget();
             }
@@ -366,7 +385,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
         if future.is_ready() {
             return Poll::Ready(future.take_ready());
         }
-        let Some(am) = future.am() else {
+        let Some(am) = future.handle().and_then(Handle::get) else {
             return Poll::Ready(Err(Error::HasLeft));
         };
         // Relaxed: a driver that has just begun or ended is noticed at the next poll.
@@ -374,7 +393,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
             match &future.state {
                 State::Answer(answer) => {
                     let wake = Watcher::Wake(cx.waker().clone());
-                    if answer.am.pending.watch(answer.cookie, wake).is_none() {
+                    if am.pending.watch(answer.cookie, wake).is_none() {
                         return Poll::Pending;
                     }
                 }

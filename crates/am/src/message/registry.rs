@@ -115,7 +115,7 @@ impl Registry {
             };
             let handled = handler.handle(token, args, payload);
             if !has_replied.get() {
-                arrived.am.count_served();
+                arrived.am.tally.count_served();
             }
             handled
         };
@@ -128,7 +128,7 @@ impl Registry {
             let (args, payload) = arrived.decode::<H::Args>()?;
             let handled = handler.handle(arrived.origin(), args, payload);
             // With it the request is served that it answers.
-            arrived.am.count_served();
+            arrived.am.tally.count_served();
             handled
         };
         self.replies.add(entry::<H>(Box::new(run)));

@@ -1,0 +1,187 @@
+//! How many messages a rank has sent and served. Each thread counts for itself, because every message is counted at both ends, and
+//! a counter that threads share takes a locked instruction each time.
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The figures of one thread, which alone writes them.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Counts {
+    n_sent: AtomicU64,
+    n_served: AtomicU64,
+}
+
+/// What a rank has sent and served.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    /// Unlike any other tally of the process.
+    id: u64,
+    threads: Mutex<Vec<Arc<Counts>>>,
+    /// The figures of threads that have ended.
+    ended: Counts,
+}
+
+thread_local! {
+    /// This thread's figures, by the tally that they belong to; first those that were used last.
+    static OWN: RefCell<Vec<(u64, Arc<Counts>)>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        static N_TALLIES: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: N_TALLIES.fetch_add(1, Ordering::Relaxed),
+            threads: Mutex::default(),
+            ended: Counts::default(),
+        }
+    }
+}
+
+impl Tally {
+    /// Counts a message before it is sent, so that nobody has served more than was sent.
+    #[inline]
+    pub(crate) fn count_sent(&self) {
+        self.add(|counts| &counts.n_sent, 1);
+    }
+
+    /// Takes the count back of a message that was not sent.
+    #[inline]
+    pub(crate) fn count_unsent(&self) {
+        self.add(|counts| &counts.n_sent, u64::MAX);
+    }
+
+    /// Counts a message that was served.
+    #[inline]
+    pub(crate) fn count_served(&self) {
+        self.add(|counts| &counts.n_served, 1);
+    }
+
+    /// The sums over all threads: what was sent, and what was served.
+    pub(crate) fn sums(&self) -> (u64, u64) {
+        let threads = self.lock();
+        let all = || threads.iter().map(|counts| &**counts).chain([&self.ended]);
+        // Acquire: pairs with the release in `add`; who sees what was served sees what that has sent.
+        let sum = |of: fn(&Counts) -> &AtomicU64| {
+            all().fold(0_u64, |sum, counts| {
+                sum.wrapping_add(of(counts).load(Ordering::Acquire))
+            })
+        };
+        (sum(|counts| &counts.n_sent), sum(|counts| &counts.n_served))
+    }
+
+    #[inline]
+    fn add(&self, of: impl Fn(&Counts) -> &AtomicU64, n: u64) {
+        let is_counted = OWN.try_with(|own| {
+            let own = own.borrow();
+            let Some((id, counts)) = own.first() else {
+                return false;
+            };
+            if *id != self.id {
+                return false;
+            }
+            increase(of(counts), n);
+            true
+        });
+        if !is_counted.unwrap_or(false) {
+            self.add_slowly(of, n);
+        }
+    }
+
+    #[cold]
+    fn add_slowly(&self, of: impl Fn(&Counts) -> &AtomicU64, n: u64) {
+        let is_counted = OWN.try_with(|own| {
+            let mut own = own.borrow_mut();
+            let at = own.iter().position(|(id, _)| *id == self.id);
+            let at = at.unwrap_or_else(|| {
+                // Nobody else has the figures of a tally that is gone.
+                own.retain(|(_, counts)| Arc::strong_count(counts) > 1);
+                own.push((self.id, self.join()));
+                own.len() - 1
+            });
+            own.swap(0, at);
+            increase(of(&own[0].1), n);
+        });
+        if is_counted.is_err() {
+            // The thread is ending, and its figures are gone already.
+            of(&self.ended).fetch_add(n, Ordering::AcqRel);
+        }
+    }
+
+    /// Figures for a thread; those of threads that have ended are summed up.
+    fn join(&self) -> Arc<Counts> {
+        let mut threads = self.lock();
+        threads.retain(|counts| {
+            let lives = Arc::strong_count(counts) > 1;
+            if !lives {
+                let add = |sum: &AtomicU64, n: &AtomicU64| {
+                    sum.fetch_add(n.load(Ordering::Acquire), Ordering::AcqRel);
+                };
+                add(&self.ended.n_sent, &counts.n_sent);
+                add(&self.ended.n_served, &counts.n_served);
+            }
+            lives
+        });
+        let counts = Arc::default();
+        threads.push(Arc::clone(&counts));
+        counts
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Counts>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Adds to a word that no other thread writes.
+#[inline]
+fn increase(word: &AtomicU64, n: u64) {
+    let sum = word.load(Ordering::Relaxed).wrapping_add(n);
+    // Release: pairs with the acquire in `sums`.
+    word.store(sum, Ordering::Release);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn the_sums_are_over_all_threads_also_those_that_have_ended() {
+        let tally = Tally::default();
+        for _ in 0..10 {
+            thread::scope(|scope| {
+                for _ in 0..3 {
+                    scope.spawn(|| {
+                        tally.count_sent();
+                        tally.count_sent();
+                        tally.count_unsent();
+                        tally.count_served();
+                    });
+                }
+            });
+        }
+        tally.count_sent();
+        assert_eq!(tally.sums(), (31, 30));
+        assert!(
+            tally.lock().len() < 31,
+            "threads that have ended are no longer kept"
+        );
+    }
+
+    #[test]
+    fn a_thread_counts_for_several_ranks() {
+        let tallies = [Tally::default(), Tally::default(), Tally::default()];
+        for _ in 0..5 {
+            for tally in &tallies {
+                tally.count_sent();
+            }
+            tallies[2].count_served();
+        }
+        assert_eq!(
+            tallies.each_ref().map(Tally::sums),
+            [(5, 0), (5, 0), (5, 5)]
+        );
+    }
+}
