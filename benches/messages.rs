@@ -1,4 +1,7 @@
-//! Active messages and remote calls between two ranks, beside bare cache lines that go back and forth and a bare ring.
+//! Active messages and remote calls between two ranks, beside bare messages that go back and forth and a bare ring.
+//!
+//! The floor of a round trip is a ring of each rank's, with one sender and one receiver and 56 bytes a message. A single cache line that both
+//! ranks write goes back and forth faster than that, but carries no messages; it is printed beside it.
 //!
 //! Rank 1 does what rank 0 orders; between the orders it waits, and serves what comes meanwhile.
 #![expect(unsafe_code, reason = "the floors are loops on raw words")]
@@ -7,6 +10,7 @@ mod support;
 
 use std::cell::Cell;
 use std::hint;
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +19,7 @@ use pgas::backend::SignalUpdate;
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::{ActiveMessages, GlobalPtr, PgasFuture, Rank, RemoteCalls, Symmetric, World, when_all};
 
-/// Words on each rank: order, count, the line of the ping-pong, and the ring.
+/// Words on each rank: order, count, the line of the ping-pong, and the ring of what the rank receives.
 const WORDS: usize = 64 + RING_SLOTS * SLOT_WORDS;
 const ORDER: usize = 0;
 const COUNT: usize = 8;
@@ -32,6 +36,7 @@ const PEER: Rank = Rank::new(1);
 enum Task {
     BareLine = 1,
     BareRing,
+    BarePingPong,
     Stop,
 }
 
@@ -74,7 +79,10 @@ struct Bench<'a> {
     world: &'a World,
     words: Symmetric<u64>,
     n_pongs: Arc<AtomicU64>,
-    ring_ticket: Cell<u64>,
+    /// The ring of each rank, as the floors see it.
+    rings: [&'a [AtomicU64]; 2],
+    /// How many messages have gone through it.
+    ring_tickets: [Cell<u64>; 2],
 }
 
 fn main() {
@@ -86,7 +94,9 @@ fn main() {
 
 impl<'a> Bench<'a> {
     fn new(world: &'a World) -> Self {
-        let words = world.alloc_symmetric(WORDS).expect("memory for some words");
+        let words = world
+            .alloc_symmetric::<u64>(WORDS)
+            .expect("memory for some words");
         let n_pongs = Arc::new(AtomicU64::new(0));
         world.register(Ping).expect("attached");
         world
@@ -94,11 +104,19 @@ impl<'a> Bench<'a> {
             .expect("attached");
         world.register(Flood(AtomicU64::new(0))).expect("attached");
         world.barrier().expect("two ranks");
+        let rings = [0, 1].map(|rank| {
+            let ring = words.on(Rank::new(rank)).offset(RING);
+            let at = ring.local(world).expect("ranks of one host are direct");
+            // SAFETY: the words are mapped and aligned as long as `words` lives, which lives as long as the slices, and accessed atomically
+            // only.
+            unsafe { slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), WORDS - RING) }
+        });
         Self {
             world,
             words,
+            rings,
             n_pongs,
-            ring_ticket: Cell::new(0),
+            ring_tickets: [const { Cell::new(0) }; 2],
         }
     }
 
@@ -119,13 +137,15 @@ impl<'a> Bench<'a> {
     fn measure(&self, criterion: &mut Criterion) {
         const N: u64 = 500;
         const MANY: u64 = 5_000;
-        self.pair(criterion, "am_round_trip", N, Task::BareLine, |n| {
+        self.pair(criterion, "am_round_trip", N, Task::BarePingPong, |n| {
             self.pings(n);
         });
-        self.pair(criterion, "rpc_round_trip", N, Task::BareLine, |n| {
+        self.pair(criterion, "rpc_round_trip", N, Task::BarePingPong, |n| {
             self.calls(n);
         });
-        self.pair(criterion, "rpc_of_a_string", N, Task::BareLine, |n| {
+        let line = |n| self.together(Task::BareLine, n);
+        self.pair(criterion, "bare_line", N, Task::BarePingPong, line);
+        self.pair(criterion, "rpc_of_a_string", N, Task::BarePingPong, |n| {
             self.strings(n);
         });
         self.pair(criterion, "am_one_way", MANY, Task::BareRing, |n| {
@@ -192,6 +212,7 @@ impl<'a> Bench<'a> {
             match task {
                 1 => self.run(Task::BareLine, n),
                 2 => self.run(Task::BareRing, n),
+                3 => self.run(Task::BarePingPong, n),
                 _ => return,
             }
         }
@@ -203,6 +224,7 @@ impl<'a> Bench<'a> {
             Task::BareLine => self.bare_ping_pong(n, is_first),
             Task::BareRing if is_first => self.fill_ring(n),
             Task::BareRing => self.empty_ring(n),
+            Task::BarePingPong => self.ring_ping_pong(n, is_first),
             Task::Stop => {}
         }
     }
@@ -221,26 +243,63 @@ impl<'a> Bench<'a> {
         }
     }
 
-    fn slot(&self, ticket: u64) -> [&AtomicU64; SLOT_WORDS] {
+    /// A slot of the ring of what `rank` receives.
+    #[inline]
+    fn slot(&self, rank: usize, ticket: u64) -> &[AtomicU64; SLOT_WORDS] {
         let index = usize::try_from(ticket).expect("64 bits") % RING_SLOTS;
-        std::array::from_fn(|i| self.bare(1, RING + index * SLOT_WORDS + i))
+        let (slots, _) = self.rings[rank].as_chunks();
+        &slots[index]
+    }
+
+    #[inline]
+    fn fill_slot(&self, rank: usize, ticket: u64) {
+        let [published, payload @ ..] = self.slot(rank, ticket);
+        for word in payload {
+            word.store(ticket, Ordering::Relaxed);
+        }
+        published.store(ticket + 1, Ordering::Release);
+    }
+
+    /// Waits for the message of `ticket`, and gives the sum of its words. It does not pause, since a pause takes as long as a message.
+    #[inline]
+    fn await_slot(&self, rank: usize, ticket: u64) -> u64 {
+        let [published, payload @ ..] = self.slot(rank, ticket);
+        while published.load(Ordering::Acquire) != ticket + 1 {}
+        let words = payload.iter().map(|word| word.load(Ordering::Relaxed));
+        words.fold(0, u64::wrapping_add)
+    }
+
+    /// A message to rank 1 and one back, again and again. Neither ring fills up, so nobody looks whether there is room.
+    fn ring_ping_pong(&self, n: u64, is_first: bool) {
+        let firsts = self.ring_tickets.each_ref().map(Cell::get);
+        for i in 0..n {
+            let [back, there] = firsts.map(|first| first + i);
+            if is_first {
+                self.fill_slot(1, there);
+                hint::black_box(self.await_slot(0, back));
+            } else {
+                hint::black_box(self.await_slot(1, there));
+                self.fill_slot(0, back);
+            }
+        }
+        self.bare(1, RING_HEAD)
+            .store(firsts[1] + n, Ordering::Release);
+        for (ticket, first) in self.ring_tickets.iter().zip(firsts) {
+            ticket.set(first + n);
+        }
     }
 
     /// A ring of one sender and one receiver, 56 bytes a message.
     fn fill_ring(&self, n: u64) {
         let head = self.bare(1, RING_HEAD);
-        let (first, mut known_head) = (self.ring_ticket.get(), head.load(Ordering::Acquire));
+        let (first, mut known_head) = (self.ring_tickets[1].get(), head.load(Ordering::Acquire));
         for ticket in first..first + n {
             while ticket - known_head >= RING_SLOTS as u64 {
                 known_head = head.load(Ordering::Acquire);
             }
-            let [published, payload @ ..] = self.slot(ticket);
-            for word in payload {
-                word.store(ticket, Ordering::Relaxed);
-            }
-            published.store(ticket + 1, Ordering::Release);
+            self.fill_slot(1, ticket);
         }
-        self.ring_ticket.set(first + n);
+        self.ring_tickets[1].set(first + n);
         while head.load(Ordering::Acquire) != first + n {
             hint::spin_loop();
         }
@@ -248,23 +307,17 @@ impl<'a> Bench<'a> {
 
     fn empty_ring(&self, n: u64) {
         let head = self.bare(1, RING_HEAD);
-        let first = self.ring_ticket.get();
+        let first = self.ring_tickets[1].get();
         let mut sum = 0_u64;
         for ticket in first..first + n {
-            let [published, payload @ ..] = self.slot(ticket);
-            while published.load(Ordering::Acquire) != ticket + 1 {
-                hint::spin_loop();
-            }
-            for word in payload {
-                sum = sum.wrapping_add(word.load(Ordering::Relaxed));
-            }
+            sum = sum.wrapping_add(self.await_slot(1, ticket));
             if ticket % 64 == 63 {
                 head.store(ticket + 1, Ordering::Release);
             }
         }
         hint::black_box(sum);
         head.store(first + n, Ordering::Release);
-        self.ring_ticket.set(first + n);
+        self.ring_tickets[1].set(first + n);
     }
 
     fn await_pongs(&self, n: u64) {
