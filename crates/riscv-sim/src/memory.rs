@@ -93,25 +93,36 @@ impl Ram {
     /// The little-endian number of up to 8 bytes at `address`.
     #[must_use]
     pub fn read(&self, address: u64, n_bytes: u64) -> Option<u64> {
-        let mut word = [0; 8];
-        let bytes = self.slice(address, n_bytes)?;
-        word.get_mut(..bytes.len())?.copy_from_slice(bytes);
-        Some(u64::from_le_bytes(word))
+        // The widths that instructions have cost no call of a copying function.
+        Some(match n_bytes {
+            8 => u64::from_le_bytes(self.load(address)?),
+            4 => u32::from_le_bytes(self.load(address)?).into(),
+            2 => u16::from_le_bytes(self.load(address)?).into(),
+            1 => u8::from_le_bytes(self.load(address)?).into(),
+            _ => {
+                let mut word = [0; 8];
+                let bytes = self.slice(address, n_bytes)?;
+                word.get_mut(..bytes.len())?.copy_from_slice(bytes);
+                u64::from_le_bytes(word)
+            }
+        })
     }
 
     /// Writes the low `n_bytes` (up to 8) of `value`; false, and nothing written, if they do not all lie in it.
     #[must_use]
     pub fn write(&mut self, address: u64, n_bytes: u64, value: u64) -> bool {
-        let word = value.to_le_bytes();
-        match (
-            self.slice_mut(address, n_bytes),
-            word.get(..n_bytes as usize),
-        ) {
-            (Some(place), Some(bytes)) => {
-                place.copy_from_slice(bytes);
-                true
+        match n_bytes {
+            8 => self.store(address, value.to_le_bytes()),
+            4 => self.store(address, (value as u32).to_le_bytes()),
+            2 => self.store(address, (value as u16).to_le_bytes()),
+            1 => self.store(address, [value as u8]),
+            _ => {
+                let word = value.to_le_bytes();
+                let place = self.slice_mut(address, n_bytes);
+                let both = place.zip(word.get(..n_bytes as usize));
+                both.map(|(place, bytes)| place.copy_from_slice(bytes))
+                    .is_some()
             }
-            _ => false,
         }
     }
 }

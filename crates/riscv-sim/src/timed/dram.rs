@@ -69,6 +69,7 @@ struct Timing {
 
 #[derive(Clone, Debug, Default)]
 struct Bank {
+    rank: usize,
     row: Option<u64>,
     /// The earliest next column command.
     column_from: Time,
@@ -76,14 +77,16 @@ struct Bank {
     precharge_from: Time,
     /// The earliest next activation.
     activate_from: Time,
-    /// How many refreshes of the rank this bank has seen.
-    refreshes: u64,
+    /// When the last refresh of the rank that this bank has seen began, in picoseconds counted from the rank's first turn.
+    refreshed: u64,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Rank {
     activate_from: Time,
     read_from: Time,
+    /// When its turn to be refreshed comes first, in picoseconds.
+    refresh_offset: u64,
 }
 
 /// The memory of one node.
@@ -92,8 +95,8 @@ pub struct Dram {
     timing: Timing,
     banks: Vec<Bank>,
     ranks: Vec<Rank>,
-    banks_per_rank: usize,
-    lines_per_row: u64,
+    /// A row has two to the power of this many lines.
+    row_shift: u32,
     /// The last request's arrival.
     arrived: Time,
     bus_from: Time,
@@ -128,12 +131,20 @@ impl Dram {
         };
         let n_ranks = super::index(u64::from(config.ranks));
         let banks_per_rank = super::index(u64::from(config.banks));
+        let banks = (0..n_ranks * banks_per_rank).map(|bank| Bank {
+            rank: bank / banks_per_rank,
+            ..Bank::default()
+        });
+        let interval = timing.refresh_interval.ps();
+        let ranks = (0..u64::from(config.ranks)).map(|rank| Rank {
+            refresh_offset: interval * rank / u64::from(config.ranks),
+            ..Rank::default()
+        });
         Self {
             timing,
-            banks: vec![Bank::default(); n_ranks * banks_per_rank],
-            ranks: vec![Rank::default(); n_ranks],
-            banks_per_rank,
-            lines_per_row: config.row_bytes / line_bytes,
+            banks: banks.collect(),
+            ranks: ranks.collect(),
+            row_shift: (config.row_bytes / line_bytes).trailing_zeros(),
             arrived: Time::ZERO,
             bus_from: Time::ZERO,
             column_from: Time::ZERO,
@@ -192,10 +203,10 @@ impl Dram {
 
     /// Places the commands that read or write one line from `at` on.
     fn issue(&mut self, at: Time, line: Line, write: bool) -> Access {
-        let row = line / self.lines_per_row;
+        let row = line >> self.row_shift;
         let n_banks = self.banks.len() as u64;
         let bank = super::index(row % n_banks);
-        let rank = bank / self.banks_per_rank;
+        let rank = self.banks[bank].rank;
         let row = row / n_banks;
         self.refresh(at, bank, rank);
         let (precharge, activate) = self.open(at, bank, rank, row);
@@ -215,18 +226,22 @@ impl Dram {
         if interval == 0 {
             return;
         }
-        let offset = interval * rank as u64 / self.ranks.len() as u64;
+        let offset = self.ranks[rank].refresh_offset;
         let state = &mut self.banks[bank];
         // What queues behind earlier requests may reach the bank only after the next refresh.
         let start = at.max(match state.row {
             Some(_) => state.column_from,
             None => state.activate_from,
         });
-        let n_refreshes = start.ps().saturating_sub(offset) / interval;
-        if n_refreshes == state.refreshes {
+        let since = start.ps().saturating_sub(offset);
+        if since.wrapping_sub(state.refreshed) < interval {
             return;
         }
-        state.refreshes = n_refreshes;
+        let n_refreshes = since / interval;
+        if n_refreshes * interval == state.refreshed {
+            return;
+        }
+        state.refreshed = n_refreshes * interval;
         state.row = None;
         let end = Time::from_ps(offset + n_refreshes * interval) + self.timing.refresh;
         state.activate_from = state.activate_from.max(end);

@@ -1,6 +1,8 @@
 //! The functional machine as the timed one drives it: harts run while their cores' timing lets them, and remote operations
 //! are done when and where a NIC executes them.
 
+use std::hint::black_box;
+
 use super::machine::{CorePort, Processor};
 use super::packet::{Operation, Request};
 use super::timekeeper::Timekeeper;
@@ -180,6 +182,9 @@ impl Guests {
                 request.action,
                 Action::LoadReserved(_) | Action::StoreConditional(..)
             );
+        // The target's word is looked at now, so that the host has it at hand when the NIC executes the operation.
+        let target_ram = self.machine.nodes()[usize::from(target)].ram();
+        black_box(target_ram.read(request.address, 1));
         let tag = self.enter(
             node,
             InFlight {

@@ -68,6 +68,8 @@ pub(super) struct Agenda {
     delivered: Option<(Time, u32)>,
     /// When something waits to happen in each node, the mesh left out, in no order.
     inside: Vec<Vec<Time>>,
+    /// How many requests are on their way to each node, in the mesh or about to enter it.
+    towards: Vec<u32>,
     receive: Time,
     mapping: Time,
 }
@@ -83,6 +85,11 @@ impl Agenda {
     pub(super) fn next_inside(&self, node: u16) -> Time {
         let times = self.inside[usize::from(node)].iter();
         times.copied().min().unwrap_or(Time::NEVER)
+    }
+
+    /// Whether a request is on its way to `node` and has not been delivered.
+    pub(super) fn is_sought(&self, node: u16) -> bool {
+        self.towards[usize::from(node)] > 0
     }
 
     pub(super) fn pop(&mut self) -> Option<(Time, Event)> {
@@ -131,6 +138,7 @@ impl MeshSink for Agenda {
         let packet = message.tag;
         match message.class {
             Class::Request => {
+                self.towards[usize::from(node)] -= 1;
                 let at = at + self.receive + self.mapping;
                 self.push(at, node, Event::Arrive { packet });
             }
@@ -161,6 +169,7 @@ impl Fabric {
             cause: 0,
             delivered: None,
             inside: vec![Vec::new(); usize::from(n_nodes)],
+            towards: vec![0; usize::from(n_nodes)],
             receive: clock.cycles(config.nic.receive_cycles),
             mapping: clock.cycles(config.nic.mapping_cycles),
         };
@@ -204,6 +213,7 @@ impl Fabric {
             self.packets[at as usize] = packet;
             at
         };
+        self.agenda.towards[usize::from(request.target)] += 1;
         let at = now + self.lookup + self.send;
         let message = Message {
             target: request.target,

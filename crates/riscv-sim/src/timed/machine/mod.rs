@@ -1,8 +1,8 @@
 //! The whole timed machine: nodes, the network between them, and the one queue of events that moves them all.
 //!
 //! A core runs ahead of the events only as far as nothing can reach its node: up to the next event inside it, up to the next
-//! event elsewhere plus the shortest time that the last link of a packet takes, and up to the next start of another core plus
-//! the shortest time that a packet of that needs. So every part sees everything in order of simulated time, although cores
+//! start of another core plus the shortest time that a packet of that needs, and up to the next event elsewhere plus as much,
+//! for that may start a core; if a packet is on its way to the node, plus only what the last link takes. So every part sees everything in order of simulated time, although cores
 //! run many instructions at a stretch.
 
 mod fabric;
@@ -139,6 +139,9 @@ impl Machine {
 
     /// Runs until all programs have ended, or `until` with all that happens then.
     pub fn run(&mut self, processor: &mut impl Processor, until: Time) -> Ended {
+        if processor.is_over() {
+            return Ended::Stopped;
+        }
         loop {
             let event_at = self.fabric.agenda.next_time();
             let core_at = self.next_running();
@@ -150,9 +153,6 @@ impl Machine {
                 self.now = until;
                 return Ended::TimeLimit;
             }
-            if processor.is_over() {
-                return Ended::Stopped;
-            }
             self.now = at;
             if event_at <= core_at {
                 if let Some((now, event)) = self.fabric.agenda.pop() {
@@ -162,6 +162,9 @@ impl Machine {
                 }
             } else if let Some(Reverse((_, node))) = self.running.pop() {
                 self.run_core(node, until, processor);
+                if processor.is_over() {
+                    return Ended::Stopped;
+                }
             }
         }
     }
@@ -200,9 +203,15 @@ impl Machine {
     fn run_core(&mut self, node: u16, until: Time, processor: &mut impl Processor) {
         let others = self.next_running().saturating_add(self.lookahead);
         let agenda = &mut self.fabric.agenda;
+        let awaits = self.nodes[usize::from(node)].core.n_outstanding() > 0;
+        let distance = if awaits || agenda.is_sought(node) {
+            self.arrival
+        } else {
+            self.lookahead
+        };
         let horizon = agenda
             .next_inside(node)
-            .min(agenda.next_time().saturating_add(self.arrival))
+            .min(agenda.next_time().saturating_add(distance))
             .min(others)
             .min(until.saturating_add(Time::from_ps(1)));
         agenda.caused_by(Cause::Core(node));

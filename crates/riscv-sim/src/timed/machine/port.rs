@@ -17,7 +17,7 @@ pub trait Processor {
     /// The reply to a request of `node` has come: `value` goes into the request's register.
     fn complete(&mut self, node: u16, request: &Request, value: u64);
 
-    /// Whether the run should end at once.
+    /// Whether the run should end at once; asked when a hart has run.
     fn is_over(&self) -> bool {
         false
     }
