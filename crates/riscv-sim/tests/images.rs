@@ -6,7 +6,7 @@
 )]
 
 use pgas_riscv_sim::isa::Profile;
-use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, asm};
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, asm};
 use proptest::prelude::*;
 
 fn good() -> Vec<u8> {
@@ -138,4 +138,35 @@ fn expressions_and_directives_have_the_values_of_c() {
     assert_eq!(bytes[7..11], [0x34, 0x12, b'a', b'\n']);
     assert_eq!(bytes[12..19], [3, 0, 0, 0, 0xee, 0xee, 0xee]);
     assert_eq!(bytes[19..], (0x8000_0000_u64 + 19).to_le_bytes());
+}
+
+#[test]
+fn the_lower_part_of_a_distance_belongs_to_its_auipc() {
+    let source = "_start: li t2, 7
+  first: auipc t0, %pcrel_hi(far)
+         nop
+         ld    a0, %pcrel_lo(first)(t0)
+         addi  a1, t0, %pcrel_lo(first)
+     1:  auipc t0, %pcrel_hi(far + 8)
+         sd    t2, %pcrel_lo(1b)(t0)
+         bne   t2, t2, first
+         ld    a1, 8(a1)
+         sub   a0, a0, a1
+         addi  a0, a0, -5
+         li    a7, 93
+         ecall
+         .data
+         .zero 4000
+    far: .dword 12, 0";
+    let image = asm::assemble(source, Profile::Rae2020).unwrap();
+    let config = MachineConfig {
+        n_nodes: 1,
+        ram_bytes: 1 << 20,
+        ..MachineConfig::default()
+    };
+    let mut machine = Machine::new(&config, &image).unwrap();
+    assert_eq!(machine.run(1000).unwrap(), Outcome::Success);
+    let lonely = "here: addi a0, a0, %pcrel_lo(here)";
+    let error = asm::assemble(lonely, Profile::Rae2020).unwrap_err();
+    assert!(error.to_string().contains("no auipc"), "{error}");
 }

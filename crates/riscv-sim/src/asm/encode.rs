@@ -203,7 +203,7 @@ impl Encoder<'_> {
         }
     }
 
-    /// A number, or a part of one: `%hi`, `%lo`, `%pcrel_hi`, `%pcrel_lo`.
+    /// A number, or a part of one: `%hi`, `%lo`, `%pcrel_hi`; a `%pcrel_lo` has become a number before.
     fn value(&self, text: &str) -> Result<i64, String> {
         let Some(part) = text.strip_prefix('%') else {
             return evaluate(text, self.resolve);

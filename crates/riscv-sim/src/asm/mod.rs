@@ -40,6 +40,7 @@ mod writer;
 
 pub use writer::to_elf;
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use directive::Directive;
@@ -50,6 +51,8 @@ use crate::elf::{Image, Segment, Symbol};
 use crate::error::{Error, Result};
 use crate::isa::Profile;
 use crate::memory::RAM_BASE;
+
+const LOW_PART: &str = "%pcrel_lo(";
 
 /// Assembles a guest.
 ///
@@ -256,7 +259,8 @@ impl Program {
         for item in items {
             let here = address + item.offset;
             let resolve = |name: &str| self.resolve(name, section, item, here);
-            let made = self.bytes(item, here, &resolve);
+            let statement = self.with_low_parts(&item.statement, section, &resolve);
+            let made = statement.and_then(|statement| self.bytes(&statement, item, here, &resolve));
             let made = made.and_then(|made| {
                 let expected = made.len() as u64 == item.n_bytes;
                 expected
@@ -275,8 +279,58 @@ impl Program {
         })
     }
 
-    fn bytes(&self, item: &Item, here: u64, resolve: Resolver<'_>) -> Result<Vec<u8>, String> {
-        let statement = &item.statement;
+    /// The statement with a number for each `%pcrel_lo(label)`: the lower part of the distance whose upper part the `auipc` at
+    /// that label has.
+    fn with_low_parts<'a>(
+        &self,
+        statement: &'a Statement,
+        section: usize,
+        resolve: Resolver<'_>,
+    ) -> Result<Cow<'a, Statement>, String> {
+        let mut statement = Cow::Borrowed(statement);
+        for at in 0..statement.operands.len() {
+            let operand = &statement.operands[at];
+            let Some((before, rest)) = operand.split_once(LOW_PART) else {
+                continue;
+            };
+            let (label, behind) = rest
+                .split_once(')')
+                .ok_or("a closing parenthesis is missing")?;
+            let place = expression::evaluate(label, resolve)?;
+            let low = self.low_part(section, place.cast_unsigned());
+            let low = low.ok_or_else(|| format!("there is no auipc with %pcrel_hi at {label}"))?;
+            let operand = format!("{before}{low}{behind}");
+            statement.to_mut().operands[at] = operand;
+        }
+        Ok(statement)
+    }
+
+    /// The lower part that belongs to the `auipc` at that address.
+    fn low_part(&self, section: usize, address: u64) -> Option<i32> {
+        let Section {
+            address: start,
+            ref items,
+            ..
+        } = self.sections[section];
+        let offset = address.checked_sub(start)?;
+        let first = items.partition_point(|item| item.offset < offset);
+        let mut here = items[first..].iter().take_while(|it| it.offset == offset);
+        let item = here.find(|item| item.statement.name == "auipc")?;
+        let high = item.statement.operands.get(1)?;
+        let target = high.strip_prefix("%pcrel_hi(")?.strip_suffix(')')?;
+        let resolve = |name: &str| self.resolve(name, section, item, address);
+        let target = expression::evaluate(target, &resolve).ok()?;
+        let distance = target.wrapping_sub(address.cast_signed());
+        encode::high_low(distance).map(|(_, low)| low)
+    }
+
+    fn bytes(
+        &self,
+        statement: &Statement,
+        item: &Item,
+        here: u64,
+        resolve: Resolver<'_>,
+    ) -> Result<Vec<u8>, String> {
         if statement.name.starts_with('.') {
             return directive::parse(statement)?.bytes(item.n_bytes, resolve);
         }
