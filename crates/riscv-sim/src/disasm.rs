@@ -31,7 +31,9 @@ pub const fn e_name(number: u8) -> &'static str {
     names::E[(number & 31) as usize]
 }
 
-const fn f_name(number: u8) -> &'static str {
+/// The name of a floating-point register.
+#[must_use]
+pub const fn f_name(number: u8) -> &'static str {
     names::F[(number & 31) as usize]
 }
 

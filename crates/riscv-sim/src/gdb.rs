@@ -1,4 +1,4 @@
-//! GDB's remote protocol for one node: registers, memory, breakpoints, steps.
+//! GDB's remote protocol for one node: registers (integer, floating-point, control and status), memory, breakpoints, steps.
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
@@ -8,6 +8,9 @@ use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
 use gdbstub::stub::{GdbStub, SingleThreadStopReason};
 use gdbstub::target::ext::base::BaseOps;
+use gdbstub::target::ext::base::single_register_access::{
+    SingleRegisterAccess, SingleRegisterAccessOps,
+};
 use gdbstub::target::ext::base::singlethread::{
     SingleThreadBase, SingleThreadResume, SingleThreadResumeOps, SingleThreadSingleStep,
     SingleThreadSingleStepOps,
@@ -15,10 +18,15 @@ use gdbstub::target::ext::base::singlethread::{
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, BreakpointsOps, SwBreakpoint, SwBreakpointOps,
 };
+use gdbstub::target::ext::target_description_xml_override::{
+    TargetDescriptionXmlOverride, TargetDescriptionXmlOverrideOps,
+};
 use gdbstub::target::{Target, TargetError, TargetResult};
 use gdbstub_arch::riscv::Riscv64;
 use gdbstub_arch::riscv::reg::RiscvCoreRegs;
+use gdbstub_arch::riscv::reg::id::RiscvRegId;
 
+use crate::disasm::{f_name, x_name};
 use crate::error::{Error, Result};
 use crate::hart::Cause;
 use crate::machine::{Halt, Machine};
@@ -34,6 +42,7 @@ pub fn serve(machine: Machine, node: usize, connection: TcpStream) -> Result<Mac
         node,
         breakpoints: BTreeSet::new(),
         steps: false,
+        description: description(),
     };
     match GdbStub::new(connection).run_blocking::<Loop>(&mut debugged) {
         Ok(_) => Ok(debugged.machine),
@@ -50,7 +59,66 @@ struct Debugged {
     node: usize,
     breakpoints: BTreeSet<u64>,
     steps: bool,
+    /// The registers, as GDB wants them described.
+    description: String,
 }
+
+/// The number of control and status register 0 in GDB's counting.
+const FIRST_CSR: u16 = 65;
+
+/// Describes all registers that can be asked for.
+fn description() -> String {
+    let mut text = String::from(
+        "<?xml version=\"1.0\"?><!DOCTYPE target SYSTEM \"gdb-target.dtd\"><target version=\"1.0\">\
+         <architecture>riscv:rv64</architecture><feature name=\"org.gnu.gdb.riscv.cpu\">",
+    );
+    let register = |name: &str, kind: &str, number: u16| {
+        format!("<reg name=\"{name}\" bitsize=\"64\" type=\"{kind}\" regnum=\"{number}\"/>")
+    };
+    for number in 0..32_u8 {
+        let kind = match number {
+            1 => "code_ptr",
+            2 | 3 | 4 | 8 => "data_ptr",
+            _ => "int",
+        };
+        text += &register(x_name(number), kind, number.into());
+    }
+    text += &register("pc", "code_ptr", 32);
+    text += "</feature><feature name=\"org.gnu.gdb.riscv.fpu\">";
+    for number in 0..32_u8 {
+        text += &register(f_name(number), "ieee_double", 33 + u16::from(number));
+    }
+    for (name, number) in [("fflags", 1), ("frm", 2), ("fcsr", 3)] {
+        text += &register(name, "int", FIRST_CSR + number);
+    }
+    text += "</feature><feature name=\"org.gnu.gdb.riscv.csr\">";
+    for (name, number) in CSRS {
+        text += &register(name, "int", FIRST_CSR + number);
+    }
+    text += "</feature></target>";
+    text
+}
+
+/// The control and status registers that GDB shows.
+const CSRS: [(&str, u16); 17] = [
+    ("mstatus", 0x300),
+    ("misa", 0x301),
+    ("mie", 0x304),
+    ("mtvec", 0x305),
+    ("mcounteren", 0x306),
+    ("mscratch", 0x340),
+    ("mepc", 0x341),
+    ("mcause", 0x342),
+    ("mtval", 0x343),
+    ("mip", 0x344),
+    ("mcycle", 0xb00),
+    ("minstret", 0xb02),
+    ("cycle", 0xc00),
+    ("time", 0xc01),
+    ("instret", 0xc02),
+    ("mimpid", 0xf13),
+    ("mhartid", 0xf14),
+];
 
 impl Target for Debugged {
     type Arch = Riscv64;
@@ -60,12 +128,84 @@ impl Target for Debugged {
         BaseOps::SingleThread(self)
     }
 
+    fn support_target_description_xml_override(
+        &mut self,
+    ) -> Option<TargetDescriptionXmlOverrideOps<'_, Self>> {
+        Some(self)
+    }
+
     fn support_breakpoints(&mut self) -> Option<BreakpointsOps<'_, Self>> {
         Some(self)
     }
 }
 
+impl TargetDescriptionXmlOverride for Debugged {
+    fn target_description_xml(
+        &self,
+        annex: &[u8],
+        offset: u64,
+        length: usize,
+        out: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        if annex != b"target.xml" {
+            return Err(TargetError::NonFatal);
+        }
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let rest = self.description.as_bytes().get(offset..).unwrap_or(&[]);
+        let n_bytes = rest.len().min(length).min(out.len());
+        out[..n_bytes].copy_from_slice(&rest[..n_bytes]);
+        Ok(n_bytes)
+    }
+}
+
+impl SingleRegisterAccess<()> for Debugged {
+    fn read_register(
+        &mut self,
+        _tid: (),
+        register: RiscvRegId<u64>,
+        out: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        let hart = self.machine.node_mut(self.node).hart();
+        let value = match register {
+            RiscvRegId::Gpr(number) => Some(hart.x(number)),
+            RiscvRegId::Pc => Some(hart.pc()),
+            RiscvRegId::Fpr(number) => Some(hart.f(number)),
+            RiscvRegId::Csr(number) => hart.csr(number),
+            _ => None,
+        };
+        let bytes = value.ok_or(TargetError::NonFatal)?.to_le_bytes();
+        let place = out.get_mut(..bytes.len()).ok_or(TargetError::NonFatal)?;
+        place.copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_register(
+        &mut self,
+        _tid: (),
+        register: RiscvRegId<u64>,
+        bytes: &[u8],
+    ) -> TargetResult<(), Self> {
+        let mut value = [0; 8];
+        let n_bytes = bytes.len().min(8);
+        value[..n_bytes].copy_from_slice(&bytes[..n_bytes]);
+        let value = u64::from_le_bytes(value);
+        let hart = self.machine.node_mut(self.node).hart_mut();
+        match register {
+            RiscvRegId::Gpr(number) => hart.set_x(number, value),
+            RiscvRegId::Pc => hart.set_pc(value),
+            RiscvRegId::Fpr(number) => hart.set_f(number, value),
+            RiscvRegId::Csr(number) if hart.set_csr(number, value) => {}
+            _ => return Err(TargetError::NonFatal),
+        }
+        Ok(())
+    }
+}
+
 impl SingleThreadBase for Debugged {
+    fn support_single_register_access(&mut self) -> Option<SingleRegisterAccessOps<'_, (), Self>> {
+        Some(self)
+    }
+
     fn read_registers(&mut self, registers: &mut RiscvCoreRegs<u64>) -> TargetResult<(), Self> {
         let hart = self.machine.node_mut(self.node).hart();
         for (number, register) in (0..).zip(&mut registers.x) {

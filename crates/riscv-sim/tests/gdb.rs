@@ -53,6 +53,32 @@ impl Debugger {
     }
 }
 
+/// Floating-point, control and status registers, one by one.
+fn ask_for_other_registers(debugger: &mut Debugger) {
+    // f3, fcsr, and mhartid, which cannot be written.
+    assert_eq!(debugger.ask("p24"), "0000000000000000");
+    assert_eq!(debugger.ask("P24=000000000000f03f"), "OK");
+    assert_eq!(debugger.ask("p24"), "000000000000f03f");
+    assert_eq!(debugger.ask("P44=e100000000000000"), "OK");
+    assert_eq!(debugger.ask("p44"), "e100000000000000");
+    assert_eq!(debugger.ask("p42"), "0100000000000000");
+    assert_eq!(debugger.ask("pf55"), "0000000000000000");
+    assert!(debugger.ask("Pf55=0100000000000000").starts_with('E'));
+    // There is no register 0x7c0.
+    assert!(debugger.ask("p801").starts_with('E'));
+    let described: String = (0..6)
+        .map(|part| {
+            debugger.ask(&format!(
+                "qXfer:features:read:target.xml:{:x},400",
+                part << 10
+            ))
+        })
+        .collect();
+    for name in ["\"a0\"", "\"fa0\"", "\"fcsr\"", "\"mepc\""] {
+        assert!(described.contains(name), "{name} in {described}");
+    }
+}
+
 #[test]
 fn a_debugger_stops_a_node_looks_into_it_and_lets_it_go() {
     let source = "_start: eaddi s0, e10, 0\n li a0, 5\n stop: addi a0, a0, 1\n la t0, word\n sd a0, 0(t0)\n
@@ -100,11 +126,12 @@ fn a_debugger_stops_a_node_looks_into_it_and_lets_it_go() {
         );
         assert_eq!(debugger.ask(&format!("m{word:x},8")), "0000000000000000");
         assert!(debugger.ask("m0,8").starts_with('E'));
+        ask_for_other_registers(&mut debugger);
         assert_eq!(debugger.ask("c"), "W00");
     });
     let served = gdb::serve(machine, 1, listener.accept().unwrap().0);
-    debugger.join().unwrap();
     let machine = served.unwrap();
+    debugger.join().unwrap();
     assert_eq!(machine.nodes()[1].exit_code(), Some(0));
     assert_eq!(machine.nodes()[1].ram().read(word, 8), Some(6));
     assert_eq!(

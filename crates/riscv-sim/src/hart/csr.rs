@@ -22,6 +22,9 @@ const MINSTRET: u16 = 0xb02;
 const CYCLE: u16 = 0xc00;
 const TIME: u16 = 0xc01;
 const INSTRET: u16 = 0xc02;
+/// The registers of physical memory protection, of which there is none: they read 0, and what is written is ignored.
+const PMPCFG: u16 = 0x3a0;
+const PMPADDR_LAST: u16 = 0x3ef;
 const MVENDORID: u16 = 0xf11;
 const MARCHID: u16 = 0xf12;
 const MIMPID: u16 = 0xf13;
@@ -136,6 +139,29 @@ impl Core {
         Ok(old)
     }
 
+    /// Reads a register for a debugger, whatever the mode.
+    pub(super) fn csr_peek(&self, number: u16) -> Option<u64> {
+        match number {
+            FFLAGS => Some(self.csrs.fflags.into()),
+            FRM => Some(self.csrs.frm.into()),
+            FCSR => Some(u64::from(self.csrs.frm) << 5 | u64::from(self.csrs.fflags)),
+            CYCLE..=INSTRET => {
+                let machine = number - CYCLE + MCYCLE;
+                self.csr_read(if number == TIME { MCYCLE } else { machine })
+            }
+            _ => self.csr_read(number),
+        }
+    }
+
+    /// Writes a register for a debugger.
+    pub(super) fn csr_poke(&mut self, number: u16, value: u64) -> bool {
+        let writable = self.csr_peek(number).is_some() && number >> 10 != 3;
+        if writable {
+            self.csr_write(number, value);
+        }
+        writable
+    }
+
     fn csr_read(&self, number: u16) -> Option<u64> {
         let csrs = &self.csrs;
         if number <= FCSR && !csrs.has_fp() {
@@ -170,6 +196,9 @@ impl Core {
             MINSTRET | INSTRET => self.instret.wrapping_add(csrs.instret_offset),
             TIME => cycles,
             MCOUNTINHIBIT | MIP | MVENDORID | MARCHID | MIMPID | MCONFIGPTR => 0,
+            // On RV64 the configuration has the even numbers only.
+            PMPCFG..0x3b0 if number & 1 == 0 => 0,
+            0x3b0..=PMPADDR_LAST => 0,
             _ => return None,
         })
     }

@@ -186,6 +186,17 @@ impl Hart {
         self.core.e[(number & 31) as usize] = value;
     }
 
+    /// A control and status register as machine mode sees it, if there is one of that number.
+    #[must_use]
+    pub fn csr(&self, number: u16) -> Option<u64> {
+        self.core.csr_peek(number)
+    }
+
+    /// Writes a control and status register as machine mode does. False if there is none of that number, or it cannot be written.
+    pub fn set_csr(&mut self, number: u16, value: u64) -> bool {
+        self.core.csr_poke(number, value)
+    }
+
     /// The floating-point flags.
     #[must_use]
     pub const fn fflags(&self) -> u8 {
@@ -229,6 +240,12 @@ impl Hart {
         {
             self.core.reservation = None;
         }
+    }
+
+    /// Whether it has reserved a word of its own node's memory.
+    #[must_use]
+    pub const fn has_reservation(&self) -> bool {
+        self.core.reservation.is_some()
     }
 
     /// Gives up the reservation, whatever it is.
