@@ -38,7 +38,25 @@
 //! joins nodes without a clock and [`timed`] with one; [`asm`], [`disasm`] and [`elf`] turn text and files into guests and back; [`gdb`] lets a debugger look into a node;
 //! [`remote`] is what nodes ask of one another.
 //!
-//! What it does not do: virtual memory, supervisor mode, interrupts, devices other than the host's console.
+//! A node may have several cores, which share its memory and its place in the network: all start at the guest's entry with the same
+//! `e10` and `e11`, `mhartid` tells them apart, and the node ends when one of them ends it.
+//!
+//! # The official instruction tests
+//! Programs of [riscv-tests](https://github.com/riscv-software-src/riscv-tests) run as they are, since they end by `tohost`. Build the
+//! variants without virtual memory (`-p`) with any cross compiler, and point `rae run` at each; its exit status is 0 if the test
+//! passed, and the number of the failing case otherwise:
+//!
+//! ```sh
+//! cd riscv-tests/isa        # with env/ from github.com/riscv/riscv-test-env
+//! make XLEN=64 RISCV_PREFIX=riscv64-unknown-elf- rv64ui rv64um rv64ua rv64uf rv64ud rv64uc
+//! for test in rv64u[imafdc]-p-*; do
+//!     case $test in *.dump) continue;; esac
+//!     rae run "$test" --quiet && rae run "$test" --quiet --timed || echo "$test failed"
+//! done
+//! ```
+//!
+//! What it does not do: virtual memory, supervisor mode, physical memory protection (its registers read 0), interrupts, devices other
+//! than the host's console.
 
 #![forbid(unsafe_code)]
 

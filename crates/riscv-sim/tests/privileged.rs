@@ -7,6 +7,8 @@
 )]
 
 use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::timed::simulation::Simulation;
 use pgas_riscv_sim::{Machine, MachineConfig, Outcome, asm};
 
 /// The order of start-up of the suite's environment without virtual memory.
@@ -36,12 +38,22 @@ fn run(test: &str, handler: &str) -> Outcome {
         "{START} test: {test}\n j pass\n mtvec_handler: {handler}\n li gp, 1337\n j write_tohost {END}"
     );
     let image = asm::assemble(&source, Profile::Rae2020).unwrap();
-    let config = MachineConfig {
-        n_nodes: 1,
-        ram_bytes: 1 << 16,
-        ..MachineConfig::default()
-    };
-    Machine::new(&config, &image).unwrap().run(10_000).unwrap()
+    // Other nodes do the same, other cores only wait for the end; and a clock changes nothing.
+    let mut outcomes = Vec::new();
+    for (n_nodes, cores_per_node) in [(1, 1), (3, 2)] {
+        let config = MachineConfig {
+            n_nodes,
+            cores_per_node,
+            ram_bytes: 1 << 16,
+            ..MachineConfig::default()
+        };
+        let machine = || Machine::new(&config, &image).unwrap();
+        outcomes.push(machine().run(100_000).unwrap());
+        let mut timed = Simulation::new(machine(), &TimedConfig::default()).unwrap();
+        outcomes.push(timed.run(100_000).unwrap());
+    }
+    assert!(outcomes.iter().all(|it| *it == outcomes[0]), "{outcomes:?}");
+    outcomes[0]
 }
 
 const fn failure(code: u64) -> Outcome {

@@ -95,10 +95,33 @@ fn a_bad_configuration_and_one_without_a_clock_are_refused() {
         !output.status.success() && message.contains("speed"),
         "{message}"
     );
+    let output = rae(folder.path(), &["--trace", "t.json"]);
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        !output.status.success() && message.contains("add --timed"),
+        "{message}"
+    );
     let output = rae(folder.path(), &["--config", "machine.toml"]);
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
         !output.status.success() && message.contains("--timed"),
         "{message}"
     );
+}
+
+#[test]
+fn a_run_that_waits_for_nothing_says_where_it_stands() {
+    let folder = folder();
+    std::fs::write(folder.path().join("guest.s"), "stuck: wfi\n j stuck\n").unwrap();
+    for clock in [
+        &["--cores", "2"][..],
+        &["--timed"],
+        &["--timed", "--cores", "2"],
+    ] {
+        let output = rae(folder.path(), clock);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(message.contains("waits for an interrupt"), "{message}");
+        assert!(message.contains("<stuck+"), "{message}");
+    }
 }

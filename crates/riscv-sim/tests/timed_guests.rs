@@ -262,14 +262,3 @@ fn a_guest_without_end_is_ended() {
     let mut simulation = simulation(2, "here: j here", &TimedConfig::default());
     assert!(matches!(simulation.run(10_000), Err(Error::NoEnd(10_000))));
 }
-
-#[test]
-fn a_machine_of_several_cores_a_node_is_refused() {
-    let config = MachineConfig {
-        cores_per_node: 2,
-        ..config(2)
-    };
-    let machine = Machine::new(&config, &image("", Profile::Rae2020)).unwrap();
-    let error = Simulation::new(machine, &TimedConfig::default()).unwrap_err();
-    assert!(error.to_string().contains("one core"), "{error}");
-}

@@ -107,8 +107,8 @@ struct Run {
     /// The parameters of the timed machine, a TOML file; what it leaves out is as in the RAE paper.
     #[arg(long, requires = "timed")]
     config: Option<PathBuf>,
-    /// Write what happened when into this file, for Perfetto (ui.perfetto.dev).
-    #[arg(long, requires = "timed")]
+    /// Write what happened when into this file, for Perfetto (ui.perfetto.dev); only with --timed does anything have a time.
+    #[arg(long)]
     trace: Option<PathBuf>,
     /// Write what was counted into this file, as JSON.
     #[arg(long)]

@@ -37,6 +37,10 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         compare_swap: arguments.cas.into(),
         quantum: arguments.quantum,
     };
+    if arguments.trace.is_some() && !arguments.timed {
+        let why = "--trace writes what happened when, and without a clock nothing has a time: add --timed";
+        return Err(why.into());
+    }
     let image = guest(&arguments.guest, config.profile)?;
     let mut machine = Machine::new(&config, &image)?;
     machine.set_console(Box::new(|_, bytes| {
@@ -88,17 +92,26 @@ fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> 
     loop {
         let left = limit.saturating_sub(machine.n_instructions());
         if left == 0 {
-            eprintln!("rae: {}", machine.whereabouts());
-            return Err(Error::NoEnd(limit));
+            return Err(located(Error::NoEnd(limit), machine));
         }
-        if let Some(outcome) = machine.run_some(left.min(STEP))? {
-            return Ok(outcome);
+        match machine.run_some(left.min(STEP)) {
+            Ok(None) => {}
+            Ok(Some(outcome)) => return Ok(outcome),
+            Err(why) => return Err(located(why, machine)),
         }
         if shows_progress && said.elapsed() >= PROGRESS {
             said = Instant::now();
             progress(machine, start.elapsed());
         }
     }
+}
+
+/// Says where the guests are if that is the question.
+pub(super) fn located(why: Error, machine: &Machine) -> Error {
+    if matches!(why, Error::NoEnd(_) | Error::AllWait) {
+        eprintln!("rae: {}", machine.whereabouts());
+    }
+    why
 }
 
 pub(super) fn progress(machine: &Machine, elapsed: Duration) {

@@ -10,7 +10,7 @@ use pgas_riscv_sim::timed::time::Time;
 use pgas_riscv_sim::timed::trace::Trace;
 use pgas_riscv_sim::{Error, Machine, Outcome};
 
-use super::run::{PROGRESS, progress, write_stats};
+use super::run::{PROGRESS, located, progress, write_stats};
 use super::{Run, Trouble};
 
 /// Spans of a trace at most: about what Perfetto still shows with ease.
@@ -50,11 +50,13 @@ fn to_the_end(simulation: &mut Simulation, arguments: &Run) -> Result<Outcome, E
     let mut said = start;
     let shows_progress = !arguments.quiet && std::io::stderr().is_terminal();
     loop {
-        if let Some(outcome) = simulation.run_for(STEP)? {
-            return Ok(outcome);
+        match simulation.run_for(STEP) {
+            Ok(None) => {}
+            Ok(Some(outcome)) => return Ok(outcome),
+            Err(why) => return Err(located(why, simulation.machine())),
         }
         if simulation.machine().n_instructions() >= limit {
-            return Err(Error::NoEnd(limit));
+            return Err(located(Error::NoEnd(limit), simulation.machine()));
         }
         if shows_progress && said.elapsed() >= PROGRESS {
             said = Instant::now();

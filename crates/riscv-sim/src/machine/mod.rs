@@ -10,6 +10,7 @@
 mod debug;
 mod fault;
 mod host;
+mod idle;
 mod node;
 mod stats;
 mod transfer;
@@ -36,7 +37,8 @@ pub const MAX_NODES: usize = 1024;
 pub struct MachineConfig {
     /// How many nodes.
     pub n_nodes: usize,
-    /// How many cores a node has.
+    /// How many cores a node has. All start at the guest's entry with the same registers, `e10` (the node's number) and `e11`
+    /// (how many nodes) among them; `mhartid` is the core's number in its node. A node ends when one of its cores ends it.
     pub cores_per_node: usize,
     /// The memory of a node, in bytes.
     pub ram_bytes: usize,
@@ -125,6 +127,10 @@ pub struct Machine {
     image: Image,
     fromhost: Option<u64>,
     tohost: Option<u64>,
+    /// Counts what was written to memories through the network, and what told a core something else.
+    n_written: u64,
+    /// How many cores have a reservation through the network.
+    n_reservations: usize,
     heap_start: u64,
     console: Console,
 }
@@ -156,6 +162,8 @@ impl Machine {
             quantum: config.quantum,
             fromhost: image.address_of("fromhost"),
             tohost: image.address_of("tohost"),
+            n_written: 0,
+            n_reservations: 0,
             heap_start: end_of_image.unwrap_or(RAM_BASE).next_multiple_of(4096),
             image: image.clone(),
             console: Box::new(|_, _| {}),
@@ -182,10 +190,10 @@ impl Machine {
         &mut self.nodes[node]
     }
 
-    /// A node's first core and its memory.
-    pub(crate) fn hart_and_ram(&mut self, node: usize) -> (&mut Hart, &mut Ram) {
+    /// One of a node's cores, and the node's memory.
+    pub(crate) fn hart_and_ram(&mut self, node: usize, core: usize) -> (&mut Hart, &mut Ram) {
         let Node { harts, ram, .. } = &mut self.nodes[node];
-        (&mut harts[0], ram)
+        (&mut harts[core], ram)
     }
 
     /// What was counted.
@@ -222,18 +230,26 @@ impl Machine {
     #[must_use]
     pub fn whereabouts(&self) -> String {
         let unfinished = self.nodes.iter().enumerate();
-        let mut unfinished = unfinished.filter(|(_, node)| node.exit_code().is_none());
-        let mut places: Vec<String> = unfinished
-            .by_ref()
-            .take(4)
-            .map(|(number, node)| {
-                let pc = node.hart().pc();
-                let symbol = self.image.symbol_at(pc);
-                let symbol = symbol.map(|(name, offset)| format!(" <{name}+{offset:#x}>"));
-                format!("node {number} is at {pc:#x}{}", symbol.unwrap_or_default())
-            })
-            .collect();
-        match unfinished.count() {
+        let unfinished = unfinished.filter(|(_, node)| node.exit_code().is_none());
+        let mut cores = unfinished
+            .flat_map(|(number, node)| (0..).zip(&node.harts).map(move |(k, it)| (number, k, it)));
+        let several = self.nodes.iter().any(|node| node.harts.len() > 1);
+        let place = |(number, core, hart): (usize, usize, &Hart)| {
+            let pc = hart.pc();
+            let core = if several {
+                format!(", core {core},")
+            } else {
+                String::new()
+            };
+            let symbol = self.image.symbol_at(pc);
+            let symbol = symbol.map(|(name, offset)| format!(" <{name}+{offset:#x}>"));
+            format!(
+                "node {number}{core} is at {pc:#x}{}",
+                symbol.unwrap_or_default()
+            )
+        };
+        let mut places: Vec<String> = cores.by_ref().take(4).map(place).collect();
+        match cores.count() {
             0 => {}
             n => places.push(format!("{n} more did not end")),
         }
@@ -248,14 +264,13 @@ impl Machine {
         let end = self.n_instructions().saturating_add(n_instructions);
         while self.n_instructions() < end {
             let mut ended = true;
-            let mut waiting = true;
             for node in 0..self.nodes.len() {
                 for core in 0..self.nodes[node].harts.len() {
                     if self.nodes[node].exit_code().is_some() {
                         break;
                     }
                     ended = false;
-                    waiting &= self.turn(node, core)?;
+                    self.turn(node, core)?;
                 }
                 match self.nodes[node].exit_code() {
                     Some(code) if code != 0 => return Ok(Some(Outcome::Failure { node, code })),
@@ -265,15 +280,12 @@ impl Machine {
             if ended {
                 return Ok(Some(Outcome::Success));
             }
-            if waiting {
-                return Err(Error::AllWait);
-            }
         }
         Ok(None)
     }
 
-    /// One core's turn. True if it only waits.
-    fn turn(&mut self, node: usize, core: usize) -> Result<bool> {
+    /// One core's turn.
+    fn turn(&mut self, node: usize, core: usize) -> Result<()> {
         self.watched_turn(node, core, &mut Nobody)
     }
 
@@ -282,7 +294,7 @@ impl Machine {
         node: usize,
         core: usize,
         observer: &mut O,
-    ) -> Result<bool> {
+    ) -> Result<()> {
         let mut left = self.quantum;
         while left > 0 && self.nodes[node].exit_code().is_none() {
             let Node { harts, ram, .. } = &mut self.nodes[node];
@@ -293,7 +305,10 @@ impl Machine {
                 Stop::Remote(request) => self.remote(node, core, &request)?,
                 Stop::Host => self.host_call(node)?,
                 Stop::Trap(trap) => self.unhandled(node, core, trap)?,
-                Stop::Wait => return Ok(true),
+                Stop::Wait => {
+                    self.wait(node, core)?;
+                    break;
+                }
             }
             left = left.saturating_sub(self.nodes[node].harts[core].instret() - before);
         }
@@ -303,12 +318,12 @@ impl Machine {
         if cores > 1 {
             hart.break_any_reservation();
         }
-        self.nodes[node].remote_reservation = None;
-        Ok(false)
+        self.give_up_reservation(node, core);
+        Ok(())
     }
 
     fn remote(&mut self, node: usize, core: usize, request: &RemoteRequest) -> Result<()> {
-        if let Some(answer) = self.transfer(node, request) {
+        if let Some(answer) = self.transfer(node, core, request) {
             self.nodes[node].harts[core].complete(request.destination, answer);
             return Ok(());
         }

@@ -1,5 +1,7 @@
 //! One node: cores and memory.
 
+use super::idle::Idle;
+use super::transfer::Reservation;
 use super::{MachineConfig, NodeStats};
 use crate::elf::Image;
 use crate::error::{Error, Result};
@@ -12,8 +14,10 @@ pub struct Node {
     pub(super) harts: Vec<Hart>,
     pub(super) ram: Ram,
     pub(super) exit_code: Option<u64>,
-    /// Where this node reserved a word of another: object, address, bytes.
-    pub(super) remote_reservation: Option<(u64, u64, u64)>,
+    /// Where each of its cores reserved a word through the network.
+    pub(super) reservations: Vec<Option<Reservation>>,
+    /// How long each of its cores has only waited.
+    pub(super) idle: Vec<Idle>,
     pub(super) counts: NodeStats,
     /// The end of what the guest got by `brk`.
     pub(super) heap_end: u64,
@@ -53,7 +57,8 @@ impl Node {
             harts: (0..config.cores_per_node as u64).map(hart).collect(),
             ram,
             exit_code: None,
-            remote_reservation: None,
+            reservations: vec![None; config.cores_per_node],
+            idle: vec![Idle::default(); config.cores_per_node],
             counts: NodeStats::default(),
             heap_end: 0,
         })
@@ -63,6 +68,12 @@ impl Node {
     #[must_use]
     pub fn hart(&self) -> &Hart {
         &self.harts[0]
+    }
+
+    /// All of its cores.
+    #[must_use]
+    pub fn harts(&self) -> &[Hart] {
+        &self.harts
     }
 
     /// Its first core, to be changed.

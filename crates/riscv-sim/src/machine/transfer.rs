@@ -23,6 +23,14 @@ impl Bulk {
     }
 }
 
+/// A word that a core reserved through the network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reservation {
+    target: usize,
+    address: u64,
+    n_bytes: u64,
+}
+
 impl Machine {
     /// The object look-aside buffer: 0 is the node itself, `k` is node `k - 1`, on every node.
     fn node_of(&self, node: usize, object: u64) -> Option<usize> {
@@ -71,8 +79,13 @@ impl Machine {
         reached.then_some(target)
     }
 
-    /// Does what `node` asks for and gives the answer; `None` if there is no such object or address.
-    pub(crate) fn transfer(&mut self, node: usize, request: &RemoteRequest) -> Option<u64> {
+    /// Does what a core asks for and gives the answer; `None` if there is no such object or address.
+    pub(crate) fn transfer(
+        &mut self,
+        node: usize,
+        core: usize,
+        request: &RemoteRequest,
+    ) -> Option<u64> {
         let RemoteRequest {
             object,
             address,
@@ -80,7 +93,7 @@ impl Machine {
             ..
         } = *request;
         let target = self.node_of(node, object)?;
-        let (width, value) = match action {
+        let width = match action {
             Action::Bulk {
                 direction,
                 local,
@@ -88,7 +101,7 @@ impl Machine {
                 n_elements,
                 stride,
             } => {
-                let bulk = Bulk {
+                self.bulk(&Bulk {
                     direction,
                     here: node,
                     there: target,
@@ -97,8 +110,7 @@ impl Machine {
                     width,
                     step: stride.wrapping_mul(width),
                     n_elements,
-                };
-                self.bulk(&bulk)?;
+                })?;
                 self.nodes[node].counts.asked(&action);
                 return Some(0);
             }
@@ -106,31 +118,81 @@ impl Machine {
             | Action::LoadReserved(width)
             | Action::Store(width, _)
             | Action::Atomic(_, width, _)
-            | Action::CompareSwap(width, ..) => (width, action),
-            Action::StoreConditional(width, _) => {
-                if self.nodes[node].remote_reservation.take()
-                    != Some((object, address, width.bytes()))
-                {
-                    return Some(1);
-                }
-                (width, action)
-            }
+            | Action::CompareSwap(width, ..)
+            | Action::StoreConditional(width, _) => width,
         };
-        if !self.is_shared(address, width.bytes()) {
+        let word = Reservation {
+            target,
+            address,
+            n_bytes: width.bytes(),
+        };
+        let conditional = matches!(action, Action::StoreConditional(..));
+        if conditional && self.give_up_reservation(node, core) != Some(word) {
+            return Some(1);
+        }
+        if !self.is_shared(address, word.n_bytes) {
             return None;
         }
-        let answer = value.apply(address, &mut self.nodes[target].ram)?;
+        let answer = action.apply(address, &mut self.nodes[target].ram)?;
         if request.writes() {
-            for hart in &mut self.nodes[target].harts {
-                hart.break_reservation(address, width.bytes());
-            }
+            self.n_written += 1;
+            self.break_reservations(target, None, address, word.n_bytes);
         }
         if let Action::LoadReserved(_) = action {
-            self.nodes[node].remote_reservation = Some((object, address, width.bytes()));
+            self.give_up_reservation(node, core);
+            self.n_reservations += 1;
+            self.nodes[node].reservations[core] = Some(word);
         }
         self.nodes[node].counts.asked(&action);
         self.nodes[target].counts.served += 1;
         Some(answer)
+    }
+
+    /// Takes a core's reservation through the network away, and gives it.
+    pub(super) fn give_up_reservation(&mut self, node: usize, core: usize) -> Option<Reservation> {
+        let reservation = self.nodes[node].reservations[core].take();
+        self.n_reservations -= usize::from(reservation.is_some());
+        reservation
+    }
+
+    /// Whether somebody has to be told of what a core writes to its own node's memory: whoever reserved a word through the
+    /// network, or another core of the node.
+    pub(crate) fn is_watched(&self, node: usize, core: usize) -> bool {
+        let mut others = (0..).zip(&self.nodes[node].harts);
+        self.n_reservations > 0
+            || others.any(|(other, hart)| other != core && hart.has_reservation())
+    }
+
+    /// Bytes of `target`'s memory were written, by that core of it if by one: reservations of others that overlap them are gone.
+    pub(crate) fn break_reservations(
+        &mut self,
+        target: usize,
+        writer: Option<usize>,
+        address: u64,
+        n_bytes: u64,
+    ) {
+        for (core, hart) in self.nodes[target].harts.iter_mut().enumerate() {
+            if writer != Some(core) {
+                hart.break_reservation(address, n_bytes);
+            }
+        }
+        if self.n_reservations == 0 {
+            return;
+        }
+        for reservation in self
+            .nodes
+            .iter_mut()
+            .flat_map(|node| &mut node.reservations)
+        {
+            if reservation.is_some_and(|it| {
+                it.target == target
+                    && it.address < address.saturating_add(n_bytes)
+                    && address < it.address + it.n_bytes
+            }) {
+                *reservation = None;
+                self.n_reservations -= 1;
+            }
+        }
     }
 
     /// Whether all elements lie in memory here and in shared memory there.
@@ -159,10 +221,9 @@ impl Machine {
             if !self.nodes[to.0].ram.write(to.1, bulk.width, value) {
                 return None;
             }
-            for hart in &mut self.nodes[to.0].harts {
-                hart.break_reservation(to.1, bulk.width);
-            }
+            self.break_reservations(to.0, None, to.1, bulk.width);
         }
+        self.n_written += 1;
         self.nodes[bulk.there].counts.served += bulk.n_elements;
         Some(())
     }

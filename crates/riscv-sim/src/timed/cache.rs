@@ -54,6 +54,20 @@ pub struct CacheStats {
     pub invalidations: u64,
 }
 
+impl CacheStats {
+    /// What two caches counted together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            hits: self.hits + other.hits,
+            misses: self.misses + other.misses,
+            evictions: self.evictions + other.evictions,
+            write_backs: self.write_backs + other.write_backs,
+            invalidations: self.invalidations + other.invalidations,
+        }
+    }
+}
+
 /// The tags of one cache.
 #[derive(Debug)]
 pub struct Cache {

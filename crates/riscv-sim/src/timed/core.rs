@@ -58,6 +58,28 @@ pub struct CoreStats {
     pub remote_latency_most_ps: u64,
 }
 
+impl CoreStats {
+    /// What two cores counted together.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            instructions: self.instructions + other.instructions,
+            local_accesses: self.local_accesses + other.local_accesses,
+            remote_operations: self.remote_operations + other.remote_operations,
+            register_wait_ps: self.register_wait_ps + other.register_wait_ps,
+            memory_wait_ps: self.memory_wait_ps + other.memory_wait_ps,
+            remote_wait_ps: self.remote_wait_ps + other.remote_wait_ps,
+            remote_latency_ps: self.remote_latency_ps + other.remote_latency_ps,
+            remote_latency_most_ps: self
+                .remote_latency_most_ps
+                .max(other.remote_latency_most_ps),
+        }
+    }
+}
+
+/// How long a `wfi` takes, which waits for interrupts that do not come.
+const WAIT_CYCLES: u32 = 200;
+
 /// The configured costs as times.
 #[derive(Clone, Copy, Debug)]
 struct Costs {
@@ -66,6 +88,7 @@ struct Costs {
     float: Time,
     float_divide: Time,
     taken: Time,
+    wait: Time,
 }
 
 /// One core.
@@ -105,6 +128,7 @@ impl Core {
                 float: clock.cycles(core.float_cycles),
                 float_divide: clock.cycles(core.float_divide_cycles.max(1)),
                 taken: clock.cycles(core.taken_branch_penalty),
+                wait: clock.cycles(WAIT_CYCLES),
             },
             n_outstanding_most: core.outstanding_remote,
             now: Time::ZERO,
@@ -298,6 +322,11 @@ impl Core {
     pub(super) fn wait_for_all(&mut self) {
         self.parked = Parked::Remote;
         self.waits_for_all = true;
+    }
+
+    /// The core does nothing for a while, for it waits for an interrupt.
+    pub(super) fn pause(&mut self) {
+        self.now += self.costs.wait;
     }
 
     /// The program has ended.

@@ -7,8 +7,8 @@ use super::machine::{CorePort, Processor};
 use super::packet::{Operation, Request};
 use super::timekeeper::Timekeeper;
 use crate::error::{Error, Result};
-use crate::hart::Stop;
-use crate::machine::{Machine, Outcome};
+use crate::hart::{Hart, Stop};
+use crate::machine::{Machine, Node, Outcome};
 use crate::remote::{Action, AtomicOp, Destination, Direction, RemoteRequest, Width};
 
 /// A bulk transfer under way.
@@ -33,10 +33,21 @@ struct Issue {
     is_told: bool,
 }
 
+/// Why a hart stopped.
+#[derive(Clone, Copy, Debug)]
+enum Run {
+    /// Its core's timing lets it no further.
+    Over,
+    /// It stands at a remote instruction, of which the core has been told already or not.
+    Remote(RemoteRequest, bool),
+    /// Anything else.
+    Stopped(Stop),
+}
+
 /// What a hart is doing.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// Executing instructions.
+    /// Executing instructions, or about to end because its node has.
     Runs,
     /// It stands at a remote instruction that has not been issued.
     Issues(Issue),
@@ -44,7 +55,7 @@ enum State {
     Waits,
     /// It stands at a bulk transfer.
     Moves(Bulk),
-    /// Its guest has ended.
+    /// Its node has ended.
     Ended,
 }
 
@@ -66,7 +77,11 @@ struct Guest {
 #[derive(Debug)]
 pub(super) struct Guests {
     machine: Machine,
+    n_cores: usize,
+    /// Core by core, node after node.
     guests: Vec<Guest>,
+    /// What a hart wrote in its turn that somebody has to be told of.
+    written: Vec<(u64, u64)>,
     /// More than one remote operation may be under way, so that a hart goes on behind one.
     goes_on: bool,
     error: Option<Error>,
@@ -80,7 +95,14 @@ impl Guests {
             in_flight: vec![None; outstanding_remote as usize],
         };
         Self {
-            guests: machine.nodes().iter().map(|_| guest()).collect(),
+            guests: machine
+                .nodes()
+                .iter()
+                .flat_map(|node| node.harts())
+                .map(|_| guest())
+                .collect(),
+            n_cores: machine.nodes().first().map_or(1, Node::n_cores),
+            written: Vec::new(),
             machine,
             goes_on: outstanding_remote > 1,
             error: None,
@@ -102,47 +124,85 @@ impl Guests {
         error.or_else(|| self.failure.map(Ok))
     }
 
-    /// Runs a hart until it may not go on, or something but a plain instruction comes.
-    fn execute_instructions(&mut self, node: usize, port: &mut CorePort<'_>) -> Result<bool> {
-        let mut shown_cycles = None;
-        let stop = loop {
-            let (hart, ram) = self.machine.hart_and_ram(node);
-            let mut timekeeper = Timekeeper::new(port, shown_cycles);
-            let stop = hart.run(ram, u64::MAX, &mut timekeeper);
-            if let Stop::Remote(request) = stop {
-                let is_told = timekeeper.stopped_at_remote();
-                return self.meet(node, request, is_told).map(|()| true);
-            }
-            if !timekeeper.stopped(hart.pc()) {
-                break stop;
-            }
-            let cycles = port.cycles();
-            hart.set_cycles(cycles);
-            shown_cycles = Some(cycles);
-        };
-        match stop {
-            Stop::Budget => return Ok(false),
-            Stop::Wait | Stop::Remote(_) => {}
-            Stop::Host => self.machine.host_call(node)?,
-            Stop::Trap(trap) => self.machine.unhandled(node, 0, trap)?,
+    /// The node of a hart, and its core's number there.
+    const fn place_of(&self, hart: usize) -> (usize, usize) {
+        if self.n_cores == 1 {
+            (hart, 0)
+        } else {
+            (hart / self.n_cores, hart % self.n_cores)
         }
-        if let Some(code) = self.machine.nodes()[node].exit_code() {
-            self.guests[node].state = State::Ended;
-            if code != 0 && self.failure.is_none() {
-                self.failure = Some(Outcome::Failure { node, code });
+    }
+
+    /// Runs a hart until it may not go on, or something but a plain instruction comes.
+    fn execute_instructions(&mut self, number: usize, port: &mut CorePort<'_>) -> Result<bool> {
+        let (node, core) = self.place_of(number);
+        let is_watched = self.machine.is_watched(node, core);
+        let stop = self.run_hart(number, is_watched, port);
+        if is_watched {
+            for (address, n_bytes) in std::mem::take(&mut self.written) {
+                self.machine
+                    .break_reservations(node, Some(core), address, n_bytes);
             }
+        }
+        match stop {
+            Run::Over => return Ok(false),
+            Run::Remote(request, is_told) => self.meet(number, request, is_told)?,
+            Run::Stopped(Stop::Wait) => {
+                port.pause();
+                self.machine.wait(node, core)?;
+            }
+            Run::Stopped(Stop::Host) => self.machine.host_call(node)?,
+            Run::Stopped(Stop::Trap(trap)) => self.machine.unhandled(node, core, trap)?,
+            Run::Stopped(Stop::Budget | Stop::Remote(_)) => {}
         }
         Ok(true)
     }
 
+    /// Runs a hart as far as its core's timing lets it.
+    fn run_hart(&mut self, number: usize, is_watched: bool, port: &mut CorePort<'_>) -> Run {
+        let (node, core) = self.place_of(number);
+        let mut shown_cycles = None;
+        loop {
+            let (hart, ram) = self.machine.hart_and_ram(node, core);
+            let written = is_watched.then_some(&mut self.written);
+            let mut timekeeper = Timekeeper::new(port, shown_cycles, written);
+            let stop = hart.run(ram, u64::MAX, &mut timekeeper);
+            if let Stop::Remote(request) = stop {
+                return Run::Remote(request, timekeeper.stopped_at_remote());
+            }
+            if !timekeeper.stopped(hart.pc()) {
+                return match stop {
+                    Stop::Budget => Run::Over,
+                    stop => Run::Stopped(stop),
+                };
+            }
+            let cycles = port.cycles();
+            hart.set_cycles(cycles);
+            shown_cycles = Some(cycles);
+        }
+    }
+
+    /// Whether the hart's node has ended, by this core or another one.
+    fn has_ended(&mut self, number: usize) -> bool {
+        let (node, _) = self.place_of(number);
+        let Some(code) = self.machine.nodes()[node].exit_code() else {
+            return false;
+        };
+        if code != 0 && self.failure.is_none() {
+            self.failure = Some(Outcome::Failure { node, code });
+        }
+        true
+    }
+
     /// The hart has come to a remote instruction.
-    fn meet(&mut self, node: usize, request: RemoteRequest, is_told: bool) -> Result<()> {
+    fn meet(&mut self, number: usize, request: RemoteRequest, is_told: bool) -> Result<()> {
+        let (node, core) = self.place_of(number);
         let target = self.machine.target_of(node, &request);
         let target = target.and_then(|target| u16::try_from(target).ok());
         let Some(target) = target else {
-            return self.machine.refuse(node, 0, &request);
+            return self.machine.refuse(node, core, &request);
         };
-        self.guests[node].state = match request.action {
+        self.guests[number].state = match request.action {
             Action::Bulk {
                 direction,
                 local,
@@ -168,7 +228,7 @@ impl Guests {
         Ok(())
     }
 
-    fn issue(&mut self, node: usize, issue: Issue, port: &mut CorePort<'_>) {
+    fn issue(&mut self, number: usize, issue: Issue, port: &mut CorePort<'_>) {
         let Issue {
             request,
             target,
@@ -186,7 +246,7 @@ impl Guests {
         let target_ram = self.machine.nodes()[usize::from(target)].ram();
         black_box(target_ram.read(request.address, 1));
         let tag = self.enter(
-            node,
+            number,
             InFlight {
                 request,
                 local: None,
@@ -203,20 +263,20 @@ impl Guests {
             port.remote(packet);
         }
         if goes_on {
-            let (hart, _) = self.machine.hart_and_ram(node);
-            hart.complete(Destination::None, 0);
-            self.guests[node].state = State::Runs;
+            self.hart(number).complete(Destination::None, 0);
+            self.guests[number].state = State::Runs;
         } else {
             port.wait_for_remote();
-            self.guests[node].state = State::Waits;
+            self.guests[number].state = State::Waits;
         }
     }
 
     /// Issues elements of a bulk transfer while there may be more under way; the transfer ends when all are over.
-    fn move_on(&mut self, node: usize, mut bulk: Bulk, port: &mut CorePort<'_>) -> bool {
+    fn move_on(&mut self, number: usize, mut bulk: Bulk, port: &mut CorePort<'_>) -> bool {
+        let (node, _) = self.place_of(number);
         while bulk.n_issued < bulk.n_elements {
             if !port.may_start(0) {
-                self.guests[node].state = State::Moves(bulk);
+                self.guests[number].state = State::Moves(bulk);
                 return false;
             }
             let offset = bulk.n_issued.wrapping_mul(bulk.step);
@@ -240,7 +300,7 @@ impl Guests {
                 action,
                 ..bulk.request
             };
-            let tag = self.enter(node, InFlight { request, local });
+            let tag = self.enter(number, InFlight { request, local });
             port.remote_part(Request {
                 into_memory: local.is_some(),
                 ..packet(&request, bulk.target, None, tag)
@@ -248,17 +308,21 @@ impl Guests {
             bulk.n_issued += 1;
         }
         if !port.drained() {
-            self.guests[node].state = State::Moves(bulk);
+            self.guests[number].state = State::Moves(bulk);
             return false;
         }
-        let (hart, _) = self.machine.hart_and_ram(node);
-        hart.complete(Destination::None, 0);
-        self.guests[node].state = State::Runs;
+        self.hart(number).complete(Destination::None, 0);
+        self.guests[number].state = State::Runs;
         true
     }
 
-    fn enter(&mut self, node: usize, operation: InFlight) -> u32 {
-        let in_flight = &mut self.guests[node].in_flight;
+    fn hart(&mut self, number: usize) -> &mut Hart {
+        let (node, core) = self.place_of(number);
+        self.machine.hart_and_ram(node, core).0
+    }
+
+    fn enter(&mut self, number: usize, operation: InFlight) -> u32 {
+        let in_flight = &mut self.guests[number].in_flight;
         let free = in_flight.iter().position(Option::is_none);
         let tag = free.expect("a core issues no more than it may have under way");
         in_flight[tag] = Some(operation);
@@ -272,22 +336,27 @@ impl Guests {
 }
 
 impl Processor for Guests {
-    fn run(&mut self, node: u16, port: &mut CorePort<'_>) {
-        let node = usize::from(node);
+    fn run(&mut self, hart: u16, port: &mut CorePort<'_>) {
+        let hart = usize::from(hart);
         loop {
-            let goes_on = match self.guests[node].state {
-                State::Runs => match self.execute_instructions(node, port) {
+            let state = if self.has_ended(hart) {
+                State::Ended
+            } else {
+                self.guests[hart].state
+            };
+            let goes_on = match state {
+                State::Runs => match self.execute_instructions(hart, port) {
                     Ok(goes_on) => goes_on,
                     Err(error) => return self.stop_with(error, port),
                 },
                 State::Issues(issue) => {
                     let may_start = port.may_start(0);
                     if may_start {
-                        self.issue(node, issue, port);
+                        self.issue(hart, issue, port);
                     }
                     may_start
                 }
-                State::Moves(bulk) => self.move_on(node, bulk, port),
+                State::Moves(bulk) => self.move_on(hart, bulk, port),
                 State::Waits => false,
                 State::Ended => {
                     if port.may_start(0) && port.drained() {
@@ -302,16 +371,18 @@ impl Processor for Guests {
         }
     }
 
-    fn execute(&mut self, source: u16, request: &Request) -> u64 {
-        let source = usize::from(source);
-        let operation = self.guests[source].in_flight[request.tag as usize];
-        let answer = operation.and_then(|it| self.machine.transfer(source, &it.request));
+    fn execute(&mut self, hart: u16, request: &Request) -> u64 {
+        let hart = usize::from(hart);
+        let (node, core) = self.place_of(hart);
+        let operation = self.guests[hart].in_flight[request.tag as usize];
+        let answer = operation.and_then(|it| self.machine.transfer(node, core, &it.request));
         answer.expect("the target was looked up when the operation was issued")
     }
 
-    fn complete(&mut self, node: u16, request: &Request, value: u64) {
-        let node = usize::from(node);
-        let slot = &mut self.guests[node].in_flight[request.tag as usize];
+    fn complete(&mut self, hart: u16, request: &Request, value: u64) {
+        let number = usize::from(hart);
+        let (node, core) = self.place_of(number);
+        let slot = &mut self.guests[number].in_flight[request.tag as usize];
         let Some(InFlight { request, local }) = slot.take() else {
             return;
         };
@@ -321,8 +392,8 @@ impl Processor for Guests {
             debug_assert!(written, "all elements were looked up beforehand");
             return;
         }
-        let state = &mut self.guests[node].state;
-        let (hart, _) = self.machine.hart_and_ram(node);
+        let state = &mut self.guests[number].state;
+        let (hart, _) = self.machine.hart_and_ram(node, core);
         if matches!(state, State::Waits) {
             *state = State::Runs;
             hart.complete(request.destination, value);

@@ -1,4 +1,6 @@
-//! The two levels of a core's data caches. The second holds all that the first does, so that the directory asks one place.
+//! The two levels of a node's data caches: a first one for each core and one second level for all. The second holds all that
+//! the first ones do, so that the directory asks one place, and is where they are kept coherent: a core that reads a line makes
+//! another's copy that could be written one that is only read, and a core that writes takes the others' copies away.
 
 use serde::Serialize;
 
@@ -12,6 +14,8 @@ pub enum Found {
     First,
     /// In the second level.
     Second,
+    /// In the second level, and another core's copy had to be taken away or made one that is only read.
+    Neighbour,
     /// Nowhere, or in a state that does not serve a store: the directory has to be asked.
     Nowhere,
 }
@@ -19,53 +23,66 @@ pub enum Found {
 /// What the two levels counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HierarchyStats {
-    /// The first level.
+    /// The first level, of all cores.
     pub l1: CacheStats,
     /// The second level.
     pub l2: CacheStats,
 }
 
-/// The caches of one core.
+/// The caches of one node.
 #[derive(Debug)]
 pub struct Hierarchy {
-    first: Cache,
+    /// Core by core.
+    firsts: Vec<Cache>,
     second: Cache,
 }
 
 impl Hierarchy {
     /// Empty caches.
     #[must_use]
-    pub fn new(config: &TimedConfig) -> Self {
+    pub fn new(config: &TimedConfig, n_cores: usize) -> Self {
+        let first = |_| Cache::new(&config.l1, config.line_bytes);
         Self {
-            first: Cache::new(&config.l1, config.line_bytes),
+            firsts: (0..n_cores).map(first).collect(),
             second: Cache::new(&config.l2, config.line_bytes),
         }
     }
 
-    /// Reads or writes one line. After [`Found::Nowhere`], [`Hierarchy::fill`] brings it.
+    /// A core reads or writes one line. After [`Found::Nowhere`], [`Hierarchy::fill`] brings it.
     #[inline]
-    pub fn access(&mut self, line: Line, write: bool) -> Found {
-        match self.first.touch(line) {
+    pub fn access(&mut self, core: usize, line: Line, write: bool) -> Found {
+        let first = &mut self.firsts[core];
+        match first.touch(line) {
             Some(state) if !write || state == State::Modified => {
-                self.first.stats.hits += 1;
+                first.stats.hits += 1;
                 Found::First
             }
             Some(State::Exclusive) => {
-                self.first.stats.hits += 1;
-                self.first.set_state(line, State::Modified);
+                first.stats.hits += 1;
+                first.set_state(line, State::Modified);
                 Found::First
             }
-            _ => self.access_second(line, write),
+            _ => self.access_second(core, line, write),
         }
     }
 
-    fn access_second(&mut self, line: Line, write: bool) -> Found {
-        self.first.stats.misses += 1;
+    fn access_second(&mut self, core: usize, line: Line, write: bool) -> Found {
+        self.firsts[core].stats.misses += 1;
         match self.second.touch(line) {
             Some(state) if !write || state != State::Shared => {
                 self.second.stats.hits += 1;
-                self.fill_first(line, if write { State::Modified } else { state });
-                Found::Second
+                let others = self.settle(core, line, write);
+                let state = match others {
+                    _ if write => State::Modified,
+                    Others::Nobody => state,
+                    Others::Read | Others::Told => State::Shared,
+                };
+                self.fill_first(core, line, state);
+                if others == Others::Told {
+                    Found::Neighbour
+                } else {
+                    Found::Second
+                }
             }
             _ => {
                 self.second.stats.misses += 1;
@@ -74,38 +91,67 @@ impl Hierarchy {
         }
     }
 
-    fn fill_first(&mut self, line: Line, state: State) {
-        if let Some((victim, State::Modified)) = self.first.insert(line, state) {
+    /// Makes the other cores' copies agree with what `core` does to `line`.
+    fn settle(&mut self, core: usize, line: Line, write: bool) -> Others {
+        let mut others = Others::Nobody;
+        for (number, first) in self.firsts.iter_mut().enumerate() {
+            if number == core {
+                continue;
+            }
+            let Some(state) = first.peek(line) else {
+                continue;
+            };
+            if state == State::Modified {
+                self.second.set_state(line, State::Modified);
+            }
+            if write {
+                first.remove(line);
+                others = Others::Told;
+            } else if state == State::Shared {
+                others = others.max(Others::Read);
+            } else {
+                first.set_state(line, State::Shared);
+                others = Others::Told;
+            }
+        }
+        others
+    }
+
+    fn fill_first(&mut self, core: usize, line: Line, state: State) {
+        if let Some((victim, State::Modified)) = self.firsts[core].insert(line, state) {
             self.second.set_state(victim, State::Modified);
         }
     }
 
-    /// Brings a line into both levels; gives the line that left both to make room, and whether memory has to be written.
-    pub fn fill(&mut self, line: Line, state: State) -> Option<(Line, bool)> {
-        // The victim leaves the first level before the new line enters it, lest it be evicted from there unnoticed.
+    /// Brings a line into the second level and a core's first; gives the line that left all to make room, and whether memory has
+    /// to be written.
+    pub fn fill(&mut self, core: usize, line: Line, state: State) -> Option<(Line, bool)> {
+        // The victim leaves the first levels before the new line enters one, lest it be evicted from there unnoticed.
         let victim = self.second.insert(line, state).map(|(victim, state)| {
-            let inner = self.first.remove(victim);
-            let dirty = state == State::Modified || inner == Some(State::Modified);
-            (victim, dirty)
+            let inner = self.firsts.iter_mut().map(|first| first.remove(victim));
+            let dirty = inner.fold(state, |state, inner| {
+                inner.map_or(state, |it| it.max(state))
+            });
+            (victim, dirty == State::Modified)
         });
-        self.fill_first(line, state);
+        let others = self.settle(core, line, state == State::Modified);
+        let alone = others == Others::Nobody || state == State::Modified;
+        self.fill_first(core, line, if alone { state } else { State::Shared });
         victim
     }
 
-    /// In what state the core holds `line`.
+    /// In what state the node's cores hold `line`.
     #[must_use]
     pub fn state(&self, line: Line) -> Option<State> {
         let outer = self.second.peek(line)?;
-        Some(
-            self.first
-                .peek(line)
-                .map_or(outer, |inner| inner.max(outer)),
-        )
+        let inner = self.firsts.iter().filter_map(|first| first.peek(line));
+        Some(inner.fold(outer, State::max))
     }
 
-    /// Takes a line away from both levels; gives its state.
+    /// Takes a line away from all cores; gives its state.
     pub fn invalidate(&mut self, line: Line) -> Option<State> {
-        let inner = self.first.remove(line);
+        let inner = self.firsts.iter_mut();
+        let inner = inner.filter_map(|first| first.remove(line)).max();
         let outer = self.second.remove(line)?;
         Some(inner.map_or(outer, |inner| inner.max(outer)))
     }
@@ -113,7 +159,9 @@ impl Hierarchy {
     /// Makes a line one that others may read too; gives its state before.
     pub fn downgrade(&mut self, line: Line) -> Option<State> {
         let before = self.state(line)?;
-        self.first.set_state(line, State::Shared);
+        for first in &mut self.firsts {
+            first.set_state(line, State::Shared);
+        }
         self.second.set_state(line, State::Shared);
         Some(before)
     }
@@ -121,11 +169,23 @@ impl Hierarchy {
     /// What both levels counted.
     #[must_use]
     pub fn stats(&self) -> HierarchyStats {
+        let firsts = self.firsts.iter().map(|first| first.stats);
         HierarchyStats {
-            l1: self.first.stats,
+            l1: firsts.fold(CacheStats::default(), CacheStats::plus),
             l2: self.second.stats,
         }
     }
+}
+
+/// What the other cores of the node had of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Others {
+    /// Nothing.
+    Nobody,
+    /// Copies that they only read, and keep.
+    Read,
+    /// A copy that they had to give up, or the right to write it.
+    Told,
 }
 
 #[cfg(test)]
@@ -151,18 +211,18 @@ mod tests {
             },
             ..TimedConfig::default()
         };
-        Hierarchy::new(&config)
+        Hierarchy::new(&config, 3)
     }
 
     #[test]
     fn a_store_to_a_shared_line_asks_the_directory_and_to_an_exclusive_one_does_not() {
         let mut caches = tiny();
-        assert_eq!(caches.access(1, false), Found::Nowhere);
-        caches.fill(1, State::Shared);
-        assert_eq!(caches.access(1, false), Found::First);
-        assert_eq!(caches.access(1, true), Found::Nowhere);
-        caches.fill(1, State::Exclusive);
-        assert_eq!(caches.access(1, true), Found::First);
+        assert_eq!(caches.access(0, 1, false), Found::Nowhere);
+        caches.fill(0, 1, State::Shared);
+        assert_eq!(caches.access(0, 1, false), Found::First);
+        assert_eq!(caches.access(0, 1, true), Found::Nowhere);
+        caches.fill(0, 1, State::Exclusive);
+        assert_eq!(caches.access(0, 1, true), Found::First);
         assert_eq!(caches.state(1), Some(State::Modified));
     }
 
@@ -170,23 +230,38 @@ mod tests {
     fn a_line_pushed_out_of_the_first_level_is_found_dirty_in_the_second() {
         let mut caches = tiny();
         for line in [0, 2, 4] {
-            caches.fill(line, State::Exclusive);
-            assert_eq!(caches.access(line, true), Found::First);
+            caches.fill(0, line, State::Exclusive);
+            assert_eq!(caches.access(0, line, true), Found::First);
         }
-        assert_eq!(caches.access(0, false), Found::Second);
+        assert_eq!(caches.access(0, 0, false), Found::Second);
         assert_eq!(caches.invalidate(0), Some(State::Modified));
         assert_eq!(caches.invalidate(0), None);
     }
 
+    #[test]
+    fn cores_of_a_node_read_a_line_together_and_write_it_alone() {
+        let mut caches = tiny();
+        caches.fill(0, 1, State::Modified);
+        assert_eq!(caches.access(1, 1, false), Found::Neighbour);
+        assert_eq!(caches.access(2, 1, false), Found::Second);
+        assert_eq!(caches.access(0, 1, false), Found::First);
+        assert_eq!(caches.access(2, 1, true), Found::Neighbour);
+        assert_eq!(caches.access(2, 1, true), Found::First);
+        assert_eq!(caches.firsts[0].peek(1), None);
+        assert_eq!(caches.access(0, 1, true), Found::Neighbour);
+        assert_eq!(caches.stats().l1.invalidations, 3);
+    }
+
     proptest! {
-        /// The reference knows only what was written since it was last given back: no written line may get lost.
+        /// The reference knows only what was written since it was last given back: no written line may get lost; and no core
+        /// may write a line of which another one has a copy.
         #[test]
         fn no_written_line_leaves_without_being_written_back(
-            steps in proptest::collection::vec((0_u8..10, 0_u64..24), 1..400),
+            steps in proptest::collection::vec((0_u8..10, 0_u64..24, 0_usize..3), 1..400),
         ) {
             let mut caches = tiny();
             let mut dirty = HashMap::new();
-            for (kind, line) in steps {
+            for (kind, line, core) in steps {
                 match kind {
                     0 => {
                         let state = caches.invalidate(line);
@@ -204,9 +279,9 @@ mod tests {
                     }
                     _ => {
                         let write = kind % 2 == 0;
-                        if caches.access(line, write) == Found::Nowhere {
+                        if caches.access(core, line, write) == Found::Nowhere {
                             let state = if write { State::Modified } else { State::Exclusive };
-                            if let Some((victim, written)) = caches.fill(line, state) {
+                            if let Some((victim, written)) = caches.fill(core, line, state) {
                                 prop_assert_ne!(victim, line);
                                 prop_assert_eq!(written, dirty.remove(&victim).unwrap_or(false));
                             }
@@ -214,12 +289,15 @@ mod tests {
                         if write {
                             dirty.insert(line, true);
                         }
-                        prop_assert!(caches.first.peek(line).is_some());
+                        prop_assert!(caches.firsts[core].peek(line).is_some());
                     }
                 }
                 for line in 0..24 {
-                    let inner = caches.first.peek(line);
-                    prop_assert!(inner.is_none() || caches.second.peek(line).is_some());
+                    let copies = caches.firsts.iter().filter_map(|first| first.peek(line));
+                    let copies: Vec<_> = copies.collect();
+                    prop_assert!(copies.is_empty() || caches.second.peek(line).is_some());
+                    let alone = copies.len() < 2;
+                    prop_assert!(alone || copies.iter().all(|&state| state == State::Shared));
                 }
             }
         }

@@ -8,7 +8,7 @@ use super::machine::{Ended, Machine as TimedMachine, MachineStats};
 use super::time::Time;
 use super::trace::Trace;
 use crate::error::{Error, Result};
-use crate::machine::{Machine, Outcome, Stats};
+use crate::machine::{Machine, Node, Outcome, Stats};
 
 /// How far the simulation goes before it looks whether it has gone far enough.
 const STRETCH: Time = Time::from_ns(100_000);
@@ -54,15 +54,13 @@ impl Simulation {
     /// Puts the guests of `machine`, which has not run, on a timed machine.
     ///
     /// # Errors
-    /// [`Error::Config`] if a parameter is out of range, or nodes have several cores, which the timed machine lacks.
+    /// [`Error::Config`] if a parameter is out of range.
     pub fn new(machine: Machine, config: &TimedConfig) -> Result<Self> {
         let nodes = machine.nodes();
-        if nodes.iter().any(|node| node.n_cores() != 1) {
-            let what = "the timed machine has one core a node";
-            return Err(Error::Config(what.to_owned()));
-        }
         let n_nodes = u16::try_from(nodes.len()).unwrap_or(u16::MAX);
-        let timed = TimedMachine::new(config, n_nodes);
+        let n_cores = nodes.first().map_or(1, Node::n_cores);
+        let n_cores = u16::try_from(n_cores).unwrap_or(u16::MAX);
+        let timed = TimedMachine::with_cores(config, n_nodes, n_cores);
         Ok(Self {
             timed: timed.map_err(|error| Error::Config(error.to_string()))?,
             guests: Guests::new(machine, config.core.outstanding_remote),

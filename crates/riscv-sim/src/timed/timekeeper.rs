@@ -22,10 +22,16 @@ pub(super) struct Timekeeper<'a, 'b> {
     shown_cycles: Option<u64>,
     /// The next instruction reads a counter, and the hart has to be told the cycles first.
     wants_cycles: bool,
+    /// What the hart wrote here, if somebody has to be told: addresses and numbers of bytes.
+    written: Option<&'a mut Vec<(u64, u64)>>,
 }
 
 impl<'a, 'b> Timekeeper<'a, 'b> {
-    pub(super) fn new(port: &'a mut CorePort<'b>, shown_cycles: Option<u64>) -> Self {
+    pub(super) fn new(
+        port: &'a mut CorePort<'b>,
+        shown_cycles: Option<u64>,
+        written: Option<&'a mut Vec<(u64, u64)>>,
+    ) -> Self {
         let has_jump_cost = port.has_jump_cost();
         Self {
             port,
@@ -36,6 +42,7 @@ impl<'a, 'b> Timekeeper<'a, 'b> {
             has_jump_cost,
             shown_cycles,
             wants_cycles: false,
+            written,
         }
     }
 
@@ -105,6 +112,9 @@ impl Observer for Timekeeper<'_, '_> {
 
     #[inline(always)]
     fn access(&mut self, address: u64, n_bytes: u64, writes: bool) {
+        if writes && let Some(written) = &mut self.written {
+            written.push((address, n_bytes));
+        }
         if !self.is_open {
             // The second access of an atomic.
             if writes {

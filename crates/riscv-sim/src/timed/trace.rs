@@ -10,12 +10,12 @@ use super::time::Time;
 /// A row of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
-    /// Lines that the core waited for.
-    Misses,
+    /// Lines that a core waited for.
+    Misses(u32),
     /// Operations that the NIC executed.
     Nic,
-    /// Remote operations that the core issued.
-    Remote(u32),
+    /// Remote operations that a core issued: which core, and which of those that may be under way.
+    Remote(u32, u32),
     /// An entry of the MSHRs.
     Mshr(u8),
 }
@@ -23,18 +23,21 @@ pub(super) enum Row {
 impl Row {
     const fn number(self) -> u32 {
         match self {
-            Self::Misses => 1,
+            Self::Misses(0) => 1,
             Self::Nic => 2,
-            Self::Remote(at) => 100 + at,
+            Self::Misses(core) => 2 + core,
+            Self::Remote(core, at) => 100 + 10_000 * core + at,
             Self::Mshr(entry) => 1000 + entry as u32,
         }
     }
 
     fn name(self) -> String {
         match self {
-            Self::Misses => "core: cache misses".to_owned(),
+            Self::Misses(0) => "core: cache misses".to_owned(),
+            Self::Misses(core) => format!("core {core}: cache misses"),
             Self::Nic => "NIC: operations".to_owned(),
-            Self::Remote(at) => format!("core: remote operation {at}"),
+            Self::Remote(0, at) => format!("core: remote operation {at}"),
+            Self::Remote(core, at) => format!("core {core}: remote operation {at}"),
             Self::Mshr(entry) => format!("NIC: MSHR entry {entry}"),
         }
     }
@@ -182,7 +185,7 @@ mod tests {
     #[test]
     fn a_trace_is_json_with_names_and_spans_and_says_what_it_lacks() {
         let mut trace = Trace::new(2);
-        trace.record(span(1, Row::Remote(0), 1_500_000));
+        trace.record(span(1, Row::Remote(0, 0), 1_500_000));
         trace.record(span(0, Row::Mshr(7), 2_000_000));
         trace.record(span(0, Row::Nic, 3_000_000));
         let mut text = Vec::new();

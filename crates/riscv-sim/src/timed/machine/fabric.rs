@@ -18,7 +18,7 @@ pub(super) enum Event {
     /// A reply has been taken apart, and goes to the core.
     Reply { packet: u32 },
     /// A miss of the core reaches its directory.
-    CoreAsks { node: u16 },
+    CoreAsks { hart: u16 },
     /// A miss of the NIC reaches its directory.
     NicAsks { node: u16, entry: u8 },
     /// The directory's transaction on a line ends.
@@ -32,6 +32,8 @@ pub(super) enum Event {
 pub(super) struct Packet {
     pub(super) request: Request,
     pub(super) source: u16,
+    /// The core that asked, counted over all nodes.
+    pub(super) hart: u16,
     pub(super) issued: Time,
     pub(super) value: u64,
     /// The next packet in its NIC's input, or the next unused one.
@@ -43,15 +45,20 @@ pub(super) const NO_PACKET: u32 = u32::MAX;
 /// Who causes an event: a core by its instructions, or anything else in its node, the router among it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cause {
-    Core(u16),
+    /// One of a node's cores.
+    Core {
+        node: u16,
+        core: u16,
+    },
     Node(u16),
 }
 
 impl Cause {
-    const fn number(self) -> usize {
+    const fn number(self, n_cores: u16) -> usize {
+        let each = n_cores as usize + 1;
         match self {
-            Self::Core(node) => 2 * node as usize,
-            Self::Node(node) => 2 * node as usize + 1,
+            Self::Core { node, core } => each * node as usize + core as usize,
+            Self::Node(node) => each * node as usize + n_cores as usize,
         }
     }
 }
@@ -62,6 +69,8 @@ impl Cause {
 pub(super) struct Agenda {
     queue: EventQueue<Event>,
     n_caused: Vec<u64>,
+    /// How many cores a node has.
+    n_cores: u16,
     /// Who causes what is being pushed.
     cause: usize,
     /// The reply that the mesh has just delivered, and when it will have been taken apart.
@@ -111,7 +120,7 @@ impl Agenda {
     }
 
     pub(super) fn caused_by(&mut self, cause: Cause) {
-        self.cause = cause.number();
+        self.cause = cause.number(self.n_cores);
     }
 
     /// `event` happens inside `node` at `at`.
@@ -160,12 +169,13 @@ pub(super) struct Fabric {
 }
 
 impl Fabric {
-    pub(super) fn new(config: &TimedConfig, n_nodes: u16) -> Self {
+    pub(super) fn new(config: &TimedConfig, n_nodes: u16, n_cores: u16) -> Self {
         let clock = Clock::from_mhz(config.core.clock_mhz);
         let mesh = Mesh::new(&config.mesh, n_nodes, config.nic.input_packets);
         let agenda = Agenda {
             queue: EventQueue::new(),
-            n_caused: vec![0; 2 * mesh.n_routers()],
+            n_caused: vec![0; (usize::from(n_cores) + 1) * mesh.n_routers()],
+            n_cores,
             cause: 0,
             delivered: None,
             inside: vec![Vec::new(); usize::from(n_nodes)],
@@ -190,16 +200,23 @@ impl Fabric {
         self.mesh.last_link() + self.agenda.receive
     }
 
-    /// The time within which nothing that a core does can reach another node.
+    /// The time within which nothing that a core does can reach another node, or another core of its own.
     pub(super) fn lookahead(&self) -> Time {
-        self.lookup + self.send + self.mesh.unloaded(1, 1) + self.agenda.receive
+        let n_hops = u32::from(self.agenda.n_cores == 1);
+        self.lookup + self.send + self.mesh.unloaded(n_hops, 1) + self.agenda.receive
     }
 
     /// A core issues `request` at `now`; its packet reaches the router at the time that is given back.
-    pub(super) fn issue(&mut self, now: Time, source: u16, request: Request) -> Time {
+    pub(super) fn issue(
+        &mut self,
+        now: Time,
+        (source, hart): (u16, u16),
+        request: Request,
+    ) -> Time {
         let packet = Packet {
             request,
             source,
+            hart,
             issued: now,
             value: 0,
             next: NO_PACKET,

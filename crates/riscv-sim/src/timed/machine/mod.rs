@@ -15,7 +15,7 @@ use std::collections::BinaryHeap;
 use serde::Serialize;
 
 use super::config::{ConfigError, TimedConfig};
-use super::core::{CoreStats, Parked};
+use super::core::{Core, CoreStats, Parked};
 use super::directory::DirectoryStats;
 use super::dram::DramStats;
 use super::hierarchy::HierarchyStats;
@@ -24,7 +24,7 @@ use super::nic::NicStats;
 use super::time::{Clock, Time};
 use super::trace::{Row, Trace};
 use fabric::{Cause, Event, Fabric};
-use node::Node;
+use node::{CoreState, Cores, Node};
 use port::AccessTimes;
 pub use port::{CorePort, Processor};
 
@@ -44,11 +44,11 @@ pub enum Ended {
 /// What the parts of one node counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeStats {
-    /// Cycles of the core until its last instruction.
+    /// Cycles until the last instruction of its cores.
     pub cycles: u64,
-    /// The core.
+    /// Its core, or all of its cores together.
     pub core: CoreStats,
-    /// Its caches.
+    /// Their caches.
     #[serde(flatten)]
     pub caches: HierarchyStats,
     /// The directory.
@@ -78,6 +78,7 @@ pub struct MachineStats {
 #[derive(Debug)]
 pub struct Machine {
     nodes: Vec<Node>,
+    n_cores: u16,
     fabric: Fabric,
     /// The cores that can go on, at the time of their next instruction.
     running: BinaryHeap<Reverse<(Time, u16)>>,
@@ -95,23 +96,41 @@ impl Machine {
     /// # Errors
     /// [`ConfigError`] if a value of the configuration is out of range.
     pub fn new(config: &TimedConfig, n_nodes: u16) -> Result<Self, ConfigError> {
+        Self::with_cores(config, n_nodes, 1)
+    }
+
+    /// As [`new`](Self::new), with `n_cores` cores in each node, 1 to 64: each has a first-level cache of its own, and all share
+    /// the second level, the directory and the NIC.
+    ///
+    /// # Errors
+    /// [`ConfigError`] if a value of the configuration is out of range.
+    pub fn with_cores(
+        config: &TimedConfig,
+        n_nodes: u16,
+        n_cores: u16,
+    ) -> Result<Self, ConfigError> {
         config.validate()?;
-        let n_nodes = n_nodes.max(1);
-        let fabric = Fabric::new(config, n_nodes);
+        // Cores are bits of a mask, and numbered over all nodes in 16 bits.
+        let n_nodes = n_nodes.clamp(1, 1024);
+        let n_cores = n_cores.clamp(1, 64);
+        let fabric = Fabric::new(config, n_nodes, n_cores);
         let clock = Clock::from_mhz(config.core.clock_mhz);
         Ok(Self {
             nodes: (0..n_nodes)
-                .map(|number| Node::new(number, config))
+                .map(|number| Node::new(number, config, n_cores))
                 .collect(),
+            n_cores,
             lookahead: fabric.lookahead(),
             arrival: fabric.arrival(),
             fabric,
             running: (0..n_nodes)
-                .map(|node| Reverse((Time::ZERO, node)))
+                .flat_map(|node| (0..n_cores).map(move |core| hart_of(node, core, n_cores)))
+                .map(|hart| Reverse((Time::ZERO, hart)))
                 .collect(),
             times: AccessTimes {
                 first: clock.cycles(config.l1.hit_cycles),
                 second: clock.cycles(config.l2.hit_cycles),
+                neighbour: clock.cycles(config.directory.bus_cycles),
                 line_shift: config.line_bytes.trailing_zeros(),
             },
             now: Time::ZERO,
@@ -160,8 +179,8 @@ impl Machine {
                     self.last_event = now;
                     self.handle(now, event, processor);
                 }
-            } else if let Some(Reverse((_, node))) = self.running.pop() {
-                self.run_core(node, until, processor);
+            } else if let Some(Reverse((_, hart))) = self.running.pop() {
+                self.run_core(hart, until, processor);
                 if processor.is_over() {
                     return Ended::Stopped;
                 }
@@ -170,20 +189,36 @@ impl Machine {
     }
 
     fn verdict(&self) -> Ended {
-        let halted = |node: &Node| node.core.parked() == Parked::Halted;
-        if self.nodes.iter().all(halted) {
+        let halted = |it: &CoreState| it.core.parked() == Parked::Halted;
+        if self.nodes.iter().flat_map(|node| &node.cores).all(halted) {
             Ended::Halted
         } else {
             Ended::Stuck
         }
     }
 
-    fn port(&mut self, node: u16, horizon: Time) -> CorePort<'_> {
-        let Node {
-            core, caches, miss, ..
-        } = &mut self.nodes[usize::from(node)];
+    /// The node of a hart, and its core's number there.
+    const fn place_of(&self, hart: u16) -> (u16, u16) {
+        if self.n_cores == 1 {
+            (hart, 0)
+        } else {
+            (hart / self.n_cores, hart % self.n_cores)
+        }
+    }
+
+    fn core(&self, hart: u16) -> &Core {
+        let (node, core) = self.place_of(hart);
+        &self.nodes[usize::from(node)].cores[usize::from(core)].core
+    }
+
+    fn port(&mut self, hart: u16, horizon: Time) -> CorePort<'_> {
+        let (node, index) = self.place_of(hart);
+        let Node { cores, caches, .. } = &mut self.nodes[usize::from(node)];
+        let CoreState { core, miss, .. } = &mut cores[usize::from(index)];
         CorePort {
             node,
+            index,
+            hart,
             core,
             caches,
             miss,
@@ -200,10 +235,13 @@ impl Machine {
     }
 
     /// Runs a core up to the next event inside its node, and no further than nothing from outside can have come by then.
-    fn run_core(&mut self, node: u16, until: Time, processor: &mut impl Processor) {
+    fn run_core(&mut self, hart: u16, until: Time, processor: &mut impl Processor) {
+        let (node, core) = self.place_of(hart);
         let others = self.next_running().saturating_add(self.lookahead);
+        let siblings = self.siblings(node, core);
+        let mut cores = self.nodes[usize::from(node)].cores.iter();
+        let awaits = cores.any(|it| it.core.n_outstanding() > 0);
         let agenda = &mut self.fabric.agenda;
-        let awaits = self.nodes[usize::from(node)].core.n_outstanding() > 0;
         let distance = if awaits || agenda.is_sought(node) {
             self.arrival
         } else {
@@ -213,17 +251,30 @@ impl Machine {
             .next_inside(node)
             .min(agenda.next_time().saturating_add(distance))
             .min(others)
+            .min(siblings)
             .min(until.saturating_add(Time::from_ps(1)));
-        agenda.caused_by(Cause::Core(node));
-        processor.run(node, &mut self.port(node, horizon));
-        self.let_run(node);
+        agenda.caused_by(Cause::Core { node, core });
+        processor.run(hart, &mut self.port(hart, horizon));
+        self.let_run(hart);
+    }
+
+    /// When another core of the node goes on: cores that share memory and caches take turns in exact order of their
+    /// instructions' times, the one with the lower number first where they are equal.
+    fn siblings(&self, node: u16, core: u16) -> Time {
+        let cores = (0..).zip(&self.nodes[usize::from(node)].cores);
+        let running = cores.filter(|(at, it)| *at != core && it.core.parked() == Parked::No);
+        let starts = running.map(|(at, it)| {
+            let tie = Time::from_ps(u64::from(at > core));
+            it.core.now().saturating_add(tie)
+        });
+        starts.min().unwrap_or(Time::NEVER)
     }
 
     /// A core that can go on is queued for its next instruction.
-    fn let_run(&mut self, node: u16) {
-        let core = &self.nodes[usize::from(node)].core;
+    fn let_run(&mut self, hart: u16) {
+        let core = self.core(hart);
         if core.parked() == Parked::No {
-            self.running.push(Reverse((core.now(), node)));
+            self.running.push(Reverse((core.now(), hart)));
         }
     }
 
@@ -248,9 +299,13 @@ impl Machine {
                 fabric.agenda.inside(now, node);
                 self.reply(now, packet, processor);
             }
-            Event::CoreAsks { node } => {
+            Event::CoreAsks { hart } => {
+                let (node, core) = self.place_of(hart);
+                let fabric = &mut self.fabric;
                 fabric.agenda.inside(now, node);
-                self.nodes[usize::from(node)].core_asks(now, fabric);
+                let state = &mut self.nodes[usize::from(node)];
+                let served = state.core_asks(now, core.into(), fabric);
+                self.go_on(node, served);
             }
             Event::NicAsks { node, entry } => {
                 fabric.agenda.inside(now, node);
@@ -263,26 +318,33 @@ impl Machine {
             Event::Grant { node, line } => {
                 fabric.agenda.inside(now, node);
                 let state = &mut self.nodes[usize::from(node)];
-                if state.grant(now, line, fabric, processor) {
-                    self.go_on(node);
-                }
+                let served = state.grant(now, line, fabric, processor);
+                self.go_on(node, served);
             }
         }
     }
 
-    /// The line that a core waited for is there.
-    fn go_on(&mut self, node: u16) {
-        if let Some(access) = self.nodes[usize::from(node)].miss.take() {
-            self.port(node, Time::ZERO).go_on(access);
+    /// The line that some cores of a node waited for is there.
+    fn go_on(&mut self, node: u16, mut served: Cores) {
+        while served != 0 {
+            let core = served.trailing_zeros();
+            served &= served - 1;
+            let miss = &mut self.nodes[usize::from(node)].cores[core as usize].miss;
+            let access = miss.take();
+            let core = u16::try_from(core).expect("a node has up to 64 cores");
+            let hart = hart_of(node, core, self.n_cores);
+            if let Some(access) = access {
+                self.port(hart, Time::ZERO).go_on(access);
+            }
+            self.let_run(hart);
         }
-        self.let_run(node);
     }
 
     /// A reply will have come at `at`. A core that waits for it sees nothing else in between, so it can have the reply now.
     fn deliver(&mut self, at: Time, packet: u32, processor: &mut impl Processor) {
         let state = &self.fabric.packets[packet as usize];
         let node = state.source;
-        let waits = self.nodes[usize::from(node)].core.parked() == Parked::Remote;
+        let waits = self.core(state.hart).parked() == Parked::Remote;
         if waits && !state.request.into_memory {
             self.reply(at, packet, processor);
         } else {
@@ -293,14 +355,15 @@ impl Machine {
 
     fn reply(&mut self, now: Time, packet: u32, processor: &mut impl Processor) {
         let state = self.fabric.packets[packet as usize];
-        let node = state.source;
-        processor.complete(node, &state.request, state.value);
-        let row = Row::Remote(state.request.tag);
+        let hart = state.hart;
+        processor.complete(hart, &state.request, state.value);
+        let (node, core) = self.place_of(hart);
+        let row = Row::Remote(core.into(), state.request.tag);
         self.fabric.record(packet, node, row, state.issued, now);
         self.fabric.discard(packet);
-        let core = &mut self.nodes[usize::from(node)].core;
+        let core = &mut self.nodes[usize::from(node)].cores[usize::from(core)].core;
         if core.remote_completes(state.request.register, state.issued, now) {
-            self.let_run(node);
+            self.let_run(hart);
         }
     }
 
@@ -311,15 +374,16 @@ impl Machine {
             .nodes
             .iter()
             .map(|node| NodeStats {
-                cycles: node.core.clock().count(node.core.now()),
-                core: node.core.stats,
+                cycles: node.cycles(),
+                core: node.core_stats(),
                 caches: node.caches.stats(),
                 directory: node.directory.stats,
                 nic: node.nic.stats,
                 dram: node.dram.stats,
             })
             .collect();
-        let cores = self.nodes.iter().map(|node| node.core.now());
+        let cores = self.nodes.iter().flat_map(|node| &node.cores);
+        let cores = cores.map(|it| it.core.now());
         let end = cores.fold(self.last_event, Time::max);
         MachineStats {
             simulated_ps: end.ps(),
@@ -329,6 +393,11 @@ impl Machine {
             nodes,
         }
     }
+}
+
+/// The number of a node's core over all nodes.
+const fn hart_of(node: u16, core: u16, n_cores: u16) -> u16 {
+    node * n_cores + core
 }
 
 #[cfg(test)]

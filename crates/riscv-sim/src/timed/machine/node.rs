@@ -1,13 +1,13 @@
-//! A node: its core's timing, its caches, directory, NIC and memory, and what they do when an event reaches them.
+//! A node: its cores' timing, its caches, directory, NIC and memory, and what they do when an event reaches them.
 
 use super::fabric::{Event, Fabric, NO_PACKET};
 use super::port::{Access, Processor};
 use crate::timed::cache::State;
 use crate::timed::config::TimedConfig;
-use crate::timed::core::Core;
+use crate::timed::core::{Core, CoreStats};
 use crate::timed::directory::{Agent, Answer, Directory, Grant, Right};
 use crate::timed::dram::Dram;
-use crate::timed::hierarchy::Hierarchy;
+use crate::timed::hierarchy::{Found, Hierarchy};
 use crate::timed::nic::mshr::{Entry, Subentry};
 use crate::timed::nic::{Accepted, Idle, Nic, Released, mapping};
 use crate::timed::time::{Clock, Time};
@@ -43,37 +43,70 @@ struct Input {
     stalled: bool,
 }
 
+/// A core's timing, and what it waits for in its node.
+#[derive(Debug)]
+pub(super) struct CoreState {
+    pub(super) core: Core,
+    /// The access that it waits for.
+    pub(super) miss: Option<Access>,
+    /// It has asked the directory for its line.
+    asks: bool,
+    /// Another core of the node has, and it waits with that one.
+    joined: bool,
+}
+
+/// The cores that an event lets go on, one bit each.
+pub(super) type Cores = u64;
+
 #[derive(Debug)]
 pub(super) struct Node {
     number: u16,
     times: NodeTimes,
-    pub(super) core: Core,
+    pub(super) cores: Vec<CoreState>,
     pub(super) caches: Hierarchy,
     pub(super) directory: Directory,
     pub(super) nic: Nic,
     pub(super) dram: Dram,
-    /// The access that the core waits for.
-    pub(super) miss: Option<Access>,
     input: Input,
 }
 
 impl Node {
-    pub(super) fn new(number: u16, config: &TimedConfig) -> Self {
+    pub(super) fn new(number: u16, config: &TimedConfig, n_cores: u16) -> Self {
+        let core = |_| CoreState {
+            core: Core::new(config),
+            miss: None,
+            asks: false,
+            joined: false,
+        };
         Self {
             number,
             times: NodeTimes::new(config),
-            core: Core::new(config),
-            caches: Hierarchy::new(config),
+            cores: (0..n_cores).map(core).collect(),
+            caches: Hierarchy::new(config, n_cores.into()),
             directory: Directory::new(),
             nic: Nic::new(config),
             dram: Dram::new(&config.dram, config.line_bytes),
-            miss: None,
             input: Input {
                 head: NO_PACKET,
                 tail: NO_PACKET,
                 stalled: false,
             },
         }
+    }
+
+    /// Cycles until the last instruction of its cores.
+    pub(super) fn cycles(&self) -> u64 {
+        let ends = self
+            .cores
+            .iter()
+            .map(|it| it.core.clock().count(it.core.now()));
+        ends.max().unwrap_or(0)
+    }
+
+    /// What its cores counted together.
+    pub(super) fn core_stats(&self) -> CoreStats {
+        let all = self.cores.iter().map(|it| it.core.stats);
+        all.fold(CoreStats::default(), CoreStats::plus)
     }
 
     /// A request has come to the NIC's core.
@@ -148,17 +181,46 @@ impl Node {
         }
     }
 
-    /// The core's miss reaches the directory.
-    pub(super) fn core_asks(&mut self, now: Time, fabric: &mut Fabric) {
-        let Some(access) = self.miss else {
-            return;
+    /// A core's miss reaches the directory. Gives the core if another one has brought the line in the meantime.
+    pub(super) fn core_asks(&mut self, now: Time, core: usize, fabric: &mut Fabric) -> Cores {
+        let Some(access) = self.cores[core].miss else {
+            return 0;
         };
+        if self.cores.len() > 1 {
+            let others = self.cores.iter();
+            let mut asking = others.filter(|it| it.asks).filter_map(|it| it.miss);
+            if asking.any(|it| it.line == access.line) {
+                self.cores[core].joined = true;
+                return 0;
+            }
+            if self.serve(now, core, access) {
+                return 1 << core;
+            }
+        }
+        self.ask_for(now, core, access, fabric);
+        0
+    }
+
+    /// Asks the directory for a core.
+    fn ask_for(&mut self, now: Time, core: usize, access: Access, fabric: &mut Fabric) {
         let want = if access.write {
             Right::Exclusive
         } else {
             Right::Shared
         };
+        self.cores[core].asks = true;
         self.ask(now, Agent::Core, access.line, want, fabric);
+    }
+
+    /// Has a core that waits take its line from the second level. False if that does not hold it in a state that serves.
+    fn serve(&mut self, now: Time, core: usize, access: Access) -> bool {
+        let at = match self.caches.access(core, access.line, access.write) {
+            Found::Nowhere => return false,
+            Found::Neighbour => now + self.times.bus,
+            Found::First | Found::Second => now,
+        };
+        self.cores[core].core.line_arrives(at);
+        true
     }
 
     /// The NIC's miss reaches the directory at `now`.
@@ -208,46 +270,73 @@ impl Node {
         fabric.agenda.push(at, node, Event::Grant { node, line });
     }
 
-    /// A line has come to whoever asked for it. Says whether that was the core.
+    /// A line has come to whoever asked for it. Gives the cores that can go on.
     pub(super) fn grant(
         &mut self,
         now: Time,
         line: u64,
         fabric: &mut Fabric,
         processor: &mut impl Processor,
-    ) -> bool {
+    ) -> Cores {
         let Grant {
             agent,
             right,
             waiting,
         } = self.directory.grant(line);
-        match agent {
-            Agent::Core => {
-                let address = line << self.times.line_shift;
-                let waited = (self.core.now(), now);
-                fabric.record_line(self.number, Row::Misses, waited, address);
-                self.fill_core(now, line, right);
+        let cores = match agent {
+            Agent::Core => self.fill_cores(now, line, right, fabric),
+            Agent::Nic => {
+                self.fill_nic(now, line, right, fabric, processor);
+                0
             }
-            Agent::Nic => self.fill_nic(now, line, right, fabric, processor),
-        }
+        };
         if let Some((agent, want)) = waiting {
             self.ask(now, agent, line, want, fabric);
         }
-        agent == Agent::Core
+        cores
     }
 
-    fn fill_core(&mut self, now: Time, line: u64, right: Right) {
-        let write = self.miss.is_some_and(|access| access.write);
+    /// A line has come to the core that asked for it, and to those that waited with it.
+    fn fill_cores(&mut self, now: Time, line: u64, right: Right, fabric: &mut Fabric) -> Cores {
+        let wants = |it: &CoreState| it.miss.is_some_and(|access| access.line == line);
+        let asker = self.cores.iter().position(|it| it.asks && wants(it));
+        let asker = asker.expect("a line is granted to the core that asked for it");
+        let address = line << self.times.line_shift;
+        let waited = (self.cores[asker].core.now(), now);
+        let row = Row::Misses(u32::try_from(asker).unwrap_or(u32::MAX));
+        fabric.record_line(self.number, row, waited, address);
+        self.cores[asker].asks = false;
+        self.fill_core(now, asker, line, right);
+        let mut filled = 1 << asker;
+        for core in 0..self.cores.len() {
+            let state = &mut self.cores[core];
+            let Some(access) = state.miss.filter(|it| state.joined && it.line == line) else {
+                continue;
+            };
+            state.joined = false;
+            if self.serve(now, core, access) {
+                filled |= 1 << core;
+            } else if self.cores.iter().any(|it| it.asks && wants(it)) {
+                self.cores[core].joined = true;
+            } else {
+                self.ask_for(now, core, access, fabric);
+            }
+        }
+        filled
+    }
+
+    fn fill_core(&mut self, now: Time, core: usize, line: u64, right: Right) {
+        let write = self.cores[core].miss.is_some_and(|access| access.write);
         let state = match right {
             Right::Shared => State::Shared,
             Right::Exclusive if write => State::Modified,
             Right::Exclusive => State::Exclusive,
         };
-        if let Some((victim, dirty)) = self.caches.fill(line, state) {
+        if let Some((victim, dirty)) = self.caches.fill(core, line, state) {
             self.directory.release(Agent::Core, victim);
             self.write_back(now, victim, dirty);
         }
-        self.core.line_arrives(now);
+        self.cores[core].core.line_arrives(now);
     }
 
     fn fill_nic(
@@ -336,7 +425,7 @@ fn execute(
     processor: &mut impl Processor,
 ) {
     let state = &fabric.packets[packet as usize];
-    let value = processor.execute(state.source, &state.request);
+    let value = processor.execute(state.hart, &state.request);
     let node = state.request.target;
     fabric.record(packet, node, Row::Nic, begun, done);
     fabric.respond(done, packet, value);

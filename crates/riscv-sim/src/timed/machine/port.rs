@@ -8,14 +8,16 @@ use crate::timed::time::Time;
 
 /// The functional side of the machine: it holds registers and memories, and executes what the timing lets start.
 pub trait Processor {
-    /// Executes instructions of `node`'s hart while [`CorePort::may_start`] lets them start, and tells the port about each.
-    fn run(&mut self, node: u16, core: &mut CorePort<'_>);
+    /// Executes instructions of a hart while [`CorePort::may_start`] lets them start, and tells the port about each. Harts are
+    /// counted over all nodes: with one core a node, a hart's number is its node's.
+    fn run(&mut self, hart: u16, core: &mut CorePort<'_>);
 
-    /// The NIC of `request.target` executes the operation on that node's memory, now; gives the value that the reply carries.
-    fn execute(&mut self, source: u16, request: &Request) -> u64;
+    /// The NIC of `request.target` executes what `hart` asked for on that node's memory, now; gives the value that the reply
+    /// carries.
+    fn execute(&mut self, hart: u16, request: &Request) -> u64;
 
-    /// The reply to a request of `node` has come: `value` goes into the request's register.
-    fn complete(&mut self, node: u16, request: &Request, value: u64);
+    /// The reply to a request of `hart` has come: `value` goes into the request's register.
+    fn complete(&mut self, hart: u16, request: &Request, value: u64);
 
     /// Whether the run should end at once; asked when a hart has run.
     fn is_over(&self) -> bool {
@@ -37,6 +39,8 @@ pub(super) struct Access {
 pub(super) struct AccessTimes {
     pub(super) first: Time,
     pub(super) second: Time,
+    /// What it takes in addition if another core has to be told.
+    pub(super) neighbour: Time,
     pub(super) line_shift: u32,
 }
 
@@ -48,6 +52,10 @@ pub(super) struct AccessTimes {
 #[derive(Debug)]
 pub struct CorePort<'a> {
     pub(super) node: u16,
+    /// The core's number in its node.
+    pub(super) index: u16,
+    /// And over all nodes.
+    pub(super) hart: u16,
     pub(super) core: &'a mut Core,
     pub(super) caches: &'a mut Hierarchy,
     pub(super) miss: &'a mut Option<Access>,
@@ -119,7 +127,7 @@ impl CorePort<'_> {
         self.core.count_access();
         let line = address >> self.times.line_shift;
         let last = address.wrapping_add(bytes.saturating_sub(1)) >> self.times.line_shift;
-        let found = self.caches.access(line, write);
+        let found = self.caches.access(self.index.into(), line, write);
         if found == Found::First && line == last {
             self.core.late_result(writes, self.times.first);
         } else {
@@ -138,6 +146,15 @@ impl CorePort<'_> {
         match found {
             Found::First => self.core.block(self.times.first),
             Found::Second => self.core.block(self.times.first + self.times.second),
+            Found::Neighbour => {
+                let AccessTimes {
+                    first,
+                    second,
+                    neighbour,
+                    ..
+                } = self.times;
+                self.core.block(first + second + neighbour);
+            }
             Found::Nowhere => return self.ask(access),
         }
         self.go_on(access);
@@ -151,7 +168,9 @@ impl CorePort<'_> {
                 continues: false,
                 ..access
             };
-            let found = self.caches.access(access.line, access.write);
+            let found = self
+                .caches
+                .access(self.index.into(), access.line, access.write);
             self.slow_access(found, access);
         }
     }
@@ -160,9 +179,9 @@ impl CorePort<'_> {
         let at = self.core.now() + self.times.first + self.times.second;
         *self.miss = Some(access);
         self.core.park_for_line();
-        let node = self.node;
+        let (node, hart) = (self.node, self.hart);
         let agenda = &mut self.fabric.agenda;
-        agenda.push(at, node, Event::CoreAsks { node });
+        agenda.push(at, node, Event::CoreAsks { hart });
     }
 
     /// An instruction issued a remote operation. Its result comes by [`Processor::complete`].
@@ -175,7 +194,7 @@ impl CorePort<'_> {
     pub fn remote_part(&mut self, request: Request) {
         let now = self.core.now();
         self.core.issue_remote(request.register);
-        let injected = self.fabric.issue(now, self.node, request);
+        let injected = self.fabric.issue(now, (self.node, self.hart), request);
         // What follows comes back to this node no sooner.
         self.horizon = self.horizon.min(injected);
     }
@@ -196,7 +215,8 @@ impl CorePort<'_> {
             write: true,
             continues: false,
         };
-        if self.caches.access(access.line, true) == Found::Nowhere {
+        let core = self.index.into();
+        if self.caches.access(core, access.line, true) == Found::Nowhere {
             self.ask(access);
         }
     }
@@ -206,6 +226,11 @@ impl CorePort<'_> {
     #[must_use]
     pub fn drained(&mut self) -> bool {
         self.core.drained()
+    }
+
+    /// The hart waits for an interrupt: it goes on after a while, for none comes.
+    pub fn pause(&mut self) {
+        self.core.pause();
     }
 
     /// The hart has executed its last instruction.

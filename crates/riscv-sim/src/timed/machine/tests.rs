@@ -40,6 +40,7 @@ fn remote(target: u16, operation: Operation, address: u64, operand: u64) -> Requ
 /// Harts that each follow a script, and memories that are maps.
 #[derive(Debug, Default)]
 struct Scripts {
+    n_cores: usize,
     steps: Vec<Vec<Step>>,
     at: Vec<usize>,
     memory: Vec<HashMap<u64, u64>>,
@@ -51,13 +52,19 @@ struct Scripts {
 
 impl Scripts {
     fn new(steps: Vec<Vec<Step>>) -> Self {
-        let n_nodes = steps.len();
+        Self::with_cores(steps, 1)
+    }
+
+    /// The scripts are those of the harts, node after node.
+    fn with_cores(steps: Vec<Vec<Step>>, n_cores: usize) -> Self {
+        let n_harts = steps.len();
         Self {
+            n_cores,
             steps,
-            at: vec![0; n_nodes],
-            memory: vec![HashMap::new(); n_nodes],
-            results: vec![Vec::new(); n_nodes],
-            n_executed: vec![0; n_nodes],
+            at: vec![0; n_harts],
+            memory: vec![HashMap::new(); n_harts / n_cores],
+            results: vec![Vec::new(); n_harts],
+            n_executed: vec![0; n_harts / n_cores],
         }
     }
 
@@ -67,8 +74,9 @@ impl Scripts {
 }
 
 impl Processor for Scripts {
-    fn run(&mut self, node: u16, core: &mut CorePort<'_>) {
-        let hart = usize::from(node);
+    fn run(&mut self, hart: u16, core: &mut CorePort<'_>) {
+        let hart = usize::from(hart);
+        let node = hart / self.n_cores;
         loop {
             let Some(&step) = self.steps[hart].get(self.at[hart]) else {
                 if core.may_start(0) && core.drained() {
@@ -98,11 +106,11 @@ impl Processor for Scripts {
                 }
                 Step::Load(address) => core.load(address, 8, 1 << 5),
                 Step::Store(address, value) => {
-                    *self.word(hart, address) = value;
+                    *self.word(node, address) = value;
                     core.store(address, 8, 0);
                 }
                 Step::AddHere(address, value) => {
-                    *self.word(hart, address) += value;
+                    *self.word(node, address) += value;
                     core.store(address, 8, 1 << 6);
                 }
                 Step::Remote(request) => core.remote(request),
@@ -111,7 +119,7 @@ impl Processor for Scripts {
         }
     }
 
-    fn execute(&mut self, _source: u16, request: &Request) -> u64 {
+    fn execute(&mut self, _hart: u16, request: &Request) -> u64 {
         let target = usize::from(request.target);
         self.n_executed[target] += 1;
         let word = self.word(target, request.address);
@@ -125,8 +133,8 @@ impl Processor for Scripts {
         old
     }
 
-    fn complete(&mut self, node: u16, _request: &Request, value: u64) {
-        self.results[usize::from(node)].push(value);
+    fn complete(&mut self, hart: u16, _request: &Request, value: u64) {
+        self.results[usize::from(hart)].push(value);
     }
 }
 
@@ -317,10 +325,12 @@ fn step(n_nodes: u16) -> impl Strategy<Value = Step> {
     ]
 }
 
-fn scripts() -> impl Strategy<Value = Vec<Vec<Step>>> {
-    (1_u16..6).prop_flat_map(|n_nodes| {
+/// How many cores a node has, and what each hart does.
+fn scripts() -> impl Strategy<Value = (u16, Vec<Vec<Step>>)> {
+    (1_u16..6, prop_oneof![2 => Just(1), 1 => 2_u16..4]).prop_flat_map(|(n_nodes, n_cores)| {
         let script = proptest::collection::vec(step(n_nodes), 0..60);
-        proptest::collection::vec(script, usize::from(n_nodes))
+        let all = proptest::collection::vec(script, usize::from(n_nodes * n_cores));
+        (Just(n_cores), all)
     })
 }
 
@@ -361,13 +371,15 @@ proptest! {
     /// the end nothing is left under way.
     #[test]
     fn nothing_is_lost_or_done_twice_and_lines_stay_coherent(
-        script in scripts(),
+        (n_cores, script) in scripts(),
         retain in any::<bool>(),
         outstanding_remote in 1_u32..5,
     ) {
-        let n_nodes = u16::try_from(script.len()).unwrap();
-        let mut machine = machine(&cramped(policy(retain), outstanding_remote), n_nodes);
-        let mut scripts = Scripts::new(script.clone());
+        let each = usize::from(n_cores);
+        let n_nodes = u16::try_from(script.len()).unwrap() / n_cores;
+        let config = cramped(policy(retain), outstanding_remote);
+        let mut machine = Machine::with_cores(&config, n_nodes, n_cores).unwrap();
+        let mut scripts = Scripts::with_cores(script.clone(), each);
         let mut until = Time::ZERO;
         while machine.run(&mut scripts, until) == Ended::TimeLimit {
             check_coherence(&machine);
@@ -375,12 +387,14 @@ proptest! {
         }
         check_coherence(&machine);
         prop_assert_eq!(machine.run(&mut scripts, Time::NEVER), Ended::Halted);
-        let mut expected = vec![HashMap::<u64, u64>::new(); script.len()];
-        for (node, steps) in script.iter().enumerate() {
+        let mut expected = vec![HashMap::<u64, u64>::new(); usize::from(n_nodes)];
+        for (hart, steps) in script.iter().enumerate() {
             let mut n_remote = 0;
             for step in steps {
                 match *step {
-                    Step::AddHere(address, value) => *expected[node].entry(address).or_default() += value,
+                    Step::AddHere(address, value) => {
+                        *expected[hart / each].entry(address).or_default() += value;
+                    }
                     Step::Remote(request) => {
                         n_remote += 1;
                         let memory = &mut expected[usize::from(request.target)];
@@ -389,7 +403,7 @@ proptest! {
                     _ => {}
                 }
             }
-            prop_assert_eq!(scripts.results[node].len(), n_remote);
+            prop_assert_eq!(scripts.results[hart].len(), n_remote);
         }
         for (memory, expected) in scripts.memory.iter().zip(&expected) {
             for (address, value) in expected {
@@ -406,15 +420,17 @@ proptest! {
     /// What a core may run ahead is chosen so that it changes nothing; and neither does where a run is interrupted.
     #[test]
     fn the_result_does_not_depend_on_how_far_cores_run_ahead(
-        script in scripts(),
+        (n_cores, script) in scripts(),
         retain in any::<bool>(),
         outstanding_remote in 1_u32..5,
         slice in 1_u64..100,
     ) {
-        let n_nodes = u16::try_from(script.len()).unwrap();
+        let each = usize::from(n_cores);
+        let n_nodes = u16::try_from(script.len()).unwrap() / n_cores;
         let config = cramped(policy(retain), outstanding_remote);
-        let mut machines: Vec<_> = (0..3).map(|_| machine(&config, n_nodes)).collect();
-        let mut all: Vec<_> = (0..3).map(|_| Scripts::new(script.clone())).collect();
+        let machine = || Machine::with_cores(&config, n_nodes, n_cores).unwrap();
+        let mut machines: Vec<_> = (0..3).map(|_| machine()).collect();
+        let mut all: Vec<_> = (0..3).map(|_| Scripts::with_cores(script.clone(), each)).collect();
         machines[1].lookahead = Time::from_ps(1);
         machines[1].arrival = Time::ZERO;
         for (machine, scripts) in machines.iter_mut().zip(&mut all).take(2) {
