@@ -59,9 +59,11 @@
 
 mod start;
 
+#[cfg(feature = "tokio")]
+pub use pgas_am::Driver;
 pub use pgas_am::{
-    ActiveMessages, Aggregator, DistObject, Here, PgasFuture, Promise, RemoteCalls, TeamCalls,
-    codec, message, quiet, rpc, when_all,
+    ActiveMessages, Aggregator, DistObject, Error as CallError, Here, PgasFuture, Promise,
+    RemoteCalls, TeamCalls, codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, Error, FastQueue,

@@ -2,30 +2,20 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
 
-use std::ffi::OsStr;
-use std::path::PathBuf;
 use std::process::{Command, Output};
 
-/// Runs the program, built as the test is: `cargo test --test` alone builds no example, or leaves an old one.
+/// Runs the program.
 fn isx(arguments: &[&str]) -> Output {
-    let test = std::env::current_exe().unwrap();
-    // target/debug/deps/isx-0123456789abcdef
-    let profile: PathBuf = test.ancestors().nth(2).unwrap().into();
-    let profile_name = match profile.file_name().and_then(OsStr::to_str).unwrap() {
-        "debug" => "dev",
-        name => name,
-    };
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--example", "isx", "--profile"])
-        .arg(profile_name)
-        .arg("--target-dir")
-        .arg(profile.parent().unwrap())
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
-    assert!(built.unwrap().success(), "isx does not build");
-    let mut program = Command::new(profile.join("examples").join("isx"));
-    program.args(arguments).output().unwrap()
+    let program = pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), "isx", FEATURES);
+    Command::new(program).args(arguments).output().unwrap()
 }
+
+/// What this test was built with.
+const FEATURES: &[&str] = if cfg!(feature = "tokio") {
+    &["tokio"]
+} else {
+    &[]
+};
 
 #[test]
 fn the_keys_of_any_number_of_ranks_are_sorted() {

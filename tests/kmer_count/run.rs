@@ -23,26 +23,17 @@ pub(crate) const ECOLI: &str = concat!(
     "/examples/data/ecoli_536_NC_008253.fna.gz"
 );
 
-/// The program, built as the test is: `cargo test --test` alone builds no example, or leaves an old one.
+/// The program.
 fn program() -> &'static Path {
+    /// What this test was built with.
+    const FEATURES: &[&str] = if cfg!(feature = "tokio") {
+        &["tokio"]
+    } else {
+        &[]
+    };
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        // target/debug/deps/kmer_count-0123456789abcdef
-        let profile = test.ancestors().nth(2).unwrap();
-        let profile_name = match profile.file_name().and_then(OsStr::to_str).unwrap() {
-            "debug" => "dev",
-            name => name,
-        };
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--example", "kmer_count"])
-            .args(["--profile", profile_name, "--target-dir"])
-            .arg(profile.parent().unwrap())
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status();
-        assert!(built.unwrap().success(), "kmer_count does not build");
-        profile.join("examples").join("kmer_count")
-    })
+    PROGRAM
+        .get_or_init(|| pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), "kmer_count", FEATURES))
 }
 
 /// A run that has ended.

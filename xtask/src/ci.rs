@@ -21,15 +21,19 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
     Step { name, about, run }
 }
 
+/// Lints, tests and documentation are of the library with its bridge to tokio: it only adds items, so that one build of
+/// each serves for both. The steps of the MPI backend build without it.
+const WITH_TOKIO: [&str; 2] = ["--features", "pgas/tokio,pgas-am/tokio"];
+
 /// The steps of `cargo xtask test`, cheapest first. A new one is a new row. Cargo's commands without a package are about the
 /// workspace's default members: all but the MPI backend, which has steps of its own.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages and cargo-deny", setup::run),
     step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
-    step("clippy", "lints, as errors", || cargo(["clippy", "--all-targets", "--", "-D", "warnings"])),
+    step("clippy", "lints, as errors", || cargo(["clippy", "--all-targets", WITH_TOKIO[0], WITH_TOKIO[1], "--", "-D", "warnings"])),
     step("tidy", "rules of the house", tidy::run),
-    step("tests", "unit, integration and doc tests", || cargo(["test"])),
+    step("tests", "unit, integration and doc tests", || cargo(["test", WITH_TOKIO[0], WITH_TOKIO[1]])),
     step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish", || process::run(&mut optimized(&["test", "--release", "--test", "kmer_count"]))),
     step("doc", "documentation, with warnings as errors", || doc(false)),
     step("deny", "licences, duplicate versions and sources of the dependencies", deny),
@@ -107,6 +111,7 @@ pub(crate) fn list() {
 /// Builds the documentation of the workspace's default members.
 pub(crate) fn doc(open: bool) -> Result<Outcome> {
     let mut cargo = command("cargo", ["doc", "--no-deps"]);
+    cargo.args(WITH_TOKIO);
     cargo.args(open.then_some("--open"));
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     process::run(&mut cargo)

@@ -1,7 +1,7 @@
 //! What active messages add to a world: who handles what, which answers are awaited, and what is still to be sent.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::task::Waker;
 
 use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
 use pgas_core::{Layer, Rank, WeakWorld, World};
@@ -9,6 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::buffers::Buffers;
 use crate::dist_object::Objects;
+use crate::driven::Driven;
 use crate::error::{MixedBinaries, Unknown};
 use crate::function::{FunctionId, Incoming};
 use crate::handle::Handle;
@@ -60,8 +61,7 @@ pub(crate) struct Am {
     pub(crate) tasks: Tasks,
     pub(crate) buffers: Buffers,
     pub(crate) objects: Objects,
-    /// Whether a thread makes progress by itself, so that futures need not ask to be polled again.
-    pub(crate) is_driven: AtomicBool,
+    pub(crate) driven: Driven,
     /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
     pub(crate) tally: Tally,
 }
@@ -110,7 +110,7 @@ pub fn attach(world: &World) -> Result<()> {
         tasks: Tasks::default(),
         buffers: Buffers::default(),
         objects: Objects::default(),
-        is_driven: AtomicBool::new(false),
+        driven: Driven::default(),
         tally: Tally::default(),
     });
     am.handle.give_to(&am);
@@ -333,6 +333,10 @@ impl Layer for Attached {
     #[inline]
     fn accepts_requests(&self) -> bool {
         !self.0.outbox.has_replies()
+    }
+
+    fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
+        self.0.driven.wake_after_progress(world, waker)
     }
 }
 

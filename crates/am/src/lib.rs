@@ -34,6 +34,12 @@
 //! A rank that computes for long serves nobody. The others' calls then stay in its bounded mailbox: they wait,
 //! they do not fail. It calls [`World::progress`](pgas_core::World::progress) now and then, or has the progress thread.
 //!
+//! # Awaiting
+//!
+//! Futures and the events of core can be awaited in any executor, which then polls them again and again. With feature
+//! `tokio` a `Driver` makes progress beside a program's tasks, sleeps when there is none to make, and wakes
+//! whom it has brought something.
+//!
 //! # What it does not do
 //!
 //! Order messages; carry a call of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (put the
@@ -43,6 +49,13 @@ mod aggregate;
 mod buffers;
 pub mod codec;
 mod dist_object;
+#[cfg(feature = "tokio")]
+mod driven;
+#[cfg(not(feature = "tokio"))]
+#[path = "driven_disabled.rs"]
+mod driven;
+#[cfg(feature = "tokio")]
+mod driver;
 mod error;
 mod function;
 mod future;
@@ -62,6 +75,8 @@ mod tasks;
 pub use aggregate::Aggregator;
 pub use codec::Wire;
 pub use dist_object::DistObject;
+#[cfg(feature = "tokio")]
+pub use driver::Driver;
 pub use error::{CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Unknown};
 pub use future::{All, PgasFuture, Promise, when_all};
 pub use layer::attach;

@@ -46,6 +46,13 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Whether requests may be served now. A layer with answers that met back-pressure says no, so that
     /// it is never left with more of them than one batch of requests gives.
     fn accepts_requests(&self) -> bool;
+
+    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the next progress;
+    /// else the task asks to be polled again at once.
+    fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
+        let _ = (world, waker);
+        false
+    }
 }
 
 /// Handlers of messages, and tasks that advance whenever the rank makes progress.
@@ -181,6 +188,12 @@ impl Engine {
         };
         as_handler(|| handler(world, message));
         Ok(())
+    }
+
+    /// Whether the layer above core wakes `waker` after the next progress.
+    pub(crate) fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
+        let layer = self.layer.get();
+        layer.is_some_and(|layer| layer.wake_after_progress(world, waker))
     }
 
     /// Lets the layer above core do what is left to do.

@@ -20,7 +20,7 @@ use crate::{Result, World};
 /// live until it is complete (a forgotten one's for ever).
 ///
 /// As a future it asks to be polled again until it is ready, since no thread of the library would
-/// wake it; a program without an executor uses [`World::block_on`].
+/// wake it, unless a driver does (feature `tokio`); a program without an executor uses [`World::block_on`].
 #[must_use = "an operation in flight is complete only after its event was waited for, or after a flush"]
 pub struct Event<T: Send + 'static> {
     state: State<T>,
@@ -108,6 +108,24 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
+    /// As [`test`](Self::test); if it is not complete, `cx` is woken when it is worth another look.
+    fn test_or_watch(&mut self, cx: &Context<'_>) -> Result<bool> {
+        if self.test()? {
+            return Ok(true);
+        }
+        let world = match &self.state {
+            State::Pending(pending) => &pending.world,
+            State::Task(task) => task.world(),
+            State::Ready(_) | State::Taken => return Ok(true),
+        };
+        if world.engine().wake_after_progress(world, cx.waker()) {
+            // What came before the waker was known woke nobody.
+            return self.test();
+        }
+        cx.waker().wake_by_ref();
+        Ok(false)
+    }
+
     /// Says whether the buffers that the operation reads from are free again; for a get, a collective
     /// or an atomic that is when it is complete.
     ///
@@ -189,16 +207,13 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let event = self.get_mut();
-        match event.test() {
+        match event.test_or_watch(cx) {
             Ok(true) => match std::mem::replace(&mut event.state, State::Taken) {
                 State::Ready(value) => Poll::Ready(Ok(value)),
                 State::Task(mut task) => Poll::Ready(task.take()),
                 State::Pending(_) | State::Taken => panic!("polled after completion"),
             },
-            Ok(false) => {
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }
+            Ok(false) => Poll::Pending,
             Err(error) => Poll::Ready(Err(error)),
         }
     }

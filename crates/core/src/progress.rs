@@ -68,3 +68,26 @@ impl ProgressThread {
         Ok(())
     }
 }
+
+impl World {
+    /// Sleeps until a message arrives for this rank, a barrier ends, somebody [wakes](Self::unpark) it or `at_most` is
+    /// over: for a loop of a program's own around [`progress`](Self::progress). May return early.
+    ///
+    /// A transport that cannot wake a sleeper is polled instead.
+    ///
+    /// # Cost
+    ///
+    /// Two system calls; a sleeper wakes some tens of microseconds after the message.
+    pub fn park(&self, at_most: Duration) {
+        self.backend().park(at_most);
+    }
+
+    /// Ends [`park`](Self::park) in the other threads of this rank.
+    ///
+    /// # Cost
+    ///
+    /// A fence and a load; a system call if somebody sleeps.
+    pub fn unpark(&self) {
+        self.backend().notify(self.rank());
+    }
+}

@@ -174,7 +174,7 @@ impl World {
     }
 
     /// All ranks, in order.
-    pub fn ranks(&self) -> impl ExactSizeIterator<Item = Rank> + use<> {
+    pub fn ranks(&self) -> impl ExactSizeIterator<Item = Rank> + Clone + use<> {
         (0..self.inner.n_ranks).map(Rank::new)
     }
 

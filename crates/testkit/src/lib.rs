@@ -27,6 +27,7 @@
 
 mod cases;
 mod deadline;
+mod example;
 pub mod fault;
 pub mod job;
 pub mod linearizability;
@@ -38,6 +39,7 @@ pub mod weak;
 
 pub use cases::SUITE;
 pub use deadline::Deadline;
+pub use example::example;
 pub use random::{rng, rng_of};
 pub use support::panic_text;
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use crate::driven::Sleeper;
 use crate::handle::Handle;
 use crate::{Error, Result};
 
@@ -82,12 +83,23 @@ impl<T> Cell<T> {
     }
 
     /// Has `waker` woken when the value comes; `false` if it is there.
-    pub(super) fn wake(&self, waker: &Waker) -> bool {
-        let mut state = self.lock();
-        if let State::Full(_) = &*state {
-            return false;
+    pub(super) fn watch(self: &Arc<Self>, waker: &Waker) -> bool
+    where
+        T: Send + 'static,
+    {
+        let former = {
+            let mut state = self.lock();
+            if let State::Full(_) = &*state {
+                return false;
+            }
+            mem::replace(&mut *state, State::Awaited(waker.clone()))
+        };
+        if !matches!(former, State::Awaited(_)) {
+            let sleeper: Arc<dyn Sleeper> = Arc::<Self>::clone(self);
+            if let Some(am) = self.handle.get() {
+                am.driven.remember(&sleeper);
+            }
         }
-        *state = State::Awaited(waker.clone());
         true
     }
 
@@ -101,6 +113,16 @@ impl<T> Cell<T> {
             }
             _ => *state = State::Chained(action),
         }
+    }
+}
+
+impl<T: Send> Sleeper for Cell<T> {
+    fn wake(&self) {
+        let waker = match &*self.lock() {
+            State::Awaited(waker) => waker.clone(),
+            _ => return,
+        };
+        waker.wake();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Many futures as one.
 
+use std::task::Waker;
+
 use super::{PgasFuture, State};
 use crate::Result;
 use crate::handle::Handle;
@@ -11,6 +13,8 @@ pub(super) trait Joined<T>: Send {
     fn take(&mut self) -> Result<T>;
     /// What one of them belongs to that is not ready.
     fn handle(&self) -> Option<Handle>;
+    /// Has a driver wake `waker` when one of them is ready that is not; `false` if it will not.
+    fn watch(&mut self, waker: &Waker) -> bool;
 }
 
 /// What [`when_all`] joins: vectors, arrays and tuples of futures.
@@ -96,6 +100,11 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
     fn handle(&self) -> Option<Handle> {
         self.futures.get(self.n_ready)?.handle()
     }
+
+    fn watch(&mut self, waker: &Waker) -> bool {
+        let first = self.futures.get_mut(self.n_ready);
+        first.is_some_and(|future| future.watch(waker))
+    }
 }
 
 impl<T: Send + 'static> sealed::Sealed for Vec<PgasFuture<T>> {}
@@ -122,6 +131,13 @@ macro_rules! tuples {
 
             fn handle(&self) -> Option<Handle> {
                 None$(.or_else(|| self.$i.handle()))+
+            }
+
+            fn watch(&mut self, waker: &Waker) -> bool {
+                $(if !self.$i.is_ready() {
+                    return self.$i.watch(waker);
+                })+
+                false
             }
         }
 

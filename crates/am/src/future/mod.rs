@@ -9,8 +9,7 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use pgas_core::{Event, Rank, World};
 
@@ -298,6 +297,31 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
+    /// Has a driver wake `waker` when the future is worth another look; `false` if it is ready.
+    fn watch(&mut self, waker: &Waker) -> bool {
+        match &mut self.state {
+            State::Ready(_) | State::Taken => false,
+            State::Answer(answer) => {
+                let Some(am) = answer.handle.get() else {
+                    return false;
+                };
+                let wake = Watcher::Wake(waker.clone());
+                am.pending.watch(answer.cookie, wake).is_none()
+            }
+            State::Cell(cell) => cell.watch(waker),
+            State::Joined(joined) => joined.watch(waker),
+            State::Event(_, handle) => {
+                let Some(am) = handle.get() else {
+                    return false;
+                };
+                let Some(world) = am.world.upgrade() else {
+                    return false;
+                };
+                am.driven.wake_after_progress(&world, waker) && !self.is_ready()
+            }
+        }
+    }
+
     /// Runs `action` on the value when it is there: now if it is, else inside the call of user-level progress
     /// that brings it. It may not wait, as a handler may not. An error passes by it.
     ///
@@ -388,17 +412,10 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
         let Some(am) = future.handle().and_then(Handle::get) else {
             return Poll::Ready(Err(Error::HasLeft));
         };
-        // Relaxed: a driver that has just begun or ended is noticed at the next poll.
-        if am.is_driven.load(Ordering::Relaxed) {
-            match &future.state {
-                State::Answer(answer) => {
-                    let wake = Watcher::Wake(cx.waker().clone());
-                    if am.pending.watch(answer.cookie, wake).is_none() {
-                        return Poll::Pending;
-                    }
-                }
-                State::Cell(cell) if cell.wake(cx.waker()) => return Poll::Pending,
-                _ => {}
+        if am.driven.is_driven() {
+            // A driver that has ended meanwhile may have woken everybody before the waker was there.
+            if future.watch(cx.waker()) && am.driven.is_driven_still() {
+                return Poll::Pending;
             }
         } else if let Some(world) = am.world.upgrade()
             && let Err(error) = world.progress()

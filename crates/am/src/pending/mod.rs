@@ -316,6 +316,21 @@ impl Pending {
         }
     }
 
+    /// Wakes all who await an answer.
+    #[cfg(feature = "tokio")]
+    pub(crate) fn wake_all(&self) {
+        for index in 0..self.n_slots.load(Relaxed) {
+            let Some(slot) = self.slot(index) else {
+                continue;
+            };
+            let waker = match &*lock(&slot.watcher) {
+                Some(Watcher::Wake(waker)) => waker.clone(),
+                _ => continue,
+            };
+            waker.wake();
+        }
+    }
+
     /// Slots that wait for an answer.
     #[cfg(test)]
     pub(crate) fn n_taken(&self) -> usize {

@@ -1,0 +1,174 @@
+//! The bridge to tokio: a task that makes progress beside those of the program.
+
+use std::fmt;
+use std::hint;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pgas_core::World;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::Result;
+use crate::layer::{Am, am};
+
+/// Rounds without work before the first yield, and before the first sleep: together about a tenth of a millisecond.
+const SPINS: u32 = 100;
+const YIELDS: u32 = 300;
+/// The first and the longest sleep while somebody waits for what no message announces.
+const FIRST_NAP: Duration = Duration::from_micros(50);
+const LONGEST_NAP: Duration = Duration::from_millis(2);
+/// The sleep when nobody does. Messages end it.
+const IDLE_NAP: Duration = Duration::from_millis(10);
+
+/// Makes progress for a rank whose program is tasks of tokio, so that they can await what is on its way.
+///
+/// While it lives, [`PgasFuture`](crate::PgasFuture)s and [`Event`](pgas_core::Event)s wake the task that awaits them when
+/// there is something to see, instead of asking to be polled again at once; what other ranks send is
+/// served on one of the threads that tokio keeps for blocking work. Remote functions and handlers run there, or on whatever
+/// thread makes progress first: awaiting, and all that waits in the usual way, still does.
+///
+/// Calls that wait, such as `barrier` or `PgasFuture::wait`, block the worker thread that they are made on: await their
+/// non-blocking forms. Sending waits only while the target has no room.
+///
+/// Only one driver at a time makes sense for a rank. It holds a handle on the world: the rank stays in the job until the
+/// driver has ended. A driver that was dropped ends soon; [`stop`](Self::stop) waits for that. Futures
+/// that are awaited meanwhile go on without it.
+///
+/// # Cost
+///
+/// A thread. It looks for work as long as there is some and for about a tenth of a millisecond more, then sleeps until a message
+/// comes, which takes some tens of microseconds longer than for a rank that looks. Asleep it wakes a hundred times a
+/// second to see whether the job is well, which is about a thousandth of a processor. A transport
+/// that nobody can be woken by (MPI between hosts) is polled instead, and then the thread is busy all the time.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{Driver, RemoteCalls};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+/// let sum = runtime.block_on(async {
+///     let driver = Driver::start(&world)?;
+///     let word = world.alloc::<u64>(1)?;
+///     let two = world.rpc(world.rank(), |x: u64| x + 1, 1)?.await?;
+///     word.fetch_op_nb(&world, pgas_core::backend::AtomicOp::Add, two)?.await?;
+///     let all = world.team().allreduce_nb(word.get_nb(&world)?.await?, pgas_core::collective::op::Sum).await?;
+///     driver.stop().await?;
+///     Ok::<_, pgas_am::Error>(all)
+/// })?;
+/// assert_eq!(sum, 2);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[must_use = "a driver that is dropped ends"]
+pub struct Driver {
+    /// `None` once somebody waits for its end.
+    task: Option<JoinHandle<Result<()>>>,
+    is_over: Arc<AtomicBool>,
+    world: World,
+}
+
+impl Driver {
+    /// Starts the driver of this rank. Not collective: other ranks may be without one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAttached`](crate::Error::NotAttached).
+    ///
+    /// # Panics
+    ///
+    /// If the rank has a driver already, or if no runtime of tokio runs the caller.
+    #[track_caller]
+    pub fn start(world: &World) -> Result<Self> {
+        let am = Arc::clone(am(world)?);
+        assert!(am.driven.begin(), "rank {} has a driver", world.rank());
+        let end = End(am);
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (world_of_task, is_over_of_task) = (world.clone(), Arc::clone(&is_over));
+        let task = spawn_blocking(move || drive(&world_of_task, &end.0, &is_over_of_task));
+        Ok(Self {
+            task: Some(task),
+            is_over,
+            world: world.clone(),
+        })
+    }
+
+    /// Ends the driver, and waits for that.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job that ended it before.
+    ///
+    /// # Panics
+    ///
+    /// If a handler panicked on its thread.
+    pub async fn stop(mut self) -> Result<()> {
+        self.end();
+        let Some(task) = self.task.take() else {
+            return Ok(());
+        };
+        match task.await {
+            Ok(result) => result,
+            Err(error) if error.is_panic() => std::panic::resume_unwind(error.into_panic()),
+            // The runtime ends.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn end(&self) {
+        // Release: pairs with the acquire in `drive`.
+        self.is_over.store(true, Ordering::Release);
+        self.world.unpark();
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Driver(rank {})", self.world.rank())
+    }
+}
+
+/// Takes note of the end of a driver, however it ends.
+struct End(Arc<Am>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.driven.end(&self.0);
+    }
+}
+
+/// The driver's loop.
+fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
+    let mut n_idle = 0_u32;
+    let mut nap = FIRST_NAP;
+    // Acquire: pairs with the release in `Driver::end`.
+    while !is_over.load(Ordering::Acquire) {
+        if world.progress()? {
+            am.driven.wake_lookers();
+            (n_idle, nap) = (0, FIRST_NAP);
+            continue;
+        }
+        n_idle = n_idle.saturating_add(1);
+        if n_idle <= SPINS {
+            hint::spin_loop();
+        } else if n_idle <= SPINS + YIELDS {
+            thread::yield_now();
+        } else if am.driven.wake_lookers() {
+            // Another thread may have brought what they wait for, or a network that says nothing.
+            world.park(nap);
+            nap = (nap * 2).min(LONGEST_NAP);
+        } else {
+            world.park(IDLE_NAP);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,135 @@
+//! The driver of a program of tokio tasks.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use pgas_am::{Driver, Error, PgasFuture, Promise, RemoteCalls, when_all};
+use pgas_core::backend::AtomicOp;
+use pgas_core::collective::op::Sum;
+use pgas_core::{Config, Rank, World};
+use rustix::time::{ClockId, clock_gettime};
+
+/// How long a future may take at most; far more than any needs.
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs `body` on `n` ranks, each with a runtime of its own.
+fn ranks<F: Future<Output = pgas_am::Result<()>>>(n: u32, body: impl Fn(World) -> F + Sync) {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    let ended = pgas_smp::threads_with(n, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let ended = tokio::time::timeout(LIMIT, body(world.clone())).await;
+            ended.expect("nothing hangs").unwrap();
+        });
+        world.barrier().unwrap();
+    });
+    assert_eq!(ended.unwrap().len(), n as usize);
+}
+
+fn neighbour(world: &World) -> Rank {
+    Rank::new((world.rank().number() + 1) % world.n_ranks())
+}
+
+#[test]
+fn calls_transfers_atomics_and_collectives_are_awaited_by_tasks() {
+    ranks(3, |world| async move {
+        let driver = Driver::start(&world)?;
+        let word = world.alloc_symmetric::<u64>(1)?;
+        let to = neighbour(&world);
+        let mut tasks = Vec::new();
+        for i in 0..200 {
+            let (world, word) = (world.clone(), word.on(to));
+            tasks.push(tokio::spawn(async move {
+                let double = world.rpc(to, |x: u64| 2 * x, i)?.await?;
+                let more = world
+                    .rpc(to, |x: u64| x + 1, double)?
+                    .then(|x| x + 1)
+                    .await?;
+                let both = when_all((
+                    world.rpc(to, |x: u64| x, more)?,
+                    PgasFuture::of_event(&world, word.fetch_op_nb(&world, AtomicOp::Add, 1)?)?,
+                ));
+                Ok::<_, Error>(both.await?.0)
+            }));
+        }
+        for (i, task) in (0..200).zip(tasks) {
+            assert_eq!(task.await.unwrap()?, 2 * i + 2);
+        }
+        world.team().barrier_nb()?.await?;
+        assert_eq!(word.here().get_nb(&world)?.await?, 200);
+        let sums = (0..20_u64).map(|i| world.team().allreduce_nb(i, Sum));
+        for (i, sum) in sums.collect::<Vec<_>>().into_iter().enumerate() {
+            assert_eq!(sum.await?, 3 * i as u64);
+        }
+        world.team().barrier_nb()?.await?;
+        driver.stop().await
+    });
+}
+
+#[test]
+fn a_future_that_is_awaited_when_the_driver_ends_goes_on_without_it() {
+    ranks(2, |world| async move {
+        let driver = Driver::start(&world)?;
+        let to = neighbour(&world);
+        let promise = Promise::of_value(&world)?;
+        let barrier = world.team().barrier_nb()?;
+        let of_promise = tokio::spawn(promise.future());
+        // Its target serves nothing before it has stopped its own driver.
+        let answers: Vec<_> = (0..100)
+            .map(|x| Ok(tokio::spawn(world.rpc(to, |x: u64| x, x)?)))
+            .collect::<pgas_am::Result<_>>()?;
+        driver.stop().await?;
+        for (x, answer) in (0..100).zip(answers) {
+            assert_eq!(answer.await.unwrap()?, x);
+        }
+        promise.fulfil_with(7);
+        assert_eq!(of_promise.await.unwrap()?, 7);
+        Ok(barrier.await?)
+    });
+}
+
+#[test]
+fn an_idle_driver_takes_next_to_no_time_of_a_processor() {
+    let time = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
+    ranks(1, |world| async move {
+        let driver = Driver::start(&world)?;
+        let (before, began) = (time(), Instant::now());
+        // The other tests of this file run meanwhile, in the same process; they end soon.
+        let mut quietest = Duration::MAX;
+        while quietest > Duration::from_millis(20) && began.elapsed() < LIMIT {
+            let before = time();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            quietest = quietest.min(time() - before);
+        }
+        assert!(
+            quietest <= Duration::from_millis(20),
+            "{quietest:?} of 200 ms"
+        );
+        assert!(time() >= before);
+        driver.stop().await
+    });
+}
+
+#[test]
+fn a_second_driver_starts_after_the_first_has_stopped_and_not_before() {
+    ranks(1, |world| async move {
+        for _ in 0..3 {
+            let driver = Driver::start(&world)?;
+            let second = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                Driver::start(&world).map(drop)
+            }));
+            assert!(second.is_err());
+            assert_eq!(world.rpc(Rank::ZERO, |x: u64| x, 1)?.await?, 1);
+            driver.stop().await?;
+        }
+        Ok(())
+    });
+}

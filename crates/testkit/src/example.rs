@@ -1,0 +1,35 @@
+//! Example programs, as their tests find them.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The example `name` of the package in `manifest_dir`, built as the test that asks is: `cargo test --test` alone builds no
+/// example, or leaves an old one. The features are the test's own, so that nothing is built twice.
+///
+/// # Panics
+///
+/// If it does not build.
+#[must_use]
+pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
+    let test = std::env::current_exe().expect("the system knows what it runs");
+    // target/debug/deps/isx-0123456789abcdef
+    let profile = test.ancestors().nth(2).expect("cargo made the path");
+    let profile_name = match profile.file_name().and_then(OsStr::to_str) {
+        Some("debug") => "dev",
+        Some(name) => name,
+        None => panic!("{} is no folder of a profile", profile.display()),
+    };
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--example", name])
+        .args(["--profile", profile_name, "--target-dir"])
+        .arg(profile.parent().unwrap_or(Path::new(".")))
+        .args(["--features", &features.join(",")])
+        .current_dir(manifest_dir)
+        .status();
+    assert!(
+        built.is_ok_and(|status| status.success()),
+        "{name} does not build"
+    );
+    profile.join("examples").join(name)
+}

@@ -1,0 +1,118 @@
+//! What bale's two kernels have in common: a table over all ranks, places in it that look random, and a report of styles.
+
+use clap::Parser;
+use pgas::{Rank, World};
+
+use crate::support::{self, mix};
+
+/// Accesses between two steps of the progress bar.
+pub(crate) const STEP: usize = 1 << 14;
+
+/// How much there is to do.
+#[derive(Debug, Parser)]
+pub(crate) struct Options {
+    /// Words of the table on each rank
+    #[arg(long, value_name = "N", default_value_t = 1 << 18, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) table: u32,
+    /// Accesses of each rank, in each style
+    #[arg(long, value_name = "N", default_value_t = 1 << 20)]
+    pub(crate) accesses: usize,
+    /// Start N ranks, if nothing else has started several
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) ranks: Option<u32>,
+    /// The places are others for another number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print one line of JSON instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A word of the table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) rank: Rank,
+    pub(crate) index: u32,
+}
+
+impl Options {
+    /// The places that `rank` accesses.
+    pub(crate) fn places(&self, world: &World, rank: Rank) -> impl Iterator<Item = Place> + use<> {
+        let (n_ranks, table) = (u64::from(world.n_ranks()), u64::from(self.table));
+        let first = mix(self.seed ^ (u64::from(rank.number()) << 40));
+        let small = |n| u32::try_from(n).expect("less than a number of 32 bits");
+        (0..self.accesses as u64).map(move |i| {
+            let word = mix(first.wrapping_add(i)) % (n_ranks * table);
+            Place {
+                rank: Rank::new(small(word / table)),
+                index: small(word % table),
+            }
+        })
+    }
+}
+
+/// Calls `access` for each of `places` and its number, with a progress bar.
+pub(crate) fn each(
+    world: &World,
+    options: &Options,
+    style: &str,
+    places: &[Place],
+    mut access: impl FnMut(usize, Place) -> pgas::Result<()>,
+) -> pgas::Result<()> {
+    let bar = support::progress_bar(world, style, places.len(), !options.json);
+    for (step, places) in places.chunks(STEP).enumerate() {
+        for (i, place) in places.iter().enumerate() {
+            access(step * STEP + i, *place)?;
+        }
+        bar.inc(places.len() as u64);
+    }
+    Ok(())
+}
+
+/// What was measured in one style.
+pub(crate) struct Measured {
+    pub(crate) style: &'static str,
+    pub(crate) seconds: f64,
+    pub(crate) verified: bool,
+}
+
+/// Prints the styles, and says whether all results were right.
+pub(crate) fn report(world: &World, options: &Options, kernel: &str, all: &[Measured]) -> bool {
+    let verified = all.iter().all(|measured| measured.verified);
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
+    let rate = |seconds: f64| options.accesses as f64 / seconds.max(1e-9) / 1e6;
+    let (ranks, table, accesses) = (world.n_ranks(), options.table, options.accesses);
+    if options.json {
+        let row = |measured: &Measured| {
+            serde_json::json!({
+                "style": measured.style,
+                "seconds": measured.seconds,
+                "million_per_second_and_rank": rate(measured.seconds),
+                "verified": measured.verified,
+            })
+        };
+        let line = serde_json::json!({
+            "kernel": kernel,
+            "ranks": ranks,
+            "table_per_rank": table,
+            "accesses_per_rank": accesses,
+            "styles": all.iter().map(row).collect::<Vec<_>>(),
+            "verified": verified,
+        });
+        support::print(world, line);
+        return verified;
+    }
+    let mut text = format!(
+        "{kernel}: {ranks} ranks, {table} words and {accesses} accesses each\n\
+         style          seconds    million/s and rank"
+    );
+    for measured in all {
+        let Measured { style, seconds, .. } = measured;
+        let verdict = if measured.verified { "" } else { "  WRONG" };
+        let rate = rate(*seconds);
+        text += &format!("\n{style:<12} {seconds:>9.4} {rate:>21.2}{verdict}");
+    }
+    let verdict = if verified { "right" } else { "WRONG" };
+    support::print(world, format_args!("{text}\nresults: {verdict}"));
+    verified
+}

@@ -1,0 +1,71 @@
+//! What the examples of remote calls have in common: how they start and end, what they measure and how they say it.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use pgas::collective::op::Sum;
+use pgas::config::launch::Launcher;
+use pgas::{Config, Rank, World};
+
+/// Runs `program` as a rank of the job; it says whether its results were right. An error is told in one line.
+pub(crate) fn start(
+    name: &str,
+    ranks: Option<u32>,
+    program: impl FnOnce(&World) -> pgas::Result<bool>,
+) -> ExitCode {
+    match config(ranks).and_then(|config| program(&pgas::init_with(&config)?)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            // There is nobody left to tell about a failure of this.
+            writeln!(io::stderr(), "{name}: {error}").ok();
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The settings of the environment, with `--ranks` where nothing else has started several.
+fn config(ranks: Option<u32>) -> pgas::Result<Config> {
+    let mut config = Config::from_env()?;
+    if let (Some(n_ranks), Launcher::Single | Launcher::SelfLaunch { .. }) =
+        (ranks, &config.launcher)
+    {
+        config.launcher = Launcher::SelfLaunch { n_ranks };
+    }
+    Ok(config)
+}
+
+/// Whether `is_right` on every rank. Collective.
+pub(crate) fn all(world: &World, is_right: bool) -> pgas::Result<bool> {
+    Ok(world.allreduce(u64::from(!is_right), Sum)? == 0)
+}
+
+/// Drawn by rank 0 alone, and only on a terminal.
+pub(crate) fn progress_bar(world: &World, what: &str, n: usize, show: bool) -> ProgressBar {
+    if !show || world.rank() != Rank::ZERO {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {percent}% {eta}");
+    ProgressBar::new(n as u64)
+        .with_message(what.to_owned())
+        .with_style(style.expect("the template is right"))
+        .with_finish(ProgressFinish::AndClear)
+}
+
+/// Prints the result, on rank 0 alone.
+pub(crate) fn print(world: &World, text: impl Display) {
+    if world.rank() == Rank::ZERO {
+        // There is nobody left to tell about a failure of this.
+        writeln!(io::stdout(), "{text}").ok();
+    }
+}
+
+/// A number that looks random, for each `n` (the last step of SplitMix64).
+pub(crate) fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

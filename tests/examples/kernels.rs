@@ -1,0 +1,53 @@
+//! `histogram` and `index_gather`.
+
+use crate::run::{json, refuses, run};
+
+const KERNELS: [&str; 2] = ["histogram", "index_gather"];
+
+#[test]
+fn all_styles_of_the_kernels_give_the_right_results_on_any_number_of_ranks() {
+    for kernel in KERNELS {
+        for (ranks, table, accesses) in [
+            (1, 1, 100),
+            (2, 1000, 20_000),
+            (3, 7, 1),
+            (4, 100, 3000),
+            (2, 5, 0),
+        ] {
+            let (table, accesses) = (table.to_string(), accesses.to_string());
+            let json = json(kernel, ranks, &["--table", &table, "--accesses", &accesses]);
+            assert_eq!(json["accesses_per_rank"].to_string(), accesses);
+            let styles = json["styles"].as_array().unwrap();
+            let names: Vec<_> = styles.iter().map(|style| style["style"].as_str()).collect();
+            assert_eq!(
+                names,
+                [Some("direct"), Some("messages"), Some("aggregated")]
+            );
+            assert!(
+                styles
+                    .iter()
+                    .all(|style| style["seconds"].as_f64().unwrap() > 0.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn the_report_for_people_says_that_the_results_are_right() {
+    for kernel in KERNELS {
+        let ended = run(
+            kernel,
+            &["--ranks", "2", "--accesses", "1000", "--table", "10"],
+        );
+        assert!(ended.stdout.contains("results: right"), "{ended:?}");
+    }
+}
+
+#[test]
+fn the_kernels_refuse_bad_arguments() {
+    for kernel in KERNELS {
+        refuses(kernel, "--ranks", "0");
+        refuses(kernel, "--table", "0");
+        refuses(kernel, "--accesses", "many");
+    }
+}

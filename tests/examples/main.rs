@@ -1,0 +1,8 @@
+//! The examples of remote calls and active messages, as their users start them.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
+
+mod kernels;
+mod run;
+#[cfg(feature = "tokio")]
+mod tokio;

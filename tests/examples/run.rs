@@ -1,0 +1,40 @@
+//! Running an example with a deadline.
+
+use std::process::Command;
+
+use pgas_testkit::job::{self, Ended};
+use serde_json::Value;
+
+/// What this test was built with.
+const FEATURES: &[&str] = if cfg!(feature = "tokio") {
+    &["tokio"]
+} else {
+    &[]
+};
+
+/// Runs the example `name` to its end.
+pub(crate) fn run(name: &str, arguments: &[&str]) -> Ended {
+    let program = pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), name, FEATURES);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    job::start(command).end()
+}
+
+/// The line of JSON that the example prints on `ranks` ranks, which says that its results are right.
+pub(crate) fn json(name: &str, ranks: u32, arguments: &[&str]) -> Value {
+    let ranks = ranks.to_string();
+    let all = [arguments, &["--ranks", &ranks, "--json"]].concat();
+    let ended = run(name, &all);
+    assert!(ended.status.success(), "{name} {all:?}: {}", ended.stderr);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert_eq!(json["verified"], true, "{name} {all:?}");
+    assert_eq!(json["ranks"].to_string(), ranks);
+    json
+}
+
+/// Checks that bad arguments are refused in a line that names the option.
+pub(crate) fn refuses(name: &str, option: &str, value: &str) {
+    let ended = run(name, &[option, value]);
+    assert_eq!(ended.code(), 2, "{name} {option} {value}");
+    assert!(ended.stderr.contains(option), "{}", ended.stderr);
+}
