@@ -1,0 +1,145 @@
+//! The kernel *histogram* of bale: every rank adds one to random words of a table that lies on all ranks, in three styles.
+//!
+//! ```text
+//! cargo run --release --example histogram -- --ranks 2
+//! cargo run --release --example histogram -- --ranks 4 --accesses 100000 --json
+//! ```
+//!
+//! | style | an addition is |
+//! |---|---|
+//! | direct | a remote atomic on a word in the owner's segment |
+//! | messages | an active message, whose handler adds to the owner's private memory |
+//! | aggregated | an item of an `Aggregator`, which sends many in one message |
+//!
+//! The result of each style is compared with what this rank's part must be, word by word.
+
+#[path = "support/kernel.rs"]
+mod kernel;
+#[path = "support/mod.rs"]
+mod support;
+#[path = "support/timing.rs"]
+mod timing;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Parser;
+use kernel::{Measured, Options, Place};
+use pgas::backend::AtomicOp;
+use pgas::message::{Payload, RequestHandler, Token};
+use pgas::prelude::*;
+use pgas::{Aggregator, CallError, quiet};
+
+/// Adds to random words of a distributed table, in three styles.
+#[derive(Debug, Parser)]
+#[command(name = "histogram")]
+struct Arguments {
+    #[command(flatten)]
+    options: Options,
+}
+
+fn main() -> ExitCode {
+    let Arguments { options } = Arguments::parse();
+    support::start("histogram", options.ranks, |world| run(world, &options))
+}
+
+/// Whether the results are right.
+fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+    let places: Vec<Place> = options.places(world, world.rank()).collect();
+    let expected = expected(world, options);
+    let styles: [(&str, Style); 3] = [
+        ("direct", direct),
+        ("messages", messages),
+        ("aggregated", aggregated),
+    ];
+    let mut all = Vec::new();
+    for (style, run) in styles {
+        let (seconds, counts) = run(world, options, &places)?;
+        all.push(Measured {
+            style,
+            seconds,
+            verified: support::all(world, counts == expected)?,
+        });
+    }
+    Ok(kernel::report(world, options, "histogram", &all))
+}
+
+/// The seconds that it took, and this rank's part of the table.
+type Style = fn(&World, &Options, &[Place]) -> pgas::Result<(f64, Vec<u64>)>;
+
+/// This rank's part of the table as it must be: every rank's additions can be made again.
+fn expected(world: &World, options: &Options) -> Vec<u64> {
+    let mut counts = vec![0; options.table as usize];
+    for rank in world.ranks() {
+        let mine = |place: &Place| place.rank == world.rank();
+        for place in options.places(world, rank).filter(mine) {
+            counts[place.index as usize] += 1;
+        }
+    }
+    counts
+}
+
+fn direct(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f64, Vec<u64>)> {
+    let n = options.table as usize;
+    let table = world.alloc_symmetric::<u64>(n)?;
+    let seconds = timing::seconds(world, || {
+        kernel::each(world, options, "direct", places, |_, place| {
+            let word = table.on(place.rank).offset(place.index as usize);
+            Ok(word.atomic_op(world, AtomicOp::Add, 1)?)
+        })?;
+        Ok(world.barrier()?) // completes the atomics
+    })?;
+    Ok((seconds, table.here().get_vec(world, n)?))
+}
+
+/// Words that only their own rank touches.
+fn private(options: &Options) -> Vec<AtomicU64> {
+    (0..options.table).map(|_| AtomicU64::new(0)).collect()
+}
+
+fn values(words: &[AtomicU64]) -> Vec<u64> {
+    let value = |word: &AtomicU64| word.load(Ordering::Relaxed);
+    words.iter().map(value).collect()
+}
+
+/// The handler of the style *messages*: its argument is the word to add to.
+struct Add(Arc<Vec<AtomicU64>>);
+
+impl RequestHandler for Add {
+    type Args = u32;
+
+    fn handle(&self, _: Token<'_>, index: u32, _: Payload<'_>) -> Result<(), CallError> {
+        self.0[index as usize].fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn messages(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f64, Vec<u64>)> {
+    let counts = Arc::new(private(options));
+    world.register(Add(Arc::clone(&counts)))?;
+    let seconds = timing::seconds(world, || {
+        kernel::each(world, options, "messages", places, |_, place| {
+            Ok(world.request::<Add>(place.rank, &place.index)?)
+        })?;
+        Ok(quiet(world)?)
+    })?;
+    Ok((seconds, values(&counts)))
+}
+
+fn aggregated(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f64, Vec<u64>)> {
+    let counts = DistObject::new(&world.team(), private(options))?;
+    let add = |counts: DistObject<Vec<AtomicU64>>, indices: &[u32]| {
+        for index in indices {
+            counts[*index as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let mut sender = Aggregator::new(world, add, counts.clone())?;
+    let seconds = timing::seconds(world, || {
+        kernel::each(world, options, "aggregated", places, |_, place| {
+            Ok(sender.push(place.rank, place.index)?)
+        })?;
+        Ok(sender.finish()?)
+    })?;
+    Ok((seconds, values(&counts)))
+}
