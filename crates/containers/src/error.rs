@@ -39,6 +39,9 @@ pub enum Error {
     /// The ranks asked for one container with different arguments.
     #[error(transparent)]
     Disagreement(#[from] Box<Disagreement>),
+    /// A container could not be saved or loaded; names the file and says why.
+    #[error("{0}")]
+    Storage(Box<str>),
     /// The communication below the container failed.
     #[error(transparent)]
     Core(#[from] pgas_core::Error),

@@ -26,6 +26,7 @@ mod error;
 pub mod hash_map;
 pub mod object;
 pub mod queue;
+mod store;
 #[cfg(all(test, not(loom)))]
 mod testing;
 

@@ -119,6 +119,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             );
             return Err(Error::Argument(text.into()));
         };
+        Self::of_shape(world, shape)
+    }
+
+    /// Collective.
+    fn of_shape(world: &World, shape: theory::Shape) -> Result<Self> {
         let n_ranks = u64::from(world.n_ranks());
         let blocks_per_rank = shape.n_blocks.div_ceil(n_ranks);
         let local = usize::try_from(blocks_per_rank).unwrap_or(usize::MAX);
@@ -263,6 +268,54 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let (rank, local) = (Rank::new(rank as u32), local as usize);
         let mask = mask(hash, self.n_bits);
         Item { rank, local, mask }
+    }
+
+    /// What the filter is made with again.
+    pub(crate) fn saved_shape(&self) -> [u64; 3] {
+        [self.n_blocks, self.n_bits.into(), self.rate.to_bits()]
+    }
+
+    /// An empty filter of a shape that was saved. Collective.
+    pub(crate) fn of_saved_shape(world: &World, [blocks, bits, rate]: [u64; 3]) -> Result<Self> {
+        let n_bits = u32::try_from(bits)
+            .ok()
+            .filter(|bits| (1..=64).contains(bits));
+        let (Some(n_bits), true) = (n_bits, blocks > 0) else {
+            let text = format!("no Bloom filter has {blocks} blocks and {bits} bits an item");
+            return Err(Error::Argument(text.into()));
+        };
+        Self::of_shape(
+            world,
+            theory::Shape {
+                n_blocks: blocks,
+                n_bits,
+                rate: f64::from_bits(rate),
+            },
+        )
+    }
+
+    /// The words of this rank's blocks.
+    pub(crate) fn local_words(&self) -> Result<Vec<u64>> {
+        let world = self.world();
+        let first = u64::from(world.rank().number()) * self.blocks_per_rank;
+        let n = self
+            .n_blocks
+            .saturating_sub(first)
+            .min(self.blocks_per_rank);
+        let n = usize::try_from(n).expect("blocks lie in memory") * WORDS;
+        Ok(GlobalPtr::new(world.rank(), self.start).get_vec(world, n)?)
+    }
+
+    /// Sets the bits of one word of all blocks.
+    pub(crate) fn restore(&self, i: usize, word: u64) -> Result<()> {
+        if word == 0 {
+            return Ok(());
+        }
+        let (block, within) = ((i / WORDS) as u64, i % WORDS);
+        let rank = u32::try_from(block / self.blocks_per_rank).expect("a rank's number");
+        let local = usize::try_from(block % self.blocks_per_rank).expect("blocks lie in memory");
+        let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).offset(local * WORDS + within);
+        Ok(at.fetch_or(self.world(), word).map(drop)?)
     }
 
     fn block(&self, item: &Item<WORDS>) -> GlobalPtr<u64> {

@@ -468,7 +468,7 @@ fn loom_a_word_that_is_inserted_again_is_there_from_then_on() {
         |table, a, (first, second, third)| {
             assert_eq!(a, (true, Some(true)));
             // 1, nothing, 2, in this order.
-            let age = |found| match found {
+            let age = |found: Option<[u64; 2]>| match found {
                 Some([1, 0]) => 0,
                 None => 1,
                 Some([2, 0]) => 2,

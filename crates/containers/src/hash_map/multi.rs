@@ -11,6 +11,9 @@ use super::phase::{Atomic, FindOnly, Phase};
 use crate::Result;
 use crate::object::{KeyHasher, Object};
 
+/// The maps that a [`MultiMap`] is made of.
+type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V, P, S>);
+
 /// A map from `K` to any number of `V` each, in the segments of all ranks.
 ///
 /// The number of a key's values stands under the key, and each value under the key and its own number, so an
@@ -165,7 +168,17 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     }
 }
 
+impl<K: Object, V: Object> MultiMap<K, V> {
+    pub(crate) fn of(counts: HashMap<K, u64>, values: HashMap<(K, u64), V>) -> Self {
+        Self { counts, values }
+    }
+}
+
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
+    pub(crate) fn maps(&self) -> Maps<'_, K, V, P, S> {
+        (&self.counts, &self.values)
+    }
+
     /// The number of values of all keys, as [`HashMap::len`].
     ///
     /// # Cost

@@ -152,8 +152,19 @@ impl<K: Object, S: KeyHasher> HashSet<K, FindOnly, S> {
     }
 }
 
+impl<K: Object> HashSet<K> {
+    /// The set of the keys of a map.
+    pub(crate) fn of(map: HashMap<K, ()>) -> Self {
+        Self { map }
+    }
+}
+
 /// What every phase has.
 impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
+    pub(crate) fn map(&self) -> &HashMap<K, (), P, S> {
+        &self.map
+    }
+
     /// The number of keys, as [`HashMap::len`].
     ///
     /// # Cost

@@ -165,6 +165,14 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         }
     }
 
+    fn write(value: &T, out: &mut Vec<u8>) -> Result<()> {
+        codec::write(value, out)
+    }
+
+    fn read(bytes: &mut &[u8]) -> Result<T> {
+        codec::read(bytes)
+    }
+
     fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
         each_to_slot::<T, Self>(values, heap).map(Cow::Owned)
     }

@@ -219,6 +219,20 @@ pub trait Repr<T>: sealed::Sealed {
     /// The key's hash.
     fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64;
 
+    /// Appends `value` to bytes that another job may read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
+    fn write(value: &T, out: &mut Vec<u8>) -> Result<()>;
+
+    /// Reads a value from the front of what [`write`](Self::write) has written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the bytes are no `T`.
+    fn read(bytes: &mut &[u8]) -> Result<T>;
+
     /// What slots have to hold of `values`; plain ones are not even copied.
     ///
     /// # Errors
@@ -320,6 +334,16 @@ impl<T: Pod> Repr<T> for Plain {
     )]
     fn hash_key<H: KeyHasher>(key: &T, hasher: &H) -> u64 {
         hasher.hash(key.as_bytes())
+    }
+
+    fn write(value: &T, out: &mut Vec<u8>) -> Result<()> {
+        out.extend_from_slice(value.as_bytes());
+        Ok(())
+    }
+
+    fn read(bytes: &mut &[u8]) -> Result<T> {
+        let value = codec::take(bytes, size_of::<T>())?;
+        Ok(T::read_from_bytes(value).expect("as many bytes"))
     }
 
     #[inline(always)]

@@ -147,6 +147,16 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
         mix(a.rotate_left(32) ^ <B::Repr as Repr<B>>::hash_key(b, hasher))
     }
 
+    fn write((a, b): &(A, B), out: &mut Vec<u8>) -> Result<()> {
+        <A::Repr as Repr<A>>::write(a, out)?;
+        <B::Repr as Repr<B>>::write(b, out)
+    }
+
+    fn read(bytes: &mut &[u8]) -> Result<(A, B)> {
+        let a = <A::Repr as Repr<A>>::read(bytes)?;
+        Ok((a, <B::Repr as Repr<B>>::read(bytes)?))
+    }
+
     fn to_slots<'v>(values: &'v [(A, B)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
         each_to_slot::<_, Self>(values, heap).map(Cow::Owned)
     }
@@ -269,6 +279,17 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     fn hash_key<H: KeyHasher>((a, rest): &Self::Key, hasher: &H) -> u64 {
         let a = <A::Repr as Repr<A>>::hash_key(a, hasher);
         mix(a.rotate_left(32) ^ <Self as Repr<(B, C)>>::hash_key(rest, hasher))
+    }
+
+    fn write((a, b, c): &(A, B, C), out: &mut Vec<u8>) -> Result<()> {
+        <A::Repr as Repr<A>>::write(a, out)?;
+        <B::Repr as Repr<B>>::write(b, out)?;
+        <C::Repr as Repr<C>>::write(c, out)
+    }
+
+    fn read(bytes: &mut &[u8]) -> Result<(A, B, C)> {
+        let (a, (b, c)) = <Self as Repr<(A, (B, C))>>::read(bytes)?;
+        Ok((a, b, c))
     }
 
     fn to_slots<'v>(values: &'v [(A, B, C)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

@@ -258,6 +258,16 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
         self.into_phase()
     }
 
+    /// Calls `f` when all ranks have come to one state of the queue. Collective.
+    pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
+        self.local.leave(&self.ring)?;
+        self.ring.settle::<P>()?;
+        let done = f(&self.ring);
+        self.local.enter::<P>(&self.ring);
+        self.ring.world().barrier()?;
+        done
+    }
+
     fn into_phase<N: Phase>(mut self) -> Result<FastQueue<T, N>> {
         self.local.leave(&self.ring)?;
         self.ring.settle::<N>()?;

@@ -134,7 +134,7 @@ impl SharedSeen {
 const LARGEST: u64 = 1 << 31;
 
 /// A queue without its phase.
-pub(super) struct Ring<T: Object> {
+pub(crate) struct Ring<T: Object> {
     /// One word on each rank, which nobody uses: its memory is free when no rank has the queue any more,
     /// and the host's block then is too.
     handle: Symmetric<u64>,
@@ -281,6 +281,24 @@ impl<T: Object> Ring<T> {
     pub(super) fn read(&self, ticket: u64) -> Result<SlotOf<T>> {
         let i = index(self.place.size.slot(ticket));
         Ok(self.place.slots().offset(i).get(self.world())?)
+    }
+
+    /// Calls `f` with a copy of each element, in their order, on the host; on other ranks with none. Nobody pushes
+    /// or pops meanwhile.
+    pub(crate) fn for_each(&self, f: &mut dyn FnMut(T) -> Result<()>) -> Result<()> {
+        let world = self.world();
+        if world.rank() != self.host() {
+            return Ok(());
+        }
+        let Seen {
+            taken: head,
+            limit: tail,
+        } = self.pop.get();
+        for ticket in 0..tail.wrapping_sub(head) {
+            let slot = self.read(head.wrapping_add(ticket))?;
+            f(crate::object::from_slot::<T>(slot, &self.heap)?)?;
+        }
+        Ok(())
     }
 
     /// Moves the queue to `host`, with room for `capacity`; collective.

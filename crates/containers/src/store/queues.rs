@@ -1,0 +1,121 @@
+//! Queues.
+
+use std::any::type_name;
+use std::path::Path;
+
+use pgas_core::{Rank, World};
+
+use super::{About, open, save};
+use crate::object::Object;
+use crate::queue::{CircularQueue, FastQueue, Phase, PushError};
+use crate::{Error, Result};
+
+fn about<T>(sizes: &[u64]) -> About<'_> {
+    About {
+        kind: "queue",
+        element: type_name::<T>(),
+        sizes,
+    }
+}
+
+/// Writes the elements, which the host reads. Collective.
+fn save_queue<T: Object>(
+    world: &World,
+    dir: &Path,
+    capacity: usize,
+    for_each: impl FnOnce(&mut dyn FnMut(T) -> Result<()>) -> Result<()>,
+) -> Result<()> {
+    save(world, dir, &about::<T>(&[capacity as u64]), |part| {
+        for_each(&mut |element| part.push(&element))
+    })
+}
+
+/// Fills a queue, which `make` makes, with what was saved; the first rank reads all parts, so that the elements keep their
+/// order. Collective.
+fn load_queue<T: Object, Q>(
+    world: &World,
+    dir: &Path,
+    make: impl FnOnce(usize) -> Result<Q>,
+    push: impl Fn(&Q, T) -> Result<(), PushError<T>>,
+) -> Result<Q> {
+    let saved = open(world, dir, &about::<T>(&[0]))?;
+    let queue = make(saved.size(0)?)?;
+    let mine = || {
+        if world.rank() != Rank::ZERO {
+            return Ok(());
+        }
+        for (i, info) in saved.parts.iter().enumerate() {
+            let put = |_, element| push(&queue, element).map_err(Error::from);
+            saved.read_part::<T>(i, *info, put)?;
+        }
+        Ok(())
+    };
+    super::together(world, mine())?;
+    Ok(queue)
+}
+
+impl<T: Object, P: Phase> CircularQueue<T, P> {
+    /// Writes the elements to a directory, in their order; they stay in the queue.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 4A + 5 collectives, and the host reads its elements. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Storage`] if a file cannot be written, which names it.
+    pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
+        let (world, capacity) = (self.world().clone(), self.capacity());
+        self.with_settled(|ring| save_queue(&world, dir.as_ref(), capacity, |f| ring.for_each(f)))
+    }
+}
+
+impl<T: Object> CircularQueue<T> {
+    /// The queue that was [saved](CircularQueue::save) in a directory, on `host`.
+    ///
+    /// # Cost
+    ///
+    /// That of [`with_capacity`](Self::with_capacity), of a [`push`](Self::push) an element by the first rank, and
+    /// 2 collectives. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, or a file cannot be read or is
+    /// not what was written; those of [`with_capacity`](Self::with_capacity).
+    pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
+        let make = |capacity| Self::with_capacity(world, host, capacity);
+        load_queue(world, dir.as_ref(), make, Self::push)
+    }
+}
+
+impl<T: Object, P: Phase> FastQueue<T, P> {
+    /// As [`CircularQueue::save`].
+    ///
+    /// # Cost
+    ///
+    /// As [`CircularQueue::save`].
+    ///
+    /// # Errors
+    ///
+    /// As [`CircularQueue::save`].
+    pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
+        let (world, capacity) = (self.world().clone(), self.capacity());
+        self.with_settled(|ring| save_queue(&world, dir.as_ref(), capacity, |f| ring.for_each(f)))
+    }
+}
+
+impl<T: Object> FastQueue<T> {
+    /// As [`CircularQueue::load`], in the phase in which all push.
+    ///
+    /// # Cost
+    ///
+    /// As [`CircularQueue::load`].
+    ///
+    /// # Errors
+    ///
+    /// As [`CircularQueue::load`].
+    pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
+        let make = |capacity| Self::with_capacity(world, host, capacity);
+        load_queue(world, dir.as_ref(), make, Self::push)
+    }
+}

@@ -1,0 +1,207 @@
+//! What some ranks save, others load.
+
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
+
+use std::fs;
+
+use pgas_core::{Config, Rank, World};
+use tempfile::tempdir;
+
+use crate::array::Distribution;
+use crate::{
+    Array, BloomFilter, CircularQueue, DArray, DMatrix, FastQueue, HashMap, HashSet, MultiMap,
+    WideBloomFilter,
+};
+
+fn threads(n_ranks: u32, body: impl Fn(World) + Sync) {
+    let mut config = Config::default();
+    config.segment_bytes = Some(16 << 20);
+    pgas_smp::threads_with(n_ranks, &config, &body).unwrap();
+}
+
+/// Saves by `n` ranks and loads by `m`, for several of both.
+fn by_other_numbers(
+    save: impl Fn(&World, &std::path::Path) + Sync,
+    load: impl Fn(&World, &std::path::Path) + Sync,
+) {
+    for (n, m) in [(1, 3), (3, 1), (2, 2), (4, 3)] {
+        let dir = tempdir().unwrap();
+        threads(n, |world| save(&world, dir.path()));
+        threads(m, |world| load(&world, dir.path()));
+    }
+}
+
+fn text(i: u64) -> String {
+    "text ".repeat(usize::try_from(i % 40).unwrap())
+}
+
+#[test]
+fn maps_and_sets_are_loaded_by_any_number_of_ranks() {
+    by_other_numbers(
+        |world, dir| {
+            let map = HashMap::<String, u64>::with_capacity(world, 200).unwrap();
+            let set = HashSet::<u64>::with_capacity(world, 100).unwrap();
+            let multi = MultiMap::<u64, String>::with_capacity(world, 100).unwrap();
+            if world.rank() == Rank::ZERO {
+                for i in 0..50 {
+                    map.insert(&format!("{i} {}", text(i)), i).unwrap();
+                    set.insert(&i).unwrap();
+                    multi.insert(&(i % 5), text(i)).unwrap();
+                }
+            }
+            map.save(dir.join("map")).unwrap();
+            set.save(dir.join("set")).unwrap();
+            multi.save(dir.join("multi")).unwrap();
+        },
+        |world, dir| {
+            let map = HashMap::<String, u64>::load(world, dir.join("map")).unwrap();
+            let set = HashSet::<u64>::load(world, dir.join("set")).unwrap();
+            let multi = MultiMap::<u64, String>::load(world, dir.join("multi")).unwrap();
+            for i in 0..50 {
+                let key = format!("{i} {}", text(i));
+                assert_eq!(map.find(&key).unwrap(), Some(i));
+                assert!(set.contains(&i).unwrap());
+            }
+            let found = multi.find(&3).unwrap();
+            let expected: Vec<String> = (0..10).map(|i| text(5 * i + 3)).collect();
+            assert_eq!(found, expected);
+            assert!(map.capacity() >= 200);
+            let sizes = (map.len().unwrap(), set.len().unwrap(), multi.len().unwrap());
+            assert_eq!(sizes, (50, 50, 50));
+        },
+    );
+}
+
+#[test]
+fn queues_keep_their_order_and_their_elements() {
+    by_other_numbers(
+        |world, dir| {
+            let host = Rank::new(world.n_ranks() - 1);
+            let mut queue = CircularQueue::<String>::with_capacity(world, host, 30).unwrap();
+            let mut fast = FastQueue::<u64>::with_capacity(world, host, 30).unwrap();
+            if world.rank() == Rank::ZERO {
+                for i in 0..25 {
+                    queue.push(text(i)).unwrap();
+                    fast.push(i).unwrap();
+                }
+                assert_eq!(queue.pop().unwrap(), Some(text(0)));
+            }
+            queue.save(dir.join("queue")).unwrap();
+            fast.save(dir.join("fast")).unwrap();
+            assert_eq!(queue.len().unwrap(), 24);
+            world.barrier().unwrap();
+        },
+        |world, dir| {
+            let queue = CircularQueue::<String>::load(world, Rank::ZERO, dir.join("queue"));
+            let queue = queue.unwrap();
+            let fast = FastQueue::<u64>::load(world, Rank::ZERO, dir.join("fast")).unwrap();
+            let fast = fast.into_pop_phase().unwrap();
+            if world.rank() == Rank::ZERO {
+                let texts = queue.pop_many(100).unwrap();
+                assert_eq!(texts, (1..25).map(text).collect::<Vec<_>>());
+                assert_eq!(fast.pop_many(100).unwrap(), (0..25).collect::<Vec<u64>>());
+                assert_eq!(queue.capacity(), 30);
+            }
+            world.barrier().unwrap();
+        },
+    );
+}
+
+#[test]
+fn arrays_and_matrices_are_dealt_out_anew() {
+    by_other_numbers(
+        |world, dir| {
+            let deal = Distribution::BlockCyclic(3);
+            let array = DArray::<String>::new(world, 31, deal, &String::new()).unwrap();
+            let hosted = Array::<u32>::new(world, Rank::ZERO, 7, &9).unwrap();
+            let matrix = DMatrix::<f64>::new(world, [5, 7], [2, 3], 0.5).unwrap();
+            if world.rank() == Rank::ZERO {
+                for i in 0..30 {
+                    array.put(i, &text(i as u64)).unwrap();
+                }
+                hosted.put(3, &1).unwrap();
+                matrix.put(4, 6, 2.0).unwrap();
+            }
+            array.save(dir.join("array")).unwrap();
+            hosted.save(dir.join("hosted")).unwrap();
+            matrix.save(dir.join("matrix")).unwrap();
+        },
+        |world, dir| {
+            let deal = Distribution::Block;
+            let array = DArray::load(world, dir.join("array"), deal, &String::new()).unwrap();
+            for i in 0..30 {
+                assert_eq!(array.get(i).unwrap(), text(i as u64));
+            }
+            assert_eq!((array.len(), array.get(30).unwrap()), (31, String::new()));
+            // One that was on one rank is dealt out, and the other way round.
+            let dealt = DArray::<u32>::load(world, dir.join("hosted"), deal, &0).unwrap();
+            assert_eq!(dealt.get_range(0..7).unwrap(), [9, 9, 9, 1, 9, 9, 9]);
+            let hosted = Array::<u32>::load(world, dir.join("hosted"), Rank::ZERO, &0).unwrap();
+            assert_eq!(hosted.get_range(0..7).unwrap(), [9, 9, 9, 1, 9, 9, 9]);
+            let matrix = DMatrix::<f64>::load(world, dir.join("matrix"), [4, 4]).unwrap();
+            assert_eq!(matrix.shape(), [5, 7]);
+            assert_eq!(matrix.get_block(4..5, 5..7).unwrap(), [0.5, 2.0]);
+            world.barrier().unwrap();
+        },
+    );
+}
+
+#[test]
+fn filters_find_what_was_inserted_before_they_were_saved() {
+    by_other_numbers(
+        |world, dir| {
+            let words = BloomFilter::<String>::with_rate(world, 300, 0.01).unwrap();
+            let lines = WideBloomFilter::<String>::with_rate(world, 300, 0.01).unwrap();
+            for i in 0..30 {
+                words.insert(&format!("{i}")).unwrap();
+                lines.insert(&format!("{i}")).unwrap();
+            }
+            words.save(dir.join("words")).unwrap();
+            lines.save(dir.join("lines")).unwrap();
+        },
+        |world, dir| {
+            let words = BloomFilter::<String>::load(world, dir.join("words")).unwrap();
+            let lines = WideBloomFilter::<String>::load(world, dir.join("lines")).unwrap();
+            let there = |i: u32| {
+                let item = format!("{i}");
+                words.contains(&item).unwrap() && lines.contains(&item).unwrap()
+            };
+            assert!((0..30).all(there));
+            assert!((1000..2000).filter(|&i| there(i)).count() < 10);
+            world.barrier().unwrap();
+        },
+    );
+}
+
+#[test]
+fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
+    let dir = tempdir().unwrap();
+    let at = dir.path();
+    threads(2, |world| {
+        let map = HashMap::<u64, u64>::with_capacity(&world, 50).unwrap();
+        map.insert(&u64::from(world.rank().number()), 1).unwrap();
+        map.save(at).unwrap();
+        let text = |error: crate::Error| error.to_string();
+        let set = text(HashSet::<u64>::load(&world, at).unwrap_err());
+        assert!(set.contains("element") && set.contains("manifest"), "{set}");
+        let queue = CircularQueue::<u64>::load(&world, Rank::ZERO, at).unwrap_err();
+        assert!(text(queue).contains("kind"));
+        let nothing = HashMap::<u64, u64>::load(&world, at.join("nowhere")).unwrap_err();
+        assert!(text(nothing).contains("nowhere"));
+        let parts = [0, 1].map(|i| at.join(format!("part-0000{i}")));
+        if world.rank() == Rank::ZERO {
+            // The longer one loses its end.
+            let part = parts
+                .iter()
+                .max_by_key(|part| fs::metadata(part).unwrap().len());
+            let bytes = fs::read(part.unwrap()).unwrap();
+            fs::write(part.unwrap(), &bytes[..bytes.len() - 1]).unwrap();
+        }
+        world.barrier().unwrap();
+        let cut = text(HashMap::<u64, u64>::load(&world, at).unwrap_err());
+        assert!(cut.contains("bytes") && cut.contains("part-0000"), "{cut}");
+        world.barrier().unwrap();
+        let file = text(map.save(parts[0].join("below")).unwrap_err());
+        assert!(file.contains("part-00000"), "{file}");
+    });
+}
