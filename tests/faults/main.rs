@@ -12,6 +12,7 @@ mod limits;
 mod many;
 mod parts;
 mod progress;
+mod stalls;
 mod threads;
 mod waits;
 
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         threads::trials(),
         limits::trials(),
         progress::trials(),
+        stalls::trials(),
         many::trials(),
     ];
     libtest_mimic::run(

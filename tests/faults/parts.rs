@@ -9,7 +9,7 @@ use pgas_smp::Watcher;
 use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
-use crate::{ends, limits, many, progress};
+use crate::{ends, limits, many, progress, stalls};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
@@ -42,6 +42,12 @@ fn rank(words: &[String]) {
         "exhaust" => limits::exhaust(&world).unwrap(),
         "late" => limits::rank_that_is_late(world),
         "compute" => progress::compute(&world),
+        "stall" => {
+            // What comes of it is on the standard error output.
+            if let Err(error) = stalls::rank_that_stalls(&world) {
+                panic!("{error}");
+            }
+        }
         "many" => many::everything(&world).unwrap(),
         other => panic!("no rank plays {other:?}"),
     }

@@ -167,6 +167,7 @@ impl Am {
     /// Sends a request, waiting for room; in a handler, where nothing waits, it is kept until there is room, if not
     /// too much is kept already.
     #[inline]
+    #[track_caller]
     pub(crate) fn request(
         &self,
         world: &World,
@@ -202,6 +203,7 @@ impl Am {
     }
 
     #[cold]
+    #[track_caller]
     fn request_later(&self, world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
         if pgas_core::in_handler() {
             if !self.outbox.keep_request(to, id, parts) {

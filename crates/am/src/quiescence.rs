@@ -40,6 +40,7 @@ use crate::layer::am;
 /// assert_eq!(word.get(&world)?, 7);
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
+#[track_caller]
 pub fn quiet(world: &World) -> Result<()> {
     if pgas_core::in_handler() {
         let what = "the end of all asynchronous work";

@@ -114,6 +114,7 @@ pub trait RemoteCalls {
     /// let y = 1;
     /// let sum = world.rpc(world.rank(), move |x: u64| x + y, 41);
     /// ```
+    #[track_caller]
     fn rpc<A: Wire, R: Wire + Send>(
         &self,
         to: Rank,
@@ -146,6 +147,7 @@ pub trait RemoteCalls {
     /// assert_eq!(world.rpc_view(world.rank(), dot, 2.0, &[1.0, 2.0, 3.0])?.wait()?, 12.0);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
+    #[track_caller]
     fn rpc_view<A: Wire, T: Pod, R: Wire + Send>(
         &self,
         to: Rank,
@@ -170,6 +172,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[track_caller]
     fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()>;
 
     /// As [`rpc_ff`](Self::rpc_ff), without waiting: after [`Sent::BackPressure`] nothing was sent.
@@ -187,6 +190,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[track_caller]
     fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent>;
 
     /// As [`rpc_ff`](Self::rpc_ff), with a slice that the function views where it arrived.
@@ -202,6 +206,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[track_caller]
     fn rpc_ff_view<A: Wire, T: Pod>(
         &self,
         to: Rank,
@@ -225,6 +230,7 @@ pub trait RemoteCalls {
     /// # Panics
     ///
     /// If the job has no rank `to`.
+    #[track_caller]
     fn try_rpc_ff_view<A: Wire, T: Pod>(
         &self,
         to: Rank,
@@ -244,6 +250,7 @@ pub trait RemoteCalls {
     /// # Errors
     ///
     /// As [`rpc`](Self::rpc).
+    #[track_caller]
     fn rpc_all<A: Wire, R: Wire + Send>(
         &self,
         function: fn(A) -> R,
@@ -283,6 +290,7 @@ pub trait RemoteCalls {
     /// assert_eq!(world.put_then_rpc(place, &[1, 2, 3], sum, args)?.wait()?, 6);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
+    #[track_caller]
     fn put_then_rpc<T: Pod, A: Wire, R: Wire + Send>(
         &self,
         dst: GlobalPtr<T>,
@@ -303,6 +311,7 @@ pub trait TeamCalls {
     /// # Errors
     ///
     /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`].
+    #[track_caller]
     fn rpc<A: Wire, R: Wire + Send>(
         &self,
         member: u32,
@@ -319,6 +328,7 @@ pub trait TeamCalls {
     /// # Errors
     ///
     /// As [`RemoteCalls::rpc`].
+    #[track_caller]
     fn rpc_all<A: Wire, R: Wire + Send>(
         &self,
         function: fn(A) -> R,
@@ -328,6 +338,7 @@ pub trait TeamCalls {
 
 impl RemoteCalls for World {
     #[inline]
+    #[track_caller]
     fn rpc<A: Wire, R: Wire + Send>(
         &self,
         to: Rank,
@@ -338,6 +349,7 @@ impl RemoteCalls for World {
     }
 
     #[inline]
+    #[track_caller]
     fn rpc_view<A: Wire, T: Pod, R: Wire + Send>(
         &self,
         to: Rank,
@@ -351,6 +363,7 @@ impl RemoteCalls for World {
     }
 
     #[inline]
+    #[track_caller]
     fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of(way.am.program, function)?;
@@ -365,6 +378,7 @@ impl RemoteCalls for World {
     }
 
     #[inline]
+    #[track_caller]
     fn rpc_ff_view<A: Wire, T: Pod>(
         &self,
         to: Rank,
@@ -392,6 +406,7 @@ impl RemoteCalls for World {
         way.try_send(call_id(false), function.as_bytes(), args, view)
     }
 
+    #[track_caller]
     fn rpc_all<A: Wire, R: Wire + Send>(
         &self,
         function: fn(A) -> R,
@@ -400,6 +415,7 @@ impl RemoteCalls for World {
         call_each(self, self.ranks(), function, args)
     }
 
+    #[track_caller]
     fn put_then_rpc<T: Pod, A: Wire, R: Wire + Send>(
         &self,
         dst: GlobalPtr<T>,
@@ -414,6 +430,7 @@ impl RemoteCalls for World {
 }
 
 impl TeamCalls for Team {
+    #[track_caller]
     fn rpc<A: Wire, R: Wire + Send>(
         &self,
         member: u32,
@@ -430,6 +447,7 @@ impl TeamCalls for Team {
         self.world().rpc(self.world_rank(member), function, args)
     }
 
+    #[track_caller]
     fn rpc_all<A: Wire, R: Wire + Send>(
         &self,
         function: fn(A) -> R,
@@ -439,6 +457,7 @@ impl TeamCalls for Team {
     }
 }
 
+#[track_caller]
 fn call_each<A: Wire, R: Wire + Send>(
     world: &World,
     ranks: impl Iterator<Item = Rank>,
@@ -465,6 +484,7 @@ impl<'a> Way<'a> {
     }
 
     #[inline]
+    #[track_caller]
     fn call<A: Wire, R: Wire + Send>(
         self,
         function: fn(A) -> R,
@@ -475,6 +495,7 @@ impl<'a> Way<'a> {
     }
 
     #[inline]
+    #[track_caller]
     fn send_call<A: Wire, R: Wire + Send>(
         self,
         function: FunctionId,
@@ -498,6 +519,7 @@ impl<'a> Way<'a> {
 
     /// Sends, waiting for room.
     #[inline]
+    #[track_caller]
     fn send<A: Wire>(
         self,
         id: HandlerId,

@@ -179,6 +179,10 @@ impl Engine {
         if message.handler == HandlerId::COLLECTIVE {
             return world.wire().deliver(message);
         }
+        if message.handler == HandlerId::WATCH {
+            world.deliver_note(&message);
+            return Ok(());
+        }
         let [page, index] = id.to_be_bytes().map(usize::from);
         let page = self.handlers[page].get();
         let Some(handler) = page.and_then(|page| page[index].get()) else {

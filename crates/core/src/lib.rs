@@ -16,6 +16,7 @@ mod rank;
 pub mod raw;
 pub mod rma;
 pub mod segment;
+mod stall;
 mod team;
 mod wait;
 mod world;

@@ -1,6 +1,7 @@
 //! Waiting: spin briefly, then yield, then sleep, and look at the job's health meanwhile.
 
 use std::hint;
+use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,8 @@ const BUSY_ROUNDS: u32 = 64;
 /// What a rank waits for, for the message of a failed wait.
 pub(crate) struct Awaited<'a> {
     pub(crate) what: &'static str,
+    /// Which of many such things.
+    pub(crate) number: Option<u64>,
     pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
 }
 
@@ -34,6 +37,7 @@ impl Awaited<'_> {
     pub(crate) fn new(what: &'static str) -> Self {
         Self {
             what,
+            number: None,
             missing: &Vec::new,
         }
     }
@@ -54,6 +58,7 @@ impl World {
     ///
     /// What `ready` returns; the failure of the job, or the end of
     /// [`Config::timeout`](crate::Config::timeout); [`Error::InHandler`] inside a handler.
+    #[track_caller]
     pub fn wait_for(&self, what: &'static str, ready: impl FnMut() -> Result<bool>) -> Result<()> {
         self.wait_until(&Awaited::new(what), ready)
     }
@@ -68,16 +73,23 @@ impl World {
     /// # Errors
     ///
     /// As [`wait_for`](Self::wait_for).
+    #[track_caller]
     pub fn wait_for_ranks(
         &self,
         what: &'static str,
         missing: &dyn Fn() -> Vec<Rank>,
         ready: impl FnMut() -> Result<bool>,
     ) -> Result<()> {
-        self.wait_until(&Awaited { what, missing }, ready)
+        let awaited = Awaited {
+            what,
+            number: None,
+            missing,
+        };
+        self.wait_until(&awaited, ready)
     }
 
     /// Makes progress until `ready`, and fails when the job fails or the configured limit is over.
+    #[track_caller]
     pub(crate) fn wait_until(
         &self,
         awaited: &Awaited<'_>,
@@ -94,7 +106,9 @@ impl World {
         };
         let mut round = first_round;
         let mut sleep = FIRST_SLEEP;
+        let from = Location::caller();
         let mut began = None;
+        let mut noted = None;
         let mut busy = 0_u32;
         // One message is most often the one that is waited for, and who takes it does not look for another one, which would be
         // a look at memory that a sender is about to write.
@@ -114,8 +128,10 @@ impl World {
                 round = first_round;
                 busy = busy.wrapping_add(1);
                 if busy.is_multiple_of(BUSY_ROUNDS) {
-                    self.check_limit(awaited, *began.get_or_insert_with(Instant::now))?;
+                    let began = *began.get_or_insert_with(Instant::now);
+                    self.check_limit(awaited, began)?;
                     self.backend().health()?;
+                    self.watch_over(&mut noted, awaited, began, from)?;
                 }
                 continue;
             }
@@ -128,8 +144,10 @@ impl World {
                 thread::yield_now();
                 self.backend().health()?;
             } else {
-                self.check_limit(awaited, *began.get_or_insert_with(Instant::now))?;
+                let began = *began.get_or_insert_with(Instant::now);
+                self.check_limit(awaited, began)?;
                 self.backend().health()?;
+                self.watch_over(&mut noted, awaited, began, from)?;
                 self.backend().park(sleep);
                 sleep = (sleep * 2).min(LONGEST_SLEEP);
             }

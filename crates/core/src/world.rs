@@ -25,6 +25,7 @@ use crate::progress::ProgressThread;
 use crate::raw::even::EvenMap;
 use crate::raw::map::SegmentMap;
 use crate::segment::{self, Heap, SymmetricHeap};
+use crate::stall::Watch;
 use crate::team;
 use crate::wait::Awaited;
 use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
@@ -86,6 +87,7 @@ struct Inner {
     /// Teams that this rank was asked to name.
     n_teams: AtomicU64,
     progress: ProgressThread,
+    watch: Watch,
     config: Config,
     /// What the backend says of itself, which every message asks for.
     capabilities: Capabilities,
@@ -139,6 +141,7 @@ impl World {
             team: Arc::new(team),
             n_teams: AtomicU64::new(0),
             progress: ProgressThread::default(),
+            watch: Watch::default(),
             config,
             capabilities: backend.capabilities().clone(),
             backend,
@@ -227,6 +230,7 @@ impl World {
     ///
     /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank does not
     /// enter the barrier.
+    #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         if in_handler() {
             return Err(Error::InHandler { what: "a barrier" });
@@ -242,6 +246,7 @@ impl World {
         let missing = || self.backend().barrier_missing(ticket);
         let awaited = Awaited {
             what: "a barrier",
+            number: Some(ticket.0),
             missing: &missing,
         };
         self.wait_until(&awaited, || self.backend().barrier_test(ticket))
@@ -342,6 +347,7 @@ impl World {
     /// assert_eq!(sum, 42);
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
+    #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output> {
         let mut future = pin!(future);
         let mut cx = Context::from_waker(Waker::noop());
@@ -456,6 +462,10 @@ impl World {
 
     pub(crate) fn progress_thread(&self) -> &ProgressThread {
         &self.inner.progress
+    }
+
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.inner.watch
     }
 
     pub(crate) fn orphans(&self) -> &Orphans {

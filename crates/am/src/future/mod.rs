@@ -264,6 +264,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
+    #[track_caller]
     fn wait_by_asking(mut self) -> Result<T> {
         if !self.is_ready() {
             let am = self.handle().and_then(Handle::get);

@@ -427,18 +427,21 @@ impl ActiveMessages for World {
     }
 
     #[inline]
+    #[track_caller]
     fn request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<()> {
         let out = opening::<H, _>(args)?;
         send(self, to, REQUEST_SHORT, &[out.bytes()])
     }
 
     #[inline]
+    #[track_caller]
     fn try_request<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<Sent> {
         let out = opening::<H, _>(args)?;
         try_send(self, to, REQUEST_SHORT, &[out.bytes()])
     }
 
     #[inline]
+    #[track_caller]
     fn request_medium<H: RequestHandler>(
         &self,
         to: Rank,
@@ -451,6 +454,7 @@ impl ActiveMessages for World {
     }
 
     #[inline]
+    #[track_caller]
     fn try_request_medium<H: RequestHandler>(
         &self,
         to: Rank,
@@ -462,6 +466,7 @@ impl ActiveMessages for World {
         try_send(self, to, REQUEST_MEDIUM, &[out.bytes(), payload])
     }
 
+    #[track_caller]
     fn request_long<H: RequestHandler>(
         &self,
         dst: GlobalPtr<u8>,
@@ -502,6 +507,7 @@ fn may_wait(what: &'static str) -> Result<()> {
 }
 
 #[inline]
+#[track_caller]
 fn send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
     may_wait("room for a request")?;
     let n_bytes = parts.iter().map(|part| part.len()).sum();

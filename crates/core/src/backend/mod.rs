@@ -97,6 +97,8 @@ pub struct HandlerId(pub u16);
 impl HandlerId {
     /// The number of ids that core keeps for itself.
     pub const N_RESERVED: u16 = 16;
+    /// Questions and answers about long waits.
+    pub const WATCH: Self = Self(0);
     /// Messages of core's collectives.
     pub const COLLECTIVE: Self = Self(1);
     /// Messages of the [`Layer`](crate::Layer) above core.

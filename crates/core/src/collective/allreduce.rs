@@ -209,6 +209,7 @@ impl Team {
         clippy::needless_pass_by_value,
         reason = "operators are closures or empty, written where they are used"
     )]
+    #[track_caller]
     pub fn allreduce_slice<T: Pod>(&self, values: &mut [T], op: impl ReduceOp<T>) -> Result<()> {
         let call = self.begin(allreduce_signature(values, &op));
         self.drive(&call, async {

@@ -90,6 +90,7 @@ impl Team {
     }
 
     /// The meeting of a barrier, without the flush.
+    #[track_caller]
     pub(crate) fn meet(&self) -> Result<()> {
         let call = self.begin(Signature::new(Kind::Barrier));
         self.drive(&call, async {
@@ -126,6 +127,7 @@ impl Team {
     ///     assert!(error.to_string().contains("the answer: rank 0 has 0, rank 1 has 1"));
     /// });
     /// ```
+    #[track_caller]
     pub fn agree(&self, what: &'static str, value: u64) -> Result<()> {
         if !self.world().config().check {
             return Ok(());

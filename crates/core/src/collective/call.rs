@@ -372,6 +372,7 @@ impl Team {
     }
 
     /// Runs the `algorithm` of `call` to its end on this thread.
+    #[track_caller]
     pub(super) fn drive<T>(
         &self,
         call: &Call,
@@ -382,6 +383,7 @@ impl Team {
         let mut output = None;
         let awaited = Awaited {
             what: call.signature.kind.name(),
+            number: Some(call.number),
             missing: &|| call.awaited(),
         };
         self.world().wait_until(&awaited, || {

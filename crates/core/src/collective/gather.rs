@@ -206,6 +206,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allgather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
         let call = self.begin(signature);

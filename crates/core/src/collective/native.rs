@@ -242,6 +242,7 @@ impl Team {
     /// Gives all members' `choice`s in a split, and this one's group at the transport. `place` computes
     /// its colour and key there of them: the number of any member of the new team, the same for all of
     /// these, and its number in the new team; `None` if it joins none.
+    #[track_caller]
     pub(crate) fn choose<T: Pod>(
         &self,
         choice: T,

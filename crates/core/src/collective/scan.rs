@@ -155,6 +155,7 @@ impl Team {
         clippy::needless_pass_by_value,
         reason = "operators are closures or empty, written where they are used"
     )]
+    #[track_caller]
     pub fn scan_inclusive_slice<T: Pod>(
         &self,
         values: &mut [T],
@@ -197,6 +198,7 @@ impl Team {
         clippy::needless_pass_by_value,
         reason = "operators are closures or empty, written where they are used"
     )]
+    #[track_caller]
     pub fn scan_exclusive_slice<T: Pod>(
         &self,
         values: &mut [T],

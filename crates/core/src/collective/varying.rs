@@ -216,6 +216,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allgather_varying<T: Pod>(&self, values: &[T]) -> Result<Vec<Vec<T>>> {
         let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
         self.drive(&call, async {

@@ -117,6 +117,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         self.team().allreduce(value, op)
     }
@@ -143,6 +144,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce_slice<T: Pod>(&self, values: &mut [T], op: impl ReduceOp<T>) -> Result<()> {
         self.team().allreduce_slice(values, op)
     }
@@ -197,6 +199,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allgather<T: Pod>(&self, values: &[T]) -> Result<Vec<T>> {
         self.team().allgather(values)
     }
@@ -252,6 +255,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_inclusive<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         self.team().scan_inclusive(value, op)
     }
@@ -277,6 +281,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_exclusive<T: Pod>(&self, value: T, first: T, op: impl ReduceOp<T>) -> Result<T> {
         self.team().scan_exclusive(value, first, op)
     }

@@ -24,7 +24,8 @@ use crate::{Error, Result, Statistics};
 /// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
 /// | `PGAS_HUGE_PAGES` | [`huge_pages`](Self::huge_pages) | `0`, `1` | `1` |
 /// | `PGAS_TIMEOUT` | [`timeout`](Self::timeout) | seconds that a wait may take, `0` for no limit | `0` |
-/// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a stopped rank counts as failed, `0` for never | `60` |
+/// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a long wait is reported and a stopped rank counts as failed, `0` for never | `60` |
+/// | `PGAS_STALL_END` | [`stall_ends`](Self::stall_ends) | whether the job ends after the report: `0`, `1` | `0` |
 ///
 /// # Examples
 ///
@@ -60,8 +61,11 @@ pub struct Config {
     pub huge_pages: bool,
     /// How long a wait may take before it is an error; `None` for no limit.
     pub timeout: Option<Duration>,
-    /// How long a rank may be stopped while another one waits before it counts as failed.
+    /// How long a rank may be stopped while another one waits before it counts as failed; and how long a wait may take before it
+    /// is reported, with what all ranks wait for, on the standard error output: once, and again whenever it has doubled.
     pub stall: Option<Duration>,
+    /// Whether such a report ends the job.
+    pub stall_ends: bool,
 }
 
 /// A transport.
@@ -100,6 +104,7 @@ impl Default for Config {
             huge_pages: true,
             timeout: None,
             stall: Some(Duration::from_secs(60)),
+            stall_ends: false,
         }
     }
 }
@@ -148,6 +153,7 @@ impl Config {
             huge_pages: setting(lookup, "PGAS_HUGE_PAGES", switch)?.unwrap_or(defaults.huge_pages),
             timeout: timeout.unwrap_or(defaults.timeout),
             stall: stall.unwrap_or(defaults.stall),
+            stall_ends: setting(lookup, "PGAS_STALL_END", switch)?.unwrap_or(defaults.stall_ends),
         })
     }
 }
@@ -277,11 +283,13 @@ mod tests {
     fn limits_of_zero_seconds_mean_none() {
         let config = Config::from_lookup(&|name| match name {
             "PGAS_STALL" => Some("0".into()),
+            "PGAS_STALL_END" => Some("1".into()),
             "PGAS_TIMEOUT" => Some("2.5".into()),
             _ => None,
         })
         .unwrap();
         assert_eq!(config.stall, None);
+        assert!(config.stall_ends);
         assert_eq!(config.timeout, Some(Duration::from_millis(2500)));
     }
 }

@@ -151,6 +151,7 @@ impl<'scope> Scope<'scope, '_> {
         Ok(())
     }
 
+    #[track_caller]
     fn complete(&self) -> Result<()> {
         let mut ops = self.ops.take();
         ops.retain(|op| *op != OpId::DONE);

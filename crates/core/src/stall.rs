@@ -1,0 +1,340 @@
+//! Reports instead of hangs: who waits for what, since when and from which line of the program.
+//!
+//! A wait that gets long is noted. One that has taken [`Config::stall`] asks every rank what it waits for, collects what comes back within a moment, and
+//! prints it; a rank that does not come back computes, or is stuck outside of the library. The same way over threads, processes and hosts: by
+//! messages, which every rank that waits serves.
+
+use std::fmt::{self, Write as _};
+use std::panic::Location;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::backend::{HandlerId, Message, MessageClass, Sent};
+use crate::wait::Awaited;
+use crate::world::lock;
+use crate::{Config, Error, Rank, Result, World};
+
+/// How long answers are waited for before a report is printed.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often a wait that is noted says anew whom it waits for.
+const RENEWAL: Duration = Duration::from_millis(100);
+/// Ranks ask one after another, so that the first one's report is everybody's.
+const STAGGER: Duration = Duration::from_millis(50);
+/// An answer is cut to this, so that it fits a message of every transport.
+const MAX_ANSWER: usize = 400;
+/// Ranks that a report names singly.
+const MAX_LINES: usize = 64;
+
+/// The first byte of a message.
+const QUESTION: u8 = b'?';
+const ANSWER: u8 = b'!';
+
+/// A wait that takes long.
+#[derive(Debug)]
+struct Wait {
+    id: u64,
+    what: &'static str,
+    number: Option<u64>,
+    since: Instant,
+    from: &'static Location<'static>,
+    missing: Vec<Rank>,
+}
+
+/// What a rank that asks has heard.
+#[derive(Debug)]
+struct Inquiry {
+    /// The wait that asks.
+    wait: u64,
+    asked: Instant,
+    answers: Vec<Option<String>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    waits: Vec<Wait>,
+    next_id: u64,
+    inquiry: Option<Inquiry>,
+    /// When another rank last asked, whose report is this rank's too.
+    was_asked: Option<Instant>,
+}
+
+/// The long waits of a rank.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(Mutex<State>);
+
+/// A noted wait, until it is over.
+pub(crate) struct Noted<'a> {
+    watch: &'a Watch,
+    id: u64,
+    from: &'static Location<'static>,
+    since: Instant,
+    next_report: Instant,
+    next_renewal: Instant,
+}
+
+impl Drop for Noted<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.watch.0);
+        state.waits.retain(|wait| wait.id != self.id);
+        if state
+            .inquiry
+            .as_ref()
+            .is_some_and(|inquiry| inquiry.wait == self.id)
+        {
+            state.inquiry = None;
+        }
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, from, .. } = self;
+        write!(
+            f,
+            "waits {:.1}s for {what}",
+            self.since.elapsed().as_secs_f64()
+        )?;
+        if let Some(number) = self.number {
+            write!(f, ", number {number}")?;
+        }
+        if !self.missing.is_empty() {
+            f.write_str(", of")?;
+            for (i, rank) in self.missing.iter().take(8).enumerate() {
+                let comma = if i > 0 { "," } else { "" };
+                write!(f, "{comma} rank {rank}")?;
+            }
+            if self.missing.len() > 8 {
+                write!(f, " and {} more", self.missing.len() - 8)?;
+            }
+        }
+        write!(f, ", at {}:{}", from.file(), from.line())
+    }
+}
+
+impl State {
+    /// What this rank waits for.
+    fn text(&self) -> String {
+        let waits: Vec<_> = self.waits.iter().map(ToString::to_string).collect();
+        let mut text = if waits.is_empty() {
+            "makes progress, and waits for nothing".to_owned()
+        } else {
+            waits.join("; another thread ")
+        };
+        text.truncate(text.floor_char_boundary(MAX_ANSWER));
+        text
+    }
+}
+
+impl Watch {
+    fn note<'a>(
+        &'a self,
+        world: &World,
+        awaited: &Awaited<'_>,
+        since: Instant,
+        from: &'static Location<'static>,
+        stall: Duration,
+    ) -> Noted<'a> {
+        let mut state = lock(&self.0);
+        state.next_id += 1;
+        let id = state.next_id;
+        state.waits.push(Wait {
+            id,
+            what: awaited.what,
+            number: awaited.number,
+            since,
+            from,
+            missing: Vec::new(),
+        });
+        let turn = (STAGGER * world.rank().number()).min(stall / 4);
+        Noted {
+            watch: self,
+            id,
+            from,
+            since,
+            next_report: since + stall + turn,
+            next_renewal: since + RENEWAL,
+        }
+    }
+}
+
+impl Noted<'_> {
+    fn renew(&mut self, awaited: &Awaited<'_>) {
+        let missing = (awaited.missing)();
+        let mut state = lock(&self.watch.0);
+        if let Some(wait) = state.waits.iter_mut().find(|wait| wait.id == self.id) {
+            wait.missing = missing;
+        }
+        self.next_renewal = Instant::now() + RENEWAL;
+    }
+
+    /// The report, when all have answered or had the time to; and before that the question.
+    fn advance(&mut self, world: &World, awaited: &Awaited<'_>, stall: Duration) -> Option<String> {
+        let now = Instant::now();
+        let mut state = lock(&self.watch.0);
+        if let Some(inquiry) = &state.inquiry {
+            let is_whole = inquiry.answers.iter().all(Option::is_some);
+            if inquiry.wait != self.id || !is_whole && inquiry.asked.elapsed() < PATIENCE {
+                return None;
+            }
+            let answers = state.inquiry.take()?.answers;
+            self.next_report = now + now.duration_since(self.since);
+            return Some(report(world, now - self.since, &answers));
+        }
+        if state.was_asked.is_some_and(|asked| asked.elapsed() < stall) {
+            self.next_report = now + stall;
+            return None;
+        }
+        drop(state);
+        self.renew(awaited);
+        let mut state = lock(&self.watch.0);
+        let mut answers = vec![None; world.n_ranks() as usize];
+        answers[world.rank().index()] = Some(state.text());
+        state.inquiry = Some(Inquiry {
+            wait: self.id,
+            asked: now,
+            answers,
+        });
+        drop(state);
+        for rank in world.ranks().filter(|rank| *rank != world.rank()) {
+            let _: Option<Sent> = world.send_note(rank, MessageClass::Request, &[&[QUESTION]]);
+        }
+        None
+    }
+}
+
+fn report(world: &World, waited: Duration, answers: &[Option<String>]) -> String {
+    let mut text = format!(
+        "pgas: rank {} has waited {:.1}s. Who waits for what (PGAS_STALL):\n",
+        world.rank(),
+        waited.as_secs_f64()
+    );
+    for (rank, answer) in world.ranks().zip(answers).take(MAX_LINES) {
+        let answer = answer
+            .as_deref()
+            .unwrap_or("does not answer: it computes, or is stuck outside of the library");
+        let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {answer}");
+    }
+    if answers.len() > MAX_LINES {
+        let n_more = answers.len() - MAX_LINES;
+        let _: fmt::Result = writeln!(text, "pgas:   and {n_more} ranks more");
+    }
+    text
+}
+
+impl World {
+    /// Looks after a wait that gets long: notes it, and when it has taken too long, finds out who waits for what.
+    pub(crate) fn watch_over<'a>(
+        &'a self,
+        noted: &mut Option<Noted<'a>>,
+        awaited: &Awaited<'_>,
+        since: Instant,
+        from: &'static Location<'static>,
+    ) -> Result<()> {
+        let &Config {
+            stall, stall_ends, ..
+        } = self.config();
+        let Some(stall) = stall else {
+            return Ok(());
+        };
+        let noted =
+            noted.get_or_insert_with(|| self.watch().note(self, awaited, since, from, stall));
+        let now = Instant::now();
+        if now >= noted.next_renewal {
+            noted.renew(awaited);
+        }
+        if now < noted.next_report {
+            return Ok(());
+        }
+        let Some(report) = noted.advance(self, awaited, stall) else {
+            return Ok(());
+        };
+        #[expect(clippy::print_stderr, reason = "a report of what may be a hang")]
+        {
+            eprint!("{report}");
+        }
+        if !stall_ends {
+            return Ok(());
+        }
+        let (what, waited) = (awaited.what, since.elapsed().as_secs_f64());
+        let (file, line) = (noted.from.file(), noted.from.line());
+        let cause = format!("has waited {waited:.1}s for {what} at {file}:{line} (PGAS_STALL_END)");
+        Err(self.blame_self(&cause))
+    }
+
+    #[cold]
+    fn blame_self(&self, cause: &str) -> Error {
+        self.backend().blame(self.rank(), cause)
+    }
+
+    /// Takes a question or an answer.
+    pub(crate) fn deliver_note(&self, message: &Message<'_>) {
+        let Message { from, payload, .. } = *message;
+        let mut state = lock(&self.watch().0);
+        match payload.split_first() {
+            Some((&QUESTION, _)) => {
+                state.was_asked = Some(Instant::now());
+                let text = state.text();
+                drop(state);
+                let parts: [&[u8]; 2] = [&[ANSWER], text.as_bytes()];
+                // Who asks takes silence for an answer.
+                let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
+            }
+            Some((&ANSWER, text)) => {
+                let text = String::from_utf8_lossy(text).into_owned();
+                let answers = state.inquiry.as_mut().map(|inquiry| &mut inquiry.answers);
+                if let Some(answer) = answers.and_then(|list| list.get_mut(from.index())) {
+                    *answer = Some(text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Offers a note to `to`; it does not matter whether it arrives.
+    fn send_note(&self, to: Rank, class: MessageClass, parts: &[&[u8]]) -> Option<Sent> {
+        self.backend()
+            .try_send(to, class, HandlerId::WATCH, parts)
+            .ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_says_for_what_of_whom_and_from_where() {
+        let mut state = State::default();
+        assert!(state.text().contains("waits for nothing"));
+        state.waits.push(Wait {
+            id: 1,
+            what: "a barrier",
+            number: Some(7),
+            since: Instant::now(),
+            from: Location::caller(),
+            missing: (0..10).map(Rank::new).collect(),
+        });
+        let text = state.text();
+        assert!(text.starts_with("waits 0.0s for a barrier, number 7, of rank 0, rank 1,"));
+        assert!(text.contains(" and 2 more, at "), "{text}");
+        assert!(text.contains(file!()), "{text}");
+        for _ in 0..10 {
+            let wait = state.waits.pop().unwrap();
+            state.waits.extend([
+                Wait {
+                    missing: Vec::new(),
+                    ..wait
+                },
+                Wait {
+                    id: 2,
+                    what: "übergroße Dinge",
+                    number: None,
+                    since: Instant::now(),
+                    from: Location::caller(),
+                    missing: Vec::new(),
+                },
+            ]);
+        }
+        assert!(state.text().len() <= MAX_ANSWER);
+    }
+}
