@@ -16,6 +16,9 @@ use super::{Progress, Share, Summary, find_bad_byte};
 use crate::Error;
 use crate::error::{Fault, Result};
 
+/// The letter of quality 0.
+const FIRST_QUALITY: u8 = b'!';
+
 /// Reads the records of a plain file that begin in `range`.
 ///
 /// The records are walked from the first that [`record_start`] finds in the range to exactly the first that it finds
@@ -24,6 +27,7 @@ use crate::error::{Fault, Result};
 pub(super) fn read_range<E: From<Error>>(
     file: &SourceFile,
     range: Range<u64>,
+    min_quality: u8,
     on_segment: impl FnMut(&[u8]) -> Result<(), E>,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, E> {
@@ -47,6 +51,7 @@ pub(super) fn read_range<E: From<Error>>(
         start,
         end,
         share: Share::whole(),
+        min_quality,
     };
     let summary = walk.run(file.bytes_from(start)?, on_segment, |position| {
         progress.at(position);
@@ -58,6 +63,7 @@ pub(super) fn read_range<E: From<Error>>(
 pub(super) fn read_all<E: From<Error>>(
     file: &SourceFile,
     share: Share,
+    min_quality: u8,
     on_segment: impl FnMut(&[u8]) -> Result<(), E>,
     progress: &mut Progress<'_>,
 ) -> Result<Summary, E> {
@@ -68,6 +74,7 @@ pub(super) fn read_all<E: From<Error>>(
         start: 0,
         end: u64::MAX,
         share,
+        min_quality,
     };
     // Relaxed: only this thread writes it.
     let summary = walk.run(text, on_segment, |_| {
@@ -85,6 +92,8 @@ struct Walk<'a> {
     start: u64,
     end: u64,
     share: Share,
+    /// Bases below it are handed on as `N`.
+    min_quality: u8,
 }
 
 impl Walk<'_> {
@@ -96,6 +105,7 @@ impl Walk<'_> {
     ) -> Result<Summary, E> {
         let mut summary = Summary::default();
         let mut n_records = 0;
+        let mut masked = Vec::new();
         let mut text = Tapped {
             text,
             n_read: 0,
@@ -121,7 +131,18 @@ impl Walk<'_> {
                         }
                         summary.reads += 1;
                         summary.bases += letters.len() as u64;
-                        on_segment(letters)?;
+                        if self.min_quality == 0 {
+                            on_segment(letters)?;
+                        } else {
+                            masked.clear();
+                            let qualities = record.qual().unwrap_or_default();
+                            let is_low = |q: u8| q.saturating_sub(FIRST_QUALITY) < self.min_quality;
+                            let bases = letters.iter().zip(qualities);
+                            masked.extend(
+                                bases.map(|(&base, &q)| if is_low(q) { b'N' } else { base }),
+                            );
+                            on_segment(&masked)?;
+                        }
                     }
                     n_records += 1;
                 }

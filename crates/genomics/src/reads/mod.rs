@@ -91,6 +91,7 @@ impl Summary {
 #[derive(Clone, Debug)]
 pub struct Input {
     files: Vec<SourceFile>,
+    min_quality: u8,
 }
 
 impl Input {
@@ -106,7 +107,18 @@ impl Input {
         if files.is_empty() {
             return Err(Error::NoInput);
         }
-        Ok(Self { files })
+        Ok(Self {
+            files,
+            min_quality: 0,
+        })
+    }
+
+    /// The same, with each base of a FASTQ read whose quality is below `min_quality` handed on as `N`, so that no k-mer
+    /// has it.
+    #[must_use]
+    pub fn with_min_quality(mut self, min_quality: u8) -> Self {
+        self.min_quality = min_quality;
+        self
     }
 
     /// How many bytes `share` goes through, as [`Summary::bytes`] will say and progress counts up to.
@@ -165,7 +177,13 @@ impl Input {
                     Format::Fasta => {
                         fasta::read_all(file, share, k, &mut on_segment, &mut progress)?
                     }
-                    Format::Fastq => fastq::read_all(file, share, &mut on_segment, &mut progress)?,
+                    Format::Fastq => fastq::read_all(
+                        file,
+                        share,
+                        self.min_quality,
+                        &mut on_segment,
+                        &mut progress,
+                    )?,
                 }
             } else {
                 let file_end = file_start + file.len();
@@ -176,9 +194,13 @@ impl Input {
                     Format::Fasta => {
                         fasta::read_range(file, range, k, &mut on_segment, &mut progress)?
                     }
-                    Format::Fastq => {
-                        fastq::read_range(file, range, &mut on_segment, &mut progress)?
-                    }
+                    Format::Fastq => fastq::read_range(
+                        file,
+                        range,
+                        self.min_quality,
+                        &mut on_segment,
+                        &mut progress,
+                    )?,
                 }
             };
             total.add(summary);

@@ -1,0 +1,161 @@
+//! The example `contig_gen`, as its users start it.
+
+#![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
+
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use tempfile::tempdir;
+
+/// What this test was built with.
+const FEATURES: &[&str] = if cfg!(feature = "tokio") {
+    &["tokio"]
+} else {
+    &[]
+};
+
+/// Runs the program.
+fn contig_gen(arguments: &[&str]) -> Output {
+    let program = pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), "contig_gen", FEATURES);
+    Command::new(program).args(arguments).output().unwrap()
+}
+
+/// The genome of lambda, in upper case.
+fn lambda() -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/lambda_NC_001416.fa.gz");
+    let mut text = String::new();
+    let mut file = flate2::read::MultiGzDecoder::new(fs::File::open(path).unwrap());
+    file.read_to_string(&mut text).unwrap();
+    let lines = text.lines().filter(|line| !line.starts_with('>'));
+    lines.collect::<String>().to_uppercase().into_bytes()
+}
+
+fn other_strand(bases: &[u8]) -> Vec<u8> {
+    let complement = |base: &u8| match base {
+        b'A' => b'T',
+        b'C' => b'G',
+        b'G' => b'C',
+        _ => b'A',
+    };
+    bases.iter().rev().map(complement).collect()
+}
+
+fn contigs(path: &Path) -> Vec<Vec<u8>> {
+    let text = fs::read_to_string(path).unwrap();
+    let records = text.split('>').skip(1);
+    let bases = |record: &str| {
+        let (_, lines) = record.split_once('\n').unwrap();
+        lines.replace('\n', "").into_bytes()
+    };
+    records.map(bases).collect()
+}
+
+/// Reads of 100 bases, from both strands in turn, with qualities of which `low` says whether they are.
+fn reads(genome: &[u8], step: usize, low: impl Fn(usize, usize) -> bool) -> String {
+    let mut text = String::new();
+    let last = genome.len() - 100;
+    let starts = (0..last).step_by(step).chain([last]);
+    for (number, start) in starts.enumerate() {
+        let mut read = genome[start..start + 100].to_vec();
+        if number % 2 == 1 {
+            read = other_strand(&read);
+        }
+        let is_low = |i: usize| low(number, i);
+        let letters: String = (0..100)
+            .map(|i| if is_low(i) { 'A' } else { char::from(read[i]) })
+            .collect();
+        let qualities: String = (0..100)
+            .map(|i| if is_low(i) { '#' } else { 'I' })
+            .collect();
+        text.push_str(&format!("@{number}\n{letters}\n+\n{qualities}\n"));
+    }
+    text
+}
+
+/// Runs it and checks that the one contig is the whole genome.
+fn gives_the_genome(input: &Path, arguments: &[&str]) {
+    let (genome, out) = (lambda(), input.with_extension("contigs"));
+    let mut all = vec![
+        input.to_str().unwrap(),
+        "--json",
+        "--out",
+        out.to_str().unwrap(),
+    ];
+    all.extend(arguments);
+    let ended = contig_gen(&all);
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{arguments:?}: {stderr}");
+    let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(json["contigs"], 1, "{json}");
+    assert_eq!(json["total_bp"], genome.len());
+    assert_eq!(json["n50"], genome.len());
+    let contigs = contigs(&out);
+    assert_eq!(contigs.len(), 1);
+    assert!(contigs[0] == genome || contigs[0] == other_strand(&genome));
+}
+
+#[test]
+fn error_free_reads_of_lambda_give_its_genome_as_one_contig() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("reads.fq");
+    fs::write(&path, reads(&lambda(), 9, |_, _| false)).unwrap();
+    for ranks in ["1", "2", "3"] {
+        gives_the_genome(&path, &["--ranks", ranks]);
+    }
+    gives_the_genome(&path, &["-k", "25", "--ranks", "2"]);
+}
+
+#[test]
+fn bases_of_low_quality_are_left_out() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("reads.fq");
+    // One letter of every third read is wrong.
+    let low = |number: usize, i: usize| number.is_multiple_of(3) && i == 40 + number % 20;
+    fs::write(&path, reads(&lambda(), 5, low)).unwrap();
+    gives_the_genome(&path, &["--ranks", "2", "--min-quality", "20"]);
+}
+
+#[test]
+fn the_genome_that_comes_with_the_project_is_put_together_from_its_pieces() {
+    let ended = contig_gen(&["--ranks", "2"]);
+    let text = String::from_utf8(ended.stdout).unwrap();
+    assert!(text.contains("1 contigs with 48502 bases"), "{text}");
+}
+
+#[test]
+fn a_circle_is_told_once() {
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("plasmid.fa");
+    let genome = &lambda()[1000..3000];
+    // Its end once more behind it, so that every k-mer of the circle is there.
+    let text = [genome, &genome[..31]].concat();
+    let text = format!(">plasmid\n{}\n", String::from_utf8(text).unwrap());
+    fs::write(&path, text).unwrap();
+    let path = path.to_str().unwrap();
+    for ranks in ["1", "3"] {
+        let ended = contig_gen(&[path, "--json", "--ranks", ranks]);
+        let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+        assert_eq!(
+            (&json["contigs"], &json["total_bp"]),
+            (&1.into(), &2030.into())
+        );
+    }
+}
+
+#[test]
+fn bad_arguments_and_files_are_refused_with_one_line() {
+    for arguments in [["-k", "30"], ["-k", "33"], ["--min-depth", "0"]] {
+        assert_eq!(
+            contig_gen(&arguments).status.code(),
+            Some(2),
+            "{arguments:?}"
+        );
+    }
+    let ended = contig_gen(&["/no/such/file.fq", "--ranks", "2"]);
+    assert!(!ended.status.success());
+    let stderr = String::from_utf8_lossy(&ended.stderr);
+    assert!(stderr.contains("/no/such/file.fq"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
+}
