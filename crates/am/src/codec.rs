@@ -319,8 +319,8 @@ const BINCODE: Bincode = bincode::config::standard()
     .with_fixed_int_encoding()
     .with_limit::<LONGEST>();
 
-/// No message is longer; a length that says otherwise is nonsense, and must not be allocated.
-const LONGEST: usize = 1 << 26;
+/// No call and no result is longer; a length that says otherwise is nonsense, and must not be allocated.
+pub(crate) const LONGEST: usize = 1 << 26;
 
 impl bincode::enc::write::Writer for Encoder {
     fn write(&mut self, bytes: &[u8]) -> Result<(), bincode::error::EncodeError> {

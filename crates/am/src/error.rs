@@ -27,7 +27,7 @@ pub enum Error {
         to: Rank,
         /// How long it was.
         bytes: u32,
-        /// How long it may be: what [`max_medium`](crate::ActiveMessages::max_medium) says.
+        /// How long it may be: what [`max_medium`](crate::ActiveMessages::max_medium) says; 64 MiB for a remote call.
         limit: u32,
     },
     /// There is no room for the message now, and a handler may not wait for it.

@@ -17,6 +17,7 @@ use crate::identity::Program;
 use crate::message::registry::Registry;
 use crate::outbox::Outbox;
 use crate::pending::{Cookie, Outcome, Pending};
+use crate::pieces::Pieces;
 use crate::tally::Tally;
 use crate::tasks::Tasks;
 use crate::{Error, Result, serve};
@@ -40,6 +41,9 @@ pub(crate) const RESULT: HandlerId = HandlerId(9);
 /// What went wrong in a remote call.
 pub(crate) const FAILURE: HandlerId = HandlerId(10);
 
+/// A part of a call or a result that is longer than a message.
+pub(crate) const PIECE: HandlerId = HandlerId(11);
+
 /// What a remote call without an answer begins with.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -60,6 +64,7 @@ pub(crate) struct Am {
     pub(crate) outbox: Outbox,
     pub(crate) tasks: Tasks,
     pub(crate) buffers: Buffers,
+    pub(crate) pieces: Pieces,
     pub(crate) objects: Objects,
     pub(crate) driven: Driven,
     /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
@@ -109,6 +114,7 @@ pub fn attach(world: &World) -> Result<()> {
         outbox: Outbox::default(),
         tasks: Tasks::default(),
         buffers: Buffers::default(),
+        pieces: Pieces::default(),
         objects: Objects::default(),
         driven: Driven::default(),
         tally: Tally::default(),
@@ -301,6 +307,11 @@ impl Attached {
                 let (handler, bytes) = am.header::<u64>(world, &message)?;
                 am.registry.deliver(world, am, &message, handler, bytes)
             }
+            PIECE => am.take_piece(world, &message, |whole| match whole.handler {
+                CALL => am.call(world, &whole, true),
+                CALL_FF => am.call(world, &whole, false),
+                _ => am.answer(world, &whole, Outcome::Returned),
+            }),
             HandlerId(id) => {
                 let reason = "which active messages do not use";
                 Err(unknown(
@@ -374,6 +385,7 @@ mod tests {
             (FAILURE, vec![]),
             (REQUEST_SHORT, vec![3; 9]),
             (REPLY_MEDIUM, vec![3; 7]),
+            (PIECE, vec![0; 40]),
             (HandlerId(15), vec![]),
         ] {
             let message = Message {

@@ -42,8 +42,8 @@
 //!
 //! # What it does not do
 //!
-//! Order messages; carry a call of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (put the
-//! bytes first: [`RemoteCalls::put_then_rpc`]); run functions of libraries that were loaded at run time.
+//! Order messages; carry an active message of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (a long one puts the
+//! bytes first, and a remote call goes in pieces, up to 64 MiB); run functions of libraries that were loaded at run time.
 
 mod aggregate;
 mod buffers;
@@ -65,6 +65,7 @@ mod layer;
 pub mod message;
 mod outbox;
 mod pending;
+mod pieces;
 mod quiescence;
 pub mod rpc;
 mod serve;

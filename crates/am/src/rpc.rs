@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use pgas_core::backend::{HandlerId, Sent};
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Pod, Rank, Team, World};
 use zerocopy::IntoBytes;
 
@@ -71,6 +71,8 @@ impl Codec<Here> for TakesPlace {
 pub trait RemoteCalls {
     /// Has rank `to` run `function` on `args`, and gives the result as a future.
     ///
+    /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB; not those of calls that a handler makes.
+    ///
     /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
     ///
     /// Progress: user level while there is no room, else none. Inside a handler it does not wait for room: the
@@ -78,7 +80,7 @@ pub trait RemoteCalls {
     ///
     /// # Cost
     ///
-    /// Two messages. The function has run when the future is ready.
+    /// Two messages, or one a piece. The function has run when the future is ready.
     ///
     /// # Errors
     ///
@@ -527,12 +529,17 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<()> {
-        self.offer(header, args, view, |parts| {
-            self.am.request(self.world, self.to, id, parts)
-        })
+        let out = opening(header, args, view)?;
+        let parts = [out.bytes(), view.unwrap_or_default()];
+        let Self { world, am, to } = self;
+        if n_bytes(&parts) > world.capabilities().max_medium {
+            return am.send_in_pieces(world, to, MessageClass::Request, id, &parts);
+        }
+        am.request(world, to, id, &parts)
     }
 
     #[inline]
+    #[track_caller]
     fn try_send<A: Wire>(
         self,
         id: HandlerId,
@@ -540,30 +547,27 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<Sent> {
-        self.offer(header, args, view, |parts| {
-            self.am.try_request(self.world, self.to, id, parts)
-        })
+        let out = opening(header, args, view)?;
+        let parts = [out.bytes(), view.unwrap_or_default()];
+        message::fits(self.world, self.to, n_bytes(&parts))?;
+        self.am.try_request(self.world, self.to, id, &parts)
     }
+}
 
-    /// Puts a call together and gives it to `send`.
-    #[inline]
-    fn offer<A: Wire, R>(
-        self,
-        header: &[u8],
-        args: &A,
-        view: Option<&[u8]>,
-        send: impl Fn(&[&[u8]]) -> Result<R>,
-    ) -> Result<R> {
-        let mut out = Encoder::new();
-        out.write(header);
-        out.put(args)?;
-        let Some(view) = view else {
-            message::fits(self.world, self.to, out.bytes().len())?;
-            return send(&[out.bytes()]);
-        };
+/// What a call begins with: everything but the slice that is viewed.
+#[inline]
+fn opening<A: Wire>(header: &[u8], args: &A, view: Option<&[u8]>) -> Result<Encoder> {
+    let mut out = Encoder::new();
+    out.write(header);
+    out.put(args)?;
+    if view.is_some() {
         // The header has a multiple of eight bytes, so the view is aligned at the target too.
         out.align();
-        message::fits(self.world, self.to, out.bytes().len() + view.len())?;
-        send(&[out.bytes(), view])
     }
+    Ok(out)
+}
+
+#[inline]
+fn n_bytes(parts: &[&[u8]]) -> usize {
+    parts.iter().map(|part| part.len()).sum()
 }

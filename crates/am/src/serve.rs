@@ -6,9 +6,10 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 use pgas_core::Pod;
+use pgas_core::backend::MessageClass;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::codec::{Decoder, Encoder, Wire, unreadable};
+use crate::codec::{Decoder, Encoder, LONGEST, Wire, unreadable};
 use crate::error::{RemoteError, RemotePanic};
 use crate::function::Incoming;
 use crate::layer::{FAILURE, RESULT, am};
@@ -84,11 +85,14 @@ fn answer<R: Wire>(incoming: Incoming<'_>, cookie: u64, result: &R) -> Result<()
         return fail(incoming, cookie, &error.to_string());
     }
     let Incoming { world, from, .. } = incoming;
-    let limit = world.capabilities().max_medium;
-    if out.bytes().len() > limit {
-        let n_bytes = out.bytes().len();
-        let text = format!("its result has {n_bytes} bytes, and at most {limit} fit a message");
-        return fail(incoming, cookie, &text);
+    let n_bytes = out.bytes().len();
+    if n_bytes > world.capabilities().max_medium {
+        if n_bytes > LONGEST {
+            let text = format!("its result has {n_bytes} bytes, and at most {LONGEST} are sent");
+            return fail(incoming, cookie, &text);
+        }
+        let parts = [out.bytes()];
+        return am(world)?.send_in_pieces(world, from, MessageClass::Reply, RESULT, &parts);
     }
     am(world)?.reply(world, from, RESULT, &[out.bytes()])
 }

@@ -248,7 +248,7 @@ pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
 }
 
 #[cold]
-fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Error {
+pub(crate) fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Error {
     let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     Error::TooLong {
         to,

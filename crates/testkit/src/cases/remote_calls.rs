@@ -27,6 +27,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, calls_without_an_answer_flood_all_ranks_and_none_is_lost),
     case!(1, a_call_that_meets_back_pressure_was_not_made),
     case!(1, a_remote_function_may_call_others_but_not_wait),
+    case!(1, calls_and_results_longer_than_a_message_travel_in_pieces),
     case!(1, all_members_of_a_team_are_called),
     case!(1, what_was_put_before_a_call_is_there_when_it_runs),
     case!(1, futures_that_are_dropped_or_forgotten_lose_nothing_else),
@@ -140,27 +141,52 @@ fn a_panic_comes_back_with_rank_message_and_place(world: &World) -> Result<()> {
 fn calls_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Result<()> {
     attach(world)?;
     let next = neighbour(world, 1);
-    let limit = world.capabilities().max_medium;
+    const LONGEST: usize = 64 << 20;
     let length = |bytes: Vec<u8>| bytes.len();
+    let no_length = |(): (), bytes: &[u8]| bytes.len();
     let error = world
-        .rpc(next, length, vec![0; limit])
+        .rpc_view(next, no_length, (), &vec![0_u8; LONGEST])
         .expect_err("too long");
     assert!(
         matches!(error, Error::TooLong { to, .. } if to == next),
         "{error}"
     );
+    let limit = world.capabilities().max_medium;
+    let view = vec![0_u8; limit];
+    let error = world.try_rpc_ff_view(next, |(): (), _: &[u8]| {}, &(), &view);
+    let error = error.expect_err("what does not wait is not sent in pieces");
+    assert!(error.to_string().contains(&limit.to_string()), "{error}");
     let team = world.team();
     let error = team.rpc(world.n_ranks(), |x: u64| x, 1);
     let text = error.expect_err("no such member").to_string();
     assert!(text.contains(&world.n_ranks().to_string()), "{text}");
-    // The arguments fit, the result does not: that is known at the target only.
-    let long = |n: usize| vec![0_u8; n];
-    let error = world.rpc(next, long, limit)?.wait().expect_err("too long");
-    let text = error.to_string();
-    assert!(text.contains(&format!("rank {next} could not")), "{text}");
-    assert!(text.contains(&limit.to_string()), "{text}");
     assert_eq!(world.rpc(next, length, vec![0; 100])?.wait()?, 100);
     world.barrier()
+}
+
+fn calls_and_results_longer_than_a_message_travel_in_pieces(world: &World) -> Result<()> {
+    attach(world)?;
+    let limit = world.capabilities().max_medium;
+    let doubled = |mut list: Vec<u32>| {
+        list.iter_mut().for_each(|x| *x *= 2);
+        list
+    };
+    let sum = |start: u64, list: &[u32]| list.iter().map(|x| u64::from(*x)).sum::<u64>() + start;
+    for n in [limit / 4, limit, 3 * limit] {
+        let list: Vec<u32> = (0..u32::try_from(n).expect("short")).collect();
+        let expected: Vec<u32> = list.iter().map(|x| 2 * x).collect();
+        let total = list.iter().map(|x| u64::from(*x)).sum::<u64>();
+        let calls = (0..3).map(|i| world.rpc(neighbour(world, i), doubled, list.clone()));
+        let calls = calls.collect::<pgas_am::Result<Vec<_>>>()?;
+        let view = world.rpc_view(neighbour(world, 1), sum, 1, &list)?;
+        for doubled in when_all(calls).wait()? {
+            assert_eq!(doubled, expected);
+        }
+        assert_eq!(view.wait()?, total + 1);
+        drop(world.rpc(neighbour(world, 1), doubled, list)?);
+    }
+    quiet(world)?;
+    Ok(())
 }
 
 fn ten_thousand_calls_are_under_way_at_once(world: &World) -> Result<()> {

@@ -1,0 +1,216 @@
+//! Calls and results that are longer than a message: in pieces, put together where they arrive.
+//!
+//! Nothing is promised about the order of messages, so each piece says where it belongs. A sender sends the pieces of one call after
+//! another, waiting for room as for any request, so that a rank puts together at most one call of each thread of the others at a time, and
+//! none is longer than [`LONGEST`].
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pgas_core::backend::{HandlerId, Message, MessageClass};
+use pgas_core::{Rank, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::Result;
+use crate::codec::LONGEST;
+use crate::layer::{Am, PIECE, unknown};
+use crate::message::too_long;
+
+/// What a piece begins with.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Piece {
+    /// The number of the whole, among those of its sender.
+    whole: u64,
+    /// The whole's length, and where in it this piece begins.
+    len: u64,
+    at: u64,
+    /// Which handler the whole is for.
+    handler: u64,
+}
+
+/// A whole of which some is still missing. Its bytes begin at a multiple of eight, as those of messages do.
+struct Whole {
+    words: Vec<u64>,
+    len: usize,
+    n_missing: usize,
+}
+
+/// What a rank sends and puts together.
+#[derive(Default)]
+pub(crate) struct Pieces {
+    n_sent: AtomicU64,
+    wholes: Mutex<HashMap<(Rank, u64), Whole>>,
+}
+
+impl fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pieces").finish_non_exhaustive()
+    }
+}
+
+impl Am {
+    /// Sends what is too long for one message.
+    ///
+    /// Requests wait for room, and are refused in a handler, which could not send the rest of one that it has begun.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn send_in_pieces(
+        &self,
+        world: &World,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        let n_bytes = parts.iter().map(|part| part.len()).sum();
+        let limit = world.capabilities().max_medium;
+        if n_bytes > LONGEST {
+            return Err(too_long(to, n_bytes, LONGEST));
+        }
+        if class == MessageClass::Request && pgas_core::in_handler() {
+            return Err(too_long(to, n_bytes, limit));
+        }
+        let bytes = parts.concat();
+        let whole = self.pieces.n_sent.fetch_add(1, Ordering::Relaxed);
+        let piece_bytes = limit - size_of::<Piece>();
+        for (i, piece) in bytes.chunks(piece_bytes).enumerate() {
+            let header = Piece {
+                whole,
+                len: bytes.len() as u64,
+                at: (i * piece_bytes) as u64,
+                handler: u64::from(handler.0),
+            };
+            let parts = [header.as_bytes(), piece];
+            match class {
+                MessageClass::Request => self.request(world, to, PIECE, &parts)?,
+                MessageClass::Reply => self.reply(world, to, PIECE, &parts)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a piece; with the last one `serve` gets the whole.
+    #[cold]
+    pub(crate) fn take_piece(
+        &self,
+        world: &World,
+        message: &Message<'_>,
+        serve: impl FnOnce(Message<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let complete = match self.pieces.add(message) {
+            Some(complete) => complete,
+            None => {
+                let what = "a piece of a message".to_owned();
+                return Err(unknown(world, message.from, what, "which fits no whole"));
+            }
+        };
+        let Some((whole, handler)) = complete else {
+            // Replies are not counted one by one: with the whole its request is served.
+            if message.class == MessageClass::Request {
+                self.tally.count_served();
+            }
+            return Ok(());
+        };
+        serve(Message {
+            from: message.from,
+            class: message.class,
+            handler,
+            payload: &whole.words.as_bytes()[..whole.len],
+        })
+    }
+}
+
+impl Pieces {
+    /// Adds a piece to its whole, and gives that if nothing more is missing; `None` if the piece makes no sense.
+    #[expect(
+        clippy::option_option,
+        reason = "nonsense is told apart from a whole that is not complete"
+    )]
+    fn add(&self, message: &Message<'_>) -> Option<Option<(Whole, HandlerId)>> {
+        let (piece, bytes) = Piece::read_from_prefix(message.payload).ok()?;
+        let (len, at) = (
+            usize::try_from(piece.len).ok()?,
+            usize::try_from(piece.at).ok()?,
+        );
+        let handler = HandlerId(u16::try_from(piece.handler).ok()?);
+        if len > LONGEST || bytes.is_empty() {
+            return None;
+        }
+        let mut wholes = self.wholes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entry = match wholes.entry((message.from, piece.whole)) {
+            Entry::Occupied(entry) => entry,
+            Entry::Vacant(entry) => entry.insert_entry(Whole {
+                words: vec![0; len.div_ceil(size_of::<u64>())],
+                len,
+                n_missing: len,
+            }),
+        };
+        let whole = entry.get_mut();
+        let end = at.checked_add(bytes.len())?;
+        if whole.len != len || end > len || bytes.len() > whole.n_missing {
+            return None;
+        }
+        whole.words.as_mut_bytes()[at..end].copy_from_slice(bytes);
+        whole.n_missing -= bytes.len();
+        let is_complete = whole.n_missing == 0;
+        Some(is_complete.then(|| (entry.remove(), handler)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload(len: u64, at: u64, bytes: &[u8]) -> Vec<u8> {
+        let header = Piece {
+            whole: 3,
+            len,
+            at,
+            handler: 7,
+        };
+        [header.as_bytes(), bytes].concat()
+    }
+
+    fn add(pieces: &Pieces, payload: &[u8]) -> Option<Option<(Whole, HandlerId)>> {
+        pieces.add(&Message {
+            from: Rank::ZERO,
+            class: MessageClass::Request,
+            handler: PIECE,
+            payload,
+        })
+    }
+
+    #[test]
+    fn pieces_make_a_whole_in_any_order() {
+        let pieces = Pieces::default();
+        assert!(matches!(add(&pieces, &payload(9, 4, b"efghi")), Some(None)));
+        let (whole, id) = add(&pieces, &payload(9, 0, b"abcd")).flatten().unwrap();
+        assert_eq!(&whole.words.as_bytes()[..whole.len], b"abcdefghi");
+        assert_eq!(id, HandlerId(7));
+        assert!(pieces.wholes.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_fits_no_whole_is_refused() {
+        let pieces = Pieces::default();
+        assert!(matches!(add(&pieces, &payload(9, 0, b"abcd")), Some(None)));
+        for nonsense in [
+            payload(9, 8, b"ab"),
+            payload(8, 4, b"abcd"),
+            payload(9, u64::MAX, b"a"),
+            payload(u64::MAX, 0, b"a"),
+            payload(9, 4, b""),
+            vec![0; 5],
+        ] {
+            assert!(add(&pieces, &nonsense).is_none(), "{nonsense:?}");
+        }
+        assert!(matches!(
+            add(&pieces, &payload(9, 4, b"efghi")),
+            Some(Some(_))
+        ));
+    }
+}
