@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pgas_testkit::fault::STALL;
+use pgas_testkit::fault::{Fault, STALL};
 use pgas_testkit::job::{self, Ended, Job};
 
 use crate::parts::{LAUNCH, LAUNCH_FOREIGN, RANK};
@@ -51,8 +51,8 @@ pub(crate) fn start(way: Way, n_ranks: u32, words: &[&str], settings: &[(&str, &
         .env("PGAS_SEGMENT", "4M")
         .env("TMPDIR", &directory)
         .envs(settings.iter().copied());
-    if words.first() == Some(&"wait") {
-        // Where a rank may be stopped. Others may take their time, and nobody reports it.
+    if words.contains(&Fault::Stop.name()) {
+        // Others may take their time, and nobody reports it.
         command.env(STALL.0, STALL.1);
     }
     let shared_before = shared_files();

@@ -10,6 +10,7 @@ mod ends;
 mod jobs;
 mod limits;
 mod many;
+mod messages;
 mod parts;
 mod progress;
 mod stalls;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         limits::trials(),
         progress::trials(),
         stalls::trials(),
+        messages::trials(),
         many::trials(),
     ];
     libtest_mimic::run(

@@ -9,7 +9,7 @@ use pgas_smp::Watcher;
 use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
-use crate::{ends, limits, many, progress, stalls};
+use crate::{ends, limits, many, messages, progress, stalls};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
@@ -48,6 +48,10 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
+        "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
+        "inattentive" => messages::inattentive(&world).unwrap(),
+        "served" => messages::served(&world).unwrap(),
+        "handler" => messages::rank_that_fails_in_a_handler(world, words),
         "many" => many::everything(&world).unwrap(),
         other => panic!("no rank plays {other:?}"),
     }

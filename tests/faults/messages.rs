@@ -1,0 +1,191 @@
+//! Messages in hard times: floods, a target that does not attend to them, and handlers in which the rank fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use pgas::backend::Sent;
+use pgas::collective::op::Sum;
+use pgas::message::{Payload, RequestHandler, Token};
+use pgas::{ActiveMessages, Here, Rank, RemoteCalls, World, quiet};
+use pgas_testkit::fault::{Fault, assert_blamed, assert_known, give_up};
+
+use crate::jobs::{WATCHED, assert_well, start};
+use crate::trial;
+use crate::waits::FAILING;
+
+/// Messages that each rank of a flood sends; `--rank flood 50000000` with `PGAS_RANKS=2` is one of a hundred million.
+const FLOOD: &str = "200000";
+/// By how much a flood may raise the most memory that a rank ever had.
+const MAX_GROWTH_KIB: u64 = 8 << 10;
+/// How long a rank that attends to nothing waits for what ends that.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) fn trials() -> Vec<Trial> {
+    let mut trials = vec![
+        trial("messages::flood::processes", || {
+            for way in WATCHED {
+                assert_well(&start(way, 2, &["flood", FLOOD], &[]).end());
+            }
+        }),
+        trial("messages::inattentive_target::processes", || {
+            assert_well(&start(WATCHED[0], 2, &["inattentive"], &[]).end());
+        }),
+        trial("messages::inattentive_target::progress_thread", || {
+            let settings = [("PGAS_PROGRESS", "thread")];
+            assert_well(&start(WATCHED[0], 2, &["served"], &settings).end());
+        }),
+    ];
+    for fault in Fault::ALL {
+        // Who leaves in a handler has not left the call that runs it.
+        if fault != Fault::Leave {
+            let name = format!("messages::in_a_handler::{}", fault.name());
+            trials.push(trial(name, move || {
+                for way in WATCHED {
+                    let ended = start(way, 4, &["handler", fault.name()], &[]).end();
+                    assert_blamed(&ended, fault, FAILING.number());
+                    assert_known(&ended, FAILING.number(), 3);
+                }
+            }));
+        }
+    }
+    trials
+}
+
+/// Counts messages, and adds up what they say.
+#[derive(Default)]
+struct Tally {
+    n: AtomicU64,
+    sum: AtomicU64,
+}
+
+struct Count(Arc<Tally>);
+
+impl RequestHandler for Count {
+    type Args = u64;
+
+    fn handle(&self, _: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+        self.0.n.fetch_add(1, Ordering::Relaxed);
+        self.0.sum.fetch_add(x, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+fn counting(world: &World) -> pgas_am::Result<Arc<Tally>> {
+    let tally = Arc::<Tally>::default();
+    world.register(Count(Arc::clone(&tally)))?;
+    world.barrier()?;
+    Ok(tally)
+}
+
+/// Every rank sends `n` messages to the next one. None is lost, and nobody's memory grows.
+pub(crate) fn flood(world: &World, n: u64) -> pgas_am::Result<()> {
+    let tally = counting(world)?;
+    let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
+    let send = |n: u64| (1..=n).try_for_each(|i| world.request::<Count>(next, &i));
+    const WARM_UP: u64 = 10_000;
+    send(WARM_UP)?;
+    quiet(world)?;
+    let before = peak_kib();
+    send(n)?;
+    quiet(world)?;
+    let grown = peak_kib() - before;
+    assert!(grown < MAX_GROWTH_KIB, "{n} messages took {grown} KiB");
+    let n_ranks = u64::from(world.n_ranks());
+    let got = world.allreduce(tally.n.load(Ordering::Relaxed), Sum)?;
+    assert_eq!(got, (WARM_UP + n) * n_ranks);
+    let sum = world.allreduce(tally.sum.load(Ordering::Relaxed), Sum)?;
+    let sum_to = |n: u64| n * (n + 1) / 2;
+    assert_eq!(sum, (sum_to(WARM_UP) + sum_to(n)) * n_ranks);
+    Ok(())
+}
+
+/// The most memory that this process ever had, in KiB.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let figure = line.unwrap().split_whitespace().nth(1).unwrap();
+    figure.parse().unwrap()
+}
+
+/// Rank 1 makes no call: what is offered to it at once is accepted as long as there is room, then refused at once, and
+/// what was accepted is served when it attends to it.
+pub(crate) fn inattentive(world: &World) -> pgas_am::Result<()> {
+    let tally = counting(world)?;
+    let word = world.alloc_symmetric::<u64>(1)?;
+    world.barrier()?;
+    if world.rank() == Rank::ZERO {
+        let (mut n_accepted, mut n_refused) = (0, 0);
+        while n_refused < 1000 {
+            match world.try_request::<Count>(Rank::new(1), &1)? {
+                Sent::Accepted => n_accepted += 1,
+                Sent::BackPressure => n_refused += 1,
+            }
+        }
+        assert!((1..1_000_000).contains(&n_accepted), "{n_accepted}");
+        word.on(Rank::new(1)).atomic_store(world, n_accepted)?;
+    } else {
+        let began = Instant::now();
+        let n_accepted = loop {
+            let n_accepted = word.here().atomic_load(world)?;
+            if n_accepted > 0 {
+                break n_accepted;
+            }
+            assert!(began.elapsed() < PATIENCE, "rank 0 is held up");
+            thread::sleep(Duration::from_millis(1));
+        };
+        assert_eq!(tally.n.load(Ordering::Relaxed), 0, "no call, no service");
+        world.wait_for("messages", || {
+            Ok(tally.n.load(Ordering::Relaxed) == n_accepted)
+        })?;
+    }
+    quiet(world)
+}
+
+/// Rank 1 makes no call, and its progress thread answers for it.
+pub(crate) fn served(world: &World) -> pgas_am::Result<()> {
+    static N_SERVED: AtomicU64 = AtomicU64::new(0);
+    const N: u64 = 100;
+    world.barrier()?;
+    if world.rank() == Rank::ZERO {
+        for i in 0..N {
+            let call = world.rpc(
+                Rank::new(1),
+                |()| N_SERVED.fetch_add(1, Ordering::AcqRel),
+                (),
+            );
+            assert_eq!(call?.wait()?, i);
+        }
+    } else {
+        let began = Instant::now();
+        while N_SERVED.load(Ordering::Acquire) < N {
+            assert!(
+                began.elapsed() < PATIENCE,
+                "nothing is served while this rank computes"
+            );
+            std::hint::spin_loop();
+        }
+    }
+    Ok(world.barrier()?)
+}
+
+/// The failing rank fails in a function that rank 0 has called, while all wait.
+pub(crate) fn rank_that_fails_in_a_handler(world: World, words: &[String]) -> ! {
+    let call_and_wait = || -> pgas_am::Result<()> {
+        world.barrier()?;
+        if world.rank() == Rank::ZERO {
+            let strike = |(here, name): (Here, String)| -> () {
+                Fault::named(&name).unwrap().strike(here.world().clone())
+            };
+            let args = (Here::new(&world), words[0].clone());
+            world.rpc_ff(FAILING, strike, args)?;
+        }
+        Ok(world.wait_for("the end of the job", || Ok(false))?)
+    };
+    let rank = world.rank();
+    let error = call_and_wait().unwrap_err();
+    drop(world);
+    give_up(rank, &error)
+}
