@@ -101,12 +101,9 @@ impl Am {
         message: &Message<'_>,
         serve: impl FnOnce(Message<'_>) -> Result<()>,
     ) -> Result<()> {
-        let complete = match self.pieces.add(message) {
-            Some(complete) => complete,
-            None => {
-                let what = "a piece of a message".to_owned();
-                return Err(unknown(world, message.from, what, "which fits no whole"));
-            }
+        let Some(complete) = self.pieces.add(message) else {
+            let what = "a piece of a message".to_owned();
+            return Err(unknown(world, message.from, what, "which fits no whole"));
         };
         let Some((whole, handler)) = complete else {
             // Replies are not counted one by one: with the whole its request is served.
