@@ -10,6 +10,10 @@
 //! rank ever asks another one to count for it. For the dump each rank sorts what lies in its own memory, fetches its part of
 //! the order from the others, and writes it to its place in the file.
 //!
+//! With `--aggregate` the k-mers travel together to the ranks that hold their counts, and are added there. With `--bloom` those that
+//! occur once never enter the table: a Bloom filter tells of each k-mer whether it came before, and only those that did get a place;
+//! then those that the filter had not seen yet are added where there is one. So all counts above one are exact.
+//!
 //! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
 
 use std::io::{self, Write};
@@ -40,6 +44,15 @@ const BUNDLED: &str = concat!(
 
 /// K-mers that are added to the table in one call, so that their waits for memory overlap.
 const BATCH: usize = 1024;
+
+/// The room of an inbox, in k-mers.
+const INBOX: usize = 1 << 16;
+
+/// Bytes of a slot of the table: a state, a k-mer and its count.
+const SLOT_BYTES: u64 = 24;
+
+/// How often the filter takes a k-mer for one that came before.
+const BLOOM_RATE: f64 = 0.02;
 
 /// A table for so many k-mers is made without a closer look at how many of them are distinct.
 const FEW: u64 = 1 << 16;
@@ -74,6 +87,12 @@ struct Options {
     /// Print one line of JSON instead of the chart
     #[arg(long)]
     json: bool,
+    /// Keep k-mers that occur once out of the table, by a Bloom filter
+    #[arg(long, conflicts_with = "aggregate")]
+    bloom: bool,
+    /// Send k-mers together to the ranks that hold their counts
+    #[arg(long)]
+    aggregate: bool,
     /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]
     #[arg(long, value_name = "N")]
     slots: Option<NonZeroUsize>,
@@ -177,7 +196,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     let n_distinct = estimate(world, options, &reads, n_kmers)?;
     seconds.estimate = watch.lap();
 
-    let table = count(world, options, &reads, &n_distinct)?;
+    let Counted { table, bloom_bytes } = count(world, options, &reads, &n_distinct)?;
     drop(reads);
     seconds.count = watch.lap();
 
@@ -204,6 +223,14 @@ fn run(world: &World, options: &Options) -> Result<()> {
             .map(|(_, n_kmers)| n_kmers)
             .sum(),
         table_slots: table.capacity(),
+        table_bytes: table.capacity() * SLOT_BYTES,
+        bloom_bytes,
+        saved_bytes: if options.bloom {
+            let all = slots_for(*n_distinct.end()) as u64 * SLOT_BYTES;
+            all.saturating_sub(table.capacity() * SLOT_BYTES + bloom_bytes)
+        } else {
+            0
+        },
         kmers_per_second: n_kmers as f64 / seconds.total,
         seconds,
         peak_rss_max: peaks.iter().copied().max().unwrap_or(0),
@@ -294,22 +321,56 @@ fn estimate(
     Ok(least..=most.min(at_most))
 }
 
+/// What comes of counting.
+struct Counted {
+    table: HashMap<Kmer, u64>,
+    /// 0 without a Bloom filter.
+    bloom_bytes: u64,
+}
+
+/// Slots for so many k-mers: two of three are taken then. More would be less memory, and longer ways to a slot.
+fn slots_for(n_distinct: u64) -> usize {
+    usize::try_from(n_distinct + n_distinct / 2 + 64).unwrap_or(usize::MAX)
+}
+
 /// Counts the k-mers of all ranks in one table.
 fn count(
     world: &World,
     options: &Options,
     reads: &PackedReads,
     n_distinct: &RangeInclusive<u64>,
+) -> Result<Counted> {
+    let bounds = n_distinct.clone().into_inner();
+    if options.bloom {
+        return count_repeated(world, options, reads, bounds.1);
+    }
+    let add = |table: HashMap<Kmer, u64>| {
+        if options.aggregate {
+            return add_together(world, table, reads, options);
+        }
+        let mine = add_all(world, &table, reads, options);
+        Ok((table, mine))
+    };
+    let table = in_large_enough_table(world, options, bounds, add)?;
+    Ok(Counted {
+        table,
+        bloom_bytes: 0,
+    })
+}
+
+/// Makes a table, and larger ones until `add` finds room, as long as the number of slots is not given.
+fn in_large_enough_table(
+    world: &World,
+    options: &Options,
+    (least, most): (u64, u64),
+    mut add: impl FnMut(HashMap<Kmer, u64>) -> Result<(HashMap<Kmer, u64>, pgas::Result<()>)>,
 ) -> Result<HashMap<Kmer, u64>> {
-    let (least, most) = n_distinct.clone().into_inner();
-    // Two of three slots are taken then: more would be less memory, and longer ways to a slot.
-    let by_estimate = usize::try_from(most + most / 2 + 64).unwrap_or(usize::MAX);
-    let mut n_slots = options.slots.map_or(by_estimate, NonZeroUsize::get);
+    let mut n_slots = options.slots.map_or(slots_for(most), NonZeroUsize::get);
     loop {
         let mut fits = least <= n_slots as u64;
         if fits {
-            let table = HashMap::with_capacity(world, n_slots)?;
-            let mine = match add_all(world, &table, reads, options) {
+            let (table, mine) = add(HashMap::with_capacity(world, n_slots)?)?;
+            let mine = match mine {
                 Err(pgas::Error::Full { .. }) => Ok(false),
                 mine => mine.map(|()| true),
             };
@@ -326,6 +387,102 @@ fn count(
     }
 }
 
+/// All k-mers, each sent to the rank that holds its count.
+fn add_together(
+    world: &World,
+    table: HashMap<Kmer, u64>,
+    reads: &PackedReads,
+    options: &Options,
+) -> Result<(HashMap<Kmer, u64>, pgas::Result<()>)> {
+    let mut buffer = HashMapBuffer::new(table, INBOX, |there, more| there + more)?;
+    let bar = progress_bar(world, "counting", reads.n_kmers(options.k));
+    let mut mine = || {
+        for_each_batch(reads, options, |batch| {
+            for kmer in batch {
+                buffer.insert(*kmer, 1)?;
+            }
+            bar.inc(batch.len() as u64);
+            Ok(())
+        })
+    };
+    agree(world, mine())?;
+    Ok((buffer.into_map()?, Ok(())))
+}
+
+/// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for them.
+fn count_repeated(
+    world: &World,
+    options: &Options,
+    reads: &PackedReads,
+    most: u64,
+) -> Result<Counted> {
+    let n = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
+    // Its inserts are atomic: of all inserts of a k-mer one at most is told that it is new.
+    let seen = BloomFilter::<Kmer>::with_rate(world, n, BLOOM_RATE)?;
+    // Of each k-mer of the reads, in their order, whether it came before; and how many distinct ones of those there are.
+    let mut came_before = Vec::new();
+    let mut sketch = DistinctSketch::new();
+    let bar = progress_bar(world, "filtering", reads.n_kmers(options.k));
+    let mine = for_each_batch(reads, options, |batch| {
+        for kmer in batch {
+            let before = seen.insert(kmer)?;
+            came_before.push(before);
+            if before {
+                sketch.add(*kmer);
+            }
+        }
+        bar.inc(batch.len() as u64);
+        Ok(())
+    });
+    agree(world, mine)?;
+    world.allreduce_slice(sketch.registers_mut(), Max)?;
+    let bloom_bytes = seen.bytes();
+    drop(seen);
+
+    let bounds = (0, sketch.bounds().into_inner().1.min(most));
+    let table = in_large_enough_table(world, options, bounds, |table| {
+        let mut marks = came_before.iter();
+        let mine = for_each_batch(reads, options, |batch| {
+            let repeated = batch.iter().zip(&mut marks);
+            let repeated: Vec<Kmer> = repeated.filter(|(_, b)| **b).map(|(k, _)| *k).collect();
+            table.add_many(&repeated, 1)?;
+            Ok(())
+        });
+        Ok((table, mine))
+    })?;
+    world.barrier()?;
+    // Those that the filter had not seen before count too, where there is a place for them.
+    let mut marks = came_before.iter();
+    let mine = for_each_batch(reads, options, |batch| {
+        let first = batch.iter().zip(&mut marks);
+        let first: Vec<Kmer> = first.filter(|(_, b)| !**b).map(|(k, _)| *k).collect();
+        let counts = table.find_many(&first)?;
+        let kept = first.iter().zip(counts).filter(|(_, n)| n.is_some());
+        let kept: Vec<Kmer> = kept.map(|(kmer, _)| *kmer).collect();
+        table.add_many(&kept, 1)?;
+        Ok(())
+    });
+    agree(world, mine)?;
+    world.barrier()?;
+    Ok(Counted { table, bloom_bytes })
+}
+
+/// Calls `f` with this rank's k-mers, batch by batch.
+fn for_each_batch(
+    reads: &PackedReads,
+    options: &Options,
+    mut f: impl FnMut(&[Kmer]) -> pgas::Result<()>,
+) -> pgas::Result<()> {
+    let mut kmers = kmers(reads, options);
+    let mut batch = vec![Kmer::default(); BATCH];
+    loop {
+        match kmers.fill(&mut batch) {
+            0 => return Ok(()),
+            n => f(&batch[..n])?,
+        }
+    }
+}
+
 /// The inner loop: this rank's k-mers, batch by batch, to whichever ranks hold their counts.
 fn add_all(
     world: &World,
@@ -334,17 +491,11 @@ fn add_all(
     options: &Options,
 ) -> pgas::Result<()> {
     let bar = progress_bar(world, "counting", reads.n_kmers(options.k));
-    let mut kmers = kmers(reads, options);
-    let mut batch = vec![Kmer::default(); BATCH];
-    loop {
-        match kmers.fill(&mut batch) {
-            0 => return Ok(()),
-            n => {
-                table.add_many(&batch[..n], 1)?;
-                bar.inc(n as u64);
-            }
-        }
-    }
+    for_each_batch(reads, options, |batch| {
+        table.add_many(batch, 1)?;
+        bar.inc(batch.len() as u64);
+        Ok(())
+    })
 }
 
 /// A k-mer and its count, as ranks exchange them.
@@ -360,6 +511,10 @@ fn collect(table: &HashMap<Kmer, u64>, options: &Options) -> pgas::Result<(Spect
     let mut spectrum = Spectrum::new();
     let mut entries = Vec::new();
     table.for_each_local(|kmer, count| {
+        // One that occurs once is there only by an error of the filter.
+        if options.bloom && count < 2 {
+            return;
+        }
         spectrum.add(count);
         if options.dump.is_some() && count >= options.min_count {
             entries.push(Entry { kmer, count });

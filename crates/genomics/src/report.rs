@@ -39,6 +39,13 @@ pub struct Report {
     pub kmers_kept: u64,
     /// Slots of the table of counts, over all ranks.
     pub table_slots: u64,
+    /// Bytes of the table.
+    pub table_bytes: u64,
+    /// Bytes of the Bloom filter that kept what occurs once out of the table, 0 without one.
+    pub bloom_bytes: u64,
+    /// Bytes that a table for all k-mers would have taken more than table and filter, by the estimate of how many they are; 0
+    /// without a filter.
+    pub saved_bytes: u64,
     /// The time of each stage.
     pub seconds: Seconds,
     /// Of all k-mers, over the whole time.
@@ -75,6 +82,12 @@ impl fmt::Display for Report {
         if self.min_count > 1 {
             let (kept, least) = (self.kmers_kept, self.min_count);
             writeln!(f, "{kept} of them occur {least} times or more")?;
+        }
+        if self.bloom_bytes > 0 {
+            let [table, bloom, saved] =
+                [self.table_bytes, self.bloom_bytes, self.saved_bytes].map(|n| n >> 10);
+            write!(f, "table {table} KiB, Bloom filter {bloom} KiB: ")?;
+            writeln!(f, "{saved} KiB less than a table of all")?;
         }
         let ranks = Counted(self.ranks.into(), "rank");
         let Seconds {
