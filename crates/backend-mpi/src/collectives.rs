@@ -144,7 +144,15 @@ impl Collectives {
             let answer = [name, begun.unwrap_or(0)];
             self.shared.send(mpi, comm, from, ANSWER, answer)?;
         }
+        self.shared.hear(mpi, comm)?;
         self.shared.reap(mpi)
+    }
+
+    /// Whether all that this rank has asked was answered; [`serve`](Self::serve) hears the answers. A rank stays
+    /// until then, so that those whom it asked are still there, and nothing is on its way when the communicator
+    /// is freed: Open MPI would take it for a message of the next one that gets the same number.
+    pub(crate) fn are_answered(&self) -> bool {
+        !lock(&self.shared.answers).values().any(Option::is_none)
     }
 
     /// Frees the communicators; collective, after the last group is gone. No question is open any more.
@@ -209,16 +217,21 @@ impl Shared {
         let Some(comm) = &*inquiry else {
             return Ok(None);
         };
-        let mut answers = lock(&self.answers);
-        if let Entry::Vacant(answer) = answers.entry((name, rank)) {
+        if let Entry::Vacant(answer) = lock(&self.answers).entry((name, rank)) {
             self.send(&mpi, comm, c_rank(rank), QUESTION, [name, 0])?;
             answer.insert(None);
         }
-        while let Some((from, [name, begun])) = receive(&mpi, comm, ANSWER)? {
-            answers.insert((name, number(from)), Some(begun));
-        }
+        self.hear(&mpi, comm)?;
         self.reap(&mpi)?;
-        Ok(answers.get(&(name, rank)).copied().flatten())
+        Ok(lock(&self.answers).get(&(name, rank)).copied().flatten())
+    }
+
+    /// Notes the answers that have come.
+    fn hear(&self, mpi: &Mpi, comm: &Comm) -> Result<()> {
+        while let Some((from, [name, begun])) = receive(mpi, comm, ANSWER)? {
+            lock(&self.answers).insert((name, number(from)), Some(begun));
+        }
+        Ok(())
     }
 }
 

@@ -38,6 +38,16 @@ impl OneHost {
         }
     }
 
+    /// Waits until this rank's questions are answered, by ranks that have left and wait for it in turn.
+    fn wait_for_answers(&self) -> Result<()> {
+        while !self.collectives.are_answered() {
+            self.member.health()?;
+            self.collectives.serve(&sys::enter()?)?;
+            thread::yield_now();
+        }
+        Ok(())
+    }
+
     /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not come.
     fn wait_for_the_others(&self) -> Result<()> {
         while !self.member.have_all_left() {
@@ -62,6 +72,9 @@ impl Drop for OneHost {
             // Nobody is left to tell.
             drop(self.collectives.close());
             drop(self.session.close(false));
+        } else {
+            // A rank that left in good order may exit with 0, which is not how the job ends.
+            self.session.watch_exit();
         }
     }
 }
@@ -236,6 +249,16 @@ unsafe impl Backend for OneHost {
         self.member.poll(class, limit, sink)
     }
 
+    #[inline]
+    fn poll_all(
+        &self,
+        with_requests: bool,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        self.member.poll_all(with_requests, limit, sink)
+    }
+
     fn progress(&self) -> Result<bool> {
         self.member.progress()
     }
@@ -276,8 +299,9 @@ unsafe impl Backend for OneHost {
     }
 
     fn leave(&self) {
-        self.member.leave();
         // A failure is reported by who was failed, and ends the waiting.
+        drop(self.wait_for_answers());
+        self.member.leave();
         drop(self.wait_for_the_others());
     }
 }
