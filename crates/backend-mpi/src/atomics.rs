@@ -7,15 +7,13 @@
 //! MPICH execute each one in the target's progress engine, `sm` and `rdma` under a lock of the target, so that
 //! any mixture is atomic. The tests hammer one word with different operations and widths of the same place.
 //!
-//! **At the target** (with the direct path) it is a note with the operation, which the target executes with a
+//! **At the target** (with the direct path, and without it where MPI's compare-and-swap is not to be trusted) it is a note with the operation, which the target executes with a
 //! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a flush waits
 //! for the answers.
 #![expect(
     unsafe_code,
     reason = "calls MPI and CPU atomics on words that core has checked"
 )]
-
-use std::sync::atomic::Ordering;
 
 use pgas_core::backend::{
     AtomicCall, AtomicOp, AtomicType, Backend, OpId, RemoteAddr, SignalUpdate, Stage, SwapCall,
@@ -29,7 +27,7 @@ use crate::network::{Network, State};
 use crate::note::{Note, Order};
 use crate::ops::{Flight, Place, pack, unpack};
 use crate::session::{Session, c_rank};
-use crate::sys::{self, Datatype, Mode, Mpi, Op, Target, Window};
+use crate::sys::{self, Datatype, Layout, Mode, Mpi, Op, Request, Target, Window};
 
 /// The atomic that a signal is.
 pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
@@ -149,12 +147,16 @@ impl Network {
             // Accumulating knows no such operation, and there is nothing to do.
             return Ok(());
         }
+        if self.is_polite {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.fetch(target, call) }.map(drop);
+        }
         let operand = pack(call.operand, call.ty.bytes());
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         let place = target_of(target);
         // SAFETY: the caller promises the target; the operand outlives the local completion below.
         unsafe { sys::accumulate(&mpi, &self.window, (op, &ty), place, &raw const operand) }?;
-        self.is_dirty.store(true, Ordering::Relaxed);
+        self.flushes.get(&mut mpi).begin(target.rank.number());
         sys::flush_local(&mpi, &self.window, place.rank)
     }
 
@@ -190,14 +192,21 @@ impl Network {
         let bytes = call.ty.bytes();
         let operand = pack(call.operand, bytes);
         let mut former = 0;
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         let place = target_of(target);
         let (from, to) = (&raw const operand, &raw mut former);
         // SAFETY: the caller promises the target; both words outlive the local completion below.
         unsafe { sys::fetch_and_op(&mpi, &self.window, (op, &ty), place, from, to) }?;
-        self.is_dirty.store(true, Ordering::Relaxed);
+        self.note_atomic(&mut mpi, op, target.rank);
         sys::flush_local(&mpi, &self.window, place.rank)?;
         Ok(unpack(former, bytes))
+    }
+
+    /// An atomic has begun, which a flush has to complete unless it only reads.
+    fn note_atomic(&self, mpi: &mut Mpi, op: Op, rank: Rank) {
+        if op != Op::Nothing {
+            self.flushes.get(mpi).begin(rank.number());
+        }
     }
 
     /// What MPI has no operation for: tries to replace what was seen by what should be there then.
@@ -243,33 +252,55 @@ impl Network {
         let bytes = call.ty.bytes();
         let (expected, desired) = (pack(call.expected, bytes), pack(call.desired, bytes));
         let mut former = 0;
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         let place = target_of(target);
         let (from, to) = ((&raw const expected, &raw const desired), &raw mut former);
         let ty = bits_of(call.ty);
         // SAFETY: the caller promises the target; the words outlive the local completion below.
         unsafe { sys::compare_and_swap(&mpi, &self.window, &ty, place, from, to) }?;
-        self.is_dirty.store(true, Ordering::Relaxed);
-        sys::flush_local(&mpi, &self.window, place.rank)?;
+        self.flushes.get(&mut mpi).begin(target.rank.number());
+        if self.is_polite {
+            drop(mpi);
+            let approached = self.approach(&[target.rank]);
+            mpi = sys::enter()?;
+            sys::flush_local(&mpi, &self.window, place.rank)?;
+            approached?;
+        } else {
+            sys::flush_local(&mpi, &self.window, place.rank)?;
+        }
         Ok(unpack(former, bytes))
     }
 
-    /// Before this rank waits inside of MPI for what it has begun on `rank`: waits outside of it until that has
-    /// answered a later operation, if it is [polite](Self::is_polite). Then the wait is a short one.
-    pub(crate) fn approach(&self, rank: Rank) -> Result<()> {
-        if !self.is_polite || self.at_target {
-            return Ok(());
-        }
-        let load = AtomicCall {
-            op: AtomicOp::Load,
-            ty: AtomicType::U64,
-            operand: 0,
+    /// Begins to read the first word of `rank`, in a way that its progress answers, after what was begun before.
+    ///
+    /// # Safety
+    ///
+    /// Two words are writable at `words` until the request is complete.
+    pub(crate) unsafe fn begin_probe(
+        &self,
+        mpi: &Mpi,
+        rank: u32,
+        words: *mut u64,
+    ) -> Result<Request> {
+        let first = Target {
+            rank: c_rank(rank),
+            offset: 0,
         };
-        let first = RemoteAddr { rank, offset: 0 };
-        let mut bits = 0_u64;
-        // SAFETY: every segment has a first word; `bits` outlives the waiting below.
-        let op = unsafe { self.begin_fetch(first, load, &raw mut bits) }?;
-        self.wait_politely(op, Stage::Operation)
+        if self.at_target {
+            let byte = Datatype::byte();
+            let word = Layout {
+                count: 8,
+                ty: &byte,
+            };
+            // SAFETY: every segment has a first word, and the caller promises the other place.
+            return unsafe { sys::rget(mpi, &self.window, words.cast(), first, word) };
+        }
+        // A get may be done by this process's CPU alone, where MPI has the target's memory.
+        let by = (Op::Nothing, &Datatype::uint64());
+        // SAFETY: the caller promises two words.
+        let former = unsafe { words.add(1) };
+        // SAFETY: as above.
+        unsafe { sys::rget_accumulate(mpi, &self.window, by, first, words, former) }
     }
 
     /// # Safety
@@ -302,13 +333,13 @@ impl Network {
         unsafe { operand.write(pack(call.operand, bytes)) };
         // SAFETY: the second of the two.
         let former = unsafe { operand.add(1) };
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         let (by, place) = ((op, &ty), target_of(target));
         // SAFETY: the caller promises the target; the slot's words stay until the operation is complete.
         let begun = unsafe { sys::rget_accumulate(&mpi, &self.window, by, place, operand, former) };
         match begun {
             Ok(request) => {
-                self.is_dirty.store(true, Ordering::Relaxed);
+                self.note_atomic(&mut mpi, op, target.rank);
                 // SAFETY: the caller promises that `result` may be written until completion.
                 let result = unsafe { Place::new(result) };
                 let flight = Flight::Fetch {
@@ -373,7 +404,7 @@ impl Network {
     ///
     /// As [`order`](Self::order).
     unsafe fn send_order(&self, target: RemoteAddr, order: Order) -> Result<()> {
-        if let Some(near) = self.near_place(target) {
+        if let Some(near) = self.near_word(target) {
             // SAFETY: the caller promises the word.
             unsafe { self.execute_near(near, order) };
             return Ok(());
@@ -390,7 +421,7 @@ impl Network {
         order: Order,
         result: *mut u64,
     ) -> Result<OpId> {
-        if let Some(near) = self.near_place(target) {
+        if let Some(near) = self.near_word(target) {
             // SAFETY: the caller promises the word.
             let former = unsafe { self.execute_near(near, order) };
             // SAFETY: the caller promises that `result` may be written.

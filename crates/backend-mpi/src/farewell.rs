@@ -10,7 +10,7 @@ use pgas_core::{Rank, Result};
 use crate::network::{Network, State};
 use crate::sys;
 
-/// How long to wait before a rank is asked again whether it has left.
+/// How long to wait before a rank is asked whether it has left, after this one or another one was.
 const ASK_AGAIN: Duration = Duration::from_millis(2);
 
 impl Network {
@@ -26,9 +26,9 @@ impl Network {
         let now = Instant::now();
         let is_due = state
             .asked
-            .is_none_or(|(other, at)| other != rank || now.duration_since(at) > ASK_AGAIN);
+            .is_none_or(|at| now.duration_since(at) > ASK_AGAIN);
         if is_due && rank != self.rank() {
-            state.asked = Some((rank, now));
+            state.asked = Some(now);
             let told = sys::enter().and_then(|mpi| state.ask(&mpi, rank.number()));
             // Whether MPI works is reported by calls that can say so.
             drop(told);
@@ -58,7 +58,8 @@ impl Network {
             loop {
                 let is_done = match step {
                     Step::Finish => {
-                        state.n_unanswered == 0
+                        state.unanswered.is_empty()
+                            && self.collectives.are_answered()
                             && !state.ops.has_any()
                             && state.post.has_sent_all(mpi)?
                     }

@@ -24,7 +24,9 @@
 mod atomics;
 mod barrier;
 mod collectives;
+mod contract;
 mod farewell;
+mod flushes;
 mod host;
 mod mailbox;
 mod network;
@@ -32,9 +34,11 @@ mod note;
 mod one_host;
 mod ops;
 mod rma;
+mod serve;
 mod session;
 mod start;
 mod sys;
+mod window;
 
 pub use start::{init, init_on};
 

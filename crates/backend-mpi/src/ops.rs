@@ -1,4 +1,4 @@
-//! Operations in flight: a table whose places are used again.
+//! Operations in flight: a table whose places are used again, and puts that need no place in it.
 #![expect(
     unsafe_code,
     reason = "writes results where their owner waits for them"
@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::thread;
 
+use pgas_core::Result;
 use pgas_core::backend::{OpId, Stage};
-use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
 use crate::session::c_rank;
@@ -42,8 +42,14 @@ impl Place {
 /// What an operation waits for.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// A put: its request, then a flush of `rank` that was begun after it.
-    Put { request: Request, rank: Rank },
+    /// A put: its request, then a flush of `rank`, of which there were so many before it.
+    Put {
+        request: Request,
+        rank: u32,
+        n_flushes: u64,
+        /// A get that was begun on the same rank after it, for a rank that waits outside of MPI.
+        behind: Option<Request>,
+    },
     /// A get: its request.
     Get { request: Request },
     /// An atomic by MPI: its request, then the result is copied. The operand and the former bits are the slot's words.
@@ -61,8 +67,6 @@ pub(crate) enum Flight {
 #[derive(Debug)]
 struct Slot {
     generation: u32,
-    /// When it began, in the order of the rank's operations.
-    number: u64,
     /// `None` if the slot is free.
     flight: Option<Flight>,
     /// An operand and a result, which MPI reads and writes.
@@ -74,10 +78,6 @@ struct Slot {
 pub(crate) struct Ops {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// Operations begun.
-    n_begun: u64,
-    /// For each target, the number of operations begun when it was last flushed.
-    flushed: HashMap<u32, u64>,
     /// Atomics that their targets have not answered yet.
     unanswered: HashMap<u32, u32>,
 }
@@ -93,7 +93,6 @@ impl Ops {
         }
         self.slots.push(Slot {
             generation: 0,
-            number: 0,
             flight: None,
             words: vec![0; 2],
         });
@@ -104,7 +103,7 @@ impl Ops {
     pub(crate) fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.flight = None;
-        slot.generation = slot.generation.wrapping_add(1);
+        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
         self.free.push(index);
     }
 
@@ -121,12 +120,10 @@ impl Ops {
 
     /// The operation in slot `index` has begun.
     pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
-        self.n_begun += 1;
         if let Flight::Answer { from, .. } = flight {
             *self.unanswered.entry(from).or_default() += 1;
         }
         let slot = &mut self.slots[index];
-        slot.number = self.n_begun;
         slot.flight = Some(flight);
         self.id(index)
     }
@@ -178,7 +175,9 @@ impl Ops {
         };
         let is_over = match &self.slots[index].flight {
             Some(Flight::Done) => true,
-            Some(Flight::Put { request, .. }) => request.is_null(),
+            Some(Flight::Put {
+                request, behind, ..
+            }) => request.is_null() && behind.is_none(),
             _ => false,
         };
         if is_over {
@@ -196,66 +195,154 @@ impl Ops {
         self.unanswered.values().any(|n| *n > 0)
     }
 
-    /// Whether `op` has reached `stage`; a complete operation gives up its slot.
-    fn test(
-        &mut self,
-        mpi: &Mpi,
-        op: OpId,
-        stage: Stage,
-        flush: impl FnOnce(&Mpi, Rank) -> Result<()>,
-    ) -> Result<bool> {
-        let Some(index) = self.index_of(op) else {
-            return Ok(true);
-        };
-        let n_begun = self.n_begun;
-        let slot = &mut self.slots[index];
-        let tested = match slot.flight.as_mut() {
+    /// Whether MPI, or the target, has answered the operation in slot `index`.
+    fn is_answered(&mut self, mpi: &Mpi, index: usize) -> Result<bool> {
+        match self.slots[index].flight.as_mut() {
             None | Some(Flight::Done) => Ok(true),
-            Some(Flight::Answer { .. }) => return Ok(false),
+            Some(Flight::Answer { .. }) => Ok(false),
             Some(
                 Flight::Put { request, .. }
                 | Flight::Get { request }
                 | Flight::Fetch { request, .. },
             ) => sys::test(mpi, request),
-        };
-        if let Ok(false) = tested {
-            return Ok(false);
         }
-        if stage == Stage::Source && tested.is_ok() {
-            return Ok(true);
+    }
+
+    /// The target of the put in slot `index`, how often it was flushed before, and whether a get was begun
+    /// after it.
+    fn put(&self, index: usize) -> Option<(u32, u64, bool)> {
+        match &self.slots[index].flight {
+            Some(Flight::Put {
+                rank,
+                n_flushes,
+                behind,
+                ..
+            }) => Some((*rank, *n_flushes, behind.is_some())),
+            _ => None,
         }
-        let over = tested.and_then(|_| match slot.flight.as_ref() {
-            Some(Flight::Put { rank, .. }) => {
-                let flushed = self.flushed.entry(rank.number()).or_default();
-                if *flushed >= slot.number {
-                    return Ok(());
-                }
-                flush(mpi, *rank)?;
-                *flushed = n_begun;
-                Ok(())
-            }
-            Some(Flight::Fetch { bytes, result, .. }) => {
-                result.set(unpack(slot.words[1], *bytes));
-                Ok(())
-            }
-            _ => Ok(()),
-        });
+    }
+
+    /// The operation in slot `index` is over: hands its result out, and gives up the slot.
+    fn finish(&mut self, index: usize) {
+        let slot = &self.slots[index];
+        if let Some(Flight::Fetch { bytes, result, .. }) = &slot.flight {
+            result.set(unpack(slot.words[1], *bytes));
+        }
         self.release(index);
-        over.map(|()| true)
+    }
+}
+
+/// A put that MPI gave no request for: its target, and how often that was flushed before, in one id. The highest
+/// bit tells it from a slot's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlainPut {
+    pub(crate) rank: u32,
+    /// Its low bits: the number may come again only if the put outlasts 2^39 flushes of its target, and then
+    /// it is flushed once more.
+    pub(crate) n_flushes: u64,
+}
+
+impl PlainPut {
+    const MARK: u64 = 1 << 63;
+    const FLUSH_BITS: u32 = 39;
+    const FLUSHES: u64 = (1 << Self::FLUSH_BITS) - 1;
+
+    #[inline]
+    pub(crate) fn id(self) -> OpId {
+        let rank = u64::from(self.rank) << Self::FLUSH_BITS;
+        OpId(Self::MARK | rank | (self.n_flushes & Self::FLUSHES))
+    }
+
+    #[inline]
+    fn of(op: OpId) -> Option<Self> {
+        let rank = (op.0 & !Self::MARK) >> Self::FLUSH_BITS;
+        (op.0 & Self::MARK != 0).then_some(Self {
+            rank: u32::try_from(rank).ok()?,
+            n_flushes: op.0 & Self::FLUSHES,
+        })
+    }
+
+    /// Whether there was a flush after it, of now so many.
+    fn is_complete(self, n_flushes: u64) -> bool {
+        n_flushes & Self::FLUSHES != self.n_flushes
     }
 }
 
 impl Network {
     pub(crate) fn has_reached(&self, op: OpId, stage: Stage) -> Result<bool> {
+        if let Some(put) = PlainPut::of(op) {
+            return self.has_put_reached(put, stage);
+        }
         let mut state = self.state();
-        let mpi = sys::enter()?;
-        self.test_op(&mut state, &mpi, op, stage)
+        let mut mpi = sys::enter()?;
+        self.test_op(&mut state, &mut mpi, op, stage)
     }
 
-    fn test_op(&self, state: &mut State, mpi: &Mpi, op: OpId, stage: Stage) -> Result<bool> {
-        state.ops.test(mpi, op, stage, |mpi, rank| {
-            sys::flush(mpi, &self.window, c_rank(rank.number()))
-        })
+    fn has_put_reached(&self, put: PlainPut, stage: Stage) -> Result<bool> {
+        let mut mpi = sys::enter()?;
+        if put.is_complete(self.flushes.get(&mut mpi).n_flushes(put.rank)) {
+            return Ok(true);
+        }
+        match stage {
+            Stage::Source => sys::flush_local(&mpi, &self.window, c_rank(put.rank))?,
+            Stage::Operation => self.flush_open(&mut mpi, put.rank)?,
+        }
+        Ok(true)
+    }
+
+    fn test_op(&self, state: &mut State, mpi: &mut Mpi, op: OpId, stage: Stage) -> Result<bool> {
+        let Some(index) = state.ops.index_of(op) else {
+            return Ok(true);
+        };
+        let tested = match state.ops.is_answered(mpi, index) {
+            Ok(true) if stage == Stage::Source => return Ok(true),
+            Ok(true) => self.is_flushed(state, mpi, index),
+            other => other,
+        };
+        match tested {
+            Ok(true) => state.ops.finish(index),
+            Ok(false) => {}
+            Err(_) => state.ops.release(index),
+        }
+        tested
+    }
+
+    /// Completes the operation in slot `index` at its target, if it is a put whose request is complete. A rank
+    /// that is [polite](Self::is_polite) flushes only when the target has answered something later, because
+    /// then the flush does not wait.
+    fn is_flushed(&self, state: &mut State, mpi: &mut Mpi, index: usize) -> Result<bool> {
+        let Some((rank, n_flushes, is_waiting)) = state.ops.put(index) else {
+            return Ok(true);
+        };
+        let is_flushed = self.flushes.get(mpi).n_flushes(rank) != n_flushes;
+        let has_to_wait = is_waiting || self.is_polite && !is_flushed;
+        if has_to_wait && !self.is_overtaken(state, mpi, (index, rank))? {
+            return Ok(false);
+        }
+        if !is_flushed {
+            self.flush_open(mpi, rank)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether a get that was begun after the put in slot `index` is complete; begins it.
+    fn is_overtaken(
+        &self,
+        state: &mut State,
+        mpi: &Mpi,
+        (index, rank): (usize, u32),
+    ) -> Result<bool> {
+        let words = state.ops.words(index);
+        let Some(Flight::Put { behind, .. }) = &mut state.ops.slots[index].flight else {
+            return Ok(true);
+        };
+        if let Some(behind) = behind {
+            return sys::test(mpi, behind);
+        }
+        // SAFETY: the slot's two words are its operation's until that is over.
+        let begun = unsafe { self.begin_probe(mpi, rank, words) };
+        *behind = Some(begun?);
+        Ok(false)
     }
 
     /// Waits until `op` has reached `stage`, outside of MPI, so that others get the processor meanwhile; the
@@ -268,8 +355,8 @@ impl Network {
         loop {
             {
                 let mut state = self.state();
-                let mpi = sys::enter()?;
-                let tested = self.test_op(&mut state, &mpi, op, stage);
+                let mut mpi = sys::enter()?;
+                let tested = self.test_op(&mut state, &mut mpi, op, stage);
                 if !matches!(tested, Ok(false)) {
                     state.ops.forget(op);
                     return tested.map(drop);
@@ -355,6 +442,24 @@ mod tests {
         assert_eq!(ops.reserve(), None);
         ops.release(5);
         assert_eq!(ops.reserve(), Some(5));
+    }
+
+    #[test]
+    fn a_put_without_a_slot_is_known_by_its_target_and_its_flushes() {
+        let largest = 1 << 24;
+        for (rank, n_flushes) in [(0, 0), (5, 77), (largest - 1, u64::MAX), (3, 1 << 39)] {
+            let id = PlainPut { rank, n_flushes }.id();
+            let put = PlainPut::of(id).unwrap();
+            assert_eq!(put.rank, rank);
+            assert!(!put.is_complete(n_flushes));
+            assert!(put.is_complete(n_flushes.wrapping_add(1)));
+        }
+        let mut ops = Ops::default();
+        let index = ops.reserve().unwrap();
+        ops.slots[index].generation = u32::MAX >> 1;
+        assert_eq!(PlainPut::of(ops.id(index)), None);
+        ops.release(index);
+        assert_eq!(PlainPut::of(ops.id(index)), None);
     }
 
     #[test]

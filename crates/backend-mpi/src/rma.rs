@@ -1,16 +1,21 @@
 //! Where the bytes move: puts and gets through the window.
 #![expect(unsafe_code, reason = "calls MPI on places that core has checked")]
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
-use std::sync::atomic::Ordering;
+use std::thread;
 
 use pgas_core::backend::{Backend, GetFragment, OpId, PutFragment, RemoteAddr, Shape, Stage};
 use pgas_core::{Rank, Result};
 
 use crate::network::{MAX_TRANSFER, Network};
-use crate::ops::Flight;
+use crate::ops::{Flight, PlainPut};
 use crate::session::c_rank;
 use crate::sys::{self, Datatype, Layout, Mpi, Target};
+
+/// Up to this length a put that nobody waits for has no request of its own, so that a flood of them costs no more
+/// than MPI's. Longer ones can be tested without waiting for a flush.
+const SHORT_PUT: usize = 8 << 10;
 
 fn target_of(at: RemoteAddr) -> Target {
     Target {
@@ -30,13 +35,14 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::put`], until local completion.
+    #[inline]
     unsafe fn issue_put(
         &self,
-        mpi: &Mpi,
+        mpi: &mut Mpi,
         dst: RemoteAddr,
         src: *const u8,
         len: usize,
-    ) -> Result<()> {
+    ) -> Result<PlainPut> {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
@@ -45,8 +51,9 @@ impl Network {
         let to = (target_of(dst), layout);
         // SAFETY: the caller's promises are the same.
         unsafe { sys::put(mpi, &self.window, (src, layout), to) }?;
-        self.is_dirty.store(true, Ordering::Relaxed);
-        Ok(())
+        let rank = dst.rank.number();
+        let n_flushes = self.flushes.get(mpi).begin(rank);
+        Ok(PlainPut { rank, n_flushes })
     }
 
     /// Begins a get, which a local flush completes.
@@ -83,9 +90,9 @@ impl Network {
             let op = unsafe { self.begin_put(dst, src, len) }?;
             return self.wait_politely(op, Stage::Source);
         }
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the source outlives the local completion below.
-        unsafe { self.issue_put(&mpi, dst, src, len) }?;
+        unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
         sys::flush_local(&mpi, &self.window, c_rank(dst.rank.number()))
     }
 
@@ -121,13 +128,18 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.put_nb(near, src, len) };
         }
+        if len <= SHORT_PUT && !self.is_polite {
+            let mut mpi = sys::enter()?;
+            // SAFETY: the caller's promises are the same.
+            let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
+            return Ok(put.id());
+        }
         let mut state = self.state();
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         let Some(index) = state.ops.reserve() else {
             // SAFETY: the caller's promises are the same; the source outlives the completion below.
-            unsafe { self.issue_put(&mpi, dst, src, len) }?;
-            sys::flush(&mpi, &self.window, c_rank(dst.rank.number()))?;
-            return Ok(OpId::DONE);
+            let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
+            return Ok(put.id());
         };
         let byte = Datatype::byte();
         let layout = Layout {
@@ -137,9 +149,15 @@ impl Network {
         // SAFETY: the caller promises both places, until the request is complete.
         match unsafe { sys::rput(&mpi, &self.window, src, target_of(dst), layout) } {
             Ok(request) => {
-                self.is_dirty.store(true, Ordering::Relaxed);
-                let rank = dst.rank;
-                Ok(state.ops.begin(index, Flight::Put { request, rank }))
+                let rank = dst.rank.number();
+                let n_flushes = self.flushes.get(&mut mpi).begin(rank);
+                let flight = Flight::Put {
+                    request,
+                    rank,
+                    n_flushes,
+                    behind: None,
+                };
+                Ok(state.ops.begin(index, flight))
             }
             Err(error) => {
                 state.ops.release(index);
@@ -188,48 +206,63 @@ impl Network {
     ///
     /// As [`Backend::put_fragments`].
     pub(crate) unsafe fn scatter(&self, fragments: &[PutFragment]) -> Result<()> {
-        let mpi = sys::enter()?;
         let mut begun = Begun::Nothing;
+        let mut outcome = Ok(());
         for piece in fragments {
-            if let Some(near) = self.near_place(piece.dst) {
+            outcome = match self.near_place(piece.dst) {
                 // SAFETY: the caller promises each fragment.
-                unsafe { self.member.put(near, piece.src, piece.len) }?;
-                continue;
+                Some(near) => unsafe { self.member.put(near, piece.src, piece.len) },
+                None => sys::enter().and_then(|mut mpi| {
+                    begun.add(piece.dst.rank);
+                    // SAFETY: the caller promises each fragment; the sources outlive the completion below.
+                    unsafe { self.issue_put(&mut mpi, piece.dst, piece.src, piece.len) }.map(drop)
+                }),
+            };
+            if outcome.is_err() {
+                break;
             }
-            // SAFETY: the caller promises each fragment; the sources outlive the local completion below.
-            unsafe { self.issue_put(&mpi, piece.dst, piece.src, piece.len) }?;
-            begun = begun.and(piece.dst.rank);
         }
-        self.complete(&mpi, begun)
+        self.complete(&begun).and(outcome)
     }
 
     /// # Safety
     ///
     /// As [`Backend::get_fragments`].
     pub(crate) unsafe fn gather(&self, fragments: &[GetFragment]) -> Result<()> {
-        let mpi = sys::enter()?;
         let mut begun = Begun::Nothing;
+        let mut outcome = Ok(());
         for piece in fragments {
-            if let Some(near) = self.near_place(piece.src) {
+            outcome = match self.near_place(piece.src) {
                 // SAFETY: the caller promises each fragment.
-                unsafe { self.member.get(near, piece.dst, piece.len) }?;
-                continue;
+                Some(near) => unsafe { self.member.get(near, piece.dst, piece.len) },
+                None => sys::enter().and_then(|mpi| {
+                    begun.add(piece.src.rank);
+                    // SAFETY: the caller promises each fragment; the destinations outlive the completion below.
+                    unsafe { self.issue_get(&mpi, piece.src, piece.dst, piece.len) }
+                }),
+            };
+            if outcome.is_err() {
+                break;
             }
-            // SAFETY: the caller promises each fragment; the destinations outlive the local completion below.
-            unsafe { self.issue_get(&mpi, piece.src, piece.dst, piece.len) }?;
-            begun = begun.and(piece.src.rank);
         }
-        self.complete(&mpi, begun)
+        self.complete(&begun).and(outcome)
     }
 
     /// Completes here what was begun. Operations on several ranks are completed together: for one of them Open
     /// MPI's `pt2pt` waits also for what it has not even sent to another one.
-    fn complete(&self, mpi: &Mpi, begun: Begun) -> Result<()> {
-        match begun {
+    fn complete(&self, begun: &Begun) -> Result<()> {
+        let approached = if self.is_polite {
+            self.approach(&begun.ranks())
+        } else {
+            Ok(())
+        };
+        let mpi = sys::enter()?;
+        let completed = match begun {
             Begun::Nothing => Ok(()),
-            Begun::On(rank) => sys::flush_local(mpi, &self.window, c_rank(rank.number())),
-            Begun::OnSeveral => sys::flush_local_all(mpi, &self.window),
-        }
+            Begun::On(rank) => sys::flush_local(&mpi, &self.window, c_rank(rank.number())),
+            Begun::OnSeveral(_) => sys::flush_local_all(&mpi, &self.window),
+        };
+        completed.and(approached)
     }
 
     /// # Safety
@@ -245,24 +278,26 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.put_strided(near, src, shape) };
         }
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         if let Some(grid) = Grid::of(&mpi, shape)? {
             let (from, to) = ((src, grid.local()), (target_of(dst), grid.remote()));
             // SAFETY: the caller promises every block of the shape; the source outlives the completion below.
             let begun = unsafe { sys::put(&mpi, &self.window, from, to) };
-            self.is_dirty.store(true, Ordering::Relaxed);
+            self.flushes.get(&mut mpi).begin(dst.rank.number());
             grid.free(&mpi)?;
+            drop(mpi);
             begun?;
-            return self.complete(&mpi, Begun::On(dst.rank));
+            return self.complete(&Begun::On(dst.rank));
         }
-        shape.for_each_block(|remote, local| {
+        let begun = shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises every block of the shape, so also its place in local memory.
             let from = unsafe { src.offset(local) };
             let to = block_at(dst, remote);
             // SAFETY: a whole block is promised on both sides.
-            unsafe { self.issue_put(&mpi, to, from, shape.block_bytes) }
-        })?;
-        self.complete(&mpi, Begun::On(dst.rank))
+            unsafe { self.issue_put(&mut mpi, to, from, shape.block_bytes) }.map(drop)
+        });
+        drop(mpi);
+        self.complete(&Begun::On(dst.rank)).and(begun)
     }
 
     /// # Safety
@@ -284,17 +319,19 @@ impl Network {
             // SAFETY: the caller promises every block of the shape; the destination outlives the completion below.
             let begun = unsafe { sys::get(&mpi, &self.window, to, from) };
             grid.free(&mpi)?;
+            drop(mpi);
             begun?;
-            return self.complete(&mpi, Begun::On(src.rank));
+            return self.complete(&Begun::On(src.rank));
         }
-        shape.for_each_block(|remote, local| {
+        let begun = shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises every block of the shape, so also its place in local memory.
             let to = unsafe { dst.offset(local) };
             let from = block_at(src, remote);
             // SAFETY: a whole block is promised on both sides.
             unsafe { self.issue_get(&mpi, from, to, shape.block_bytes) }
-        })?;
-        self.complete(&mpi, Begun::On(src.rank))
+        });
+        drop(mpi);
+        self.complete(&Begun::On(src.rank)).and(begun)
     }
 
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
@@ -302,19 +339,77 @@ impl Network {
             return self.member.flush_all();
         }
         self.await_answers(Some(rank.number()))?;
-        self.approach(rank)?;
-        sys::flush(&sys::enter()?, &self.window, c_rank(rank.number()))
+        let mut mpi = sys::enter()?;
+        if self.is_polite && self.flushes.get(&mut mpi).is_open(rank.number()) {
+            drop(mpi);
+            self.approach(&[rank])?;
+            mpi = sys::enter()?;
+        }
+        self.flush_open(&mut mpi, rank.number())
     }
 
     pub(crate) fn flush_ranks(&self) -> Result<()> {
         self.member.flush_all()?;
         self.await_answers(None)?;
-        let mpi = sys::enter()?;
-        // Inside of the lock: what another thread begins after this it marks after this.
-        if self.is_dirty.swap(false, Ordering::Relaxed) {
-            sys::flush_all(&mpi, &self.window)?;
+        let mut mpi = sys::enter()?;
+        if self.is_polite {
+            let open = self.flushes.get(&mut mpi).open();
+            let open: Vec<Rank> = open.iter().copied().map(Rank::new).collect();
+            drop(mpi);
+            self.approach(&open)?;
+            mpi = sys::enter()?;
         }
+        match *self.flushes.get(&mut mpi).open() {
+            [] => Ok(()),
+            [rank] => self.flush_open(&mut mpi, rank),
+            _ => {
+                sys::flush_all(&mpi, &self.window)?;
+                self.flushes.get(&mut mpi).complete_all();
+                Ok(())
+            }
+        }
+    }
+
+    /// Completes what this rank has begun on `rank`, if there is anything.
+    pub(crate) fn flush_open(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        if !self.flushes.get(mpi).is_open(rank) {
+            return Ok(());
+        }
+        sys::flush(mpi, &self.window, c_rank(rank))?;
+        self.flushes.get(mpi).complete(rank);
         Ok(())
+    }
+
+    /// Before this rank waits inside of MPI for what it has begun on `ranks`: waits outside of it until each
+    /// has answered something later. Then the wait is a short one.
+    pub(crate) fn approach(&self, ranks: &[Rank]) -> Result<()> {
+        let mut words = vec![[0_u64; 2]; ranks.len()];
+        let mut outcome = Ok(());
+        let mut probes = Vec::with_capacity(ranks.len());
+        for (rank, words) in ranks.iter().zip(&mut words) {
+            let begun = sys::enter().and_then(|mpi| {
+                // SAFETY: there are two words for each probe, which outlive the waiting below.
+                unsafe { self.begin_probe(&mpi, rank.number(), words.as_mut_ptr()) }
+            });
+            match begun {
+                Ok(probe) => probes.push(probe),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        for mut probe in probes {
+            loop {
+                let tested = sys::enter().and_then(|mpi| sys::test(&mpi, &mut probe));
+                match tested {
+                    Ok(false) => thread::yield_now(),
+                    Ok(true) => break,
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
+                    }
+                }
+            }
+        }
+        outcome
     }
 }
 
@@ -375,19 +470,30 @@ impl Grid {
 }
 
 /// On which ranks operations were begun.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 enum Begun {
     Nothing,
     On(Rank),
-    OnSeveral,
+    OnSeveral(BTreeSet<Rank>),
 }
 
 impl Begun {
-    fn and(self, rank: Rank) -> Self {
+    fn add(&mut self, rank: Rank) {
         match self {
-            Self::Nothing => Self::On(rank),
-            Self::On(other) if other == rank => self,
-            Self::On(_) | Self::OnSeveral => Self::OnSeveral,
+            Self::Nothing => *self = Self::On(rank),
+            Self::On(other) if *other == rank => {}
+            Self::On(other) => *self = Self::OnSeveral([*other, rank].into()),
+            Self::OnSeveral(ranks) => {
+                ranks.insert(rank);
+            }
+        }
+    }
+
+    fn ranks(&self) -> Vec<Rank> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::On(rank) => vec![*rank],
+            Self::OnSeveral(ranks) => ranks.iter().copied().collect(),
         }
     }
 }

@@ -4,6 +4,7 @@
     reason = "sets environment variables for MPI, and takes a foreign communicator"
 )]
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -105,17 +106,28 @@ fn advise(config: &Config) {
     let n_local_ranks = place_of(&config.launcher).and_then(|place| place.n_local_ranks);
     if n_local_ranks.is_some_and(|n| n as usize > n_cores) {
         suggest("OMPI_MCA_mpi_yield_when_idle", "1");
-        suggest("MPIR_CVAR_POLLS_BEFORE_YIELD", "1");
+        suggest(MPICH_YIELDS, "1");
     }
 }
 
-fn suggest(name: &str, value: &str) {
+/// The setting that makes MPICH yield while it waits for messages, with some of its transports.
+const MPICH_YIELDS: &str = "MPIR_CVAR_POLLS_BEFORE_YIELD";
+
+/// Whether somebody wants MPICH to yield.
+pub(crate) fn is_mpich_told_to_yield() -> bool {
+    setting(MPICH_YIELDS).is_some_and(|polls| polls != "0")
+}
+
+fn setting(name: &str) -> Option<OsString> {
     #[expect(
         clippy::disallowed_methods,
         reason = "these are settings of MPI, which reads them itself"
     )]
-    let is_set = env::var_os(name).is_some();
-    if !is_set {
+    env::var_os(name)
+}
+
+fn suggest(name: &str, value: &str) {
+    if setting(name).is_none() {
         // SAFETY: as `init` asks, nothing reads the environment meanwhile but Rust's own functions, which
         // take a lock.
         unsafe { env::set_var(name, value) };

@@ -12,9 +12,10 @@ mod datatype;
 mod exit;
 mod hydra;
 mod message;
+mod tool;
 mod window;
 
-use std::cell::Cell;
+use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -35,6 +36,7 @@ pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
 pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
+pub(crate) use tool::setting;
 pub(crate) use window::{
     Layout, Op, Target, Window, accumulate, compare_and_swap, fetch_and_op, flush, flush_all,
     flush_local, flush_local_all, get, put, rget, rget_accumulate, rput, win_create, win_free,
@@ -102,10 +104,15 @@ pub(crate) enum Call {
     Iexscan,
     Iprobe,
     Recv,
+    ToolInitThread,
+    ToolCvarHandleAlloc,
+    ToolCvarRead,
+    ToolCvarHandleFree,
+    ToolFinalize,
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 57] = [
+const NAMES: [&str; 62] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -163,10 +170,15 @@ const NAMES: [&str; 57] = [
     "MPI_Iexscan",
     "MPI_Iprobe",
     "MPI_Recv",
+    "MPI_T_init_thread",
+    "MPI_T_cvar_handle_alloc",
+    "MPI_T_cvar_read",
+    "MPI_T_cvar_handle_free",
+    "MPI_T_finalize",
 ];
 
 const _: () = assert!(
-    NAMES.len() == Call::Recv as usize + 1,
+    NAMES.len() == Call::ToolFinalize as usize + 1,
     "one name for each call"
 );
 
@@ -247,6 +259,25 @@ pub(crate) fn enter() -> Result<Mpi> {
     // Nothing is inside of the lock that a panic could leave half done.
     let lock = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(Mpi { _lock: lock })
+}
+
+/// What only the thread inside of MPI reaches.
+#[derive(Debug)]
+pub(crate) struct Inside<T>(UnsafeCell<T>);
+
+// SAFETY: a reference to what is inside takes the process's only `Mpi`, for as long as it lives.
+unsafe impl<T: Send> Sync for Inside<T> {}
+
+impl<T> Inside<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Self(UnsafeCell::new(value))
+    }
+
+    #[inline]
+    pub(crate) fn get<'a>(&'a self, _: &'a mut Mpi) -> &'a mut T {
+        // SAFETY: `Mpi` holds the lock of a static, so that there is one at most, and it is borrowed exclusively.
+        unsafe { &mut *self.0.get() }
+    }
 }
 
 #[cold]

@@ -1,0 +1,301 @@
+//! The contract's methods, each in a line or two: the work is in [`rma`](crate::rma),
+//! [`atomics`](crate::atomics), [`mailbox`](crate::mailbox), [`serve`](crate::serve) and
+//! [`farewell`](crate::farewell).
+#![expect(unsafe_code, reason = "implements the contract on raw bytes")]
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pgas_core::backend::{
+    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
+    MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage, SwapCall,
+};
+use pgas_core::{Error, Rank, Result};
+
+use crate::atomics;
+use crate::mailbox::MAX_MEDIUM;
+use crate::network::Network;
+use crate::sys;
+
+// SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
+// 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion; atomics at the
+// target change one word. 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target, in the unified
+// model. 4. Atomics are all MPI's, or all a CPU's, for the whole job. 5. MPI delivers a message once and whole.
+unsafe impl Backend for Network {
+    fn name(&self) -> &'static str {
+        "mpi"
+    }
+
+    fn rank(&self) -> Rank {
+        Rank::new(self.session.rank())
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.session.n_ranks()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.member.segment_bytes()
+    }
+
+    fn mapped_ranks(&self) -> Range<u32> {
+        self.host.span()
+    }
+
+    fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
+        let index = self.host.index_of(rank.number())?;
+        self.member.mapped(Rank::new(index))
+    }
+
+    fn mapped_stride(&self) -> Option<usize> {
+        if self.host.is_even() {
+            self.member.mapped_stride()
+        } else {
+            None
+        }
+    }
+
+    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.put_bytes(dst, src, len) }
+    }
+
+    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.get_bytes(src, dst, len) }
+    }
+
+    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.begin_put(dst, src, len) }
+    }
+
+    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.begin_get(src, dst, len) }
+    }
+
+    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.scatter(fragments) }
+    }
+
+    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.gather(fragments) }
+    }
+
+    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.put_blocks(dst, src, shape) }
+    }
+
+    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.get_blocks(src, dst, shape) }
+    }
+
+    unsafe fn put_signal(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    ) -> Result<()> {
+        if let Some((near, near_signal)) = self.near_place(dst).zip(self.near_place(signal)) {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.member.put_signal(near, src, len, near_signal, update) };
+        }
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.put_bytes(dst, src, len) }?;
+        self.flush_rank(dst.rank)?;
+        // SAFETY: the caller promises an aligned word in a segment.
+        unsafe { self.update(signal, atomics::call_of(update)) }
+    }
+
+    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.update(target, call) }
+    }
+
+    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.fetch(target, call) }
+    }
+
+    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.swap(target, call) }
+    }
+
+    unsafe fn fetch_atomic_nb(
+        &self,
+        target: RemoteAddr,
+        call: AtomicCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.begin_fetch(target, call, result) }
+    }
+
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.begin_swap(target, call, result) }
+    }
+
+    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
+        if op == OpId::DONE {
+            return Ok(true);
+        }
+        self.has_reached(op, stage)
+    }
+
+    fn flush(&self, rank: Rank) -> Result<()> {
+        self.flush_rank(rank)
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        self.flush_ranks()
+    }
+
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        let mut state = self.state();
+        let mpi = sys::enter()?;
+        state.barrier.enter(&mpi).map(Some)
+    }
+
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
+        let mut state = self.state();
+        let mpi = sys::enter()?;
+        state.barrier.test(&mpi, ticket)
+    }
+
+    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        self.find_missing(ticket)
+    }
+
+    fn collectives(&self) -> Option<Arc<dyn Group>> {
+        self.collectives.world()
+    }
+
+    fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        let bytes = parts
+            .iter()
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        if bytes > MAX_MEDIUM {
+            return Err(Error::MessageTooLong {
+                bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+                limit: u32::try_from(MAX_MEDIUM).unwrap_or(u32::MAX),
+            });
+        }
+        if let Some(index) = self.near(to) {
+            return self
+                .member
+                .try_send(Rank::new(index), class, handler, parts);
+        }
+        let mut state = self.state();
+        let mpi = sys::enter()?;
+        state.post.send(&mpi, to.number(), class, handler, parts)
+    }
+
+    fn poll(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        self.receive(class, limit, sink)
+    }
+
+    fn progress(&self) -> Result<bool> {
+        let mut state = self.state();
+        let mpi = sys::enter()?;
+        self.pump(&mut state, &mpi)
+    }
+
+    /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it to do so.
+    fn park(&self, at_most: Duration) {
+        let (began, at_most) = (Instant::now(), self.collectives.nap(at_most));
+        while matches!(self.progress(), Ok(false))
+            && self.health().is_ok()
+            && began.elapsed() < at_most
+        {
+            thread::yield_now();
+        }
+    }
+
+    fn notify(&self, rank: Rank) {
+        if let Some(index) = self.near(rank) {
+            self.member.notify(Rank::new(index));
+        }
+    }
+
+    fn is_oversubscribed(&self) -> bool {
+        self.member.is_oversubscribed()
+    }
+
+    fn health(&self) -> Result<()> {
+        if let Some(error) = self.first_failure() {
+            return Err(error);
+        }
+        let Err(error) = self.member.health() else {
+            return Ok(());
+        };
+        match error {
+            Error::RankFailed(failure) => {
+                let rank = Rank::new(self.host.rank_of(failure.rank.number()));
+                Err(self.blame(rank, &failure.cause))
+            }
+            other => Err(other),
+        }
+    }
+
+    fn has_left(&self, rank: Rank) -> bool {
+        self.is_gone(rank)
+    }
+
+    fn blame(&self, rank: Rank, cause: &str) -> Error {
+        if self.failure.get().is_none() {
+            let mut state = self.state();
+            let told = sys::enter().and_then(|mpi| self.fail(&mut state, &mpi, rank, cause));
+            // Who cannot be told is told by the launcher.
+            drop(told);
+        }
+        self.first_failure()
+            .unwrap_or_else(|| Error::rank_failed(rank, cause))
+    }
+
+    /// Does nothing: a network may have the memory registered, and would not see fresh pages.
+    fn discard(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
+
+    fn abort(&self, code: i32, message: &str) -> ! {
+        self.session
+            .abort(code, &format!("ended the job: {message}"))
+    }
+
+    fn leave(&self) {
+        // A failure is reported by who was failed, and ends the waiting.
+        drop(self.bid_farewell());
+    }
+}

@@ -1,0 +1,176 @@
+//! What a rank does for others, and how it waits: takes what has come, answers what asks for it, spreads failures.
+#![expect(unsafe_code, reason = "executes atomics that other ranks have ordered")]
+
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use pgas_core::backend::{Backend, Message, MessageClass, OpId};
+use pgas_core::{Error, Rank, Result};
+
+use crate::mailbox::Arrived;
+use crate::network::{Network, State};
+use crate::note::Note;
+use crate::sys::{self, Mode, Mpi};
+
+/// Rounds of waiting for an answer between two looks at the job's health, and before the first yield.
+const ROUNDS_A_LOOK: u32 = 64;
+const SPINS: u32 = 200;
+
+impl Network {
+    /// Serves all that has come, and says whether there was anything.
+    pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
+        let mut worked = false;
+        while let Some(arrived) = state.post.next(mpi)? {
+            worked = true;
+            if let Arrived::Note(from, note) = arrived {
+                self.heed(state, mpi, from, note)?;
+            }
+        }
+        for (class, n) in [MessageClass::Request, MessageClass::Reply]
+            .into_iter()
+            .zip(&self.n_arrived)
+        {
+            // Relaxed: a hint; who takes a message holds the lock.
+            n.store(state.post.n_arrived(class), Ordering::Relaxed);
+        }
+        self.watch_barrier(state, mpi)?;
+        Ok(worked)
+    }
+
+    fn heed(&self, state: &mut State, mpi: &Mpi, from: u32, note: Note) -> Result<()> {
+        match note {
+            // The post has read them.
+            Note::Credits(_) | Note::Bye { .. } => {}
+            Note::Ask => {
+                let barriers = state.barrier.n_entered();
+                let answer = if state.has_left {
+                    let sent = state.post.sent_to(from);
+                    Note::Left { sent, barriers }
+                } else {
+                    Note::Here { barriers }
+                };
+                state.post.tell(mpi, from, &answer, Mode::Plain)?;
+            }
+            Note::Here { barriers } => {
+                state.unanswered.remove(&from);
+                state.barrier.answered(from, barriers);
+            }
+            Note::Left { barriers, .. } => {
+                state.unanswered.remove(&from);
+                state.barrier.answered(from, barriers);
+                if state.barrier.is_missing(barriers) {
+                    let cause = "has left the job while others wait for it in a barrier";
+                    self.fail(state, mpi, Rank::new(from), cause)?;
+                }
+            }
+            Note::Failed { rank, cause } => {
+                drop(self.failure.set((Rank::new(rank), cause)));
+            }
+            Note::Execute { id, offset, order } => {
+                // SAFETY: the sender's core has checked that the word is aligned and in a segment.
+                let bits = unsafe { self.execute(offset, order) };
+                state
+                    .post
+                    .tell(mpi, from, &Note::Former { id, bits }, Mode::Plain)?;
+            }
+            Note::Former { id, bits } => state.ops.answered(from, OpId(id), bits),
+        }
+        Ok(())
+    }
+
+    /// Records a failure and tells everybody, if it is the first one that this rank knows of.
+    pub(crate) fn fail(&self, state: &mut State, mpi: &Mpi, rank: Rank, cause: &str) -> Result<()> {
+        if self.failure.set((rank, cause.to_owned())).is_err() {
+            return Ok(());
+        }
+        let note = Note::Failed {
+            rank: rank.number(),
+            cause: cause.to_owned(),
+        };
+        let others = (0..self.session.n_ranks()).filter(|other| *other != self.session.rank());
+        for other in others {
+            state.post.tell(mpi, other, &note, Mode::Plain)?;
+        }
+        Ok(())
+    }
+
+    /// Serves what comes until `ready`, as a call of the contract that waits for the network.
+    pub(crate) fn wait(
+        &self,
+        mut ready: impl FnMut(&mut State, &Mpi) -> Result<bool>,
+    ) -> Result<()> {
+        let mut round = 0_u32;
+        loop {
+            {
+                let mut state = self.state();
+                let mpi = sys::enter()?;
+                if ready(&mut state, &mpi)? {
+                    return Ok(());
+                }
+                self.pump(&mut state, &mpi)?;
+                if ready(&mut state, &mpi)? {
+                    return Ok(());
+                }
+            }
+            round = round.wrapping_add(1);
+            if round.is_multiple_of(ROUNDS_A_LOOK) {
+                self.health()?;
+            }
+            if round > SPINS || self.member.is_oversubscribed() {
+                thread::yield_now();
+            }
+        }
+    }
+
+    pub(crate) fn receive(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        let mut n = 0;
+        if self.is_direct {
+            let mut translated = |message: Message<'_>| {
+                let from = Rank::new(self.host.rank_of(message.from.number()));
+                sink(Message { from, ..message });
+            };
+            n = self.member.poll(class, limit, &mut translated)?;
+        }
+        let hint = &self.n_arrived[class as usize];
+        if hint.load(Ordering::Relaxed) == 0 {
+            return Ok(n);
+        }
+        let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
+            return Ok(n);
+        };
+        let mut served = None;
+        loop {
+            let mut state = self.state();
+            if let Some(letter) = served.take() {
+                let mpi = sys::enter()?;
+                state.post.finish(&mpi, class, letter, true)?;
+                hint.store(state.post.n_arrived(class), Ordering::Relaxed);
+            }
+            if n >= limit {
+                return Ok(n);
+            }
+            let Some(letter) = state.post.take(class) else {
+                return Ok(n);
+            };
+            drop(state);
+            sink(Message {
+                from: Rank::new(letter.from),
+                class,
+                handler: letter.handler(),
+                payload: letter.payload(),
+            });
+            n += 1;
+            served = Some(letter);
+        }
+    }
+
+    pub(crate) fn first_failure(&self) -> Option<Error> {
+        let (rank, cause) = self.failure.get()?;
+        Some(Error::rank_failed(*rank, cause.clone()))
+    }
+}

@@ -1,0 +1,106 @@
+//! How peers reach this rank's segment: the window, and what MPI is known to do with one.
+#![expect(unsafe_code, reason = "lends the segment to MPI")]
+
+use pgas_core::backend::{Backend, NeedsTarget};
+use pgas_core::{Error, Rank, Result};
+use pgas_smp::Member;
+
+use crate::host::Host;
+use crate::session::Session;
+use crate::sys::{self, Mpi, Window};
+
+/// The window over this rank's segment.
+pub(crate) fn open(mpi: &Mpi, session: &Session, member: &Member, host: &Host) -> Result<Window> {
+    let base = member.mapped(Rank::new(host.index()));
+    let base = base.expect("a rank's own segment is mapped").as_ptr();
+    // SAFETY: the segment is mapped while the member lives, which outlives the window or is never dropped.
+    let window = unsafe { sys::win_create(mpi, session.comm(), base, member.segment_bytes()) };
+    let mut window = window.map_err(|error| {
+        let text = format!(
+            "{error} (with Open MPI: windows need OMPI_MCA_osc=sm,pt2pt and a thread level of at most \
+             MPI_THREAD_SERIALIZED, or OMPI_MCA_osc=rdma on a network that has it)"
+        );
+        Error::backend("MPI_Win_create", 0, text)
+    })?;
+    if sys::win_is_unified(mpi, &window)? {
+        return Ok(window);
+    }
+    sys::win_free(mpi, &mut window)?;
+    let text = "this MPI has windows of the separate memory model only (MPI_WIN_SEPARATE); pgas needs the \
+                unified one";
+    Err(Error::backend("MPI_Win_get_attr", 0, text))
+}
+
+/// What can be known of how MPI serves a window that was made over memory of one's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Nature {
+    /// What needs the target inside of MPI.
+    pub(crate) needs_target: NeedsTarget,
+    /// Whether `MPI_Compare_and_swap` is known to work.
+    pub(crate) has_swaps: bool,
+}
+
+impl Nature {
+    /// Everything needs the target in MPICH, and in Open MPI's component `pt2pt`.
+    const MESSAGES: Self = Self {
+        needs_target: NeedsTarget::EVERYTHING,
+        has_swaps: true,
+    };
+
+    pub(crate) fn of(mpi: &Mpi, is_open_mpi: bool) -> Result<Self> {
+        if !is_open_mpi {
+            return Ok(Self::MESSAGES);
+        }
+        let selection = sys::setting(mpi, c"osc")?;
+        Ok(Self::of_components(selection.as_deref().unwrap_or("")))
+    }
+
+    /// By Open MPI's setting `osc`: a list of components, or of those that are left out. Of its components `rdma`,
+    /// `ucx` and `pt2pt` have such windows. The first two write and read past the target's CPU. The first one's
+    /// compare-and-swap ends in a memory fault where it runs over shared memory (release 4.1, open-mpi/ompi
+    /// issues 7027 and 11349).
+    fn of_components(selection: &str) -> Self {
+        let (is_negative, list) = match selection.trim().strip_prefix('^') {
+            Some(list) => (true, list),
+            None => (false, selection.trim()),
+        };
+        let may_be = |name: &str| {
+            let is_listed = list.split(',').any(|listed| listed.trim() == name);
+            list.is_empty() || is_listed != is_negative
+        };
+        let (messages, rdma) = (may_be("pt2pt"), may_be("rdma"));
+        let is_past_the_cpu = !messages && (rdma || may_be("ucx"));
+        Self {
+            needs_target: NeedsTarget {
+                put: !is_past_the_cpu,
+                get: !is_past_the_cpu,
+                atomics: true,
+            },
+            has_swaps: !rdma,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_window_follows_from_the_components_that_may_serve_it() {
+        for (selection, needs_put, has_swaps) in [
+            ("sm,pt2pt", true, true),
+            ("^ucx,pt2pt", false, false),
+            ("rdma", false, false),
+            ("ucx", false, true),
+            ("sm, rdma, pt2pt", true, false),
+            ("^rdma", true, true),
+            ("", true, false),
+        ] {
+            let nature = Nature::of_components(selection);
+            assert_eq!(nature.needs_target.put, needs_put, "{selection:?}");
+            assert_eq!(nature.needs_target.get, needs_put, "{selection:?}");
+            assert!(nature.needs_target.atomics, "{selection:?}");
+            assert_eq!(nature.has_swaps, has_swaps, "{selection:?}");
+        }
+    }
+}
