@@ -59,6 +59,12 @@ const TOOLS: &[Tool] = &[
         used_for: "reading MPI's headers for the MPI backend",
     },
     Tool {
+        what: "valgrind",
+        probe: "command -v valgrind",
+        package: "valgrind",
+        used_for: "the memory that the MPI backend uses",
+    },
+    Tool {
         what: "nsenter",
         probe: "command -v nsenter",
         package: "util-linux",

@@ -157,7 +157,7 @@ impl Network {
         // SAFETY: the caller promises the target; the operand outlives the local completion below.
         unsafe { sys::accumulate(&mpi, &self.window, (op, &ty), place, &raw const operand) }?;
         self.flushes.get(&mut mpi).begin(target.rank.number());
-        sys::flush_local(&mpi, &self.window, place.rank)
+        self.flush_here(&mut mpi, target.rank.number())
     }
 
     /// # Safety
@@ -198,7 +198,7 @@ impl Network {
         // SAFETY: the caller promises the target; both words outlive the local completion below.
         unsafe { sys::fetch_and_op(&mpi, &self.window, (op, &ty), place, from, to) }?;
         self.note_atomic(&mut mpi, op, target.rank);
-        sys::flush_local(&mpi, &self.window, place.rank)?;
+        self.flush_here(&mut mpi, target.rank.number())?;
         Ok(unpack(former, bytes))
     }
 
@@ -263,10 +263,10 @@ impl Network {
             drop(mpi);
             let approached = self.approach(&[target.rank]);
             mpi = sys::enter()?;
-            sys::flush_local(&mpi, &self.window, place.rank)?;
+            self.flush_here(&mut mpi, target.rank.number())?;
             approached?;
         } else {
-            sys::flush_local(&mpi, &self.window, place.rank)?;
+            self.flush_here(&mut mpi, target.rank.number())?;
         }
         Ok(unpack(former, bytes))
     }

@@ -20,6 +20,11 @@ use crate::mailbox::MAX_MEDIUM;
 use crate::network::Network;
 use crate::sys;
 
+/// How often a call of progress looks for work, and how often a parked rank calls it between two yields: so often
+/// that others who need its answers do not notice the yields, and not longer than other programs can wait.
+const LOOKS: u32 = 8;
+const TURNS_A_YIELD: u32 = 4;
+
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
 // 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion; atomics at the
 // target change one word. 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target, in the unified
@@ -226,19 +231,31 @@ unsafe impl Backend for Network {
         self.receive(class, limit, sink)
     }
 
+    /// Looks several times where nobody else needs the processor: what others put and get here is served by a look,
+    /// which is short beside the way to it.
     fn progress(&self) -> Result<bool> {
+        let n_looks = if self.is_crowded() { 1 } else { LOOKS };
         let mut state = self.state();
         let mpi = sys::enter()?;
-        self.pump(&mut state, &mpi)
+        for _ in 0..n_looks {
+            if self.pump(&mut state, &mpi)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it to do so.
     fn park(&self, at_most: Duration) {
+        let n_turns = if self.is_crowded() { 1 } else { TURNS_A_YIELD };
         let (began, at_most) = (Instant::now(), self.collectives.nap(at_most));
-        while matches!(self.progress(), Ok(false))
-            && self.health().is_ok()
-            && began.elapsed() < at_most
-        {
+        loop {
+            if (0..n_turns).any(|_| !matches!(self.progress(), Ok(false))) {
+                return;
+            }
+            if self.health().is_err() || began.elapsed() >= at_most {
+                return;
+            }
             thread::yield_now();
         }
     }

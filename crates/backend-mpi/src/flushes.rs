@@ -1,7 +1,8 @@
 //! What this rank has begun on others and only a flush completes.
 //!
-//! A put that MPI gives no request for is known by its target and the number of flushes of that target before
-//! it: it is complete once there was one more. So a flood of puts costs nothing beside `MPI_Put` and one flush.
+//! A put or get that MPI gives no request for is known by its target and the number of flushes of that target
+//! before it: it is complete once there was one more. So a flood of them costs little beside MPI's calls and one
+//! flush.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -15,24 +16,25 @@ pub(crate) struct Flushes {
     last: usize,
     /// Those with operations that no flush has completed.
     open: Vec<u32>,
+    /// Those with operations that MPI may not have sent yet: no flush of either kind came after them.
+    unsent: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct Peer {
     rank: u32,
+    /// How often what was begun was completed there and here, and how often here.
     n_flushes: u64,
+    n_local_flushes: u64,
     is_open: bool,
+    is_unsent: bool,
 }
 
 impl Flushes {
     /// An operation on `rank` has begun; gives the number of flushes before it.
     #[inline]
     pub(crate) fn begin(&mut self, rank: u32) -> u64 {
-        let place = match self.peers.get(self.last) {
-            Some(peer) if peer.rank == rank => self.last,
-            _ => self.place(rank),
-        };
-        self.last = place;
+        let place = self.place(rank);
         let peer = &mut self.peers[place];
         if !peer.is_open {
             peer.is_open = true;
@@ -41,13 +43,46 @@ impl Flushes {
         peer.n_flushes
     }
 
+    /// An operation on `rank` has begun that is not flushed before the next one begins; gives the number of local
+    /// flushes before it.
+    #[inline]
+    pub(crate) fn leave_open(&mut self, rank: u32) -> u64 {
+        let place = self.place(rank);
+        let peer = &mut self.peers[place];
+        if !peer.is_unsent {
+            peer.is_unsent = true;
+            self.unsent.push(rank);
+        }
+        peer.n_local_flushes
+    }
+
+    /// Whether there are operations on others than `rank` that may not be sent yet.
+    #[inline]
+    pub(crate) fn has_unsent_beside(&self, rank: u32) -> bool {
+        self.unsent.iter().any(|other| *other != rank)
+    }
+
+    #[inline]
     fn place(&mut self, rank: u32) -> usize {
+        if self
+            .peers
+            .get(self.last)
+            .is_none_or(|peer| peer.rank != rank)
+        {
+            self.last = self.new_place(rank);
+        }
+        self.last
+    }
+
+    fn new_place(&mut self, rank: u32) -> usize {
         let peers = &mut self.peers;
         *self.places.entry(rank).or_insert_with(|| {
             peers.push(Peer {
                 rank,
                 n_flushes: 0,
+                n_local_flushes: 0,
                 is_open: false,
+                is_unsent: false,
             });
             peers.len() - 1
         })
@@ -66,6 +101,39 @@ impl Flushes {
         self.peer(rank).map_or(0, |peer| peer.n_flushes)
     }
 
+    /// How often they were completed here.
+    #[inline]
+    pub(crate) fn n_local_flushes(&self, rank: u32) -> u64 {
+        self.peer(rank).map_or(0, |peer| peer.n_local_flushes)
+    }
+
+    /// What has begun on `rank` is complete here.
+    #[inline]
+    pub(crate) fn complete_here(&mut self, rank: u32) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        self.unsent.retain(|other| *other != rank);
+        self.close_here(rank);
+    }
+
+    /// What has begun on any rank is.
+    pub(crate) fn complete_all_here(&mut self) {
+        let mut unsent = std::mem::take(&mut self.unsent);
+        for rank in unsent.drain(..) {
+            self.close_here(rank);
+        }
+        self.unsent = unsent;
+    }
+
+    fn close_here(&mut self, rank: u32) {
+        if let Some(place) = self.places.get(&rank) {
+            let peer = &mut self.peers[*place];
+            peer.is_unsent = false;
+            peer.n_local_flushes += 1;
+        }
+    }
+
     /// Whether there are operations on `rank` that a flush has to complete.
     pub(crate) fn is_open(&self, rank: u32) -> bool {
         self.peer(rank).is_some_and(|peer| peer.is_open)
@@ -80,6 +148,7 @@ impl Flushes {
     pub(crate) fn complete(&mut self, rank: u32) {
         self.open.retain(|other| *other != rank);
         self.close(rank);
+        self.complete_here(rank);
     }
 
     /// All operations on all ranks are.
@@ -89,6 +158,7 @@ impl Flushes {
             self.close(rank);
         }
         self.open = open;
+        self.complete_all_here();
     }
 
     fn close(&mut self, rank: u32) {
@@ -142,6 +212,33 @@ mod tests {
         assert!(flushes.open().is_empty());
         assert_ne!(flushes.n_flushes(7), second);
         assert_ne!(flushes.n_flushes(3), other);
+    }
+
+    #[test]
+    fn a_get_is_complete_after_the_next_flush_of_either_kind() {
+        let mut flushes = Flushes::default();
+        let get = flushes.leave_open(4);
+        let put = flushes.begin(4);
+        flushes.complete_here(4);
+        assert_ne!(flushes.n_local_flushes(4), get);
+        assert_eq!(flushes.n_flushes(4), put);
+        let get = flushes.leave_open(4);
+        assert!(flushes.is_open(4));
+        flushes.complete(4);
+        assert_ne!(flushes.n_local_flushes(4), get);
+    }
+
+    #[test]
+    fn what_may_not_be_sent_is_known_until_it_is_flushed() {
+        let mut flushes = Flushes::default();
+        assert!(!flushes.has_unsent_beside(1));
+        flushes.leave_open(1);
+        flushes.leave_open(2);
+        assert!(flushes.has_unsent_beside(1));
+        flushes.complete_here(2);
+        assert!(!flushes.has_unsent_beside(1) && flushes.has_unsent_beside(2));
+        flushes.complete_all_here();
+        assert!(!flushes.has_unsent_beside(2));
     }
 
     #[test]

@@ -19,7 +19,8 @@
 //! 32 bits, and with MPICH comparisons of unsigned ones.
 //!
 //! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a job uses
-//! one kind only.
+//! one kind only. Where Open MPI's component `rdma` may serve the window (attached with `MPI_THREAD_MULTIPLE`, or chosen by
+//! the user) that is CPU atomics at the target always: its compare-and-swap crashes.
 
 mod atomics;
 mod barrier;

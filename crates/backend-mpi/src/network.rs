@@ -3,7 +3,7 @@
 //! What every other file of the network path works on.
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -49,6 +49,8 @@ pub(crate) struct Network {
     pub(crate) collectives: Collectives,
     /// What a flush has to complete.
     pub(crate) flushes: Inside<Flushes>,
+    /// The [plain](crate::ops::Plain) operations that were last found complete, which costs no lock to find again.
+    pub(crate) completed: AtomicU64,
     pub(crate) state: Arc<Mutex<State>>,
     /// Messages that have come, of each class, so that a look costs no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
@@ -150,6 +152,7 @@ impl Network {
             compares_unsigned,
             collectives,
             flushes: Inside::new(Flushes::default()),
+            completed: AtomicU64::new(0),
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
             receiving: [const { Mutex::new(()) }; 2],
@@ -181,6 +184,12 @@ impl Network {
             return Some(RemoteAddr { rank, ..at });
         }
         self.near_place(at)
+    }
+
+    /// Whether a rank that waits takes the processor from one that is waited for.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.is_polite || self.member.is_oversubscribed()
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

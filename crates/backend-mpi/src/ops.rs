@@ -5,13 +5,13 @@
 )]
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::thread;
 
 use pgas_core::Result;
 use pgas_core::backend::{OpId, Stage};
 
 use crate::network::{Network, State};
-use crate::session::c_rank;
 use crate::sys::{self, Mpi, Request};
 
 /// Operations that may be in flight; the next one is complete when it has begun.
@@ -232,31 +232,35 @@ impl Ops {
     }
 }
 
-/// A put that MPI gave no request for: its target, and how often that was flushed before, in one id. The highest
-/// bit tells it from a slot's.
+/// A put or get that MPI gave no request for: its target, and how often that was flushed before, in one id. The
+/// highest bit tells it from a slot's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PlainPut {
+pub(crate) struct Plain {
+    pub(crate) is_get: bool,
     pub(crate) rank: u32,
-    /// Its low bits: the number may come again only if the put outlasts 2^39 flushes of its target, and then
-    /// it is flushed once more.
+    /// Flushes, for a get local ones. Their low bits: the number may come again only if the operation outlasts
+    /// 2^38 flushes of its target, and then it is flushed once more.
     pub(crate) n_flushes: u64,
 }
 
-impl PlainPut {
+impl Plain {
     const MARK: u64 = 1 << 63;
-    const FLUSH_BITS: u32 = 39;
+    const GET: u64 = 1 << 62;
+    const FLUSH_BITS: u32 = 38;
     const FLUSHES: u64 = (1 << Self::FLUSH_BITS) - 1;
 
     #[inline]
     pub(crate) fn id(self) -> OpId {
+        let kind = if self.is_get { Self::GET } else { 0 };
         let rank = u64::from(self.rank) << Self::FLUSH_BITS;
-        OpId(Self::MARK | rank | (self.n_flushes & Self::FLUSHES))
+        OpId(Self::MARK | kind | rank | (self.n_flushes & Self::FLUSHES))
     }
 
     #[inline]
     fn of(op: OpId) -> Option<Self> {
-        let rank = (op.0 & !Self::MARK) >> Self::FLUSH_BITS;
+        let rank = (op.0 & !(Self::MARK | Self::GET)) >> Self::FLUSH_BITS;
         (op.0 & Self::MARK != 0).then_some(Self {
+            is_get: op.0 & Self::GET != 0,
             rank: u32::try_from(rank).ok()?,
             n_flushes: op.0 & Self::FLUSHES,
         })
@@ -270,22 +274,34 @@ impl PlainPut {
 
 impl Network {
     pub(crate) fn has_reached(&self, op: OpId, stage: Stage) -> Result<bool> {
-        if let Some(put) = PlainPut::of(op) {
-            return self.has_put_reached(put, stage);
+        // Acquire pairs with the store behind the flush. Operations in one flood have the same id.
+        if self.completed.load(Ordering::Acquire) == op.0 {
+            return Ok(true);
+        }
+        if let Some(plain) = Plain::of(op) {
+            return self.has_plain_reached(plain, stage);
         }
         let mut state = self.state();
         let mut mpi = sys::enter()?;
         self.test_op(&mut state, &mut mpi, op, stage)
     }
 
-    fn has_put_reached(&self, put: PlainPut, stage: Stage) -> Result<bool> {
+    fn has_plain_reached(&self, plain: Plain, stage: Stage) -> Result<bool> {
+        let rank = plain.rank;
         let mut mpi = sys::enter()?;
-        if put.is_complete(self.flushes.get(&mut mpi).n_flushes(put.rank)) {
-            return Ok(true);
+        let flushes = self.flushes.get(&mut mpi);
+        let is_complete = plain.is_complete(if plain.is_get {
+            flushes.n_local_flushes(rank)
+        } else {
+            flushes.n_flushes(rank)
+        });
+        if !is_complete && (plain.is_get || stage == Stage::Source) {
+            self.flush_here(&mut mpi, rank)?;
+        } else if !is_complete {
+            self.flush_open(&mut mpi, rank)?;
         }
-        match stage {
-            Stage::Source => sys::flush_local(&mpi, &self.window, c_rank(put.rank))?,
-            Stage::Operation => self.flush_open(&mut mpi, put.rank)?,
+        if plain.is_get || stage == Stage::Operation {
+            self.completed.store(plain.id().0, Ordering::Release);
         }
         Ok(true)
     }
@@ -445,21 +461,27 @@ mod tests {
     }
 
     #[test]
-    fn a_put_without_a_slot_is_known_by_its_target_and_its_flushes() {
+    fn an_operation_without_a_slot_is_known_by_its_target_and_its_flushes() {
         let largest = 1 << 24;
-        for (rank, n_flushes) in [(0, 0), (5, 77), (largest - 1, u64::MAX), (3, 1 << 39)] {
-            let id = PlainPut { rank, n_flushes }.id();
-            let put = PlainPut::of(id).unwrap();
-            assert_eq!(put.rank, rank);
-            assert!(!put.is_complete(n_flushes));
-            assert!(put.is_complete(n_flushes.wrapping_add(1)));
+        for (rank, n_flushes) in [(0, 0), (5, 77), (largest - 1, u64::MAX), (3, 1 << 38)] {
+            for is_get in [false, true] {
+                let plain = Plain {
+                    is_get,
+                    rank,
+                    n_flushes,
+                };
+                let read = Plain::of(plain.id()).unwrap();
+                assert_eq!((read.is_get, read.rank), (is_get, rank));
+                assert!(!read.is_complete(n_flushes));
+                assert!(read.is_complete(n_flushes.wrapping_add(1)));
+            }
         }
         let mut ops = Ops::default();
         let index = ops.reserve().unwrap();
         ops.slots[index].generation = u32::MAX >> 1;
-        assert_eq!(PlainPut::of(ops.id(index)), None);
+        assert_eq!(Plain::of(ops.id(index)), None);
         ops.release(index);
-        assert_eq!(PlainPut::of(ops.id(index)), None);
+        assert_eq!(Plain::of(ops.id(index)), None);
     }
 
     #[test]

@@ -9,13 +9,13 @@ use pgas_core::backend::{Backend, GetFragment, OpId, PutFragment, RemoteAddr, Sh
 use pgas_core::{Rank, Result};
 
 use crate::network::{MAX_TRANSFER, Network};
-use crate::ops::{Flight, PlainPut};
+use crate::ops::{Flight, Plain};
 use crate::session::c_rank;
 use crate::sys::{self, Datatype, Layout, Mpi, Target};
 
-/// Up to this length a put that nobody waits for has no request of its own, so that a flood of them costs no more
-/// than MPI's. Longer ones can be tested without waiting for a flush.
-const SHORT_PUT: usize = 8 << 10;
+/// Up to this length an operation that nobody waits for has no request of its own, so that a flood of them costs no
+/// more than MPI's. Longer ones can be tested without waiting for a flush.
+const SHORT: usize = 8 << 10;
 
 fn target_of(at: RemoteAddr) -> Target {
     Target {
@@ -42,7 +42,7 @@ impl Network {
         dst: RemoteAddr,
         src: *const u8,
         len: usize,
-    ) -> Result<PlainPut> {
+    ) -> Result<Plain> {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
@@ -53,7 +53,11 @@ impl Network {
         unsafe { sys::put(mpi, &self.window, (src, layout), to) }?;
         let rank = dst.rank.number();
         let n_flushes = self.flushes.get(mpi).begin(rank);
-        Ok(PlainPut { rank, n_flushes })
+        Ok(Plain {
+            is_get: false,
+            rank,
+            n_flushes,
+        })
     }
 
     /// Begins a get, which a local flush completes.
@@ -93,7 +97,7 @@ impl Network {
         let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the source outlives the local completion below.
         unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
-        sys::flush_local(&mpi, &self.window, c_rank(dst.rank.number()))
+        self.flush_here(&mut mpi, dst.rank.number())
     }
 
     /// # Safety
@@ -109,10 +113,10 @@ impl Network {
             let op = unsafe { self.begin_get(src, dst, len) }?;
             return self.wait_politely(op, Stage::Operation);
         }
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
         unsafe { self.issue_get(&mpi, src, dst, len) }?;
-        sys::flush_local(&mpi, &self.window, c_rank(src.rank.number()))
+        self.flush_here(&mut mpi, src.rank.number())
     }
 
     /// # Safety
@@ -128,10 +132,11 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.put_nb(near, src, len) };
         }
-        if len <= SHORT_PUT && !self.is_polite {
+        if len <= SHORT && !self.is_polite {
             let mut mpi = sys::enter()?;
             // SAFETY: the caller's promises are the same.
             let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
+            self.flushes.get(&mut mpi).leave_open(put.rank);
             return Ok(put.id());
         }
         let mut state = self.state();
@@ -139,6 +144,7 @@ impl Network {
         let Some(index) = state.ops.reserve() else {
             // SAFETY: the caller's promises are the same; the source outlives the completion below.
             let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
+            self.flushes.get(&mut mpi).leave_open(put.rank);
             return Ok(put.id());
         };
         let byte = Datatype::byte();
@@ -179,13 +185,25 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.get_nb(near, dst, len) };
         }
+        let plain = |mut mpi: Mpi| {
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.issue_get(&mpi, src, dst, len) }?;
+            let rank = src.rank.number();
+            let n_flushes = self.flushes.get(&mut mpi).leave_open(rank);
+            let get = Plain {
+                is_get: true,
+                rank,
+                n_flushes,
+            };
+            Ok(get.id())
+        };
+        if len <= SHORT && !self.is_polite {
+            return plain(sys::enter()?);
+        }
         let mut state = self.state();
         let mpi = sys::enter()?;
         let Some(index) = state.ops.reserve() else {
-            // SAFETY: the caller's promises are the same; the destination outlives the completion below.
-            unsafe { self.issue_get(&mpi, src, dst, len) }?;
-            sys::flush_local(&mpi, &self.window, c_rank(src.rank.number()))?;
-            return Ok(OpId::DONE);
+            return plain(mpi);
         };
         let byte = Datatype::byte();
         let layout = Layout {
@@ -248,19 +266,18 @@ impl Network {
         self.complete(&begun).and(outcome)
     }
 
-    /// Completes here what was begun. Operations on several ranks are completed together: for one of them Open
-    /// MPI's `pt2pt` waits also for what it has not even sent to another one.
+    /// Completes here what was begun.
     fn complete(&self, begun: &Begun) -> Result<()> {
         let approached = if self.is_polite {
             self.approach(&begun.ranks())
         } else {
             Ok(())
         };
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         let completed = match begun {
             Begun::Nothing => Ok(()),
-            Begun::On(rank) => sys::flush_local(&mpi, &self.window, c_rank(rank.number())),
-            Begun::OnSeveral(_) => sys::flush_local_all(&mpi, &self.window),
+            Begun::On(rank) => self.flush_here(&mut mpi, rank.number()),
+            Begun::OnSeveral(_) => self.flush_all_here(&mut mpi),
         };
         completed.and(approached)
     }
@@ -375,8 +392,29 @@ impl Network {
         if !self.flushes.get(mpi).is_open(rank) {
             return Ok(());
         }
+        if self.flushes.get(mpi).has_unsent_beside(rank) {
+            self.flush_all_here(mpi)?;
+        }
         sys::flush(mpi, &self.window, c_rank(rank))?;
         self.flushes.get(mpi).complete(rank);
+        Ok(())
+    }
+
+    /// Completes here what this rank has begun on `rank`. Open MPI's `pt2pt` then waits for ever for what it has not
+    /// even sent to another rank, so that this has to be flushed too.
+    #[inline]
+    pub(crate) fn flush_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        if self.flushes.get(mpi).has_unsent_beside(rank) {
+            return self.flush_all_here(mpi);
+        }
+        sys::flush_local(mpi, &self.window, c_rank(rank))?;
+        self.flushes.get(mpi).complete_here(rank);
+        Ok(())
+    }
+
+    fn flush_all_here(&self, mpi: &mut Mpi) -> Result<()> {
+        sys::flush_local_all(mpi, &self.window)?;
+        self.flushes.get(mpi).complete_all_here();
         Ok(())
     }
 

@@ -248,6 +248,7 @@ fn differing(name: &'static str, own: String, all: &[u64]) -> Error {
 /// Which ranks share this host, and a name for what they share that nothing else on it has.
 fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     let mpi = sys::enter()?;
+    sys::meet(&mpi, session.comm())?;
     let mut near = sys::comm_split_shared(&mpi, session.comm(), c_rank(session.rank()))?;
     let n_local = number(sys::comm_size(&mpi, &near)?);
     let index = number(sys::comm_rank(&mpi, &near)?);

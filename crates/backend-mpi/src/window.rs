@@ -13,6 +13,7 @@ use crate::sys::{self, Mpi, Window};
 pub(crate) fn open(mpi: &Mpi, session: &Session, member: &Member, host: &Host) -> Result<Window> {
     let base = member.mapped(Rank::new(host.index()));
     let base = base.expect("a rank's own segment is mapped").as_ptr();
+    sys::meet(mpi, session.comm())?;
     // SAFETY: the segment is mapped while the member lives, which outlives the window or is never dropped.
     let window = unsafe { sys::win_create(mpi, session.comm(), base, member.segment_bytes()) };
     let mut window = window.map_err(|error| {

@@ -1,4 +1,4 @@
-//! The conformance suite over MPI: with the direct path, through the window, and over TCP only.
+//! The conformance suite over MPI: with the direct path, through the window, over TCP only, and under valgrind.
 //!
 //! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with, once for many
 //! cases; a rank that finds something wrong ends its job, and the next case starts another one.
@@ -15,7 +15,7 @@ use conversation::{Job, serve};
 use libtest_mimic::{Arguments, Failed, Trial};
 use pgas_core::{Config, World};
 use pgas_testkit::{Case, SEGMENT_BYTES, SUITE, case_named};
-use support::{is_open_mpi, mpirun};
+use support::{is_open_mpi, mpirun, mpirun_under};
 
 /// How long a case may take.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -39,6 +39,21 @@ const TCP: &[(&str, &str)] = &[
     ("MPIR_CVAR_NOLOCAL", "1"),
 ];
 
+/// Cases of every kind of operation through the window, for the way [`MEMORY`]: valgrind makes them twenty times slower.
+const OF_EVERY_KIND: &[&str] = &[
+    "slices_of_structs_round_trip",
+    "events_may_be_waited_for_in_any_order",
+    "gets_whose_events_are_dropped_or_forgotten_do_no_harm",
+    "fragments_on_all_ranks_move_what_loops_would",
+    "strided_transfers_of_long_blocks",
+    "who_sees_the_signal_sees_the_data",
+    "concurrent_fetching_adds_give_every_number_once",
+    "swaps_pass_every_value_on_exactly_once",
+    "messages_of_every_size_arrive_whole",
+    "an_all_to_all_of_varying_lengths_transposes",
+    "a_rank_may_leave_with_dropped_operations_in_flight",
+];
+
 /// As if the ranks with odd numbers were on another host, which MPICH can be told; Open MPI knows no such thing.
 const HOSTS: &[(&str, &str)] = &[("MPIR_CVAR_ODD_EVEN_CLIQUES", "1")];
 
@@ -56,28 +71,29 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let running = Arc::new(Running::default());
     let mut trials = Vec::new();
-    let sizes = [1, 2, 3, 4, 7];
-    let mut ways = vec![
-        ("direct", DIRECT, &sizes[..]),
-        ("window", NETWORK, &sizes),
-        ("tcp", TCP, &[2, 3]),
-    ];
-    if !is_open_mpi() {
-        ways.push(("hosts", HOSTS, &[2, 3]));
+    let mut slow = 0;
+    for way in ways() {
+        let share = if way.is_slow() && !are_all_wanted() {
+            slow += 1;
+            SHARES
+        } else {
+            1
+        };
+        let cases = SUITE.iter().enumerate();
+        let cases =
+            cases.filter(|(i, case)| (i + slow) % share == 0 && case.min_ranks <= way.n_ranks);
+        trials.extend(cases.map(|(_, case)| trial(way, case, &running)));
     }
-    for (name, settings, sizes) in ways {
-        for &n_ranks in sizes {
-            if name != "direct" && !is_quick_enough(n_ranks) {
-                continue;
-            }
-            let way = Way {
-                name,
-                n_ranks,
-                settings,
-            };
-            let cases = SUITE.iter().filter(|case| case.min_ranks <= n_ranks);
-            trials.extend(cases.map(|case| trial(way, case, &running)));
-        }
+    if is_open_mpi() {
+        let way = Way {
+            name: MEMORY,
+            n_ranks: 2,
+            settings: NETWORK,
+        };
+        let cases = OF_EVERY_KIND
+            .iter()
+            .map(|name| case_named(name).expect("a case"));
+        trials.extend(cases.map(|case| trial(way, case, &running)));
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     drop(
@@ -89,17 +105,50 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Whether so many ranks of this machine can be tested over MPI in minutes. MPICH's windows spin without yielding
-/// the processor to the rank that they wait for: with more ranks than processors each operation takes a turn of
-/// the scheduler. `PGAS_TEST_CROWDED=1` tests them too.
-fn is_quick_enough(n_ranks: u32) -> bool {
+/// Of the cases a slow way runs one in so many, and the next slow way the next ones, so that together they run each.
+const SHARES: usize = 3;
+
+fn ways() -> Vec<Way> {
+    const SIZES: &[u32] = &[1, 2, 3, 4, 7];
+    let mut ways = vec![
+        ("direct", DIRECT, SIZES),
+        ("window", NETWORK, SIZES),
+        ("tcp", TCP, &[2, 3]),
+    ];
+    if !is_open_mpi() {
+        ways.push(("hosts", HOSTS, &[2, 3]));
+    }
+    let ways = ways.into_iter().flat_map(|(name, settings, sizes)| {
+        sizes.iter().map(move |&n_ranks| Way {
+            name,
+            n_ranks,
+            settings,
+        })
+    });
+    ways.collect()
+}
+
+impl Way {
+    /// Whether its cases take long: over MPI with more ranks than processors each wait takes turns of the
+    /// scheduler, and over TCP each message calls of the kernel.
+    fn is_slow(self) -> bool {
+        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        match self.name {
+            "direct" => false,
+            "window" => self.n_ranks as usize > n_processors,
+            _ => true,
+        }
+    }
+}
+
+/// Whether every way is to run all cases.
+fn are_all_wanted() -> bool {
     #[expect(
         clippy::disallowed_methods,
         reason = "a setting of this test, not of the library"
     )]
     let is_wanted = std::env::var_os("PGAS_TEST_CROWDED").is_some();
-    let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-    is_open_mpi() || n_ranks as usize <= n_processors || is_wanted
+    is_wanted
 }
 
 fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {
@@ -124,8 +173,31 @@ fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {
 /// The argument by which the binary runs as a rank.
 const RANK: &str = "--rank";
 
+/// The name of the way under valgrind, which ends a rank at the first access to memory that it must not use. Open MPI
+/// alone says which of its own reports mean nothing; MPICH's transport replaces functions that valgrind has to.
+const MEMORY: &str = "memory";
+
+/// Beside Open MPI's own list.
+const SUPPRESSIONS: &str = concat!(
+    "--suppressions=",
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/valgrind.supp"
+);
+
 fn command(way: Way) -> Command {
-    let mut command = mpirun(way.n_ranks);
+    let mut command = if way.name == MEMORY {
+        let checker = [
+            "valgrind",
+            "--quiet",
+            "--exit-on-first-error=yes",
+            "--error-exitcode=9",
+            "--suppressions=/usr/share/openmpi/openmpi-valgrind.supp",
+            SUPPRESSIONS,
+        ];
+        mpirun_under(&checker, way.n_ranks)
+    } else {
+        mpirun(way.n_ranks)
+    };
     command
         .arg(RANK)
         .env("PGAS_SEGMENT", SEGMENT_BYTES.to_string())

@@ -28,8 +28,8 @@ pub enum Mapping {
 /// The start of an MPI program on all hosts.
 ///
 /// It sets what these hosts need beyond what real ones do: ranks are bound to no processor, since the
-/// launchers would bind those of different hosts to the same one, and they give way when they wait, since
-/// the launchers believe that each host has all processors for itself.
+/// launchers would bind those of different hosts to the same one, and where there are more than processors they
+/// give way when they wait, since the launchers believe that each host has all processors for itself.
 #[derive(Debug)]
 pub struct Mpirun<'hosts> {
     hosts: &'hosts Hosts,
@@ -95,6 +95,12 @@ impl<'hosts> Mpirun<'hosts> {
         self.n_hosts * self.per_host
     }
 
+    /// Whether there are more ranks than this machine has processors, which all hosts share.
+    fn is_crowded(&self) -> bool {
+        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
+        self.n_ranks() as usize > n_processors
+    }
+
     /// The command that starts `program` as all ranks; what is added to it goes to the program.
     ///
     /// # Panics
@@ -129,10 +135,11 @@ impl<'hosts> Mpirun<'hosts> {
             }
             Launcher::Mpich => {
                 command = self.hosts.command(0, "mpiexec.hydra");
-                command
-                    .args(["-launcher", "ssh", "-launcher-exec", Hosts::AGENT_PATH])
-                    .args(["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "10"])
-                    .args(["-f", path, "-n", &n_ranks]);
+                command.args(["-launcher", "ssh", "-launcher-exec", Hosts::AGENT_PATH]);
+                if self.is_crowded() {
+                    command.args(["-genv", "MPIR_CVAR_POLLS_BEFORE_YIELD", "10"]);
+                }
+                command.args(["-f", path, "-n", &n_ranks]);
                 for (key, value) in &self.settings {
                     command.args(["-genv", key, value]);
                 }

@@ -117,7 +117,8 @@ fn time(run: &mut dyn FnMut()) -> f64 {
     start.elapsed().as_secs_f64()
 }
 
-/// Prints the medians of times of `n_ops` operations, and that of their ratios.
+/// Prints the medians of times of `n_ops` operations, that of their ratios, and the ratio of the shortest times, which
+/// a busy machine disturbs least.
 fn report(name: &str, n_ops: usize, rounds: &mut [(f64, f64)]) {
     let mut median = |of: fn(&(f64, f64)) -> f64| {
         rounds.sort_by(|a, b| of(a).total_cmp(&of(b)));
@@ -127,7 +128,11 @@ fn report(name: &str, n_ops: usize, rounds: &mut [(f64, f64)]) {
     let per_op = 1e9 / n_ops as f64;
     let (floor, ours) = (median(|r| r.0) * per_op, median(|r| r.1) * per_op);
     let ratio = median(|r| r.1 / r.0);
-    println!("paired {name}: floor {floor:.0} ns, pgas {ours:.0} ns, ratio {ratio:.3}");
+    let shortest = |of: fn(&(f64, f64)) -> f64| rounds.iter().map(of).fold(f64::INFINITY, f64::min);
+    let best = shortest(|r| r.1) / shortest(|r| r.0);
+    println!(
+        "paired {name}: floor {floor:.0} ns, pgas {ours:.0} ns, ratio {ratio:.3}, of the shortest {best:.3}"
+    );
 }
 
 fn measure_pairs() {
@@ -163,7 +168,7 @@ fn measure_pairs() {
 /// Latency of eight bytes at random places, one operation after the other.
 fn words(pair: &Pair) {
     let (world, window) = (&pair.world, &pair.window);
-    let n_ops = if is_smoke_test() { 8 } else { 400 };
+    let n_ops = if is_smoke_test() { 8 } else { 500 };
     let places: Vec<usize> = (0..n_ops).map(|i| (i * 0x9e37_79b1) % N_WORDS).collect();
     let each = |f: &mut dyn FnMut(usize)| places.iter().for_each(|&at| f(at));
     let value = 7_u64;

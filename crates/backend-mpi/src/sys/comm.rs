@@ -1,12 +1,12 @@
 //! Starting and ending MPI, communicators, and what ranks agree on before there is a world.
 
 use std::ffi::c_int;
-use std::ptr;
+use std::{ptr, thread};
 
 use mpi::ffi;
 use pgas_core::{Error, Result};
 
-use super::{Call, Mpi, check, hydra};
+use super::{Call, Mpi, Request, check, hydra, ibarrier, test};
 
 /// A communicator of this crate's own: its errors come back as codes.
 #[derive(Debug)]
@@ -128,12 +128,35 @@ pub(crate) fn dup_world(mpi: &Mpi) -> Result<Comm> {
 pub(crate) unsafe fn dup_raw(mpi: &Mpi, comm: ffi::MPI_Comm) -> Result<Comm> {
     // SAFETY: a constant of the library.
     let mut new = unsafe { ffi::RSMPI_COMM_NULL };
-    // SAFETY: the caller promises a valid communicator; `new` is writable.
-    check(Call::CommDup, unsafe {
-        ffi::MPI_Comm_dup(comm, &raw mut new)
-    })?;
+    let mut request = Request::null();
+    let (to, of) = (&raw mut new, &raw mut request.0);
+    // SAFETY: the caller promises a valid communicator; the others are writable until the end below.
+    let code = unsafe { ffi::MPI_Comm_idup(comm, to, of) };
+    check(Call::CommIdup, code)?;
+    finish(mpi, request)?;
     return_errors(mpi, new)?;
     Ok(Comm(new))
+}
+
+/// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to others, which are
+/// waited for, also where there are more ranks than processors.
+fn finish(mpi: &Mpi, mut request: Request) -> Result<()> {
+    /// Looks before the first yield.
+    const LOOKS: u32 = 100;
+    let mut n_looks = 0;
+    while !test(mpi, &mut request)? {
+        n_looks += 1;
+        if n_looks > LOOKS {
+            thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
+/// Waits for all processes of `comm`, so that they are about as far as this one where the next call makes them
+/// wait for each other inside of MPI.
+pub(crate) fn meet(mpi: &Mpi, comm: &Comm) -> Result<()> {
+    finish(mpi, ibarrier(mpi, comm)?)
 }
 
 /// As [`dup_raw`], of a communicator of our own.
@@ -196,7 +219,7 @@ pub(crate) enum Extreme {
     Max,
 }
 
-pub(crate) fn allreduce(_: &Mpi, comm: &Comm, value: u64, extreme: Extreme) -> Result<u64> {
+pub(crate) fn allreduce(mpi: &Mpi, comm: &Comm, value: u64, extreme: Extreme) -> Result<u64> {
     let op = match extreme {
         // SAFETY: a constant of the library.
         Extreme::Min => unsafe { ffi::RSMPI_MIN },
@@ -207,33 +230,44 @@ pub(crate) fn allreduce(_: &Mpi, comm: &Comm, value: u64, extreme: Extreme) -> R
     let ty = unsafe { ffi::RSMPI_UINT64_T };
     let mut result = 0_u64;
     let (from, to) = ((&raw const value).cast(), (&raw mut result).cast());
-    // SAFETY: one element of the type is readable at `from` and writable at `to`.
-    let code = unsafe { ffi::MPI_Allreduce(from, to, 1, ty, op, comm.0) };
-    check(Call::Allreduce, code)?;
+    let mut request = Request::null();
+    let of = &raw mut request.0;
+    // SAFETY: one element of the type is readable at `from` and writable at `to`, until the end below.
+    let code = unsafe { ffi::MPI_Iallreduce(from, to, 1, ty, op, comm.0, of) };
+    check(Call::Iallreduce, code)?;
+    finish(mpi, request)?;
     Ok(result)
 }
 
 /// Every rank's number, in the order of ranks.
-pub(crate) fn allgather(_: &Mpi, comm: &Comm, n_ranks: usize, value: u64) -> Result<Vec<u64>> {
+pub(crate) fn allgather(mpi: &Mpi, comm: &Comm, n_ranks: usize, value: u64) -> Result<Vec<u64>> {
     // SAFETY: a constant of the library.
     let ty = unsafe { ffi::RSMPI_UINT64_T };
     let mut all = vec![0_u64; n_ranks];
-    let from = (&raw const value).cast();
-    // SAFETY: one element is readable at `from`, and one a rank of the communicator writable behind it.
-    let code = unsafe { ffi::MPI_Allgather(from, 1, ty, all.as_mut_ptr().cast(), 1, ty, comm.0) };
-    check(Call::Allgather, code)?;
+    let (from, to) = ((&raw const value).cast(), all.as_mut_ptr().cast());
+    let mut request = Request::null();
+    let of = &raw mut request.0;
+    // SAFETY: one element is readable at `from`, and one a rank of the communicator writable at `to`, until the
+    // end below.
+    let code = unsafe { ffi::MPI_Iallgather(from, 1, ty, to, 1, ty, comm.0, of) };
+    check(Call::Iallgather, code)?;
+    finish(mpi, request)?;
     Ok(all)
 }
 
 /// Gives all ranks what `root` has in `bytes`.
-pub(crate) fn bcast(_: &Mpi, comm: &Comm, root: c_int, bytes: &mut [u8]) -> Result<()> {
+pub(crate) fn bcast(mpi: &Mpi, comm: &Comm, root: c_int, bytes: &mut [u8]) -> Result<()> {
     // SAFETY: a constant of the library.
     let ty = unsafe { ffi::RSMPI_UINT8_T };
     let count = c_int::try_from(bytes.len())
-        .map_err(|_| Error::backend(super::NAMES[Call::Bcast as usize], 0, "more than 2 GiB"))?;
-    // SAFETY: as many bytes are readable and writable there.
-    let code = unsafe { ffi::MPI_Bcast(bytes.as_mut_ptr().cast(), count, ty, root, comm.0) };
-    check(Call::Bcast, code)
+        .map_err(|_| Error::backend(super::NAMES[Call::Ibcast as usize], 0, "more than 2 GiB"))?;
+    let values = bytes.as_mut_ptr().cast();
+    let mut request = Request::null();
+    let of = &raw mut request.0;
+    // SAFETY: as many bytes are readable and writable there, until the end below.
+    let code = unsafe { ffi::MPI_Ibcast(values, count, ty, root, comm.0, of) };
+    check(Call::Ibcast, code)?;
+    finish(mpi, request)
 }
 
 /// Ends the processes of all of MPI's world.

@@ -30,7 +30,7 @@ pub(crate) use collective::{
 pub(crate) use comm::{
     Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
     comm_size, comm_split_shared, dup_raw, dup_world, finalize, init_thread, is_finalized,
-    is_initialized, is_thread_main, library_version, query_thread,
+    is_initialized, is_thread_main, library_version, meet, query_thread,
 };
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
 pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
@@ -56,14 +56,11 @@ pub(crate) enum Call {
     GetLibraryVersion,
     CommRank,
     CommSize,
-    CommDup,
+    CommIdup,
     CommSplit,
     CommSplitType,
     CommFree,
     CommSetErrhandler,
-    Allreduce,
-    Allgather,
-    Bcast,
     WinCreate,
     WinSetErrhandler,
     WinLockAll,
@@ -112,7 +109,7 @@ pub(crate) enum Call {
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 62] = [
+const NAMES: [&str; 59] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -122,14 +119,11 @@ const NAMES: [&str; 62] = [
     "MPI_Get_library_version",
     "MPI_Comm_rank",
     "MPI_Comm_size",
-    "MPI_Comm_dup",
+    "MPI_Comm_idup",
     "MPI_Comm_split",
     "MPI_Comm_split_type",
     "MPI_Comm_free",
     "MPI_Comm_set_errhandler",
-    "MPI_Allreduce",
-    "MPI_Allgather",
-    "MPI_Bcast",
     "MPI_Win_create",
     "MPI_Win_set_errhandler",
     "MPI_Win_lock_all",

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use pgas_test_hosts::{Ended, Hosts, Launcher, Link, Mapping, Mpirun};
-use pgas_testkit::fault::Fault;
+use pgas_testkit::fault::{Fault, STALL};
 use pgas_testkit::{Deadline, SUITE};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -206,6 +206,33 @@ pub(crate) fn end_after(fault: Fault, on_host: u32) {
     assert!(are_here || has_struck, "it did not begin: {ended:#?}");
     assert!(ended.in_time, "it goes on: {ended:#?}");
     assert!(!ended.status.success(), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// A rank that is stopped is noticed by those that share its host.
+pub(crate) fn end_after_a_stop_beside_another() {
+    let shape = Shape::new(2, 2, Mapping::Slot);
+    let stopped = shape.near(shape.per_host)[1];
+    let text = format!("rank {stopped} has been stopped for 1s");
+    end_after_a_stop(shape, stopped, STALL, &text);
+}
+
+/// One that is alone on its host is to the others as one that computes for long: the limit of a wait names it.
+pub(crate) fn end_after_a_stop_alone() {
+    let shape = Shape::new(2, 1, Mapping::Slot);
+    end_after_a_stop(shape, 1, ("PGAS_TIMEOUT", "2"), "rank 0 waited 2");
+}
+
+fn end_after_a_stop(shape: Shape, stopped: u32, setting: (&str, &str), text: &str) {
+    let _deadline = Deadline::new("the end after a stop", LIMIT);
+    let hosts = shape.hosts(Link::Clean);
+    let mpirun = shape.mpirun(&hosts).env(setting.0, setting.1);
+    let running = hosts.start(ranks(&mpirun, &["stop", &stopped.to_string()]));
+    let ended = running.end(LIMIT);
+    assert!(!ended.status.success(), "{ended:#?}");
+    assert!(ended.stdout.contains(text), "not {text:?}: {ended:#?}");
+    let blamed = format!("rank {stopped}");
+    assert!(ended.stdout.contains(&blamed), "not {blamed:?}: {ended:#?}");
     assert_nothing_left(&hosts);
 }
 

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
-use pgas_test_hosts::{Conditions, Launcher, Link, Mapping, are_wanted};
+use pgas_test_hosts::{Conditions, Link, Mapping, are_wanted};
 
 use crate::jobs::Shape;
 
@@ -63,11 +63,6 @@ fn trials() -> Vec<Trial> {
         (SHAPES[2], "1"),
         (SHAPES[3], "1"),
     ] {
-        // MPICH's flush spins, and does not yield the processor to the rank that it waits for: with two ranks a
-        // processor each operation takes a turn of the scheduler, and a collective outlasts every deadline.
-        if jobs::launcher() == Launcher::Mpich && shape.is_crowded() {
-            continue;
-        }
         let name = format!("suite::{shape}::direct_{direct}");
         let run = move || jobs::pass_the_suite(shape, Link::Clean, direct);
         add(name, Box::new(run));
@@ -81,6 +76,14 @@ fn trials() -> Vec<Trial> {
             add(name, Box::new(move || jobs::end_after(fault, on_host)));
         }
     }
+    add(
+        "faults::stop_beside_another_rank".to_owned(),
+        Box::new(jobs::end_after_a_stop_beside_another),
+    );
+    add(
+        "faults::stop_alone_on_a_host".to_owned(),
+        Box::new(jobs::end_after_a_stop_alone),
+    );
     add(
         "faults::killed_launcher".to_owned(),
         Box::new(jobs::end_with_the_launcher),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use mpi::topology::SimpleCommunicator;
 use pgas_core::{Config, Rank, Result, World};
-use pgas_testkit::fault::Fault;
+use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
 use pgas_testkit::{Case, SUITE, case_named};
 
@@ -24,6 +24,7 @@ pub(crate) fn play(words: &[String]) -> ExitCode {
                 .iter()
                 .map(|name| case_named(name).expect("a case")),
         ),
+        ["stop", rank] => stop(rank.parse().expect("a rank")),
         ["fail", fault, rank] => fail(fault, rank.parse().expect("a rank")),
         _ => panic!("nobody plays {words:?}"),
     };
@@ -85,6 +86,19 @@ fn run_cases(cases: impl Iterator<Item = &'static Case>) -> Result<()> {
     }
     if outer.rank() == Rank::ZERO {
         say(&format!("{n_cases} cases passed"));
+    }
+    Ok(())
+}
+
+/// One rank is stopped before a barrier.
+fn stop(rank: u32) -> Result<()> {
+    let world = join()?;
+    world.barrier()?;
+    if world.rank().number() == rank {
+        Fault::Stop.strike(world);
+    }
+    if let Err(error) = world.barrier() {
+        give_up(world.rank(), &error);
     }
     Ok(())
 }

@@ -10,8 +10,13 @@ pub(crate) fn is_open_mpi() -> bool {
 
 /// The launcher of this binary's MPI, for so many ranks of this host.
 pub(crate) fn mpirun(n_ranks: u32) -> Command {
+    mpirun_under(&[], n_ranks)
+}
+
+/// As [`mpirun`], with each rank run by a program that checks it.
+pub(crate) fn mpirun_under(checker: &[&str], n_ranks: u32) -> Command {
     let mut command = launcher();
-    command.args(["-n", &n_ranks.to_string()]);
+    command.args(["-n", &n_ranks.to_string()]).args(checker);
     command.arg(std::env::current_exe().expect("this program"));
     command
 }

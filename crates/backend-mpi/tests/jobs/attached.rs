@@ -1,0 +1,145 @@
+//! Worlds of communicators of a program that has started MPI itself.
+
+use std::time::{Duration, Instant};
+
+use mpi::Threading;
+use mpi::traits::{Communicator, CommunicatorCollectives};
+use pgas_core::backend::AtomicsBy;
+use pgas_core::config::Progress;
+use pgas_core::{Config, Error, Rank, World};
+
+use crate::support::is_open_mpi;
+use crate::words::hammer_in;
+use crate::{assert_well, ranks, run, world};
+
+pub(crate) fn attached(direct: &str) {
+    let mut command = ranks(4, "attach", "", direct);
+    // As `init` would have told Open MPI.
+    command.env("OMPI_MCA_osc", "sm,pt2pt");
+    assert_well(&run(command));
+}
+
+/// Worlds of a part of the processes, in another order, side by side and one after another.
+pub(crate) fn attach(_: &str) {
+    let (universe, _) = mpi::initialize_with_threading(Threading::Serialized).expect("MPI");
+    let all = universe.world();
+    let config = Config::from_env().expect("settings that mean something");
+    let (rank, n_ranks) = (all.rank(), all.size());
+    for round in 0..3 {
+        let color = mpi::topology::Color::with_value((rank + round) % 2);
+        let half = all
+            .split_by_color_with_key(color, n_ranks - rank)
+            .expect("a part");
+        let world = pgas_mpi::init_on(&half, &config).expect("a world of a half");
+        let whole = pgas_mpi::init_on(&all, &config).expect("a world of all");
+        assert_eq!(world.rank().number().cast_signed(), half.rank());
+        assert_eq!(world.n_ranks() * 2, whole.n_ranks());
+        let sum: u64 = whole.allreduce(1, |a, b| a + b).expect("a sum");
+        assert_eq!(sum, u64::from(whole.n_ranks()));
+        let cell = world.alloc_symmetric::<u64>(1).expect("a word");
+        cell.on(Rank::ZERO).fetch_add(&world, 1).expect("an atomic");
+        world.barrier().expect("all are here");
+        let n = cell.on(Rank::ZERO).get(&world).expect("a get");
+        assert_eq!(n, u64::from(world.n_ranks()));
+    }
+    all.barrier();
+}
+
+pub(crate) fn attached_by_one(direct: &str) {
+    let mut command = ranks(2, "one_thread", "", direct);
+    command.env("OMPI_MCA_osc", "sm,pt2pt");
+    assert_well(&run(command));
+}
+
+/// With `MPI_THREAD_FUNNELED` other threads get an error, and there is no progress thread.
+pub(crate) fn one_thread(_: &str) {
+    let (universe, level) = mpi::initialize_with_threading(Threading::Funneled).expect("MPI");
+    assert_eq!(level, Threading::Funneled);
+    let mut config = Config::from_env().expect("settings that mean something");
+    config.progress = Progress::Thread;
+    let error = pgas_mpi::init_on(&universe.world(), &config).expect_err("no thread for it");
+    assert!(matches!(error, Error::Setting(_)), "{error}");
+    config.progress = Progress::Poll;
+    let world = pgas_mpi::init_on(&universe.world(), &config).expect("a world");
+    world.barrier().expect("all are here");
+    let elsewhere = std::thread::spawn(pgas_mpi::library).join();
+    let elsewhere = elsewhere.expect("an error, not a panic");
+    assert!(elsewhere.is_err(), "another thread");
+    world.barrier().expect("all are here");
+}
+
+/// With `MPI_THREAD_MULTIPLE` and the settings of Debian's Open MPI a window is one of its component `rdma`, whose
+/// compare-and-swap ends in a memory fault: atomics are the target's then. MPICH's are its own.
+pub(crate) fn attached_by_many(direct: &str) {
+    let mut command = ranks(3, "many_threads", "", direct);
+    command.env_remove("OMPI_MCA_osc");
+    assert_well(&run(command));
+}
+
+pub(crate) fn many_threads(_: &str) {
+    let (universe, level) = mpi::initialize_with_threading(Threading::Multiple).expect("MPI");
+    assert_eq!(level, Threading::Multiple);
+    let config = Config::from_env().expect("settings that mean something");
+    let world = pgas_mpi::init_on(&universe.world(), &config).expect("a world");
+    let by_network = !config.direct && !is_open_mpi();
+    let by = world.capabilities().atomics;
+    assert_eq!(by == AtomicsBy::Network, by_network, "{by:?}");
+    hammer_in(&world, 200);
+    let cell = world.alloc_symmetric::<u64>(1).expect("a word");
+    let cell = cell.on(Rank::ZERO);
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                for _ in 0..100 {
+                    cell.fetch_add(&world, 1).expect("an atomic");
+                }
+            });
+        }
+    });
+    world.barrier().expect("all are here");
+    let sum = cell.atomic_load(&world).expect("a load");
+    assert_eq!(sum, 300 * u64::from(world.n_ranks()));
+    needs_what_it_says(&world);
+}
+
+/// What a backend says to need the target for waits for it, and what it does not, does not.
+pub(crate) fn target_needed(direct: &str) {
+    assert_well(&run(ranks(2, "need", "", direct)));
+}
+
+pub(crate) fn need(_: &str) {
+    needs_what_it_says(&world());
+}
+
+/// How long the target computes.
+const ABSENCE: Duration = Duration::from_millis(400);
+
+fn needs_what_it_says(world: &World) {
+    let cell = world.alloc_symmetric::<u64>(1).expect("a word");
+    let cell = cell.on(Rank::new(1));
+    let needs = world.capabilities().needs_target;
+    let put = || cell.put(world, 1).and_then(|()| world.flush(cell.rank()));
+    let get = || cell.get(world).map(drop);
+    let atomic = || cell.fetch_add(world, 1).map(drop);
+    type Operation<'a> = &'a dyn Fn() -> pgas_core::Result<()>;
+    let operations: [(&str, bool, Operation<'_>); 3] = [
+        ("a put", needs.put, &put),
+        ("a get", needs.get, &get),
+        ("an atomic", needs.atomics, &atomic),
+    ];
+    for (what, needs, operation) in operations {
+        world.barrier().expect("all are here");
+        let began = Instant::now();
+        match world.rank().number() {
+            0 => operation().expect("an operation that works"),
+            // The test is what happens while this rank does nothing for the others.
+            1 => std::thread::sleep(ABSENCE),
+            _ => {}
+        }
+        let has_waited = began.elapsed() > ABSENCE / 2;
+        if world.rank() == Rank::ZERO {
+            assert_eq!(has_waited, needs, "{what} took {:?}", began.elapsed());
+        }
+    }
+    world.barrier().expect("all are here");
+}

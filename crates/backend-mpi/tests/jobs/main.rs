@@ -1,0 +1,171 @@
+//! Whole jobs over MPI: how they end when a rank fails, what bad input gets, one word hammered from all sides,
+//! and worlds of communicators of a program that has started MPI itself.
+//!
+//! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with, as ranks that
+//! play one of the [`PARTS`].
+
+mod attached;
+mod faults;
+mod input;
+#[path = "../support/mod.rs"]
+mod support;
+mod words;
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use pgas_core::{Config, World};
+use pgas_testkit::Deadline;
+use pgas_testkit::fault::Fault;
+use pgas_testkit::job::{self, Ended, eventually};
+use support::{is_open_mpi, launcher, mpirun};
+
+/// The argument by which the binary runs as a rank; the part follows.
+const PART: &str = "--part";
+/// What a test may take at most.
+const LIMIT: Duration = Duration::from_secs(100);
+/// What the end of a job may take under a foreign launcher, on a busy machine.
+const END: Duration = Duration::from_secs(20);
+
+type Part = fn(&str);
+
+const PARTS: &[(&str, Part)] = &[
+    ("fail", faults::fail),
+    ("wait", faults::wait),
+    ("return_early", faults::return_early),
+    ("leave_often", faults::leave_often),
+    ("start", input::start),
+    ("hammer", words::hammer),
+    ("pay", words::pay),
+    ("attach", attached::attach),
+    ("one_thread", attached::one_thread),
+    ("many_threads", attached::many_threads),
+    ("need", attached::need),
+];
+
+/// What is tested with the direct path and without.
+#[rustfmt::skip]
+const TESTS: &[(&str, Part)] = &[
+    ("a_killed_launcher_leaves_nothing_behind", faults::launcher_killed),
+    ("a_rank_that_returns_early_ends_the_job", faults::returned_early),
+    ("ranks_that_leave_early_disturb_no_later_world", faults::left_often),
+    ("segments_of_different_sizes_are_refused", input::sizes_differ),
+    ("a_segment_that_cannot_be_is_refused", input::size_refused),
+    ("nothing_is_lost_when_all_ranks_hammer_one_word", words::hammered),
+    ("an_operation_needs_the_target_if_it_says_so", attached::target_needed),
+    ("a_program_that_has_started_mpi_makes_worlds_of_it", attached::attached),
+    ("a_program_for_one_thread_uses_the_world_from_that_thread", attached::attached_by_one),
+    ("a_program_for_many_threads_uses_the_world_from_all", attached::attached_by_many),
+];
+
+#[rustfmt::skip]
+const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
+    ("window::an_operation_makes_the_calls_that_its_price_says", words::prices),
+    ("window::an_mpi_with_the_separate_memory_model_is_refused", input::separate_model_refused),
+    ("ways_that_differ_are_refused", input::ways_differ),
+    ("the_other_mpis_launcher_is_named", input::other_launcher),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, name, rest @ ..] = &args[..]
+        && flag == PART
+    {
+        let (_, part) = PARTS
+            .iter()
+            .find(|(other, _)| other == name)
+            .expect("a part");
+        part(rest.first().map_or("", String::as_str));
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let mut trials = Vec::new();
+    for direct in ["1", "0"] {
+        let way = if direct == "1" { "direct" } else { "window" };
+        for fault in Fault::ALL {
+            let name = format!("{way}::a_rank_that_fails_ends_the_job::{}", fault.name());
+            trials.push(trial(name, move || faults::ends_by(fault, direct)));
+        }
+        for &(name, body) in TESTS {
+            trials.push(trial(format!("{way}::{name}"), move || body(direct)));
+        }
+    }
+    if !is_open_mpi() {
+        let name = "hosts::nothing_is_lost_when_two_hosts_hammer_one_word";
+        trials.push(trial(name.to_owned(), words::hammered_from_two_hosts));
+    }
+    for &(name, body) in TESTS_OF_ONE_WAY {
+        trials.push(trial(name.to_owned(), body));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, body: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name.clone(), move || {
+        let _deadline = Deadline::new(name, LIMIT);
+        body();
+        Ok(())
+    })
+}
+
+/// Ranks that play `part`.
+fn ranks(n_ranks: u32, part: &str, what: &str, direct: &str) -> Command {
+    let mut command = mpirun(n_ranks);
+    command
+        .args([PART, part, what])
+        .env("PGAS_SEGMENT", "1M")
+        .env("PGAS_DIRECT", direct);
+    command
+}
+
+/// As [`mpirun`], with one rank for each value of a variable.
+fn mpirun_with_each(variable: &str, values: &[&str], args: &[&str]) -> Command {
+    let mut command = launcher();
+    for (i, value) in values.iter().enumerate() {
+        if i > 0 {
+            command.arg(":");
+        }
+        command.args(["-n", "1"]);
+        if is_open_mpi() {
+            command.args(["-x", &format!("{variable}={value}")]);
+        } else {
+            command.args(["-env", variable, value]);
+        }
+        command.arg(std::env::current_exe().expect("this program"));
+        command.args(args);
+    }
+    command
+}
+
+fn run(command: Command) -> Ended {
+    job::start(command).end()
+}
+
+/// A launcher may end a moment before its ranks.
+fn assert_nothing_left(ended: &Ended) {
+    eventually("the ranks end with their launcher", || {
+        let mut states = ended.left.iter().map(|pid| job::state_of(*pid));
+        states.all(|state| state.is_none_or(|state| state == 'Z'))
+    });
+}
+
+#[track_caller]
+fn assert_well(ended: &Ended) {
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert_nothing_left(ended);
+}
+
+#[track_caller]
+fn assert_refused(ended: &Ended, n_ranks: usize, text: &str) {
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let told = ended.stdout.matches(text).count();
+    assert_eq!(told, n_ranks, "every rank says {text:?}: {ended:?}");
+    assert_nothing_left(ended);
+}
+
+fn world() -> World {
+    let config = Config::from_env().expect("settings that mean something");
+    pgas_mpi::init(&config).expect("a rank of the job")
+}

@@ -1,0 +1,131 @@
+//! Atomics from all sides, and what operations cost in calls of MPI.
+
+use std::collections::BTreeMap;
+
+use pgas_containers::HashMap;
+use pgas_core::{Rank, World};
+
+use crate::{assert_well, ranks, run, world};
+
+pub(crate) fn hammered(direct: &str) {
+    assert_well(&run(ranks(4, "hammer", "1000", direct)));
+}
+
+/// MPICH can take the ranks with odd numbers for those of another host. Then half of the atomics are the CPU's own,
+/// and the other half come by message.
+pub(crate) fn hammered_from_two_hosts() {
+    let mut command = ranks(4, "hammer", "100", "1");
+    command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
+    assert_well(&run(command));
+}
+
+/// All ranks change the same two words of rank 0 at once, by operations that differ in kind and in form: what one
+/// form adds, another one must not lose.
+pub(crate) fn hammer(n_added: &str) {
+    hammer_in(&world(), n_added.parse().expect("a number"));
+}
+
+pub(crate) fn hammer_in(world: &World, n_added: u64) {
+    let words = world.alloc_symmetric::<u64>(2).expect("two words");
+    let (sum, bits) = (words.on(Rank::ZERO), words.on(Rank::ZERO).offset(1));
+    let own = 1_u64 << world.rank().number();
+    world.barrier().expect("all are here");
+    hammer_words(world, sum, bits, own, n_added).expect("atomics that work");
+    world.barrier().expect("all are here");
+    let total = sum.atomic_load(world).expect("a load");
+    assert_eq!(total, 5 * n_added * u64::from(world.n_ranks()));
+    let left = bits.atomic_load(world).expect("a load");
+    assert_eq!(left, (1 << world.n_ranks()) - 1);
+}
+
+fn hammer_words(
+    world: &World,
+    sum: pgas_core::GlobalPtr<u64>,
+    bits: pgas_core::GlobalPtr<u64>,
+    own: u64,
+    n_added: u64,
+) -> pgas_core::Result<()> {
+    use pgas_core::backend::AtomicOp;
+    for _ in 0..n_added {
+        sum.fetch_add(world, 1)?;
+        sum.atomic_op(world, AtomicOp::Add, 1)?;
+        sum.fetch_op_nb(world, AtomicOp::Add, 1)?.wait()?;
+        sum.cast::<i64>().fetch_add(world, 1)?;
+        let mut seen = sum.atomic_load(world)?;
+        while let Err(now) = sum.compare_exchange(world, seen, seen + 1)? {
+            seen = now;
+        }
+        bits.fetch_xor(world, own)?;
+        bits.fetch_and(world, !own)?;
+        let former = bits.fetch_or(world, own)?;
+        assert_eq!(former & own, 0, "nobody else sets this bit");
+    }
+    Ok(())
+}
+
+pub(crate) fn prices() {
+    let mut command = ranks(2, "pay", "", "0");
+    command.env("PGAS_STATS", "1");
+    assert_well(&run(command));
+}
+
+/// Counts the calls of MPI that operations of a hash map make: one for each R, W and A, which its methods'
+/// prices are stated and tested in, one that completes it here, and two more that complete a put and its signal.
+pub(crate) fn pay(_: &str) {
+    let world = world();
+    let map = HashMap::<u64, u64>::with_capacity(&world, 1 << 10).expect("a map");
+    if world.rank() == Rank::ZERO {
+        let price = |what: &str, operation: &dyn Fn(u64)| {
+            let (costs, calls) = (world.costs(), calls());
+            (0..200).for_each(operation);
+            let paid = |name: &str| calls_of(name) - calls.get(name).copied().unwrap_or(0);
+            let paid_for = |names: &[&str]| names.iter().map(|name| paid(name)).sum::<u64>();
+            let now = world.costs();
+            let (r, w, a) = (
+                now.reads - costs.reads,
+                now.writes - costs.writes,
+                now.atomics - costs.atomics,
+            );
+            assert!(a >= 200, "{what} is not free: {a}");
+            assert_eq!(paid_for(&["MPI_Get", "MPI_Rget"]), r, "{what}");
+            assert_eq!(paid_for(&["MPI_Put", "MPI_Rput"]), w, "{what}");
+            let atomics = [
+                "MPI_Fetch_and_op",
+                "MPI_Compare_and_swap",
+                "MPI_Accumulate",
+                "MPI_Rget_accumulate",
+            ];
+            assert_eq!(paid_for(&atomics), a, "{what}");
+            assert!(paid("MPI_Win_flush_local") <= r + w + a, "{what}");
+            // A put is complete before its signal is, and that before the method returns.
+            assert!(paid("MPI_Win_flush") <= 2 * w, "{what}");
+            let others = [
+                "MPI_Win_flush_all",
+                "MPI_Win_flush_local_all",
+                "MPI_Ibarrier",
+            ];
+            assert_eq!(paid_for(&others), 0, "{what}");
+        };
+        price("insert", &|key| {
+            map.insert(&key, key).expect("room");
+        });
+        price("find", &|key| {
+            assert_eq!(map.find(&key).expect("no error"), Some(key));
+        });
+        price("fetch_add", &|key| {
+            map.fetch_add(&key, 1).expect("room");
+        });
+        price("find of nothing", &|key| {
+            assert_eq!(map.find(&(key + 1000)).expect("no error"), None);
+        });
+    }
+    world.barrier().expect("all are here");
+}
+
+fn calls() -> BTreeMap<&'static str, u64> {
+    pgas_mpi::calls().collect()
+}
+
+fn calls_of(name: &str) -> u64 {
+    calls().get(name).copied().expect("the name of a call")
+}
