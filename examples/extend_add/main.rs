@@ -1,0 +1,154 @@
+//! The motif *extend-add* of sparse solvers, by remote calls and by collectives (Bachan et al., "UPC++: A High-Performance
+//! Communication Framework for Asynchronous Computation", 2019, section IV-D).
+//!
+//! ```text
+//! cargo run --release --example extend_add -- --ranks 2
+//! cargo run --release --example extend_add -- --ranks 4 --matrix audikw_1.mtx --json
+//! ```
+//!
+//! A multifrontal solver eliminates the unknowns of a sparse matrix along a tree of dense matrices, the fronts. Each is spread
+//! in blocks over some of the ranks, fewer the deeper it is. When one is done, what it changes of later unknowns is added to its
+//! parent's front, whose rows lie elsewhere, on other ranks. That addition is measured; the elimination itself is left out, and
+//! numbers stand for its results. The tree is that of the Laplacian on a cube, or of any matrix in a Matrix
+//! Market file (there are some at <https://sparse.tamu.edu>), in the order of a nested dissection.
+//!
+//! | | additions travel |
+//! |---|---|
+//! | by calls | as soon as a rank's share of a child is complete, in calls that view them where they arrive |
+//! | by exchange | in one exchange of all with all for each height of the tree |
+//!
+//! Both results are compared, number by number, with that of one rank alone.
+
+mod by_calls;
+mod by_exchange;
+mod fronts;
+mod graph;
+mod layout;
+mod serial;
+#[path = "../support/mod.rs"]
+mod support;
+#[path = "../support/timing.rs"]
+mod timing;
+mod tree;
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pgas::World;
+use pgas::collective::op::Sum;
+
+use fronts::Fronts;
+use graph::Graph;
+use tree::Tree;
+
+/// Adds the fronts of a sparse matrix to those of their parents, in two ways.
+#[derive(Debug, Parser)]
+#[command(name = "extend_add")]
+struct Options {
+    /// Points of a side of the cube
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=200))]
+    side: u16,
+    /// A Matrix Market file to be taken instead of the cube
+    #[arg(long, value_name = "FILE")]
+    matrix: Option<PathBuf>,
+    /// Measure each way N times, and take the shortest
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Start N ranks, if nothing else has started several
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Print one line of JSON instead of a text
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    // Before there are ranks, so that a bad file is told once.
+    let graph = match &options.matrix {
+        None => Graph::cube(usize::from(options.side)),
+        Some(file) => match Graph::read(file) {
+            Ok(graph) => graph,
+            Err(reason) => {
+                // There is nobody left to tell about a failure of this.
+                writeln!(io::stderr(), "extend_add: {}: {reason}", file.display()).ok();
+                return ExitCode::FAILURE;
+            }
+        },
+    };
+    support::start("extend_add", options.ranks, |world| {
+        run(world, &options, &graph)
+    })
+}
+
+/// Whether both results are right.
+fn run(world: &World, options: &Options, graph: &Graph) -> pgas::Result<bool> {
+    let tree = Tree::new(graph, world.n_ranks());
+    let fronts = Fronts::of(&tree, world.rank().number());
+    let rounds = usize::from(options.rounds);
+    let bar = support::progress_bar(world, "rounds", rounds, !options.json);
+    let (mut by_calls, mut by_exchange) = (f64::INFINITY, f64::INFINITY);
+    let mut verified = true;
+    for _ in 0..rounds {
+        let (seconds, calls) = by_calls::run(world, &fronts)?;
+        by_calls = by_calls.min(seconds);
+        let (seconds, exchange) = by_exchange::run(world, &fronts)?;
+        by_exchange = by_exchange.min(seconds);
+        verified &= support::all(world, serial::agrees(&fronts, [&calls, &exchange]))?;
+        bar.inc(1);
+    }
+    report(
+        world,
+        options,
+        graph,
+        &fronts,
+        [by_calls, by_exchange],
+        verified,
+    )?;
+    Ok(verified)
+}
+
+fn report(
+    world: &World,
+    options: &Options,
+    graph: &Graph,
+    fronts: &Fronts<'_>,
+    [by_calls, by_exchange]: [f64; 2],
+    verified: bool,
+) -> pgas::Result<()> {
+    let additions = fronts.n_expected().into_iter().sum::<usize>() as u64;
+    let additions = world.allreduce(additions, Sum)?;
+    let (ranks, vertices, n_fronts) = (
+        world.n_ranks(),
+        graph.n_vertices(),
+        fronts.tree.fronts.len(),
+    );
+    if options.json {
+        let line = serde_json::json!({
+            "ranks": ranks,
+            "unknowns": vertices,
+            "fronts": n_fronts,
+            "additions": additions,
+            "seconds_by_calls": by_calls,
+            "seconds_by_exchange": by_exchange,
+            "verified": verified,
+        });
+        support::print(world, line);
+        return Ok(());
+    }
+    let verdict = if verified { "right" } else { "WRONG" };
+    #[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
+    let rate = |seconds: f64| additions as f64 / seconds.max(1e-9) / 1e6;
+    let text = format!(
+        "{ranks} ranks, {vertices} unknowns, {n_fronts} fronts, {additions} additions\n\
+         by calls:    {by_calls:.4} s, {:.1} million additions/s\n\
+         by exchange: {by_exchange:.4} s, {:.1} million additions/s\n\
+         results: {verdict}",
+        rate(by_calls),
+        rate(by_exchange),
+    );
+    support::print(world, text);
+    Ok(())
+}
