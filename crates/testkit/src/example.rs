@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 /// The example `name` of the package in `manifest_dir`, built as the test that asks is: `cargo test --test` alone builds no
 /// example, or leaves an old one. The features are the test's own, so that nothing is built twice.
@@ -12,6 +13,8 @@ use std::process::Command;
 /// If it does not build.
 #[must_use]
 pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
+    /// Each is built once; who comes meanwhile waits.
+    static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let test = std::env::current_exe().expect("the system knows what it runs");
     // target/debug/deps/isx-0123456789abcdef
     let profile = test.ancestors().nth(2).expect("cargo made the path");
@@ -20,6 +23,11 @@ pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
         Some(name) => name,
         None => panic!("{} is no folder of a profile", profile.display()),
     };
+    let program = profile.join("examples").join(name);
+    let mut all_built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+    if all_built.contains(&program) {
+        return program;
+    }
     let built = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--example", name])
         .args(["--profile", profile_name, "--target-dir"])
@@ -31,5 +39,6 @@ pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
         built.is_ok_and(|status| status.success()),
         "{name} does not build"
     );
-    profile.join("examples").join(name)
+    all_built.push(program.clone());
+    program
 }

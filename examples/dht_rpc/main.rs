@@ -1,0 +1,109 @@
+//! UPC++'s distributed hash table, made of remote calls, beside the one-sided `HashMap` (Bachan et al., "UPC++: A
+//! High-Performance Communication Framework for Asynchronous Computation", 2019, section IV-C).
+//!
+//! ```text
+//! cargo run --release --example dht_rpc -- --ranks 2
+//! cargo run --release --example dht_rpc -- --ranks 4 --sizes 8,4096 --json
+//! ```
+//!
+//! | table | an insert is | a find is |
+//! |---|---|---|
+//! | `rpc` | a call that carries the value | a call that returns it |
+//! | `landing zone` | a call that makes a place in the owner's segment, then a put | a call that returns the place, then a get |
+//! | `one-sided` | two atomics and a put | two reads |
+//!
+//! A value that is longer than a message goes in fragments in `rpc`, a call each; one of 65,536 bytes has four keys in
+//! `one-sided`, whose type knows the length of values; over the landing zone all go as a whole. Each
+//! latency is rank 0's, which works alone, one operation after the other, while the others serve. Each rate is that of all ranks
+//! at once, with up to 64 operations in flight or, one-sided and up to 4,096 bytes, in a batch. Every value that is found is compared
+//! with what was inserted.
+
+mod measure;
+mod report;
+#[path = "../support/mod.rs"]
+mod support;
+mod tables;
+#[path = "../support/timing.rs"]
+mod timing;
+mod values;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use pgas::World;
+
+use measure::{Row, Work, measure};
+use tables::{LandingZone, OneSided, Rpc, Table};
+use values::Values;
+
+/// What the sizes of values may be: the one-sided table has to know them when the program is built.
+const SIZES: [&str; 6] = ["8", "64", "512", "4096", "16384", "65536"];
+
+/// Compares distributed hash tables over sizes of values.
+#[derive(Debug, Parser)]
+#[command(name = "dht_rpc")]
+struct Options {
+    /// Bytes of a value
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = SIZES, default_values = SIZES)]
+    sizes: Vec<String>,
+    /// Keys that each rank inserts, at most
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    keys: usize,
+    /// Megabytes of values that each rank inserts, at most
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    megabytes: usize,
+    /// Start N ranks, if nothing else has started several
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+    /// Print one line of JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    support::start("dht_rpc", options.ranks, |world| run(world, &options))
+}
+
+/// Whether everything was found again.
+fn run(world: &World, options: &Options) -> pgas::Result<bool> {
+    let mut rows = Vec::new();
+    let bar = support::progress_bar(world, "tables", 3 * options.sizes.len(), !options.json);
+    for size in &options.sizes {
+        let size: usize = size.parse().expect("one of those that are offered");
+        let more = match size {
+            8 => of_size::<8>(world, options, size)?,
+            64 => of_size::<64>(world, options, size)?,
+            512 => of_size::<512>(world, options, size)?,
+            4096 => of_size::<4096>(world, options, size)?,
+            _ => of_size::<16384>(world, options, size)?,
+        };
+        rows.extend(more);
+        bar.inc(3);
+    }
+    Ok(report::report(world, options.json, &rows))
+}
+
+/// All tables, with values of `size` bytes; the one-sided one keeps them in pieces of `N`.
+fn of_size<const N: usize>(
+    world: &World,
+    options: &Options,
+    size: usize,
+) -> pgas::Result<[Row; 3]> {
+    let work = Work {
+        values: Values::of(size),
+        n_keys: options.keys.min((options.megabytes << 20) / size),
+    };
+    let n_all = work.n_keys * (world.n_ranks() as usize + 1);
+    Ok([
+        row(world, &work, Rpc::new(world, size)?)?,
+        row(world, &work, LandingZone::new(world, size)?)?,
+        row(world, &work, OneSided::<N>::new(world, n_all, size)?)?,
+    ])
+}
+
+fn row<T: Table>(world: &World, work: &Work, table: T) -> pgas::Result<Row> {
+    let row = measure(world, work, &table)?;
+    table.end()?;
+    Ok(row)
+}
