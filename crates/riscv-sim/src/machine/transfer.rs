@@ -1,6 +1,7 @@
 //! Remote operations without a clock: the object's node is found, and the action done there at once.
 
 use super::Machine;
+use crate::hart::Hart;
 use crate::remote::{Action, Direction, RemoteRequest};
 
 /// One bulk transfer, between two nodes or within one.
@@ -158,9 +159,9 @@ impl Machine {
     /// Whether somebody has to be told of what a core writes to its own node's memory: whoever reserved a word through the
     /// network, or another core of the node.
     pub(crate) fn is_watched(&self, node: usize, core: usize) -> bool {
-        let mut others = (0..).zip(&self.nodes[node].harts);
-        self.n_reservations > 0
-            || others.any(|(other, hart)| other != core && hart.has_reservation())
+        let harts = &self.nodes[node].harts;
+        let reserved = |(other, hart): (usize, &Hart)| other != core && hart.has_reservation();
+        self.n_reservations > 0 || harts.len() > 1 && (0..).zip(harts).any(reserved)
     }
 
     /// Bytes of `target`'s memory were written, by that core of it if by one: reservations of others that overlap them are gone.

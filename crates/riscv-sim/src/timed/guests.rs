@@ -146,7 +146,7 @@ impl Guests {
         }
         match stop {
             Run::Over => return Ok(false),
-            Run::Remote(request, is_told) => self.meet(number, request, is_told)?,
+            Run::Remote(request, is_told) => return self.meet(number, request, is_told, port),
             Run::Stopped(Stop::Wait) => {
                 port.pause();
                 self.machine.wait(node, core)?;
@@ -194,22 +194,29 @@ impl Guests {
         true
     }
 
-    /// The hart has come to a remote instruction.
-    fn meet(&mut self, number: usize, request: RemoteRequest, is_told: bool) -> Result<()> {
+    /// The hart has come to a remote instruction. Says whether it goes on.
+    fn meet(
+        &mut self,
+        number: usize,
+        request: RemoteRequest,
+        is_told: bool,
+        port: &mut CorePort<'_>,
+    ) -> Result<bool> {
         let (node, core) = self.place_of(number);
         let target = self.machine.target_of(node, &request);
         let target = target.and_then(|target| u16::try_from(target).ok());
         let Some(target) = target else {
-            return self.machine.refuse(node, core, &request);
+            return self.machine.refuse(node, core, &request).map(|()| true);
         };
-        self.guests[number].state = match request.action {
-            Action::Bulk {
-                direction,
-                local,
-                width,
-                n_elements,
-                stride,
-            } => State::Moves(Bulk {
+        if let Action::Bulk {
+            direction,
+            local,
+            width,
+            n_elements,
+            stride,
+        } = request.action
+        {
+            self.guests[number].state = State::Moves(Bulk {
                 request,
                 target,
                 direction,
@@ -218,14 +225,26 @@ impl Guests {
                 step: stride.wrapping_mul(width),
                 n_elements,
                 n_issued: 0,
-            }),
-            _ => State::Issues(Issue {
-                request,
-                target,
-                is_told,
-            }),
+            });
+            return Ok(true);
+        }
+        let issue = Issue {
+            request,
+            target,
+            is_told,
         };
-        Ok(())
+        Ok(self.try_issue(number, issue, port))
+    }
+
+    /// Issues an operation if its core may go on; otherwise the hart stays there.
+    fn try_issue(&mut self, number: usize, issue: Issue, port: &mut CorePort<'_>) -> bool {
+        let may_start = port.may_start(0);
+        if may_start {
+            self.issue(number, issue, port);
+        } else {
+            self.guests[number].state = State::Issues(issue);
+        }
+        may_start
     }
 
     fn issue(&mut self, number: usize, issue: Issue, port: &mut CorePort<'_>) {
@@ -349,13 +368,7 @@ impl Processor for Guests {
                     Ok(goes_on) => goes_on,
                     Err(error) => return self.stop_with(error, port),
                 },
-                State::Issues(issue) => {
-                    let may_start = port.may_start(0);
-                    if may_start {
-                        self.issue(hart, issue, port);
-                    }
-                    may_start
-                }
+                State::Issues(issue) => self.try_issue(hart, issue, port),
                 State::Moves(bulk) => self.move_on(hart, bulk, port),
                 State::Waits => false,
                 State::Ended => {

@@ -261,6 +261,9 @@ impl Machine {
     /// When another core of the node goes on: cores that share memory and caches take turns in exact order of their
     /// instructions' times, the one with the lower number first where they are equal.
     fn siblings(&self, node: u16, core: u16) -> Time {
+        if self.n_cores == 1 {
+            return Time::NEVER;
+        }
         let cores = (0..).zip(&self.nodes[usize::from(node)].cores);
         let running = cores.filter(|(at, it)| *at != core && it.core.parked() == Parked::No);
         let starts = running.map(|(at, it)| {
