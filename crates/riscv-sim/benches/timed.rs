@@ -72,13 +72,40 @@ const EXCHANGE: &str = "
  array: .zero 262144
 ";
 
+/// The same with nothing around it: seven instructions an atomic.
+const TIGHT: &str = "
+        eaddi     s1, e10, 1
+        eaddi     s2, e11, 0
+        remu      s1, s1, s2
+        la        s3, array
+        li        s4, 2000
+        li        s5, 0x9e3779b1
+        li        s6, 0x3fff8
+        addi      t0, s1, 77
+        li        a1, 1
+        eaddie    e10, s1, 1
+  loop: mul       t0, t0, s5
+        addi      t0, t0, 13
+        and       t1, t0, s6
+        add       a0, s3, t1
+        eamoadd.d a2, a0, a1
+        addi      s4, s4, -1
+        bnez      s4, loop
+        li        a0, 0
+        li        a7, 93
+        ecall
+        .bss
+ array: .zero 262144
+";
+
 fn guest(source: &str) -> Image {
     asm::assemble(source, Profile::Rae2020).unwrap()
 }
 
-fn simulation(image: &Image, n_nodes: usize) -> Simulation {
+fn simulation(image: &Image, n_nodes: usize, cores_per_node: usize) -> Simulation {
     let config = MachineConfig {
         n_nodes,
+        cores_per_node,
         ram_bytes: 1 << 20,
         ..MachineConfig::default()
     };
@@ -91,16 +118,31 @@ fn run(mut simulation: Simulation) -> Simulation {
     simulation
 }
 
-/// One guest on some nodes, in instructions a second of all of them.
-fn measure(group: &mut BenchmarkGroup<'_, WallTime>, source: &str, n_nodes: usize) {
+/// What is counted a second.
+#[derive(Clone, Copy)]
+enum Count {
+    Instructions,
+    RemoteAtomics,
+}
+
+/// One guest on some nodes of some cores, in instructions or remote atomics a second of all of them.
+fn measure(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    source: &str,
+    (n_nodes, n_cores): (usize, usize),
+    count: Count,
+) {
     let image = guest(source);
-    let n_instructions = run(simulation(&image, n_nodes))
-        .stats()
-        .machine
-        .instructions;
-    group.throughput(Throughput::Elements(n_instructions));
-    group.bench_function(BenchmarkId::from_parameter(n_nodes), |bencher| {
-        bencher.iter_batched(|| simulation(&image, n_nodes), run, BatchSize::PerIteration);
+    let stats = run(simulation(&image, n_nodes, n_cores)).stats();
+    let nodes = stats.guests.nodes.iter();
+    let n_elements = match count {
+        Count::Instructions => stats.machine.instructions,
+        Count::RemoteAtomics => nodes.map(|node| node.remote_atomics).sum(),
+    };
+    group.throughput(Throughput::Elements(n_elements));
+    group.bench_function(BenchmarkId::from_parameter(n_nodes * n_cores), |bencher| {
+        let make = || simulation(&image, n_nodes, n_cores);
+        bencher.iter_batched(make, run, BatchSize::PerIteration);
     });
 }
 
@@ -108,13 +150,28 @@ fn instructions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("timed/compute");
     group.sample_size(10);
     for n_nodes in [1, 6] {
-        measure(&mut group, COMPUTE, n_nodes);
+        measure(&mut group, COMPUTE, (n_nodes, 1), Count::Instructions);
     }
+    group.finish();
+    // Every core does the whole work, on the one array: lines go back and forth.
+    let mut group = criterion.benchmark_group("timed/cores_of_a_node");
+    group.sample_size(10);
+    measure(&mut group, COMPUTE, (1, 4), Count::Instructions);
     group.finish();
     let mut group = criterion.benchmark_group("timed/remote_atomics");
     group.sample_size(10);
     for n_nodes in [2, 6, 64] {
-        measure(&mut group, EXCHANGE, n_nodes);
+        measure(&mut group, EXCHANGE, (n_nodes, 1), Count::Instructions);
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("timed/remote_atomics_alone");
+    group.sample_size(10);
+    measure(&mut group, TIGHT, (6, 1), Count::Instructions);
+    group.finish();
+    let mut group = criterion.benchmark_group("timed/cost_of_a_remote_atomic");
+    group.sample_size(10);
+    for n_nodes in [2, 6, 64] {
+        measure(&mut group, TIGHT, (n_nodes, 1), Count::RemoteAtomics);
     }
     group.finish();
 }

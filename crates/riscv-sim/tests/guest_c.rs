@@ -10,6 +10,8 @@ use std::process::Command;
 use std::sync::mpsc;
 
 use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::timed::simulation::Simulation;
 use pgas_riscv_sim::{Image, Machine, MachineConfig, Outcome};
 
 fn build(source: &str, profile: Profile, folder: &Path) -> Image {
@@ -73,5 +75,16 @@ fn the_runtime_works_on_any_number_of_nodes_in_both_profiles() {
             let expected = format!("{n_nodes} nodes, all well, abcdef, !%\n");
             assert_eq!(written, [(0, expected.into_bytes())]);
         }
+        // With a clock, and with further cores, which only wait.
+        let config = MachineConfig {
+            n_nodes: 6,
+            cores_per_node: 2,
+            ram_bytes: 16 << 20,
+            profile,
+            ..MachineConfig::default()
+        };
+        let machine = Machine::new(&config, &image).unwrap();
+        let mut timed = Simulation::new(machine, &TimedConfig::default()).unwrap();
+        assert_eq!(timed.run(50_000_000).unwrap(), Outcome::Success);
     }
 }
