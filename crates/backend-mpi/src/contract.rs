@@ -222,6 +222,13 @@ unsafe impl Backend for Network {
         state.post.send(&mpi, to.number(), class, handler, parts)
     }
 
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        match self.near(to) {
+            Some(index) => self.member.n_credits(Rank::new(index), class),
+            None => self.state().post.n_credits(to.number(), class),
+        }
+    }
+
     fn poll(
         &self,
         class: MessageClass,

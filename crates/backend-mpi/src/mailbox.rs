@@ -205,6 +205,11 @@ impl Post {
         self.peers.entry(rank).or_insert_with(Peer::new)
     }
 
+    /// Messages that `to` still takes.
+    pub(crate) fn n_credits(&mut self, to: u32, class: MessageClass) -> u64 {
+        u64::from(self.peer(to).credits[class as usize])
+    }
+
     /// Sends a message if there is room for it here and there.
     pub(crate) fn send(
         &mut self,

@@ -240,6 +240,10 @@ unsafe impl Backend for OneHost {
         self.member.try_send(to, class, handler, parts)
     }
 
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        self.member.n_credits(to, class)
+    }
+
     fn poll(
         &self,
         class: MessageClass,

@@ -261,6 +261,11 @@ unsafe impl Backend for Member {
         self.send(to.number(), class, handler, parts)
     }
 
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        let mailbox = self.job().control().mailbox(to.number(), class as usize);
+        mailbox.n_free_slots()
+    }
+
     fn poll(
         &self,
         class: MessageClass,

@@ -255,6 +255,24 @@ impl World {
         layer.downcast_ref()
     }
 
+    /// How many short messages [`try_send`](Self::try_send) would take for `to` now, as far as this rank can tell; none means
+    /// back-pressure. On one host all ranks share that room, over a network it is this rank's own.
+    ///
+    /// # Cost
+    ///
+    /// l, or two loads from lines that others write.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[must_use]
+    #[track_caller]
+    pub fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        let last = self.n_ranks() - 1;
+        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        self.backend().n_credits(to, class)
+    }
+
     /// Offers a message whose payload is the concatenation of `parts`; does not wait. After
     /// [`BackPressure`](Sent::BackPressure) make [`progress`](World::progress), then try again.
     ///

@@ -498,6 +498,10 @@ unsafe impl Backend for Weak {
         self.inner.try_send(to, class, handler, parts)
     }
 
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        self.inner.n_credits(to, class)
+    }
+
     fn poll(
         &self,
         class: MessageClass,

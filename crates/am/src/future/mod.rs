@@ -338,7 +338,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         self.map_result(|result| result.map(action))
     }
 
-    fn map_result<U: Send + 'static>(
+    pub(crate) fn map_result<U: Send + 'static>(
         mut self,
         action: impl FnOnce(Result<T>) -> Result<U> + Send + 'static,
     ) -> PgasFuture<U> {

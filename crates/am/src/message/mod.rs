@@ -26,14 +26,14 @@ pub(crate) mod registry;
 
 use std::cell::Cell;
 
-use pgas_core::backend::{HandlerId, Sent};
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Rank, World};
 
 use crate::codec::{Encoder, Wire};
 use crate::layer::{
     Am, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT, am,
 };
-use crate::{Error, Result};
+use crate::{Error, PgasFuture, Result};
 
 pub use prepare::Prepared;
 
@@ -394,6 +394,56 @@ pub trait ActiveMessages {
         payload: &[u8],
     ) -> Result<()>;
 
+    /// As [`request_long`](Self::request_long), without waiting for the payload: the future gives its buffer back as soon as it may be used
+    /// again, and the message follows when all of it has arrived. So the buffer is back before the handler runs.
+    ///
+    /// Progress: user level while there is no room for the message, else none. Dropping the future changes nothing but that the buffer is
+    /// dropped too.
+    ///
+    /// # Cost
+    ///
+    /// W and one message.
+    ///
+    /// # Errors
+    ///
+    /// As [`request`](Self::request). The future has the failure of the transfer, or [`Error::BackPressure`] if the message met too much of
+    /// it.
+    ///
+    /// # Panics
+    ///
+    /// If `dst` and the bytes behind it do not lie in a segment.
+    fn request_long_nb<H: RequestHandler>(
+        &self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: Vec<u8>,
+    ) -> Result<PgasFuture<Vec<u8>>>;
+
+    /// How many short requests `to` takes now before a `try_` form meets back-pressure, as far as this rank can tell. On one host all
+    /// senders share that room; over a network it is this rank's own.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// l, or two loads from lines that others write.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ActiveMessages;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// assert!(world.n_request_credits(world.rank()) > 0);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    fn n_request_credits(&self, to: Rank) -> u64;
+
     /// A buffer for `len` bytes of payload, to be filled in place and sent by
     /// [`Prepared::commit`]; or dropped, and nothing is sent.
     ///
@@ -479,6 +529,33 @@ impl ActiveMessages for World {
         dst.put_slice(self, payload)?;
         self.flush(dst.rank())?;
         send(self, dst.rank(), REQUEST_LONG, &[out.bytes()])
+    }
+
+    #[track_caller]
+    fn request_long_nb<H: RequestHandler>(
+        &self,
+        dst: GlobalPtr<u8>,
+        args: &H::Args,
+        payload: Vec<u8>,
+    ) -> Result<PgasFuture<Vec<u8>>> {
+        may_wait("room for a request")?;
+        let (to, handle) = (dst.rank(), am(self)?.handle);
+        let out = long_opening::<H>(args, dst, payload.len())?;
+        fits(self, to, out.bytes().len())?;
+        let event = dst.put_vec_nb(self, payload)?;
+        let put = PgasFuture::of_event(self, event)?;
+        Ok(put.map_result(move |payload| {
+            let payload = payload?;
+            let am = handle.get().ok_or(Error::HasLeft)?;
+            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
+            am.request(&world, to, REQUEST_LONG, &[out.bytes()])?;
+            Ok(payload)
+        }))
+    }
+
+    #[track_caller]
+    fn n_request_credits(&self, to: Rank) -> u64 {
+        self.n_credits(to, MessageClass::Request)
     }
 
     fn prepare(&self, to: Rank, len: usize) -> Result<Prepared> {

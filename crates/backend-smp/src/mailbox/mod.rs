@@ -236,6 +236,15 @@ impl<'a> Mailbox<'a> {
         tail.wrapping_sub(received) * SLOT_BYTES as u64
     }
 
+    /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
+    #[must_use]
+    pub fn n_free_slots(&self) -> u64 {
+        // The head first: a tail that is read later is not behind it, and at worst too little is free.
+        let head = self.control[HEAD].load(Acquire);
+        let tail = self.control[TAIL].load(Relaxed);
+        (self.n_slots() as u64).saturating_sub(tail.wrapping_sub(head))
+    }
+
     /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
     ///
     /// The caller rings the owner's [`Doorbell`](crate::doorbell::Doorbell) afterwards, once for any number of messages.

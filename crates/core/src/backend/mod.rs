@@ -426,6 +426,10 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         parts: &[&[u8]],
     ) -> Result<Sent>;
 
+    /// How many messages of `class` of up to [`Capabilities::max_short`] bytes [`try_send`](Self::try_send) would take for `to`
+    /// now, as far as this rank can tell; zero means back-pressure. Others may take that room too, and give some back.
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64;
+
     /// Hands up to `limit` received messages of `class` to `sink` and returns how many.
     ///
     /// Only one thread of a rank receives at a time; another one returns 0. The sink must not poll.

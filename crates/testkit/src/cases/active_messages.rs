@@ -96,6 +96,17 @@ fn requests_and_replies_of_every_kind_arrive_whole(world: &World) -> Result<()> 
         for size in [0, 1, 300] {
             let payload = random_bytes(&mut rng(size as u64), size);
             world.request_long::<Echo>(landing.on(next), &args, &payload)?;
+            assert!(
+                take()? == (next, args.clone(), payload.clone()),
+                "{size} bytes"
+            );
+            world.barrier()?;
+            let sent = world.request_long_nb::<Echo>(landing.on(next), &args, payload)?;
+            let payload = sent.wait()?;
+            assert!(take()? == (next, args.clone(), payload), "{size} bytes");
+            world.barrier()?;
+            let payload = random_bytes(&mut rng(size as u64), size);
+            drop(world.request_long_nb::<Echo>(landing.on(next), &args, payload.clone())?);
             assert!(take()? == (next, args.clone(), payload), "{size} bytes");
             world.barrier()?;
         }
@@ -209,6 +220,8 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
     let (from, to) = (Rank::ZERO, Rank::new(1));
     if world.rank() == from {
         // The target does not look, so its room is used up, and what is offered then is not sent.
+        let n_credits = world.n_request_credits(to);
+        assert!(n_credits > 0, "nothing was sent");
         let (mut n_sent, mut n_refused) = (0_u64, 0_u64);
         while n_refused < 100 && n_sent < 1_000_000 {
             match world.try_request::<Count>(to, &1)? {
@@ -216,6 +229,7 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
                 Sent::BackPressure => n_refused += 1,
             }
         }
+        assert!(world.n_request_credits(to) < n_credits);
         accepted.on(to).atomic_store(world, n_sent)?;
     }
     // (In the barrier the target serves.)

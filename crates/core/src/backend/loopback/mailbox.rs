@@ -51,6 +51,11 @@ impl Mailbox {
         }
     }
 
+    /// Messages that there is room for.
+    pub(super) fn n_free(&self, class: MessageClass) -> u64 {
+        CAPACITY.saturating_sub(lock(self.queue(class)).letters.len()) as u64
+    }
+
     /// Leaves a message, if there is room.
     pub(super) fn offer(
         &self,

@@ -433,6 +433,10 @@ unsafe impl Backend for Loopback {
         Ok(sent)
     }
 
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        self.job.member(to).mailbox.n_free(class)
+    }
+
     fn poll(
         &self,
         class: MessageClass,
