@@ -56,6 +56,12 @@ impl Flushes {
         peer.n_local_flushes
     }
 
+    /// Whether there are operations on `rank` that may not be sent yet.
+    #[inline]
+    pub(crate) fn is_unsent(&self, rank: u32) -> bool {
+        self.unsent.contains(&rank)
+    }
+
     /// Whether there are operations on others than `rank` that may not be sent yet.
     #[inline]
     pub(crate) fn has_unsent_beside(&self, rank: u32) -> bool {

@@ -44,6 +44,8 @@ pub(crate) struct Network {
     /// Whether this rank waits outside of MPI: there are more ranks than processors, and this MPI does not yield
     /// while it waits.
     pub(crate) is_polite: bool,
+    /// Which of the two libraries it is, whose local flushes have different traps.
+    pub(crate) is_open_mpi: bool,
     /// Whether MPI compares unsigned integers as such.
     pub(crate) compares_unsigned: bool,
     pub(crate) collectives: Collectives,
@@ -149,6 +151,7 @@ impl Network {
             capabilities,
             window,
             is_polite,
+            is_open_mpi,
             compares_unsigned,
             collectives,
             flushes: Inside::new(Flushes::default()),

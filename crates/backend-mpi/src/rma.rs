@@ -233,7 +233,11 @@ impl Network {
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(piece.dst.rank);
                     // SAFETY: the caller promises each fragment; the sources outlive the completion below.
-                    unsafe { self.issue_put(&mut mpi, piece.dst, piece.src, piece.len) }.map(drop)
+                    unsafe { self.issue_put(&mut mpi, piece.dst, piece.src, piece.len) }?;
+                    self.flushes
+                        .get(&mut mpi)
+                        .leave_open(piece.dst.rank.number());
+                    Ok(())
                 }),
             };
             if outcome.is_err() {
@@ -253,10 +257,14 @@ impl Network {
             outcome = match self.near_place(piece.src) {
                 // SAFETY: the caller promises each fragment.
                 Some(near) => unsafe { self.member.get(near, piece.dst, piece.len) },
-                None => sys::enter().and_then(|mpi| {
+                None => sys::enter().and_then(|mut mpi| {
                     begun.add(piece.src.rank);
                     // SAFETY: the caller promises each fragment; the destinations outlive the completion below.
-                    unsafe { self.issue_get(&mpi, piece.src, piece.dst, piece.len) }
+                    unsafe { self.issue_get(&mpi, piece.src, piece.dst, piece.len) }?;
+                    self.flushes
+                        .get(&mut mpi)
+                        .leave_open(piece.src.rank.number());
+                    Ok(())
                 }),
             };
             if outcome.is_err() {
@@ -277,7 +285,10 @@ impl Network {
         let completed = match begun {
             Begun::Nothing => Ok(()),
             Begun::On(rank) => self.flush_here(&mut mpi, rank.number()),
-            Begun::OnSeveral(_) => self.flush_all_here(&mut mpi),
+            Begun::OnSeveral(_) if self.is_open_mpi => self.flush_all_here(&mut mpi),
+            Begun::OnSeveral(ranks) => ranks
+                .iter()
+                .try_for_each(|rank| self.flush_here(&mut mpi, rank.number())),
         };
         completed.and(approached)
     }
@@ -311,7 +322,9 @@ impl Network {
             let from = unsafe { src.offset(local) };
             let to = block_at(dst, remote);
             // SAFETY: a whole block is promised on both sides.
-            unsafe { self.issue_put(&mut mpi, to, from, shape.block_bytes) }.map(drop)
+            unsafe { self.issue_put(&mut mpi, to, from, shape.block_bytes) }?;
+            self.flushes.get(&mut mpi).leave_open(dst.rank.number());
+            Ok(())
         });
         drop(mpi);
         self.complete(&Begun::On(dst.rank)).and(begun)
@@ -330,7 +343,7 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.get_strided(near, dst, shape) };
         }
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
         if let Some(grid) = Grid::of(&mpi, shape)? {
             let (to, from) = ((dst, grid.local()), (target_of(src), grid.remote()));
             // SAFETY: the caller promises every block of the shape; the destination outlives the completion below.
@@ -345,7 +358,9 @@ impl Network {
             let to = unsafe { dst.offset(local) };
             let from = block_at(src, remote);
             // SAFETY: a whole block is promised on both sides.
-            unsafe { self.issue_get(&mpi, from, to, shape.block_bytes) }
+            unsafe { self.issue_get(&mpi, from, to, shape.block_bytes) }?;
+            self.flushes.get(&mut mpi).leave_open(src.rank.number());
+            Ok(())
         });
         drop(mpi);
         self.complete(&Begun::On(src.rank)).and(begun)
@@ -392,7 +407,7 @@ impl Network {
         if !self.flushes.get(mpi).is_open(rank) {
             return Ok(());
         }
-        if self.flushes.get(mpi).has_unsent_beside(rank) {
+        if self.is_open_mpi && self.flushes.get(mpi).has_unsent_beside(rank) {
             self.flush_all_here(mpi)?;
         }
         sys::flush(mpi, &self.window, c_rank(rank))?;
@@ -400,12 +415,22 @@ impl Network {
         Ok(())
     }
 
-    /// Completes here what this rank has begun on `rank`. Open MPI's `pt2pt` then waits for ever for what it has not
-    /// even sent to another rank, so that this has to be flushed too.
+    /// Completes here what this rank has begun on `rank`.
+    ///
+    /// For one rank Open MPI's `pt2pt` waits for ever for what it has not even sent to another one, so that this is
+    /// flushed too. MPICH, over UCX, knows of each rank only what the last operation needs: a get and then a put that is
+    /// free at once leave nothing for a local flush to wait for, though the get is under way. So it waits for one
+    /// operation only, and a flush of both sides for several.
     #[inline]
     pub(crate) fn flush_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
-        if self.flushes.get(mpi).has_unsent_beside(rank) {
+        let flushes = self.flushes.get(mpi);
+        if self.is_open_mpi && flushes.has_unsent_beside(rank) {
             return self.flush_all_here(mpi);
+        }
+        if !self.is_open_mpi && flushes.is_unsent(rank) {
+            sys::flush(mpi, &self.window, c_rank(rank))?;
+            self.flushes.get(mpi).complete(rank);
+            return Ok(());
         }
         sys::flush_local(mpi, &self.window, c_rank(rank))?;
         self.flushes.get(mpi).complete_here(rank);
