@@ -71,17 +71,17 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     let running = Arc::new(Running::default());
     let mut trials = Vec::new();
-    let mut slow = 0;
+    let mut shared_out = 0;
     for way in ways() {
-        let share = if way.is_slow() && !are_all_wanted() {
-            slow += 1;
-            SHARES
-        } else {
+        let share = if way.runs_all() || are_all_wanted() {
             1
+        } else {
+            shared_out += 1;
+            SHARES
         };
         let cases = SUITE.iter().enumerate();
-        let cases =
-            cases.filter(|(i, case)| (i + slow) % share == 0 && case.min_ranks <= way.n_ranks);
+        let cases = cases
+            .filter(|(i, case)| (i + shared_out) % share == 0 && case.min_ranks <= way.n_ranks);
         trials.extend(cases.map(|(_, case)| trial(way, case, &running)));
     }
     if is_open_mpi() {
@@ -105,7 +105,8 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Of the cases a slow way runs one in so many, and the next slow way the next ones, so that together they run each.
+/// Of the cases most ways run one in so many, and the next way the next ones, so that any three of them together run
+/// each: beside all with two ranks, and all with ranks as processes in the tests of the shared-memory backend.
 const SHARES: usize = 3;
 
 fn ways() -> Vec<Way> {
@@ -129,15 +130,9 @@ fn ways() -> Vec<Way> {
 }
 
 impl Way {
-    /// Whether its cases take long: over MPI with more ranks than processors each wait takes turns of the
-    /// scheduler, and over TCP each message calls of the kernel.
-    fn is_slow(self) -> bool {
-        let n_processors = std::thread::available_parallelism().map_or(1, usize::from);
-        match self.name {
-            "direct" => false,
-            "window" => self.n_ranks as usize > n_processors,
-            _ => true,
-        }
+    /// Whether it runs all cases in any event.
+    fn runs_all(self) -> bool {
+        self.n_ranks == 2 && matches!(self.name, "direct" | "window")
     }
 }
 
@@ -147,7 +142,7 @@ fn are_all_wanted() -> bool {
         clippy::disallowed_methods,
         reason = "a setting of this test, not of the library"
     )]
-    let is_wanted = std::env::var_os("PGAS_TEST_CROWDED").is_some();
+    let is_wanted = std::env::var_os("PGAS_TEST_ALL").is_some();
     is_wanted
 }
 

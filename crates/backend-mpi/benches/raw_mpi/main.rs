@@ -7,6 +7,7 @@
 //! those of figure 6 and table 1 of the GASNet-EX paper (Bonachea, Hargrove: GASNet-EX, LCPC 2018).
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
+mod containers;
 mod raw;
 mod shared;
 
@@ -25,6 +26,9 @@ const PAIRS: &str = "--pairs-of-ranks";
 /// The argument by which a rank measures the direct path alone.
 const ALONE: &str = "--direct-path";
 
+/// The argument by which a rank measures containers.
+const CONTAINERS: &str = "--containers";
+
 /// Words of each window.
 const N_WORDS: usize = 1 << 23;
 const TARGET: Rank = Rank::new(1);
@@ -38,6 +42,10 @@ fn main() -> ExitCode {
     }
     if has(ALONE) {
         shared::measure_alone();
+        return ExitCode::SUCCESS;
+    }
+    if has(CONTAINERS) {
+        containers::measure();
         return ExitCode::SUCCESS;
     }
     let tcp: &[(&str, &str)] = &[
@@ -56,6 +64,7 @@ fn main() -> ExitCode {
         assert!(status.success(), "the ranks failed: {status}");
     }
     shared::compare_with_smp();
+    containers::compare_with_smp();
     ExitCode::SUCCESS
 }
 

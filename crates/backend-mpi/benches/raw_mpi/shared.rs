@@ -7,7 +7,7 @@ use std::time::Instant;
 use pgas_core::config::BackendKind;
 use pgas_core::{Config, GlobalPtr, Rank, World};
 
-use crate::{ALONE, is_smoke_test, mpirun, report};
+use crate::{ALONE, CONTAINERS, is_smoke_test, mpirun, report};
 
 /// Words that are accessed at random: 256 MiB.
 const N_WORDS: usize = 1 << 25;
@@ -17,47 +17,75 @@ const N_OPS: usize = 4096;
 pub(crate) fn compare_with_smp() {
     println!("\nThe direct path: the shared-memory backend beside MPI's");
     let n_jobs = if is_smoke_test() { 1 } else { 7 };
-    let mut figures: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for _ in 0..n_jobs {
-        let (smp, mpi) = (run("smp"), run("mpi"));
-        for ((name, floor), (_, ours)) in smp.into_iter().zip(mpi) {
-            match figures.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, pairs)) => pairs.push((floor, ours)),
-                None => figures.push((name, vec![(floor, ours)])),
-            }
-        }
-    }
-    for (name, mut pairs) in figures {
+    for (name, mut pairs) in Job::OneSided.in_turn(n_jobs, "1") {
         report(&name, N_OPS, &mut pairs);
     }
 }
 
-/// What rank 0 of one job measures: names, and seconds for [`N_OPS`] operations.
-fn run(backend: &str) -> Vec<(String, f64)> {
-    let mut command = mpirun();
-    command.arg(ALONE).args(is_smoke_test().then_some("--test"));
-    command.env("PGAS_BACKEND", backend);
-    let output = command.output().expect("the launcher is installed");
-    assert!(output.status.success(), "{output:?}");
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let figure = |line: &str| {
-        let (name, seconds) = line.split_once('=')?;
-        Some((name.to_owned(), seconds.parse().ok()?))
-    };
-    let figures: Vec<_> = text.lines().filter_map(figure).collect();
-    assert!(!figures.is_empty(), "{text}");
-    figures
+/// What the ranks of a job measure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Job {
+    OneSided,
+    Containers,
 }
 
-/// A rank of such a job.
-pub(crate) fn measure_alone() {
+/// By name, pairs of seconds: over shared memory, and over MPI.
+type Figures = Vec<(String, Vec<(f64, f64)>)>;
+
+impl Job {
+    /// Runs so many jobs over shared memory, with the direct path, and over MPI with it or without it, in turn.
+    pub(crate) fn in_turn(self, n_jobs: usize, direct: &str) -> Figures {
+        let mut figures = Figures::new();
+        for _ in 0..n_jobs {
+            let (smp, mpi) = (self.run("smp", "1"), self.run("mpi", direct));
+            for ((name, floor), (_, ours)) in smp.into_iter().zip(mpi) {
+                match figures.iter_mut().find(|(other, _)| *other == name) {
+                    Some((_, pairs)) => pairs.push((floor, ours)),
+                    None => figures.push((name, vec![(floor, ours)])),
+                }
+            }
+        }
+        figures
+    }
+
+    /// What rank 0 of one job measures: names and seconds.
+    fn run(self, backend: &str, direct: &str) -> Vec<(String, f64)> {
+        let mut command = mpirun();
+        command.arg(match self {
+            Self::OneSided => ALONE,
+            Self::Containers => CONTAINERS,
+        });
+        command.args(is_smoke_test().then_some("--test"));
+        command
+            .env("PGAS_BACKEND", backend)
+            .env("PGAS_DIRECT", direct);
+        let output = command.output().expect("the launcher is installed");
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let figure = |line: &str| {
+            let (name, seconds) = line.split_once('=')?;
+            Some((name.to_owned(), seconds.parse().ok()?))
+        };
+        let figures: Vec<_> = text.lines().filter_map(figure).collect();
+        assert!(!figures.is_empty(), "{text}");
+        figures
+    }
+}
+
+/// The world of a job's rank, over the backend that the environment names.
+pub(crate) fn world() -> World {
     let config = Config::from_env().expect("usable settings");
     let world = if config.backend == Some(BackendKind::Smp) {
         pgas_smp::init(&config)
     } else {
         pgas_mpi::init(&config)
     };
-    let world = world.expect("two ranks of one host");
+    world.expect("two ranks of one host")
+}
+
+/// A rank of such a job.
+pub(crate) fn measure_alone() {
+    let world = world();
     let n_words = if is_smoke_test() { 1 << 16 } else { N_WORDS };
     let array = world.alloc_symmetric::<u64>(n_words).expect("256 MiB");
     for at in (0..n_words).step_by(512) {
@@ -118,8 +146,8 @@ fn median(mut run: impl FnMut()) -> f64 {
     times[n_runs / 2]
 }
 
-fn tell(name: &str, seconds: f64) {
-    let line = format!("{name}, direct path={seconds}\n");
+pub(crate) fn tell(name: &str, seconds: f64) {
+    let line = format!("{name}={seconds}\n");
     let told = std::io::stdout().write_all(line.as_bytes());
     told.expect("the bench reads what is printed");
 }
