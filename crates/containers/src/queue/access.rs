@@ -267,7 +267,18 @@ impl<T: Object> Ring<T> {
             slot_bytes: size_of::<SlotOf<T>>(),
         };
         let mut seen = self.seen(request.side);
-        let done = access.perform(&mut seen, request, |tickets| work(self, tickets));
+        let work = |tickets| work(self, tickets);
+        let done = match &self.near {
+            Some(near) => {
+                let words = NearWords {
+                    control: near.control.block(0, 0),
+                    size: self.place.size,
+                    marks: access.marks(),
+                };
+                perform_on(&words, &mut seen, request, work)
+            }
+            None => access.perform_far(&mut seen, request, work),
+        };
         self.set_seen(request.side, seen);
         done
     }

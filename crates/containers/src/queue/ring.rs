@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgas_core::rma::Block;
+use pgas_core::rma::{Block, NearArray};
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -31,6 +31,30 @@ pub(super) struct Control;
 impl Block for Control {
     const BYTES: usize = 4 * LINE;
     const ALIGN: usize = LINE;
+}
+
+/// One slot.
+pub(super) struct SlotBlock<S>(std::marker::PhantomData<fn() -> S>);
+
+impl<S> Block for SlotBlock<S> {
+    const BYTES: usize = size_of::<S>();
+    const ALIGN: usize = align_of::<S>();
+}
+
+/// The words and slots of a queue that this process reaches by its own instructions, looked up once.
+pub(super) struct NearRing<S> {
+    pub(super) control: NearArray<Control>,
+    slots: NearArray<SlotBlock<S>>,
+}
+
+impl<S> NearRing<S> {
+    fn of(world: &World, place: Place) -> Option<Self> {
+        let n_slots = usize::try_from(place.size.n_slots()).ok()?;
+        Some(Self {
+            control: world.near_run(place.block, 1)?,
+            slots: world.near_run(place.slots::<S>().cast(), n_slots)?,
+        })
+    }
 }
 
 impl Control {
@@ -140,6 +164,7 @@ pub(crate) struct Ring<T: Object> {
     handle: Symmetric<u64>,
     pub(super) heap: Heap,
     pub(super) place: Place,
+    pub(super) near: Option<NearRing<SlotOf<T>>>,
     /// Whether there are marks.
     has_marks: bool,
     push: SharedSeen,
@@ -170,6 +195,7 @@ impl<T: Object> Ring<T> {
         let ring = Self {
             handle,
             heap,
+            near: NearRing::of(world, place),
             place,
             has_marks,
             push: SharedSeen::default(),
@@ -272,6 +298,10 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "a store")]
     pub(super) fn write(&self, ticket: u64, slot: SlotOf<T>) -> Result<()> {
         let i = index(self.place.size.slot(ticket));
+        if let Some(near) = &self.near {
+            near.slots.block(0, i).store(0, slot);
+            return Ok(());
+        }
         Ok(self.place.slots().offset(i).put(self.world(), slot)?)
     }
 
@@ -280,6 +310,9 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "a load")]
     pub(super) fn read(&self, ticket: u64) -> Result<SlotOf<T>> {
         let i = index(self.place.size.slot(ticket));
+        if let Some(near) = &self.near {
+            return Ok(near.slots.block(0, i).load(0));
+        }
         Ok(self.place.slots().offset(i).get(self.world())?)
     }
 
@@ -325,6 +358,7 @@ impl<T: Object> Ring<T> {
             self.set_words(head, tail)?;
         }
         self.place = place;
+        self.near = NearRing::of(&world, place);
         world.barrier()?;
         if world.rank() == former.block.rank() {
             world.free(former.block);

@@ -143,6 +143,24 @@ impl World {
             block: PhantomData,
         })
     }
+
+    /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if they are
+    /// [near](GlobalPtr::near).
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    #[must_use]
+    pub fn near_run<B: Block>(&self, start: GlobalPtr<u8>, len: usize) -> Option<NearArray<B>> {
+        const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
+        let base = self.direct_block(start, B::BYTES.checked_mul(len)?, B::ALIGN)?;
+        Some(NearArray {
+            bases: Box::new([base]),
+            world: self.clone(),
+            len,
+            block: PhantomData,
+        })
+    }
 }
 
 impl<B: Block> NearArray<B> {
