@@ -325,8 +325,11 @@ fn count(
         }
         Ok::<(), pgas::Error>(())
     };
-    agree(world, add())?;
-    Ok(buffer.into_map()?.into_find_phase()?)
+    // A rank that has sent all takes in what the others send by giving the map back, so nothing comes in between.
+    let mine = add();
+    let kmers = buffer.into_map();
+    agree(world, mine)?;
+    Ok(agree(world, kmers)?.into_find_phase()?)
 }
 
 /// Sends each k-mer of a read to its place, with the bases beside it.

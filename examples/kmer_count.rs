@@ -405,8 +405,11 @@ fn add_together(
             Ok(())
         })
     };
-    agree(world, mine())?;
-    Ok((buffer.into_map()?, Ok(())))
+    // A rank that has sent all takes in what the others send by giving the map back, so nothing comes in between.
+    let mine = mine();
+    let table = buffer.into_map();
+    agree(world, mine)?;
+    Ok((agree(world, table)?, Ok(())))
 }
 
 /// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for them.

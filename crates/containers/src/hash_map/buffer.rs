@@ -8,7 +8,7 @@ use super::HashMap;
 use super::hash::RapidHasher;
 use super::phase::{Atomic, Local, Phase};
 use crate::object::{KeyHasher, Object};
-use crate::{Distributor, Result};
+use crate::{Distributor, Error, Result};
 
 /// After so many inserts this rank looks whether others have sent it something.
 const POLL: usize = 1024;
@@ -22,7 +22,7 @@ const POLL: usize = 1024;
 ///
 /// Nothing is lost and nothing comes twice, whatever the sizes of buffer, inboxes and map: a rank that meets a full
 /// inbox does what is in its own one first, and a map that is too small grows at [`flush`](Self::flush). A rank that neither
-/// inserts nor flushes for long holds up those that send to it.
+/// inserts nor flushes for long holds up those that send to it, so a rank that has inserted all flushes, before it waits for anything else.
 ///
 /// # Examples
 ///
@@ -132,22 +132,32 @@ where
     ///
     /// # Errors
     ///
-    /// [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it larger; what is left stays in the
+    /// [`Error::Full`] if the map is full and there is no memory to make it larger, [`Error::Core`] or [`Error::Codec`] if
+    /// an entry cannot be written, and [`Error::Argument`] on the other ranks then; what is left stays in the
     /// buffer. What the transport reports; the failure of the job while waiting.
     pub fn flush(&mut self) -> Result<()> {
-        self.do_own()?;
+        // Whatever fails on this rank, the others wait for its part of the round.
+        let own = self.do_own();
         let received = self.distributor.next_round()?;
-        self.map
-            .apply(received, &mut self.combine, &mut self.strays)?;
+        let applied = self
+            .map
+            .apply(received, &mut self.combine, &mut self.strays);
+        let applied = own.and(applied);
         let world = self.world().clone();
-        let mut n_strays = [self.strays.len() as u64];
+        let mut sums = [self.strays.len() as u64, u64::from(applied.is_err())];
         world
             .team()
-            .allreduce_slice(&mut n_strays, |a: u64, b: u64| a + b)?;
-        if n_strays[0] == 0 {
+            .allreduce_slice(&mut sums, |a: u64, b: u64| a + b)?;
+        let [n_strays, n_failed] = sums;
+        applied?;
+        if n_failed > 0 {
+            let text = format!("{n_failed} other ranks could not insert what they were sent");
+            return Err(Error::Argument(text.into()));
+        }
+        if n_strays == 0 {
             return Ok(());
         }
-        let n_keys = self.map.len()?.saturating_add(n_strays[0]);
+        let n_keys = self.map.len()?.saturating_add(n_strays);
         if n_keys > self.map.capacity() / 4 * 3 {
             self.map.make_room(n_keys)?;
         }

@@ -178,7 +178,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
             }
             None => Vec::new(),
         };
-        for (i, (key, value)) in entries.into_iter().enumerate() {
+        let mut entries = entries.into_iter().enumerate();
+        while let Some((i, (key, value))) = entries.next() {
             if let (Some(all), Some(&hash)) = (&self.table.near, ahead.get(i + AHEAD)) {
                 self.table.view_near(all).home(hash).slot.reach.prefetch();
             }
@@ -190,9 +191,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
                     None => value,
                 };
                 object::to_slot(&value, heap).map(Some)
-            })?;
-            if !done {
-                strays.push((key, value.take().expect("it was not called")));
+            });
+            // What was not inserted is left.
+            strays.extend(value.map(|value| (key, value)));
+            if let Err(error) = done {
+                strays.extend(entries.map(|(_, entry)| entry));
+                return Err(error);
             }
         }
         Ok(())

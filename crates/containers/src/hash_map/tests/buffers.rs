@@ -133,3 +133,18 @@ fn a_multimap_keeps_every_value_of_a_key_once() {
         assert!(!values.into_atomic_phase().unwrap().is_empty().unwrap());
     });
 }
+
+#[test]
+fn a_rank_that_has_flushed_takes_in_what_the_others_go_on_to_send() {
+    everywhere(2, |world| {
+        let counts = map::<u64, u64>(&world, 4000);
+        let mut buffer = HashMapBuffer::new(counts, 8, |there, more| there + more).unwrap();
+        // One rank has nothing to insert, and the inboxes are small.
+        if world.rank() == Rank::ZERO {
+            for key in 0..1500 {
+                buffer.insert(key, 1).unwrap();
+            }
+        }
+        assert_eq!(buffer.into_map().unwrap().len().unwrap(), 1500);
+    });
+}
