@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::future::Future;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use pgas_am::{Driver, Error, PgasFuture, Promise, RemoteCalls, when_all};
@@ -10,22 +11,27 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Runtime;
 
 /// How long a future may take at most; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs `body` on `n` ranks, each with a runtime of its own.
-fn ranks<F: Future<Output = pgas_am::Result<()>>>(n: u32, body: impl Fn(World) -> F + Sync) {
+fn config() -> Config {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
-    let ended = pgas_smp::threads_with(n, &config, |world| {
+    config
+}
+
+fn runtime() -> Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_time().build().unwrap()
+}
+
+/// Runs `body` on `n` ranks, each with a runtime of its own.
+fn ranks<F: Future<Output = pgas_am::Result<()>>>(n: u32, body: impl Fn(World) -> F + Sync) {
+    let ended = pgas_smp::threads_with(n, &config(), |world| {
         pgas_am::attach(&world).unwrap();
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(2)
-            .enable_time()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        runtime().block_on(async {
             let ended = tokio::time::timeout(LIMIT, body(world.clone())).await;
             ended.expect("nothing hangs").unwrap();
         });
@@ -94,6 +100,47 @@ fn a_future_that_is_awaited_when_the_driver_ends_goes_on_without_it() {
         assert_eq!(of_promise.await.unwrap()?, 7);
         Ok(barrier.await?)
     });
+}
+
+#[test]
+fn a_task_that_awaits_a_rank_that_fails_gets_an_error_and_so_does_who_stops_the_driver() {
+    let errors = Mutex::new(Vec::new());
+    let job = || {
+        pgas_smp::threads_with(2, &config(), |world| {
+            pgas_am::attach(&world).unwrap();
+            world.barrier().unwrap();
+            assert_eq!(world.rank(), Rank::ZERO, "this rank fails on purpose");
+            runtime().block_on(async {
+                let driver = Driver::start(&world).unwrap();
+                let answer = world.rpc(Rank::new(1), |x: u64| x, 1).unwrap();
+                let event = world.team().barrier_nb().unwrap();
+                let chained = world.rpc(Rank::new(1), |x: u64| x, 1).unwrap().then(drop);
+                let [answer, event, chained] = [
+                    tokio::spawn(async { answer.await.map(drop).map_err(|e| e.to_string()) }),
+                    tokio::spawn(async { event.await.map_err(|e| e.to_string()) }),
+                    tokio::spawn(async { chained.await.map_err(|e| e.to_string()) }),
+                ];
+                for task in [answer, event, chained] {
+                    let ended = tokio::time::timeout(LIMIT, task).await;
+                    errors
+                        .lock()
+                        .unwrap()
+                        .push(ended.expect("nothing hangs").unwrap());
+                }
+                let stopped = driver.stop().await.map_err(|error| error.to_string());
+                errors.lock().unwrap().push(stopped);
+            });
+        })
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err());
+    let errors = errors.into_inner().unwrap();
+    assert_eq!(errors.len(), 4);
+    for error in errors {
+        assert!(
+            error.clone().is_err_and(|text| text.contains("rank 1")),
+            "{error:?}"
+        );
+    }
 }
 
 #[test]
