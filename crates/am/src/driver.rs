@@ -40,7 +40,7 @@ const IDLE_NAP: Duration = Duration::from_millis(10);
 ///
 /// A thread. It looks for work as long as there is some and for about a tenth of a millisecond more, then sleeps until a message
 /// comes, which takes some tens of microseconds longer than for a rank that looks. Asleep it wakes a hundred times a
-/// second to see whether the job is well, which is about a thousandth of a processor. A transport
+/// second to see whether the job is well, which is two to four thousandths of a processor. A transport
 /// that nobody can be woken by (MPI between hosts) is polled instead, and then the thread is busy all the time.
 ///
 /// # Examples
