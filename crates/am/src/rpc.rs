@@ -529,13 +529,16 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<()> {
-        let out = opening(header, args, view)?;
-        let parts = [out.bytes(), view.unwrap_or_default()];
+        let mut out = Encoder::new();
+        open(&mut out, header, args, view)?;
+        let both = [out.bytes(), view.unwrap_or_default()];
+        // One part where there is one, for which sending has less to put together.
+        let parts = &both[..1 + usize::from(view.is_some())];
         let Self { world, am, to } = self;
-        if n_bytes(&parts) > world.capabilities().max_medium {
-            return am.send_in_pieces(world, to, MessageClass::Request, id, &parts);
+        if n_bytes(parts) > world.capabilities().max_medium {
+            return am.send_in_pieces(world, to, MessageClass::Request, id, parts);
         }
-        am.request(world, to, id, &parts)
+        am.request(world, to, id, parts)
     }
 
     #[inline]
@@ -547,24 +550,24 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<Sent> {
-        let out = opening(header, args, view)?;
+        let mut out = Encoder::new();
+        open(&mut out, header, args, view)?;
         let parts = [out.bytes(), view.unwrap_or_default()];
         message::fits(self.world, self.to, n_bytes(&parts))?;
         self.am.try_request(self.world, self.to, id, &parts)
     }
 }
 
-/// What a call begins with: everything but the slice that is viewed.
+/// Writes what a call begins with: everything but the slice that is viewed.
 #[inline]
-fn opening<A: Wire>(header: &[u8], args: &A, view: Option<&[u8]>) -> Result<Encoder> {
-    let mut out = Encoder::new();
+fn open<A: Wire>(out: &mut Encoder, header: &[u8], args: &A, view: Option<&[u8]>) -> Result<()> {
     out.write(header);
     out.put(args)?;
     if view.is_some() {
         // The header has a multiple of eight bytes, so the view is aligned at the target too.
         out.align();
     }
-    Ok(out)
+    Ok(())
 }
 
 #[inline]
