@@ -14,7 +14,12 @@ use crate::oracle::{self, assert_same_dump};
 use crate::run::{ECOLI, LAMBDA, kmer_count, stdout};
 
 const LENGTHS: [usize; 4] = [5, 21, 31, 32];
-const RANKS: [u32; 5] = [1, 2, 3, 4, 7];
+/// The step `main-job` of the test command has all of them, in an optimized build, which is ten times faster.
+const RANKS: &[u32] = if cfg!(debug_assertions) {
+    &[1, 3]
+} else {
+    &[1, 2, 3, 4, 7]
+};
 
 fn unpacked(path: &str) -> String {
     let mut text = String::new();
@@ -146,9 +151,9 @@ fn reads_of_the_lambda_phage_are_counted_as_by_jellyfish() {
 #[test]
 fn a_bacterial_genome_is_counted_as_by_jellyfish() {
     let combinations: &[(usize, &[u32])] = if cfg!(debug_assertions) {
-        &[(5, &[3]), (21, &[2])]
+        &[(21, &[2])]
     } else {
-        &[(5, &RANKS), (21, &RANKS), (31, &RANKS), (32, &RANKS)]
+        &[(5, RANKS), (21, RANKS), (31, RANKS), (32, RANKS)]
     };
     let dir = tempfile::tempdir().unwrap();
     let text = unpacked(ECOLI);

@@ -5,7 +5,6 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::ci;
 use crate::process::{self, Outcome, command};
 
 /// An MPI library: its compiler wrapper, and where programs for it are built.
@@ -30,12 +29,22 @@ const PACKAGES: &[&str] = &[
     "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "--features", "pgas/mpi",
 ];
 
+/// Their tests that are about MPI.
+#[rustfmt::skip]
+const TESTS: &[&str] = &[
+    "collectives", "hosts", "jobs", "launchers", "suite", "mpirun",
+];
+
 impl Library {
-    fn cargo(self, args: &[&str]) -> Command {
-        self.of(command("cargo", args))
+    /// Always of all packages: cargo builds what they share anew for each choice of packages, with other features.
+    fn test(self, targets: &[&str]) -> Command {
+        let mut cargo = self.cargo(&["test"]);
+        cargo.args(PACKAGES).args(targets);
+        cargo
     }
 
-    fn of(self, mut cargo: Command) -> Command {
+    fn cargo(self, args: &[&str]) -> Command {
+        let mut cargo = command("cargo", args);
         cargo.env("MPICC", self.mpicc);
         cargo.env("CARGO_TARGET_DIR", self.target);
         cargo
@@ -56,17 +65,20 @@ pub(crate) fn lint() -> Result<Outcome> {
     process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Tests with Open MPI, those of the test hosts, and the bench once, so that it does not rot.
+/// Tests with Open MPI, and the bench once, so that it does not rot.
 pub(crate) fn open_mpi() -> Result<Outcome> {
-    test(OPEN_MPI, &["-p", "pgas-test-hosts"])?;
-    let bench = ["bench", "-p", "pgas-mpi", "--bench", "*", "--", "--test"];
-    process::run(&mut OPEN_MPI.of(ci::optimized(&bench)))
+    test(OPEN_MPI)?;
+    process::run(
+        OPEN_MPI
+            .test(&["--bench", "raw_mpi"])
+            .args(["--", "--test"]),
+    )
 }
 
 /// Tests with MPICH.
 pub(crate) fn mpich() -> Result<Outcome> {
     inherit(MPICH, OPEN_MPI)?;
-    test(MPICH, &[])
+    test(MPICH)
 }
 
 /// Gives a library that nothing was built with yet what was built with the other one, but for what knows the library.
@@ -86,9 +98,13 @@ fn inherit(heir: Library, from: Library) -> Result<()> {
     process::run(clean.args(["-p", "mpi-sys", "-p", "mpi", "-p", "pgas-mpi"])).map(drop)
 }
 
-/// The tests of the backend and of `others`, and then of the examples: one build, since both need most of the same.
-fn test(library: Library, others: &[&str]) -> Result<Outcome> {
-    let mut cargo = library.cargo(&["test", "-p", "pgas-mpi"]);
-    process::run(cargo.args(others))?;
-    process::run(&mut library.cargo(&["test", "--features", "mpi", "--test", "mpirun"]))
+/// The tests of the backend and of the hosts, and those of the examples.
+fn test(library: Library) -> Result<Outcome> {
+    let mut tests = library.test(&["--lib", "--bins"]);
+    for name in TESTS {
+        tests.args(["--test", name]);
+    }
+    process::run(&mut tests)?;
+    // Not those of the library that users see, which the step `tests` has run.
+    process::run(library.test(&["--doc"]).args(["--", "crates/"]))
 }
