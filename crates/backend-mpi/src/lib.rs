@@ -34,6 +34,7 @@ mod network;
 mod note;
 mod one_host;
 mod ops;
+mod output;
 mod rma;
 mod serve;
 mod session;

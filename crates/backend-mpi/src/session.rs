@@ -124,6 +124,7 @@ impl Session {
         // One write, so that lines of several ranks do not mix.
         drop(std::io::stderr().write_all(line.as_bytes()));
         drop(std::io::stdout().flush());
+        crate::output::await_readers();
         sys::unwatch_exit();
         sys::abort(if code == 0 { 1 } else { code })
     }

@@ -39,6 +39,8 @@ extern "C" fn tell() {
     if pmi_fd == NONE || PROCESS.load(Ordering::Relaxed) != std::process::id() {
         return;
     }
+    // Rust has flushed its buffers by now.
+    crate::output::await_readers();
     // SAFETY: the launcher gave the descriptor to MPI, which keeps it open; it is not closed here either.
     let launcher = ManuallyDrop::new(unsafe { File::from_raw_fd(pmi_fd) });
     // Nobody is left to tell of a failure; the line and the answer to it are those of PMI-1.

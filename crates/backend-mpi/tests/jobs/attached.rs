@@ -128,18 +128,29 @@ fn needs_what_it_says(world: &World) {
         ("an atomic", needs.atomics, &atomic),
     ];
     for (what, needs, operation) in operations {
-        world.barrier().expect("all are here");
-        let began = Instant::now();
-        match world.rank().number() {
-            0 => operation().expect("an operation that works"),
-            // The test is what happens while this rank does nothing for the others.
-            1 => std::thread::sleep(ABSENCE),
-            _ => {}
-        }
-        let has_waited = began.elapsed() > ABSENCE / 2;
-        if world.rank() == Rank::ZERO {
-            assert_eq!(has_waited, needs, "{what} took {:?}", began.elapsed());
-        }
+        // One try of several is enough: a processor that others use too lets a rank wait that need not, or does not let
+        // the target go to sleep in time.
+        let is_as_said = (0..TRIES).any(|_| {
+            let has_waited = waits_for_the_target(world, operation);
+            let of_rank_0 = world.broadcast(Rank::ZERO, u32::from(has_waited));
+            (of_rank_0.expect("all are here") != 0) == needs
+        });
+        assert!(is_as_said, "{what} needs the target: {needs}");
     }
     world.barrier().expect("all are here");
+}
+
+/// How often an operation is tried.
+const TRIES: usize = 5;
+
+/// Whether rank 0 has waited until rank 1, which does nothing for others meanwhile, came back.
+fn waits_for_the_target(world: &World, operation: &dyn Fn() -> pgas_core::Result<()>) -> bool {
+    world.barrier().expect("all are here");
+    let began = Instant::now();
+    match world.rank().number() {
+        0 => operation().expect("an operation that works"),
+        1 => std::thread::sleep(ABSENCE),
+        _ => {}
+    }
+    began.elapsed() > ABSENCE / 2
 }

@@ -1,0 +1,52 @@
+//! Output that the launcher should have passed on before it hears of an end.
+
+use std::time::{Duration, Instant};
+
+use rustix::fd::AsFd;
+use rustix::fs::FileType;
+
+/// How long a launcher gets to read what this process has printed.
+const PATIENCE: Duration = Duration::from_millis(200);
+
+/// Waits until what this process has printed is out of its pipes, at most [`PATIENCE`] long. A launcher that is told to end
+/// the job does so at once, and throws away what it has not read: the line that says why, too.
+pub(crate) fn await_readers() {
+    let began = Instant::now();
+    while is_waiting(std::io::stdout()) || is_waiting(std::io::stderr()) {
+        if began.elapsed() > PATIENCE {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether bytes lie in the pipe behind `output`; not if it is none.
+fn is_waiting(output: impl AsFd) -> bool {
+    let is_pipe = rustix::fs::fstat(&output)
+        .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::Fifo);
+    is_pipe && rustix::io::ioctl_fionread(&output).is_ok_and(|n_bytes| n_bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::is_waiting;
+
+    #[test]
+    fn a_pipe_is_waited_for_until_it_is_read() {
+        let (mut reader, mut writer) = std::io::pipe().expect("a pipe");
+        assert!(!is_waiting(&writer));
+        writer.write_all(b"why").expect("there is room");
+        assert!(is_waiting(&writer));
+        let mut text = [0; 3];
+        reader.read_exact(&mut text).expect("it is there");
+        assert!(!is_waiting(&writer));
+    }
+
+    #[test]
+    fn what_is_no_pipe_is_not_waited_for() {
+        let file = std::fs::File::open("/proc/self/status").expect("a file");
+        assert!(!is_waiting(&file));
+    }
+}
