@@ -63,14 +63,13 @@ fn loom_cargo() -> Command {
 
 /// The packages that hold unsafe code or are one call away from it, and the test programs of theirs that move data. Tests of
 /// deadlines and jobs of processes are left out: the sanitizer makes processes start and end late. So are those of transports
-/// with collectives that end early, whose buffers are leaked on purpose. More than three ranks, which take most of the time, do not
-/// reach other code.
+/// with collectives that end early, whose buffers are leaked on purpose.
 #[rustfmt::skip]
 const SANITIZED: &[&str] = &[
     "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers", "-p", "pgas-testkit",
     "--lib", "--test", "suite", "--test", "loopback", "--test", "mailbox_processes",
     "--", "--skip", "processes::", "--skip", "processes, no direct path::",
-    "--skip", "collective::tests::native::", "--skip", "::4", "--skip", "::7",
+    "--skip", "collective::tests::native::",
 ];
 
 /// Unit tests and the conformance suite under AddressSanitizer, which only a nightly toolchain offers.
