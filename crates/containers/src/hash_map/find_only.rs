@@ -54,7 +54,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     ///
     /// # Cost
     ///
-    /// 2A + R for each key; the latency is paid once for many. One-sided.
+    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let (n, room) = (keys.len(), values.len());
         assert_eq!(n, room, "{n} keys, but room for {room} values");
-        self.table.find_many_into(keys, values)
+        self.table.find_many_quietly(keys, values)
     }
 }
 

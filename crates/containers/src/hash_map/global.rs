@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::{Pod, Result};
+use pgas_core::{Event, Pod, Result};
 use zerocopy::FromZeros as _;
 
 use super::layout::{Layout, Pair, ValueKind};
-use super::reach::{Reach, STATE};
+use super::reach::{Far, Reach, STATE, parse};
 use super::slot::SlotMemory;
 use super::state::StateWord;
 use crate::Result as ContainerResult;
@@ -108,6 +108,33 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> GlobalSlot<K, V, R> {
             .compare_exchange(LayoutOf::<K, V>::VALUE, current, new)?;
         Ok(swapped.map(|_| ()).map_err(of_word))
     }
+}
+
+impl<K: Object, V: Object> GlobalSlot<K, V, Far<'_>> {
+    /// Begins to read what [`whole`](Self::whole) reads, for [`whole_of`] (R).
+    pub(super) fn whole_nb(&self) -> Result<Event<Vec<u8>>> {
+        let at = LayoutOf::<K, V>::PAIR;
+        if LayoutOf::<K, V>::KEY_FIRST {
+            return self
+                .reach
+                .get_with_state_nb::<Pair<SlotOf<K>, SlotOf<V>>>(at);
+        }
+        self.reach
+            .get_with_state_nb::<Pair<SlotOf<V>, SlotOf<K>>>(at)
+    }
+}
+
+/// The state, and what a slot with these bytes holds of key and value if it is not free.
+pub(super) fn whole_of<K: Object, V: Object>(bytes: &[u8]) -> (StateWord, Entry<K, V>) {
+    let at = LayoutOf::<K, V>::PAIR;
+    let (state, entry) = if LayoutOf::<K, V>::KEY_FIRST {
+        let (state, pair): (_, Pair<SlotOf<K>, SlotOf<V>>) = parse(bytes, at);
+        (state, (pair.first, pair.second))
+    } else {
+        let (state, pair): (_, Pair<SlotOf<V>, SlotOf<K>>) = parse(bytes, at);
+        (state, (pair.second, pair.first))
+    };
+    (StateWord::from_bits(state), entry)
 }
 
 impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {

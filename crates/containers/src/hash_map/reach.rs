@@ -6,7 +6,7 @@ use std::sync::atomic::{Ordering, fence};
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::{self, Block, NearArray};
-use pgas_core::{GlobalPtr, Pod, Rank, Result, World};
+use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, World};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::hash::Place;
@@ -197,6 +197,12 @@ pub(super) struct Far<'a> {
 impl Far<'_> {
     pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
         self.at.byte_offset(offset as u64).cast()
+    }
+
+    /// Begins to read the state and the part at `offset`, for [`parse`], when nobody writes them (R).
+    pub(super) fn get_with_state_nb<T: Pod>(&self, offset: usize) -> Result<Event<Vec<u8>>> {
+        self.part::<u8>(STATE)
+            .get_vec_nb(self.world, offset + size_of::<T>())
     }
 }
 

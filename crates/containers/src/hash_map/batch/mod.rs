@@ -2,10 +2,11 @@
 //!
 //! Where all slots are near, those of the operations ahead are [prefetched](prefetch) into the cache, and
 //! long batches of finds go [from slot to slot in rounds](rounds).
-//! Elsewhere the reads of many operations [travel together](pipeline).
+//! Elsewhere the reads of many operations [travel together](pipeline), in the find phase [one for each slot](quiet).
 
 mod pipeline;
 mod prefetch;
+mod quiet;
 mod rounds;
 
 use pgas_core::atomics::AtomicInteger;
@@ -121,6 +122,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             return Ok(());
         }
         self.view_far().find_together(keys, values)
+    }
+
+    /// When nobody changes anything.
+    pub(super) fn find_many_quietly(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        if let Some(all) = &self.near {
+            return self.view_near(all).find_prefetched(keys, values);
+        }
+        self.view_far().find_quietly(keys, values)
     }
 
     pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {

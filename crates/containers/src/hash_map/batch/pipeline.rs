@@ -22,7 +22,7 @@ use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
-const TOGETHER: usize = 64;
+pub(super) const TOGETHER: usize = 64;
 
 /// The search for one key.
 struct Search<'a, K: Object, V> {

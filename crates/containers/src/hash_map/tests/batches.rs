@@ -23,21 +23,29 @@ fn check<K, V>(
         }
     }
     world.barrier().unwrap();
-    for n in [127, 128, 129, 700] {
-        let mut random = Random(n);
-        let asked: Vec<u64> = (0..n).map(|_| random.below(2 * n_present)).collect();
-        let keys: Vec<K> = asked.iter().map(|&i| key(i)).collect();
-        let found = map.find_many(&keys).unwrap();
-        for (i, found) in asked.into_iter().zip(found) {
-            let expected = i.is_multiple_of(2).then(|| value(i / 2));
-            assert_eq!(found, expected, "key {i} of {n}");
+    let finds = |sizes: &[u64], find_many: &dyn Fn(&[K]) -> Vec<Option<V>>| {
+        for &n in sizes {
+            let mut random = Random(n);
+            let asked: Vec<u64> = (0..n).map(|_| random.below(2 * n_present)).collect();
+            let keys: Vec<K> = asked.iter().map(|&i| key(i)).collect();
+            for (i, found) in asked.into_iter().zip(find_many(&keys)) {
+                let expected = i.is_multiple_of(2).then(|| value(i / 2));
+                assert_eq!(found, expected, "key {i} of {n}");
+            }
         }
-    }
-    world.barrier().unwrap();
+    };
+    finds(&[127, 128, 129, 700], &|keys| map.find_many(keys).unwrap());
+    let map = map.into_find_phase().unwrap();
+    finds(&[65, 129], &|keys| map.find_many(keys).unwrap());
 }
 
 fn small(i: u64) -> u32 {
     u32::try_from(i).unwrap()
+}
+
+/// Some are longer than a slot.
+fn text(i: u64) -> String {
+    format!("{i:030} ").repeat(1 + usize::try_from(i % 4).unwrap())
 }
 
 fn check_all(capacity: usize, n_present: u64) {
@@ -54,6 +62,11 @@ fn check_all(capacity: usize, n_present: u64) {
 #[test]
 fn long_batches_find_what_is_there_at_half_load() {
     check_all(100, 50);
+}
+
+#[test]
+fn long_batches_find_texts_of_any_length() {
+    everywhere(2, |world| check(&world, 60, 30, text, text));
 }
 
 #[test]

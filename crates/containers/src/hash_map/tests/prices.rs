@@ -204,6 +204,27 @@ fn in_the_find_phase_a_find_costs_one_read() {
 }
 
 #[test]
+fn in_the_find_phase_a_batch_costs_one_read_for_each_key() {
+    everywhere_counted(2, |world| {
+        let map = map::<u64, u64>(&world, 1 << 17);
+        let keys: Vec<u64> = (0..200).collect();
+        if world.rank() == Rank::ZERO {
+            map.add_many(&keys, 1).unwrap();
+        }
+        let map = map.into_find_phase().unwrap();
+        for (keys, value) in [(0..200, Some(1)), (1000..1200, None)] {
+            let keys: Vec<u64> = keys.collect();
+            let mut found = Vec::new();
+            let (reads, writes, atomics) = price(&world, || found = map.find_many(&keys).unwrap());
+            assert_eq!(found, [value; 200]);
+            assert_eq!((writes, atomics), (0, 0));
+            // A few meet another key in their home slot.
+            assert!((200..205).contains(&reads), "{reads} reads");
+        }
+    });
+}
+
+#[test]
 fn in_the_insert_phase_an_insert_costs_two_atomics_and_a_write() {
     everywhere_counted(1, |world| {
         let words = map::<u64, u64>(&world, 1 << 12)
