@@ -2,9 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
+use std::process::Command;
+
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Statistics, World};
-use pgas_testkit::weak;
+use pgas_testkit::{job, setting, weak};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Orders in which a weak network delivers, that each test is run with.
 const N_SEEDS: u64 = 2;
@@ -33,6 +37,57 @@ fn everywhere_with(n_ranks: u32, statistics: Statistics, body: impl Fn(World) + 
         config.direct = direct;
         pgas_smp::threads_with(n_ranks, &config, &body).unwrap();
     }
+}
+
+/// Which job of its test a process belongs to.
+const JOB: &str = "PGAS_TEST_CONTAINERS_JOB";
+
+/// Runs `body` as the ranks of `n_jobs` jobs of processes over shared memory, of two and four ranks in turn, with the number of
+/// the job: they run this test, which is called `name`, again.
+fn over_processes(name: &str, n_jobs: u64, body: impl FnOnce(&World, u64)) {
+    const NONE: u64 = u64::MAX;
+    let job = setting(JOB, NONE);
+    if job != NONE {
+        let world = pgas_smp::init(&Config::from_env().unwrap()).unwrap();
+        return body(&world, job);
+    }
+    for job in 0..n_jobs {
+        let n_ranks = if job.is_multiple_of(2) { 2 } else { 4 };
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", name, "--nocapture"])
+            .env("PGAS_RANKS", n_ranks.to_string())
+            .env(JOB, job.to_string());
+        let ended = job::start(command).end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let n_passed = ended.stdout.matches("1 passed").count();
+        assert_eq!(n_passed, n_ranks, "{name} in {ended:?}");
+    }
+}
+
+/// Operations of one job of processes whose history is checked.
+const OPERATIONS_OF_JOB: u64 = 20_000;
+
+/// Runs `body` over processes with a number of operations and a seed, until it has done as many as `PGAS_TEST_OPERATIONS` says:
+/// some hundreds, or with 1000000 as many as that, in minutes.
+pub(crate) fn over_histories_of_processes(name: &str, body: impl FnOnce(&World, u64, u64)) {
+    let n_operations = setting("PGAS_TEST_OPERATIONS", 600);
+    let of_job = n_operations.div_ceil(2).clamp(1, OPERATIONS_OF_JOB);
+    over_processes(name, n_operations.div_ceil(of_job), |world, job| {
+        body(world, of_job, job);
+    });
+}
+
+/// What all ranks give, on rank 0. Collective.
+pub(crate) fn gather<T: Serialize + DeserializeOwned>(world: &World, mine: &[T]) -> Option<Vec<T>> {
+    let codec = bincode::config::standard();
+    let bytes = bincode::serde::encode_to_vec(mine, codec).unwrap();
+    let all = world.team().gather_varying(0, &bytes).unwrap()?;
+    let decode = |bytes: Vec<u8>| -> Vec<T> {
+        let (theirs, _) = bincode::serde::decode_from_slice(&bytes, codec).unwrap();
+        theirs
+    };
+    Some(all.into_iter().flat_map(decode).collect())
 }
 
 /// The costs of `f` in R, W and A.

@@ -9,15 +9,15 @@ use pgas_containers::{
     MultiMap, WideBloomFilter,
 };
 use pgas_core::{Config, Rank, World};
-use pgas_testkit::weak;
+use pgas_testkit::{setting, weak};
 
-/// Of each container, so that the whole stays within seconds.
+/// Of each container, so that the whole stays within seconds; `PGAS_TEST_SEEDS` says another number.
 const N_SEEDS: u64 = 100;
 
 fn with_many_seeds(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
-    for seed in 0..N_SEEDS {
+    for seed in 0..setting("PGAS_TEST_SEEDS", N_SEEDS) {
         weak::run(n_ranks, &config, seed, |world| body(world, seed));
     }
 }

@@ -34,6 +34,7 @@ pub mod linearizability;
 pub mod model;
 mod random;
 pub mod runner;
+mod setting;
 mod support;
 pub mod weak;
 
@@ -41,6 +42,7 @@ pub use cases::SUITE;
 pub use deadline::Deadline;
 pub use example::example;
 pub use random::{rng, rng_of};
+pub use setting::setting;
 pub use support::panic_text;
 
 use std::time::Duration;

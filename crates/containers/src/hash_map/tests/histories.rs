@@ -3,15 +3,15 @@
 //! The map is linearizable if each key is, since linearizability is a local property and no operation
 //! touches two keys.
 
-use std::sync::Mutex;
-
 use pgas_testkit::linearizability::{self, Call, Clock, Model};
 
 use super::concurrent::Random;
 use super::*;
 use crate::hash_map::Inserted;
+use crate::testing::{gather, over_histories_of_processes};
+use serde::{Deserialize, Serialize};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Op {
     Insert(u64),
     Find,
@@ -23,9 +23,8 @@ enum Op {
     Remove,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Answer {
-    Inserted(Inserted),
     Value(Option<u64>),
     There(bool),
 }
@@ -45,10 +44,7 @@ impl Model for Entry {
     fn step(&self, state: &Option<u64>, op: &Op, answer: &Answer) -> Option<Option<u64>> {
         let state = *state;
         let (expected, next) = match *op {
-            Op::Insert(value) => {
-                let inserted = state.map_or(Inserted::New, |_| Inserted::Replaced);
-                (Answer::Inserted(inserted), Some(value))
-            }
+            Op::Insert(value) => (Answer::There(state.is_some()), Some(value)),
             Op::Find => (Answer::Value(state), state),
             Op::Contains => (Answer::There(state.is_some()), state),
             Op::Add(n) => {
@@ -82,7 +78,7 @@ trait Numbers: Sync {
 impl Numbers for HashMap<u64, u64> {
     fn perform(&self, key: u64, op: Op) -> Answer {
         match op {
-            Op::Insert(value) => Answer::Inserted(self.insert(&key, value).unwrap()),
+            Op::Insert(value) => was_there(self.insert(&key, value).unwrap()),
             Op::Find => Answer::Value(self.find(&key).unwrap()),
             Op::Contains => Answer::There(self.contains(&key).unwrap()),
             Op::Add(n) => Answer::Value(Some(self.fetch_add(&key, n).unwrap())),
@@ -103,7 +99,7 @@ impl Numbers for HashMap<u64, Wide> {
             value[0]
         };
         match op {
-            Op::Insert(value) => Answer::Inserted(self.insert(&key, [value; 5]).unwrap()),
+            Op::Insert(value) => was_there(self.insert(&key, [value; 5]).unwrap()),
             Op::Find => Answer::Value(self.find(&key).unwrap().map(number)),
             Op::Contains => Answer::There(self.contains(&key).unwrap()),
             Op::Double | Op::Add(_) => {
@@ -122,6 +118,10 @@ impl Numbers for HashMap<u64, Wide> {
     }
 }
 
+fn was_there(inserted: Inserted) -> Answer {
+    Answer::There(inserted == Inserted::Replaced)
+}
+
 /// Numbers in texts, of which some are longer than a slot.
 impl Numbers for HashMap<String, String> {
     fn perform(&self, key: u64, op: Op) -> Answer {
@@ -137,7 +137,7 @@ impl Numbers for HashMap<String, String> {
         };
         let key = &text(key);
         match op {
-            Op::Insert(value) => Answer::Inserted(self.insert(key, text(value)).unwrap()),
+            Op::Insert(value) => was_there(self.insert(key, text(value)).unwrap()),
             Op::Find => Answer::Value(self.find(key).unwrap().map(number)),
             Op::Contains => Answer::There(self.contains(key).unwrap()),
             Op::Double | Op::Add(_) => {
@@ -158,16 +158,16 @@ impl Numbers for HashMap<String, String> {
     }
 }
 
+/// A key, and a call that concerns it: what was asked, the answer, when it was made and when it returned.
+type Record = (u64, Op, Answer, u128, u128);
+
+/// Calls of one rank in one round.
+const N_CALLS: u64 = 12;
+
 /// What one rank does in one round, to keys that nobody has used before.
-fn record(
-    map: &dyn Numbers,
-    clock: Clock,
-    keys: &[u64],
-    random: &mut Random,
-    with_add: bool,
-) -> Vec<(u64, Call<Op, Answer>)> {
+fn record(map: &dyn Numbers, keys: &[u64], random: &mut Random, with_add: bool) -> Vec<Record> {
     let mut calls = Vec::new();
-    for _ in 0..12 {
+    for _ in 0..N_CALLS {
         let key = keys[usize::try_from(random.below(keys.len() as u64)).unwrap()];
         let op = match random.below(if with_add { 10 } else { 9 }) {
             0 | 1 => Op::Find,
@@ -179,54 +179,65 @@ fn record(
             5 => Op::GetOrInsert(random.next()),
             _ => Op::Add(random.below(100)),
         };
-        calls.push((key, clock.call(op, |op| map.perform(key, *op))));
+        let call = Clock.call(op, |op| map.perform(key, *op));
+        calls.push((key, call.op, call.answer, call.made, call.returned));
     }
     calls
 }
 
-fn check(n_ranks: u32, rounds: u64) {
-    let clock = Clock::default();
-    let history = Mutex::new(Vec::new());
-    everywhere(n_ranks, |world| {
-        let words = map::<u64, u64>(&world, 4096);
-        let wide = map::<u64, Wide>(&world, 4096);
-        let text = map::<String, String>(&world, 4096);
-        let mut random = Random(u64::from(world.rank().number()) << 32);
-        for round in 0..rounds {
-            let keys = [3 * round, 3 * round + 1, 3 * round + 2];
-            for (map, with_add) in [
-                (&words as &dyn Numbers, true),
-                (&wide, false),
-                (&text, false),
-            ] {
-                world.barrier().unwrap();
-                let calls = record(map, clock, &keys, &mut random, with_add);
-                history.lock().unwrap().extend(calls);
-                world.barrier().unwrap();
-                if world.rank().number() == 0 {
-                    explain(&std::mem::take(&mut *history.lock().unwrap()), &keys);
-                }
+/// Rounds of calls by all ranks to three maps, each checked by rank 0.
+fn check(world: &World, rounds: u64, seed: u64) {
+    let words = map::<u64, u64>(world, 4096);
+    let wide = map::<u64, Wide>(world, 4096);
+    let text = map::<String, String>(world, 4096);
+    let mut random = Random((u64::from(world.rank().number()) << 32) + seed);
+    for round in 0..rounds {
+        let keys = [3 * round, 3 * round + 1, 3 * round + 2];
+        for (map, with_add) in [
+            (&words as &dyn Numbers, true),
+            (&wide, false),
+            (&text, false),
+        ] {
+            world.barrier().unwrap();
+            let calls = record(map, &keys, &mut random, with_add);
+            if let Some(calls) = gather(world, &calls) {
+                explain(&calls, &keys);
             }
         }
-        world.barrier().unwrap();
-    });
+    }
+    world.barrier().unwrap();
 }
 
 /// Checks the calls on each key.
-fn explain(calls: &[(u64, Call<Op, Answer>)], keys: &[u64]) {
+fn explain(calls: &[Record], keys: &[u64]) {
     for key in keys {
-        let of_key = calls.iter().filter(|(k, _)| k == key);
-        let history: Vec<_> = of_key.map(|(_, call)| call.clone()).collect();
+        let of_key = calls.iter().filter(|record| record.0 == *key);
+        let call = |&(_, op, answer, made, returned): &Record| Call {
+            op,
+            answer,
+            made,
+            returned,
+        };
+        let history: Vec<_> = of_key.map(call).collect();
         linearizability::check(&Entry, &history).unwrap_or_else(|error| panic!("{error}"));
     }
 }
 
 #[test]
 fn histories_of_two_ranks_are_linearizable() {
-    check(2, 150);
+    everywhere(2, |world| check(&world, 150, 0));
 }
 
 #[test]
 fn histories_of_four_ranks_are_linearizable() {
-    check(4, 60);
+    everywhere(4, |world| check(&world, 60, 0));
+}
+
+#[test]
+fn histories_of_processes_are_linearizable() {
+    let name = "hash_map::tests::histories::histories_of_processes_are_linearizable";
+    over_histories_of_processes(name, |world, n_operations, seed| {
+        let n_ranks = u64::from(world.n_ranks());
+        check(world, n_operations.div_ceil(3 * N_CALLS * n_ranks), seed);
+    });
 }

@@ -1,0 +1,19 @@
+//! How much a test does.
+
+/// The number in the environment variable `name`, or `usual`: tests that do much in CI's time do more if they are asked to.
+///
+/// # Panics
+///
+/// If the variable is no number.
+#[must_use]
+pub fn setting(name: &str, usual: u64) -> u64 {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a setting of the tests, not of the library"
+    )]
+    let setting = std::env::var(name);
+    setting.map_or(usual, |text| {
+        let number = text.parse();
+        number.unwrap_or_else(|_| panic!("{name}={text} is no number"))
+    })
+}
