@@ -6,6 +6,7 @@ mod batches;
 mod buffers;
 mod concurrent;
 mod histories;
+mod memory;
 mod prices;
 mod sequential;
 mod whole;
