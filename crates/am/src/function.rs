@@ -119,8 +119,11 @@ impl FunctionId {
             let offset = u32::try_from(offset).ok()?;
             (address < program.code.end).then_some(offset)
         };
-        let trampoline = place(trampoline as usize).ok_or(Error::ForeignFunction)?;
-        let body = place(body.addr()).ok_or(Error::ForeignFunction)?;
+        // Not `ok_or`, which makes and drops an error at every call.
+        let (Some(trampoline), Some(body)) = (place(trampoline as usize), place(body.addr()))
+        else {
+            return Err(Error::ForeignFunction);
+        };
         Ok(Self {
             trampoline,
             body,

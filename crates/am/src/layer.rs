@@ -254,6 +254,16 @@ impl Am {
         called
     }
 
+    /// Serves what came in pieces. Apart from the others, which are inlined where short messages are served.
+    #[cold]
+    fn serve_whole(&self, world: &World, whole: &Message<'_>) -> Result<()> {
+        match whole.handler {
+            CALL => self.call(world, whole, true),
+            CALL_FF => self.call(world, whole, false),
+            _ => self.answer(world, whole, Outcome::Returned),
+        }
+    }
+
     #[inline]
     fn header<'a, H: FromBytes + Immutable + Copy>(
         &self,
@@ -307,11 +317,7 @@ impl Attached {
                 let (handler, bytes) = am.header::<u64>(world, &message)?;
                 am.registry.deliver(world, am, &message, handler, bytes)
             }
-            PIECE => am.take_piece(world, &message, |whole| match whole.handler {
-                CALL => am.call(world, &whole, true),
-                CALL_FF => am.call(world, &whole, false),
-                _ => am.answer(world, &whole, Outcome::Returned),
-            }),
+            PIECE => am.take_piece(world, &message, |whole| am.serve_whole(world, &whole)),
             HandlerId(id) => {
                 let reason = "which active messages do not use";
                 Err(unknown(
