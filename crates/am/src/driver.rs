@@ -21,6 +21,8 @@ const FIRST_NAP: Duration = Duration::from_micros(50);
 const LONGEST_NAP: Duration = Duration::from_millis(2);
 /// The sleep when nobody does. Messages end it.
 const IDLE_NAP: Duration = Duration::from_millis(10);
+/// At how many calls in flight it looks before it, in case that their rank has left.
+const CALLS_PER_NAP: u32 = 1024;
 
 /// Makes progress for a rank whose program is tasks of tokio, so that they can await what is on its way.
 ///
@@ -167,6 +169,7 @@ fn drive(world: &World, am: &Am, is_over: &AtomicBool) -> Result<()> {
             world.park(nap);
             nap = (nap * 2).min(LONGEST_NAP);
         } else {
+            am.look_for_left(world, CALLS_PER_NAP);
             world.park(IDLE_NAP);
         }
     }

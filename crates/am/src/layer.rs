@@ -1,6 +1,7 @@
 //! What active messages add to a world: who handles what, which answers are awaited, and what is still to be sent.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
@@ -44,6 +45,10 @@ pub(crate) const FAILURE: HandlerId = HandlerId(10);
 /// A part of a call or a result that is longer than a message.
 pub(crate) const PIECE: HandlerId = HandlerId(11);
 
+/// In how many rounds of progress it is looked once whether calls went to ranks that have left, and at how many of them.
+const ROUNDS_PER_LOOK: u32 = 16;
+const SLOTS_PER_LOOK: u32 = 32;
+
 /// What a remote call without an answer begins with.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
@@ -67,6 +72,8 @@ pub(crate) struct Am {
     pub(crate) pieces: Pieces,
     pub(crate) objects: Objects,
     pub(crate) driven: Driven,
+    /// Rounds of progress.
+    n_rounds: AtomicU32,
     /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
     pub(crate) tally: Tally,
 }
@@ -117,6 +124,7 @@ pub fn attach(world: &World) -> Result<()> {
         pieces: Pieces::default(),
         objects: Objects::default(),
         driven: Driven::default(),
+        n_rounds: AtomicU32::new(0),
         tally: Tally::default(),
     });
     am.handle.give_to(&am);
@@ -281,6 +289,15 @@ impl Am {
         })
     }
 
+    /// Looks at some of the calls in flight for those to ranks that have left, and tells who waits for them.
+    #[cold]
+    pub(crate) fn look_for_left(&self, world: &World, n: u32) {
+        let has_left = |rank| world.has_left(rank);
+        self.pending.look_for_left(n, has_left, |action| {
+            pgas_core::as_handler(|| action(Outcome::Left, &[]));
+        });
+    }
+
     #[inline]
     fn answer(&self, world: &World, message: &Message<'_>, outcome: Outcome) -> Result<()> {
         let (cookie, bytes) = self.header::<u64>(world, message)?;
@@ -346,6 +363,12 @@ impl Layer for Attached {
             .objects
             .advance(|message| pgas_core::as_handler(|| self.dispatch(world, message)))?;
         worked |= am.tasks.advance();
+        let round = am.n_rounds.load(Ordering::Relaxed).wrapping_add(1);
+        // Not counted exactly where threads make progress at once, for which no instruction is locked.
+        am.n_rounds.store(round, Ordering::Relaxed);
+        if round.is_multiple_of(ROUNDS_PER_LOOK) {
+            am.look_for_left(world, SLOTS_PER_LOOK);
+        }
         Ok(worked)
     }
 

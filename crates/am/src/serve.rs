@@ -144,7 +144,14 @@ pub(crate) fn read_answer<T: Wire>(
     match outcome {
         Outcome::Returned => input.get(),
         Outcome::Failed => Err(read_failure(rank, &mut input)),
+        Outcome::Left => Err(unanswered(rank).into()),
     }
+}
+
+/// The error of a call whose rank has left.
+#[cold]
+pub(crate) fn unanswered(rank: pgas_core::Rank) -> pgas_core::Error {
+    pgas_core::Error::rank_failed(rank, "has left the job with a remote call unanswered")
 }
 
 #[cold]

@@ -144,6 +144,36 @@ fn a_task_that_awaits_a_rank_that_fails_gets_an_error_and_so_does_who_stops_the_
 }
 
 #[test]
+fn tasks_hear_of_a_rank_that_has_left_without_answering() {
+    let ended = pgas_smp::threads_with(2, &config(), |world| {
+        pgas_am::attach(&world).unwrap();
+        let to = Rank::new(1);
+        if world.rank() == to {
+            return;
+        }
+        while !world.has_left(to) {
+            world.progress().unwrap();
+        }
+        runtime().block_on(async {
+            let driver = Driver::start(&world).unwrap();
+            let call = || world.rpc(to, |x: u64| x, 1).unwrap();
+            let tasks = [
+                tokio::spawn(call()),
+                tokio::spawn(call().then(|x| x + 1)),
+                tokio::spawn(when_all(vec![call(), call()]).then(|all| all[0])),
+            ];
+            for task in tasks {
+                let ended = tokio::time::timeout(LIMIT, task).await;
+                let error = ended.expect("nothing hangs").unwrap().unwrap_err();
+                assert!(error.to_string().contains("rank 1"), "{error}");
+            }
+            driver.stop().await.unwrap();
+        });
+    });
+    assert_eq!(ended.unwrap().len(), 2);
+}
+
+#[test]
 fn an_idle_driver_takes_next_to_no_time_of_a_processor() {
     let time = || Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap();
     ranks(1, |world| async move {

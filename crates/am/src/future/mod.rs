@@ -17,7 +17,7 @@ use crate::codec::Wire;
 use crate::handle::Handle;
 use crate::layer::{Am, am};
 use crate::pending::{Cookie, Watcher};
-use crate::serve::read_answer;
+use crate::serve::{read_answer, unanswered};
 use crate::{Error, Result};
 use cell::Cell;
 use join::Joined;
@@ -70,12 +70,17 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Whether there is something to take: the answer, or that the rank has left.
-    #[inline]
-    fn is_done(&self) -> bool {
-        self.handle
-            .get()
-            .is_none_or(|am| am.pending.is_done(self.cookie))
+    /// The error of a call that nothing answers any more, if its rank has left; then the slot is given back.
+    #[cold]
+    fn give_up_if_left(&mut self, am: &Am) -> Option<Error> {
+        let world = am.world.upgrade()?;
+        // The answer may have come between the two questions; after this one nothing can.
+        if !world.has_left(self.to) || am.pending.is_done(self.cookie) {
+            return None;
+        }
+        am.pending
+            .give_up(mem::replace(&mut self.cookie, Cookie::NONE));
+        Some(unanswered(self.to).into())
     }
 
     #[inline]
@@ -117,11 +122,10 @@ impl<T> Answer<T> {
                 if rounds.is_multiple_of(ROUNDS_PER_LOOK) && world.has_left(self.to) {
                     // It may have come between the two questions; after this one nothing can.
                     let late = am.pending.is_done(self.cookie);
-                    let cause = "has left the job with a remote call unanswered";
                     return if late {
                         Ok(true)
                     } else {
-                        Err(pgas_core::Error::rank_failed(self.to, cause))
+                        Err(unanswered(self.to))
                     };
                 }
                 Ok(false)
@@ -223,7 +227,22 @@ impl<T: Send + 'static> PgasFuture<T> {
     pub fn is_ready(&mut self) -> bool {
         match &mut self.state {
             State::Ready(_) | State::Taken => true,
-            State::Answer(answer) => answer.is_done(),
+            State::Answer(answer) => {
+                // A rank that has left the job itself has nothing to wait for.
+                let Some(am) = answer.handle.get() else {
+                    return true;
+                };
+                if am.pending.is_done(answer.cookie) {
+                    return true;
+                }
+                if am.pending.has_left()
+                    && let Some(error) = answer.give_up_if_left(&am)
+                {
+                    self.state = State::Ready(Err(error));
+                    return true;
+                }
+                false
+            }
             State::Cell(cell) => cell.is_done(),
             State::Joined(joined) => joined.is_ready(),
             State::Event(event, _) => match event.test() {
@@ -243,7 +262,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// # Errors
     ///
     /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a failed
-    /// transfer; the failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`],
+    /// transfer, [`pgas_core::Error::RankFailed`] if the rank that was called has left without an answer; the failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`],
     /// unless the value is there.
     ///
     /// # Panics

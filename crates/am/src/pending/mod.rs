@@ -15,6 +15,9 @@
 //!    v         v        answer
 //!    Abandoned ----------------------------------------> Free
 //! ```
+//!
+//! A rank that has left answers nothing. Now and then somebody looks at the slots whose calls went to such a rank: wakers are
+//! woken, so that their owners give their slots up, and actions are run with that as the outcome.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -26,8 +29,10 @@ mod tests;
 use std::sync::{OnceLock, PoisonError};
 use std::task::Waker;
 
+use pgas_core::Rank;
+
 use crate::sync::{
-    AtomicU32, AtomicU64, Mutex, MutexGuard,
+    AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -51,6 +56,8 @@ pub(crate) enum Outcome {
     Returned,
     /// With a panic or an error, which the bytes tell.
     Failed,
+    /// Its rank left the job before it answered.
+    Left,
 }
 
 /// What is done when an answer comes.
@@ -68,6 +75,8 @@ struct Slot {
     state: AtomicU32,
     generation: AtomicU32,
     next_free: AtomicU32,
+    /// The rank that was called.
+    target: AtomicU32,
     /// The length of the answer, with the outcome in the top bit.
     len: AtomicU32,
     short: [AtomicU64; INLINE_WORDS],
@@ -85,6 +94,10 @@ pub(crate) struct Pending {
     free: AtomicU64,
     /// Slots that were ever taken.
     n_slots: AtomicU32,
+    /// Where the next look for ranks that have left begins.
+    next_look: AtomicU32,
+    /// Whether such a look has found one.
+    has_left: AtomicBool,
 }
 
 impl std::fmt::Debug for Pending {
@@ -117,6 +130,8 @@ impl Default for Pending {
             chunks: [const { OnceLock::new() }; N_CHUNKS],
             free: AtomicU64::new(u64::from(NONE)),
             n_slots: AtomicU32::new(0),
+            next_look: AtomicU32::new(0),
+            has_left: AtomicBool::new(false),
         }
     }
 }
@@ -145,12 +160,13 @@ impl Pending {
             .expect("a slot that was taken exists for ever")
     }
 
-    /// Takes a slot.
+    /// Takes a slot for the answer of `target`.
     #[inline]
-    pub(crate) fn take_slot(&self) -> Cookie {
+    pub(crate) fn take_slot(&self, target: Rank) -> Cookie {
         let index = self.pop_free().unwrap_or_else(|| self.new_slot());
         let slot = self.known(index);
         // Relaxed: the message that carries the cookie is sent after this, by this thread.
+        slot.target.store(target.number(), Relaxed);
         slot.state.store(WAITING, Relaxed);
         Cookie::new(index, slot.generation.load(Relaxed))
     }
@@ -312,6 +328,84 @@ impl Pending {
         match slot.state.swap(ABANDONED, AcqRel) {
             DONE => self.give_back(index),
             WATCHED => drop(lock(&slot.watcher).take()),
+            _ => {}
+        }
+    }
+
+    /// Gives back the slot of a call whose rank has left, which nothing can answer any more.
+    #[cold]
+    pub(crate) fn give_up(&self, cookie: Cookie) {
+        let (index, _) = cookie.parts();
+        let watcher = lock(&self.known(index).watcher).take();
+        self.give_back(index);
+        drop(watcher);
+    }
+
+    /// Whether a call was found whose rank has left.
+    #[inline]
+    pub(crate) fn has_left(&self) -> bool {
+        // Relaxed: who sees it asks about its own rank.
+        self.has_left.load(Relaxed)
+    }
+
+    /// Looks at the next `n` slots for calls whose rank `has_left`: wakes who awaits them, and hands what was to be run
+    /// to `run`, with an outcome that says so.
+    pub(crate) fn look_for_left(
+        &self,
+        n: u32,
+        mut has_left: impl FnMut(Rank) -> bool,
+        mut run: impl FnMut(Callback),
+    ) {
+        let n_slots = self.n_slots.load(Relaxed);
+        let first = self.next_look.load(Relaxed);
+        let mut known = None;
+        for i in 0..n.min(n_slots) {
+            let index = first.wrapping_add(i) % n_slots;
+            // Another thread may be about to make it.
+            let Some(slot) = self.slot(index) else {
+                continue;
+            };
+            if !matches!(slot.state.load(Acquire), WAITING | WATCHED) {
+                continue;
+            }
+            let target = Rank::new(slot.target.load(Relaxed));
+            if known != Some(target) {
+                if !has_left(target) {
+                    continue;
+                }
+                known = Some(target);
+            }
+            self.has_left.store(true, Relaxed);
+            self.tell_watcher(index, target, &mut run);
+        }
+        if n_slots > 0 {
+            // Threads that look at the same time may look at the same slots.
+            self.next_look
+                .store(first.wrapping_add(n) % n_slots, Relaxed);
+        }
+    }
+
+    #[cold]
+    fn tell_watcher(&self, index: u32, target: Rank, run: &mut impl FnMut(Callback)) {
+        let slot = self.known(index);
+        let mut place = lock(&slot.watcher);
+        match &*place {
+            // If it is another call's by now, its owner looks once in vain.
+            Some(Watcher::Wake(waker)) => {
+                let waker = waker.clone();
+                drop(place);
+                waker.wake();
+            }
+            // The action of a call that was not answered is still here, and nobody else gives its slot back. Under the lock
+            // the target is that of the same call.
+            Some(Watcher::Call(_)) if slot.target.load(Relaxed) == target.number() => {
+                let watcher = place.take();
+                drop(place);
+                self.give_back(index);
+                if let Some(Watcher::Call(call)) = watcher {
+                    run(call);
+                }
+            }
             _ => {}
         }
     }

@@ -11,13 +11,13 @@ use super::*;
 fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let cookie = pending.take_slot();
+        let cookie = pending.take_slot(Rank::ZERO);
         let other = Arc::clone(&pending);
         let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[1; 8]));
         pending.abandon(cookie);
         assert!(answer.join().unwrap());
         assert_eq!(pending.n_taken(), 0);
-        let (first, second) = (pending.take_slot(), pending.take_slot());
+        let (first, second) = (pending.take_slot(Rank::ZERO), pending.take_slot(Rank::ZERO));
         assert_ne!(first, second);
     });
 }
@@ -27,7 +27,7 @@ fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
 fn loom_an_answer_that_is_seen_is_whole() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let cookie = pending.take_slot();
+        let cookie = pending.take_slot(Rank::ZERO);
         let other = Arc::clone(&pending);
         let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[7; 16]));
         while !pending.is_done(cookie) {
@@ -45,7 +45,7 @@ fn loom_an_action_and_an_answer_at_once_meet() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
         let n_runs = Arc::new(AtomicUsize::new(0));
-        let cookie = pending.take_slot();
+        let cookie = pending.take_slot(Rank::ZERO);
         let other = Arc::clone(&pending);
         let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[3; 4]));
         let seen = Arc::clone(&n_runs);
@@ -67,10 +67,10 @@ fn loom_an_action_and_an_answer_at_once_meet() {
 fn loom_slots_are_handed_to_one_at_a_time() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let used = pending.take_slot();
+        let used = pending.take_slot(Rank::ZERO);
         pending.cancel(used);
         let run = |pending: &Pending| {
-            let cookie = pending.take_slot();
+            let cookie = pending.take_slot(Rank::ZERO);
             assert!(pending.complete(cookie, Outcome::Returned, &[]));
             assert!(!pending.complete(cookie, Outcome::Returned, &[]));
             pending.take(cookie, |_, _| ());
@@ -79,6 +79,55 @@ fn loom_slots_are_handed_to_one_at_a_time() {
         let thread = thread::spawn(move || run(&other));
         run(&pending);
         thread.join().unwrap();
+        assert_eq!(pending.n_taken(), 0);
+    });
+}
+
+/// Two threads that look for who has left, while the action is left for them, run it once, and the slot is given back once.
+#[test]
+fn loom_an_action_whose_rank_has_left_is_run_once() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let n_runs = Arc::new(AtomicUsize::new(0));
+        let cookie = pending.take_slot(Rank::ZERO);
+        let other = Arc::clone(&pending);
+        let look =
+            |pending: &Pending| pending.look_for_left(1, |_| true, |call| call(Outcome::Left, &[]));
+        let thread = thread::spawn(move || look(&other));
+        let seen = Arc::clone(&n_runs);
+        let call: Callback = Box::new(move |outcome, _| {
+            assert_eq!(outcome, Outcome::Left);
+            seen.fetch_add(1, Relaxed);
+        });
+        assert!(pending.watch(cookie, Watcher::Call(call)).is_none());
+        look(&pending);
+        thread.join().unwrap();
+        assert_eq!(n_runs.load(Relaxed), 1);
+        assert_eq!(pending.n_taken(), 0);
+        let (first, second) = (pending.take_slot(Rank::ZERO), pending.take_slot(Rank::ZERO));
+        assert_ne!(first, second);
+    });
+}
+
+/// Who awaits such a call may give it up, and make another one, while others look.
+#[test]
+fn loom_a_call_that_is_given_up_during_a_look_leaves_the_next_one_alone() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let (gone, stays) = (Rank::new(1), Rank::new(2));
+        let cookie = pending.take_slot(gone);
+        let wake = || Watcher::Wake(Waker::noop().clone());
+        assert!(pending.watch(cookie, wake()).is_none());
+        let other = Arc::clone(&pending);
+        let thread = thread::spawn(move || {
+            other.look_for_left(1, |rank| rank == gone, |_| panic!("it is not its action"));
+        });
+        pending.give_up(cookie);
+        let next = pending.take_slot(stays);
+        let call: Callback = Box::new(|outcome, _| assert_eq!(outcome, Outcome::Returned));
+        assert!(pending.watch(next, Watcher::Call(call)).is_none());
+        thread.join().unwrap();
+        assert!(pending.complete(next, Outcome::Returned, &[]));
         assert_eq!(pending.n_taken(), 0);
     });
 }

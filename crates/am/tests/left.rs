@@ -1,0 +1,125 @@
+//! What becomes of calls to a rank that has left the job in good order.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use pgas_am::{PgasFuture, Promise, RemoteCalls, when_all};
+use pgas_core::{Config, Rank, World};
+
+/// How long a future may take at most; far more than any needs.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const GONE: Rank = Rank::new(1);
+
+/// Runs `body` on rank 0 when rank 1, which serves nothing, has left; rank 2 stays and answers.
+fn when_rank_1_has_left(body: impl Fn(&World) + Sync) {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    let ended = pgas_smp::threads_with(3, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        match world.rank().number() {
+            0 => {
+                let began = Instant::now();
+                while !world.has_left(GONE) {
+                    world.progress().unwrap();
+                    assert!(began.elapsed() < LIMIT, "rank 1 leaves");
+                }
+                body(&world);
+                world.rpc(Rank::new(2), stop, true).unwrap().wait().unwrap();
+            }
+            1 => {}
+            _ => {
+                let is_over = || Ok(IS_OVER.take());
+                world.wait_for("the end", is_over).unwrap();
+            }
+        }
+    });
+    assert_eq!(ended.unwrap().len(), 3);
+}
+
+thread_local! {
+    static IS_OVER: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+fn stop(is_over: bool) {
+    IS_OVER.set(is_over);
+}
+
+fn call(world: &World, to: u32) -> PgasFuture<u64> {
+    world.rpc(Rank::new(to), |x: u64| x + 1, 1).unwrap()
+}
+
+/// As an executor without a driver does.
+fn poll_to_the_end<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    let mut cx = Context::from_waker(Waker::noop());
+    let began = Instant::now();
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+            return value;
+        }
+        assert!(began.elapsed() < LIMIT, "nothing hangs");
+    }
+}
+
+#[track_caller]
+fn assert_names_the_rank<T: std::fmt::Debug>(result: pgas_am::Result<T>) {
+    let text = result.unwrap_err().to_string();
+    assert!(text.contains("rank 1"), "{text}");
+    assert!(text.contains("a remote call unanswered"), "{text}");
+}
+
+#[test]
+fn who_awaits_a_call_to_a_rank_that_has_left_gets_an_error_that_names_it() {
+    when_rank_1_has_left(|world| {
+        assert_names_the_rank(poll_to_the_end(call(world, 1)));
+        assert_names_the_rank(poll_to_the_end(call(world, 1)));
+        assert_eq!(poll_to_the_end(call(world, 2)).unwrap(), 2);
+        assert_names_the_rank(call(world, 1).wait());
+    });
+}
+
+#[test]
+fn a_loop_that_asks_whether_a_call_is_ready_ends_too() {
+    when_rank_1_has_left(|world| {
+        let mut future = call(world, 1);
+        let began = Instant::now();
+        while !future.is_ready() {
+            world.progress().unwrap();
+            assert!(began.elapsed() < LIMIT, "nothing hangs");
+        }
+        assert_names_the_rank(future.wait());
+    });
+}
+
+#[test]
+fn joined_and_chained_calls_and_promises_get_the_error_too() {
+    when_rank_1_has_left(|world| {
+        let calls = vec![call(world, 2), call(world, 1), call(world, 2)];
+        assert_names_the_rank(when_all(calls).wait());
+        assert_names_the_rank(call(world, 1).then(|x| x + 1).wait());
+        let both = when_all((call(world, 1), call(world, 2))).then(|(x, y)| x + y);
+        assert_names_the_rank(poll_to_the_end(both));
+        let promise = Promise::new(world).unwrap();
+        call(world, 1).fulfils(&promise);
+        assert_names_the_rank(promise.future().wait());
+    });
+}
+
+/// Among many calls that are answered, and of which some were dropped.
+#[test]
+fn the_calls_to_other_ranks_are_answered() {
+    when_rank_1_has_left(|world| {
+        let lost: Vec<_> = (0..100).map(|_| call(world, 1)).collect();
+        let others: Vec<_> = (0..100).map(|_| call(world, 2)).collect();
+        drop(call(world, 1));
+        for future in lost {
+            assert_names_the_rank(poll_to_the_end(future));
+        }
+        assert_eq!(when_all(others).wait().unwrap(), [2; 100]);
+    });
+}
