@@ -6,7 +6,7 @@ use super::phase::Atomic;
 use super::table::{Table, over_slots};
 use super::{HashMap, Inserted};
 use crate::Result;
-use crate::object::{self, KeyHasher, Object, Plain};
+use crate::object::{self, KeyHasher, Object, Plain, SlotOf};
 
 /// While any rank does anything.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
@@ -54,7 +54,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     #[inline]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
-        over_slots!(self.table, |view| view.find(view.home_of(&key), &key))
+        over_slots!(self.table, |view| for SlotOf<V>: view.find(view.home_of(&key), &key))
     }
 
     /// Whether `key` is there.
@@ -89,7 +89,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     #[inline]
     pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
         let key = object::key(key)?;
-        over_slots!(self.table, |view| view.update(&key, f))
+        over_slots!(self.table, |view| for SlotOf<V>: view.update(&key, f))
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.
@@ -241,7 +241,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
-        let inserted = over_slots!(self, |view| view.insert(view.home_of(&key), &key, value))?;
+        let inserted =
+            over_slots!(self, |view| for SlotOf<V>: view.insert(view.home_of(&key), &key, value))?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
     }
@@ -255,7 +256,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     ) -> Result<Option<V>> {
         let sought = object::key(key)?;
         loop {
-            let former = over_slots!(self, |view| view.update(&sought, &mut *combine))?;
+            let (sought, combine) = (&sought, &mut *combine);
+            let former = over_slots!(self, |view| for SlotOf<V>: view.update(sought, combine))?;
             if former.is_some() || self.get_or_insert(key, value)?.is_none() {
                 return Ok(former);
             }
@@ -267,7 +269,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
-        let there = over_slots!(self, |view| view.get_or_insert(&key, value))?;
+        let there = over_slots!(self, |view| for SlotOf<V>: view.get_or_insert(&key, value))?;
         self.count_new(u64::from(there.is_none()));
         Ok(there)
     }

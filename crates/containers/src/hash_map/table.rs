@@ -16,7 +16,19 @@ use crate::{Error, Result};
 
 /// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all near, which makes
 /// every step an instruction or two, and by the general one elsewhere.
+///
+/// With a type `$v` in front of `$body`, the general one is a function of its own, and so is the other one if values of `$v` are large:
+/// without optimization all copies of a value in one function have places of their own on the stack.
 macro_rules! over_slots {
+    ($table:expr, |$view:ident| for $v:ty: $body:expr) => {
+        if let Some(all) = &$table.near {
+            let $view = $table.view_near(all);
+            $crate::hash_map::table::apart_if_large!($v, $body)
+        } else {
+            let $view = $table.view_far();
+            $crate::hash_map::table::apart(move || $body)
+        }
+    };
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some(all) = &$table.near {
             let $view = $table.view_near(all);
@@ -28,6 +40,28 @@ macro_rules! over_slots {
     };
 }
 pub(super) use over_slots;
+
+/// Calls `body`, whose code is not part of the caller's.
+#[inline(never)]
+pub(super) fn apart<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
+/// Bytes of values of which a hundred copies are nothing on a stack.
+pub(super) const LARGE: usize = 1 << 12;
+
+/// Evaluates `$body`, in a function of its own if values of type `$v` are large. A macro, since a closure of small values would not
+/// be inlined everywhere.
+macro_rules! apart_if_large {
+    ($v:ty, $body:expr) => {
+        if const { size_of::<$v>() > $crate::hash_map::table::LARGE } {
+            $crate::hash_map::table::apart(move || $body)
+        } else {
+            $body
+        }
+    };
+}
+pub(super) use apart_if_large;
 
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {

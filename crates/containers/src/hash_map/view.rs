@@ -11,6 +11,7 @@ use super::hash::{self, Hash, Ring};
 use super::reach::Reach;
 use super::slot::{self, Held, SlotMemory, Wanted};
 use super::state::StateWord;
+use super::table::apart_if_large;
 use super::walk::{self, Place, Slots};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result};
@@ -75,6 +76,18 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         self.home(self.hash(key))
     }
 
+    /// The slot that holds `key`, if one does.
+    #[inline(always)]
+    fn look(
+        &self,
+        home: Home<K, V, R>,
+        key: &KeyOf<K>,
+        wanted: Wanted,
+    ) -> Result<Option<Holding<K, V, R>>> {
+        let found = apart_if_large!(SlotOf<V>, walk::look(self, home, key, wanted))?;
+        Ok(found)
+    }
+
     /// The slot that holds `key`; or nothing, after `value` was inserted under it.
     #[inline(always)]
     fn held_or_inserted(
@@ -86,13 +99,14 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     ) -> Result<Option<Holding<K, V, R>>> {
         // Memory for the key is got before a slot is reserved for it, since there may be none.
         let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
-        if is_outside && let Some((slot, held)) = walk::look(self, home, key, wanted)? {
+        if is_outside && let Some((slot, held)) = self.look(home, key, wanted)? {
             return Ok(Some((slot, held)));
         }
         let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
-        let place = walk::claim(self, home, key, wanted)?;
+        let place = apart_if_large!(SlotOf<V>, walk::claim(self, home, key, wanted))?;
         if let Place::New(slot) = place {
-            slot.publish_entry(key_slot, value, StateWord::ready(home.fingerprint))?;
+            let state = StateWord::ready(home.fingerprint);
+            apart_if_large!(SlotOf<V>, slot.publish_entry(key_slot, value, state))?;
             return Ok(None);
         }
         if is_outside {
@@ -164,7 +178,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
 
     #[inline(always)]
     pub(super) fn find(&self, home: Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<V>> {
-        let Some((slot, held)) = walk::look(self, home, key, Wanted::Value)? else {
+        let Some((slot, held)) = self.look(home, key, Wanted::Value)? else {
             return Ok(None);
         };
         match slot::load(&slot, self.heap, held)? {
@@ -175,13 +189,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
 
     #[inline(always)]
     pub(super) fn contains(&self, key: &KeyOf<K>) -> Result<bool> {
-        let held = walk::look(self, self.home_of(key), key, Wanted::Key)?;
+        let held = self.look(self.home_of(key), key, Wanted::Key)?;
         Ok(held.is_some())
     }
 
     #[inline(always)]
     pub(super) fn update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        let Some((slot, held)) = walk::look(self, self.home_of(key), key, Wanted::Value)? else {
+        let Some((slot, held)) = self.look(self.home_of(key), key, Wanted::Value)? else {
             return Ok(None);
         };
         let replace = |loaded| {
@@ -195,7 +209,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     }
 
     pub(super) fn remove(&self, key: &KeyOf<K>) -> Result<bool> {
-        match walk::look(self, self.home_of(key), key, Wanted::Value)? {
+        match self.look(self.home_of(key), key, Wanted::Value)? {
             Some((slot, held)) => slot::remove(&slot, self.heap, held),
             None => Ok(false),
         }
