@@ -17,7 +17,7 @@ pub(super) trait Joined<T>: Send {
     fn watch(&mut self, waker: &Waker) -> bool;
 }
 
-/// What [`when_all`] joins: vectors, arrays and tuples of futures.
+/// What [`when_all`] joins: vectors and tuples of futures.
 pub trait All: sealed::Sealed {
     /// The values of all, in order.
     type Output: Send + 'static;
