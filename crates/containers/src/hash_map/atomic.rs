@@ -38,7 +38,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
         reason = "it is given away, as to a map of std"
     )]
     pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        self.table.insert(key, &value)
+        self.table.insert::<false>(key, &value)
     }
 
     /// The value of `key`, if it is there.
@@ -51,7 +51,11 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
         over_slots!(self.table, |view| for SlotOf<V>: view.find(view.home_of(&key), &key))
@@ -69,7 +73,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     #[inline]
     pub fn contains(&self, key: &K) -> Result<bool> {
         let key = object::key(key)?;
-        over_slots!(self.table, |view| view.contains(&key))
+        over_slots!(self.table, |view| for SlotOf<V>: view.contains(&key))
     }
 
     /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None` if
@@ -230,19 +234,22 @@ where
     #[inline]
     pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
         let key = object::key(key)?;
-        let former = over_slots!(self.table, |view| view.add(view.home_of(&key), &key, n))?;
+        let former =
+            over_slots!(self.table, |view| for SlotOf<V>: view.add(view.home_of(&key), &key, n))?;
         self.table.count_new(u64::from(former.is_none()));
         Ok(former.unwrap_or(V::new_zeroed()))
     }
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// `UNREAD` as for [`View::insert`](super::view::View::insert).
     #[inline]
-    pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
+    pub(super) fn insert<const UNREAD: bool>(&self, key: &K, value: &V) -> Result<Inserted> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
-        let inserted =
-            over_slots!(self, |view| for SlotOf<V>: view.insert(view.home_of(&key), &key, value))?;
+        let inserted = over_slots!(self, |view| for SlotOf<V>: {
+            view.insert::<UNREAD>(view.home_of(&key), &key, value)
+        })?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
     }

@@ -22,10 +22,14 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     /// # Errors
     ///
     /// What the transport reports.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
-        over_slots!(self.table, |view| {
+        over_slots!(self.table, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
             held.map(|(_, _, value)| view.value_quietly(value))
                 .transpose()
@@ -44,7 +48,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     #[inline]
     pub fn contains(&self, key: &K) -> Result<bool> {
         let key = object::key(key)?;
-        over_slots!(self.table, |view| {
+        over_slots!(self.table, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
             Ok(held.is_some())
         })

@@ -189,6 +189,24 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
         self.reach.publish(offset, Pair { first, second }, state)
     }
 
+    #[inline(always)]
+    fn publish_entry_unread(
+        &self,
+        key: SlotOf<K>,
+        value: SlotOf<V>,
+        state: StateWord,
+    ) -> Result<()> {
+        let (offset, state) = (LayoutOf::<K, V>::PAIR, state.to_bits());
+        if LayoutOf::<K, V>::KEY_FIRST {
+            let (first, second) = (key, value);
+            let pair = Pair { first, second };
+            return self.reach.publish_unread(offset, pair, state);
+        }
+        let (first, second) = (value, key);
+        let pair = Pair { first, second };
+        self.reach.publish_unread(offset, pair, state)
+    }
+
     #[inline]
     fn publish_value(&self, value: SlotOf<V>, state: StateWord) -> Result<()> {
         let offset = LayoutOf::<K, V>::VALUE;

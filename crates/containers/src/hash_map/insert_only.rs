@@ -23,6 +23,6 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, InsertOnly, S> {
         reason = "it is given away, as to a map of std"
     )]
     pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        self.table.insert(key, &value)
+        self.table.insert::<true>(key, &value)
     }
 }

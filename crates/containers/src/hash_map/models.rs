@@ -68,6 +68,15 @@ impl<const IS_WORD: bool> Slot<'_, IS_WORD> {
         fence(Ordering::Release);
         self.0.state.swap(state.to_bits(), Ordering::AcqRel);
     }
+
+    fn publish_unread(&self, key: u64, value: [u64; 2], state: StateWord) {
+        self.0.key.store(key, Ordering::Relaxed);
+        for (word, half) in self.0.value.iter().zip(value) {
+            word.store(half, Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
+        self.0.state.store(state.to_bits(), Ordering::Relaxed);
+    }
 }
 
 impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
@@ -108,6 +117,11 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
 
     fn publish_entry(&self, key: u64, value: [u64; 2], state: StateWord) -> Result<()> {
         self.publish(Some(key), value, state);
+        Ok(())
+    }
+
+    fn publish_entry_unread(&self, key: u64, value: [u64; 2], state: StateWord) -> Result<()> {
+        self.publish_unread(key, value, state);
         Ok(())
     }
 
@@ -181,10 +195,27 @@ fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
 
 /// As [`HashMap::insert`](super::HashMap::insert): whether the key was new, or nothing on a full table.
 fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
+    insert_as::<W, false>(table, key, value)
+}
+
+/// As an insert in the phase in which nobody looks.
+fn insert_unread<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
+    insert_as::<W, true>(table, key, value)
+}
+
+fn insert_as<const W: bool, const UNREAD: bool>(
+    table: &Table<W>,
+    key: u64,
+    value: [u64; 2],
+) -> Option<bool> {
     match walk::claim(&table, home(table, key), &key, Wanted::Key).unwrap() {
         Place::New(slot) => {
-            slot.publish_entry(key, value, StateWord::ready(home(table, key).fingerprint))
-                .unwrap();
+            let state = StateWord::ready(home(table, key).fingerprint);
+            if UNREAD {
+                slot.publish_entry_unread(key, value, state).unwrap();
+            } else {
+                slot.publish_entry(key, value, state).unwrap();
+            }
             Some(true)
         }
         Place::Held(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
@@ -268,6 +299,22 @@ fn loom_two_inserts_of_one_key_take_one_slot_and_one_is_new() {
         |table, a, b| {
             assert_ne!(a, b, "exactly one of them is new");
             // The one that overwrote is the later one.
+            let last = if a == Some(false) { [1, 1] } else { [2, 2] };
+            assert_eq!(find(table, 7), Some(last));
+            assert_eq!(table.0[1].state.load(Ordering::Relaxed), 0);
+        },
+    );
+}
+
+#[test]
+fn loom_two_unread_inserts_of_one_key_take_one_slot_and_one_is_new() {
+    race::<false, _, _>(
+        2,
+        |_| (),
+        |table| insert_unread(table, 7, [1, 1]),
+        |table| insert_unread(table, 7, [2, 2]),
+        |table, a, b| {
+            assert_ne!(a, b, "exactly one of them is new");
             let last = if a == Some(false) { [1, 1] } else { [2, 2] };
             assert_eq!(find(table, 7), Some(last));
             assert_eq!(table.0[1].state.load(Ordering::Relaxed), 0);

@@ -56,6 +56,9 @@ pub(super) trait Reach<'a>: Copy {
     /// of the part sees what this thread wrote to the state before. All is done on return (W + A).
     fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
 
+    /// As `publish`, but who has returned from it may look elsewhere before others see the state (W + A).
+    fn publish_unread<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
+
     /// Writes the state and the part at `offset`, when nobody looks. All is done on return (W).
     fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
 
@@ -145,6 +148,17 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         // ... and who sees the new state sees all of the part (pairs with the acquire of every atomic).
         fence(Ordering::Release);
         self.block.fetch_op(STATE, AtomicOp::Swap, state);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn publish_unread<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+        self.block.store(offset, value);
+        // Who sees the state sees all of the part. That the state may wait in a store buffer while this thread
+        // looks at other words is what makes this cheaper than `publish`: there two threads could each insert a
+        // key, look for the other's, and both find nothing.
+        fence(Ordering::Release);
+        self.block.store(STATE, state);
         Ok(())
     }
 
@@ -271,6 +285,11 @@ impl<'a> Reach<'a> for Far<'a> {
         self.part(offset)
             .put_signal(self.world, &[value], self.part(STATE), update)?;
         self.world.flush(self.at.rank())
+    }
+
+    #[inline(always)]
+    fn publish_unread<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+        self.publish(offset, value, state)
     }
 
     #[inline(never)]

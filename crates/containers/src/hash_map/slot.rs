@@ -34,6 +34,11 @@
 //! three loads in this order, each whole, and each seen after the one before it (acquire); what is argued above needs no
 //! more. Over a network a get may be torn and orders nothing, so the state and the word are read by atomics.
 //!
+//! **Why an insert is cheaper while nobody looks.** An insert that has returned must be seen by each search that begins
+//! later, so a new entry's state is written by an atomic instruction, which waits until other ranks can see it: else two threads could
+//! each insert a key, look for the other's key, and both find nothing. In the phase of inserts nobody looks, and who inserts the same
+//! key waits for a reserved slot anyway, so a plain store with release does.
+//!
 //! **What a value points to.** A long encoding lies in memory of its own, which is given back when the state has changed
 //! from what it was with that value. Who reads it looks at the state again before he uses what he read.
 //!
@@ -82,6 +87,15 @@ pub(super) trait SlotMemory: Copy {
     /// return (W + A).
     fn publish_entry(&self, key: Self::KeySlot, value: Self::Value, state: StateWord)
     -> Result<()>;
+
+    /// As `publish_entry`, for a slot that nobody looks for before this rank has synchronized: only who inserts the same key
+    /// looks at it (W + A).
+    fn publish_entry_unread(
+        &self,
+        key: Self::KeySlot,
+        value: Self::Value,
+        state: StateWord,
+    ) -> Result<()>;
 
     /// Writes the value, then the state, likewise. Who sees a part of the value also sees
     /// what this thread wrote to the state before (W + A).
@@ -194,10 +208,15 @@ pub(super) fn look<M: SlotMemory>(
     wanted: Wanted,
 ) -> Result<Look<M::Value>> {
     let state = slot.load_state()?;
-    let is_ready = state.is_ready_with(fingerprint);
-    if is_ready || state.is_locked_with(fingerprint) {
-        let held = compare(slot, key, heap, state, wanted)?.map(|held| Held { is_ready, ..held });
-        return Ok(held.map_or(Look::Other, Look::Held));
+    // One test for most slots of other keys.
+    if state.is_written_with(fingerprint) {
+        let is_ready = state.is_ready_with(fingerprint);
+        if is_ready || state.is_locked_with(fingerprint) {
+            let held = compare(slot, key, heap, state, wanted)?;
+            let held = held.map(|held| Held { is_ready, ..held });
+            return Ok(held.map_or(Look::Other, Look::Held));
+        }
+        return Ok(Look::Other);
     }
     Ok(if state == StateWord::FREE {
         Look::Free

@@ -70,6 +70,15 @@ impl StateWord {
         (self.0 >> FINGERPRINT_SHIFT) & Fingerprint::MASK == fingerprint.bits()
     }
 
+    /// Whether the slot's key was published, with this fingerprint: the slot is ready, locked or removed.
+    #[inline]
+    pub(super) const fn is_written_with(self, fingerprint: Fingerprint) -> bool {
+        // The bit that tells a locked slot from a ready one.
+        let bit = 1 << STATE_SHIFT;
+        (self.0 | bit) >> FINGERPRINT_SHIFT
+            == (Self::ready(fingerprint).0 | bit) >> FINGERPRINT_SHIFT
+    }
+
     /// Whether the slot is ready with a key that has this fingerprint.
     #[inline]
     pub(super) const fn is_ready_with(self, fingerprint: Fingerprint) -> bool {
@@ -135,6 +144,10 @@ mod tests {
                 assert_eq!(word.is_ready_with(fingerprint), state == SlotState::Ready);
                 assert_eq!(word.is_locked_with(fingerprint), state == SlotState::Locked);
                 assert!(!word.is_ready_with(other) && !word.is_locked_with(other));
+                let is_written = state != SlotState::Reserved;
+                assert_eq!(word.is_written_with(fingerprint), is_written);
+                assert!(!word.is_written_with(other));
+                assert!(!StateWord::FREE.is_written_with(fingerprint));
                 assert!(!StateWord::FREE.is_ready_with(fingerprint));
             }
             assert_ne!(ready, ready.locked().overwritten(), "a new version");

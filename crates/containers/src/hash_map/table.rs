@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_core::rma::NearArray;
 use pgas_core::{Symmetric, World};
+use thread_local::ThreadLocal;
 
 use super::global::LayoutOf;
 use super::hash::Ring;
@@ -73,17 +74,28 @@ pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) near: Option<NearArray<LayoutOf<K, V>>>,
     pub(super) heap: Arc<Heap>,
     pub(super) hasher: Arc<S>,
-    n_new: Counter,
+    n_new: ThreadLocal<Counter>,
 }
 
-/// On a cache line of its own, since the threads of a rank count in it.
+/// What one thread of this rank has counted. Only that thread writes it, so that counting takes no atomic instruction: one for
+/// every insert would be a tenth of its time.
 #[derive(Debug, Default)]
-#[repr(align(128))]
+#[repr(align(64))]
 struct Counter {
-    /// The keys that this rank has inserted minus those that it has removed, modulo 2^64.
+    /// The keys that it has inserted minus those that it has removed, modulo 2^64.
     keys: AtomicU64,
     /// Those that it has removed, of which some may have been inserted again.
     removed: AtomicU64,
+}
+
+/// Adds to a word that no other thread writes.
+#[inline]
+fn add(word: &AtomicU64, n: u64) {
+    // Counts only; nothing is ordered by them.
+    word.store(
+        word.load(Ordering::Relaxed).wrapping_add(n),
+        Ordering::Relaxed,
+    );
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
@@ -118,7 +130,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             ring,
             heap,
             hasher,
-            n_new: Counter::default(),
+            n_new: ThreadLocal::new(),
         })
     }
 
@@ -154,22 +166,28 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
     #[inline]
     pub(super) fn count_new(&self, n: u64) {
         if n > 0 {
-            // Counts only; nothing is ordered by it.
-            self.n_new.keys.fetch_add(n, Ordering::Relaxed);
+            add(&self.n_new.get_or_default().keys, n);
         }
     }
 
     pub(super) fn count_removed(&self, n: u64) {
-        self.n_new.keys.fetch_sub(n, Ordering::Relaxed);
-        self.n_new.removed.fetch_add(n, Ordering::Relaxed);
+        if n > 0 {
+            let counter = self.n_new.get_or_default();
+            add(&counter.keys, n.wrapping_neg());
+            add(&counter.removed, n);
+        }
     }
 
     /// How many keys there are, and how many were removed since the slots were made, exact if nobody inserts or removes
     /// meanwhile. Collective.
     pub(super) fn counts(&self) -> Result<[u64; 2]> {
         // Only sums: what was inserted before is ordered before by whatever told this rank of it.
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let mut sums = [of(&self.n_new.keys), of(&self.n_new.removed)];
+        let mut sums = [0_u64; 2];
+        for counter in &self.n_new {
+            for (sum, count) in sums.iter_mut().zip([&counter.keys, &counter.removed]) {
+                *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
+            }
+        }
         let add = |a: u64, b: u64| a.wrapping_add(b);
         self.world().team().allreduce_slice(&mut sums, add)?;
         Ok(sums)

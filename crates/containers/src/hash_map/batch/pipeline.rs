@@ -240,7 +240,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             let was_there = slot::store(&search.slot, self.heap, held, value)?;
             return Ok(Inserted::over(was_there));
         }
-        self.insert(search.home, &search.key, value)
+        self.insert::<false>(search.home, &search.key, value)
     }
 
     /// Locates the keys group by group, begins the operations in their order, and completes them.
