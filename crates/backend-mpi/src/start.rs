@@ -104,7 +104,9 @@ fn advise(config: &Config) {
     suggest("OMPI_MCA_osc", "sm,pt2pt");
     let n_cores = thread::available_parallelism().map_or(1, usize::from);
     let n_local_ranks = place_of(&config.launcher).and_then(|place| place.n_local_ranks);
-    if n_local_ranks.is_some_and(|n| n as usize > n_cores) {
+    // Ranks that Open MPI has bound have a processor each, and see no other.
+    let is_bound = setting("OMPI_MCA_orte_bound_at_launch").is_some();
+    if !is_bound && n_local_ranks.is_some_and(|n| n as usize > n_cores) {
         suggest("OMPI_MCA_mpi_yield_when_idle", "1");
         suggest(MPICH_YIELDS, "1");
     }

@@ -17,6 +17,8 @@ mod attach;
 pub mod barrier;
 #[cfg(not(loom))]
 mod control;
+#[cfg(not(loom))]
+mod cores;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod launcher;
@@ -46,10 +48,3 @@ pub use member::Member;
 pub use segment::{create_job, segment_bytes};
 #[cfg(not(loom))]
 pub use threads::{threads, threads_with};
-
-/// Cores that this process may use: its affinity mask, and the limit of its control group if that is
-/// lower.
-#[cfg(not(loom))]
-pub(crate) fn usable_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}

@@ -13,10 +13,10 @@ use pgas_core::{Config, Error, Rank, Result};
 
 use crate::barrier::Ticket;
 use crate::control::{MAX_MEDIUM, MAX_SHORT, Membership};
+use crate::cores::Cores;
 use crate::liveness::{self, Liveness};
 use crate::mailbox::Corrupt;
 use crate::segment::Job;
-use crate::usable_cores;
 
 /// One rank of a job over shared memory: the [`Backend`](pgas_core::backend::Backend) of this crate.
 ///
@@ -28,7 +28,7 @@ pub struct Member {
     rank: u32,
     /// The barrier that this rank has entered, or the last one that it left.
     epoch: AtomicU64,
-    has_too_few_cores: bool,
+    cores: Cores,
     /// How often the job's health was asked for, for a look at the others now and then.
     n_checks: AtomicU32,
     liveness: Option<Liveness>,
@@ -79,12 +79,11 @@ impl Member {
     }
 
     fn new(job: Arc<Job>, rank: u32, liveness: Option<Liveness>) -> Self {
-        let has_too_few_cores = job.layout().n_ranks as usize > usable_cores();
         Self {
             job,
             rank,
             epoch: AtomicU64::new(0),
-            has_too_few_cores,
+            cores: Cores::default(),
             n_checks: AtomicU32::new(0),
             liveness,
         }
@@ -99,8 +98,16 @@ impl Member {
         self.rank
     }
 
+    #[inline]
     pub(crate) fn has_too_few_cores(&self) -> bool {
-        self.has_too_few_cores
+        self.cores
+            .are_too_few(self.job.layout().n_ranks, |rank| self.process_of(rank))
+    }
+
+    /// The process that `rank` is, once it has joined.
+    fn process_of(&self, rank: u32) -> Option<u32> {
+        let control = self.job.control();
+        (control.membership(rank) != Membership::Absent).then(|| control.pid(rank))
     }
 
     pub(crate) fn arrive(&self) -> BarrierTicket {
