@@ -6,8 +6,9 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pgas_core::backend::{
     AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
@@ -20,10 +21,12 @@ use crate::mailbox::MAX_MEDIUM;
 use crate::network::Network;
 use crate::sys;
 
-/// How often a call of progress looks for work, and how often a parked rank calls it between two yields: so often
-/// that others who need its answers do not notice the yields, and not longer than other programs can wait.
+/// How often a call of progress looks for work, and how often a parked rank calls it: some microseconds.
 const LOOKS: u32 = 8;
-const TURNS_A_YIELD: u32 = 4;
+const TURNS_A_PARK: u32 = 8;
+/// How often a rank parks between two yields. A yield takes as long as the answer to an operation of another rank, which
+/// meanwhile waits; other threads and programs can wait for some tens of microseconds.
+const PARKS_A_YIELD: u32 = 8;
 
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
 // 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion; atomics at the
@@ -252,17 +255,23 @@ unsafe impl Backend for Network {
         Ok(false)
     }
 
-    /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it to do so.
-    fn park(&self, at_most: Duration) {
-        let n_turns = if self.is_crowded() { 1 } else { TURNS_A_YIELD };
-        let (began, at_most) = (Instant::now(), self.collectives.nap(at_most));
-        loop {
-            if (0..n_turns).any(|_| !matches!(self.progress(), Ok(false))) {
+    /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it to do so. Short,
+    /// since what its caller waits for may be an operation of its own, which this does not see.
+    fn park(&self, _at_most: Duration) {
+        if self.is_crowded() {
+            if matches!(self.progress(), Ok(false)) {
+                thread::yield_now();
+            }
+            return;
+        }
+        for _ in 0..TURNS_A_PARK {
+            if !matches!(self.progress(), Ok(false)) {
                 return;
             }
-            if self.health().is_err() || began.elapsed() >= at_most {
-                return;
-            }
+        }
+        // Relaxed: a count that nothing else depends on.
+        let n_parks = self.n_parks.fetch_add(1, Ordering::Relaxed);
+        if n_parks.is_multiple_of(PARKS_A_YIELD) {
             thread::yield_now();
         }
     }

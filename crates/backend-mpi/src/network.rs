@@ -3,7 +3,7 @@
 //! What every other file of the network path works on.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
@@ -57,6 +57,8 @@ pub(crate) struct Network {
     /// Messages that have come, of each class, so that a look costs no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
     pub(crate) receiving: [Mutex<()>; 2],
+    /// How often this rank has parked.
+    pub(crate) n_parks: AtomicU32,
     pub(crate) failure: OnceLock<(Rank, String)>,
 }
 
@@ -159,6 +161,7 @@ impl Network {
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
             receiving: [const { Mutex::new(()) }; 2],
+            n_parks: AtomicU32::new(0),
             failure: OnceLock::new(),
         })
     }

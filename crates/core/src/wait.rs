@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::backend::NeedsTarget;
 use crate::engine::BATCH;
 use crate::{Error, Rank, Result, World, error::Timeout, in_handler};
 
@@ -104,6 +105,12 @@ impl World {
         } else {
             0
         };
+        // Others wait for a rank that serves them whenever it yields, and parking it is looking for what they want.
+        let n_yields = if self.capabilities().needs_target == NeedsTarget::NOTHING {
+            YIELDS
+        } else {
+            0
+        };
         let mut round = first_round;
         let mut sleep = FIRST_SLEEP;
         let from = Location::caller();
@@ -140,7 +147,7 @@ impl World {
                 if round > TIGHT_ROUNDS {
                     hint::spin_loop();
                 }
-            } else if round <= SPINS + YIELDS {
+            } else if round <= SPINS + n_yields {
                 thread::yield_now();
                 self.backend().health()?;
             } else {

@@ -57,7 +57,7 @@ fn main() -> ExitCode {
     for (name, settings) in [("shared memory below MPI", &[][..]), ("TCP below MPI", tcp)] {
         println!("\n{}, {name}: raw MPI beside PGAS_DIRECT=0", library());
         let mut command = mpirun();
-        command.arg(PAIRS).args(is_smoke_test().then_some("--test"));
+        command.arg(PAIRS).args(std::env::args().skip(1));
         command.env("OMPI_MCA_osc", "sm,pt2pt");
         command.envs(settings.iter().copied());
         let status = command.status().expect("the launcher is installed");
@@ -91,6 +91,15 @@ fn is_smoke_test() -> bool {
     std::env::args().any(|argument| argument == "--test")
 }
 
+/// Whether `name` contains one of the words that the bench was started with, if there are any.
+fn is_wanted(name: &str) -> bool {
+    let mut words = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with("--"))
+        .peekable();
+    words.peek().is_none() || words.any(|word| name.contains(&word))
+}
+
 /// The two sides, on each of the two ranks.
 struct Pair {
     world: World,
@@ -102,6 +111,9 @@ impl Pair {
     /// Runs `raw` and `ours` in turn on rank 0, many times, while rank 1 waits in the barrier of the side that is
     /// measured, and prints the median of the ratios: what disturbs a machine for longer than a moment disturbs both.
     fn compare(&self, name: &str, n_ops: usize, mut raw: impl FnMut(), mut ours: impl FnMut()) {
+        if !is_wanted(name) {
+            return;
+        }
         let n_rounds = if is_smoke_test() { 1 } else { 41 };
         let measures = self.world.rank() == Rank::ZERO;
         let mut rounds = Vec::with_capacity(n_rounds);

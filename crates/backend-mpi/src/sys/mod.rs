@@ -11,14 +11,15 @@ mod comm;
 mod datatype;
 mod exit;
 mod hydra;
+mod lock;
 mod message;
 mod tool;
 mod window;
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::c_int;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ThreadId};
 
 use mpi::ffi;
@@ -35,6 +36,7 @@ pub(crate) use comm::{
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
 pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
+use lock::{Guard, Lock};
 pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
 pub(crate) use tool::setting;
 pub(crate) use window::{
@@ -224,10 +226,10 @@ fn text_of(code: c_int) -> Option<String> {
 /// The proof that no other thread of this process is inside of MPI.
 #[derive(Debug)]
 pub(crate) struct Mpi {
-    _lock: MutexGuard<'static, ()>,
+    _lock: Guard<'static>,
 }
 
-static INSIDE: Mutex<()> = Mutex::new(());
+static INSIDE: Lock = Lock::new();
 /// The only thread that may call MPI, if MPI allows only one.
 static ONLY_THREAD: OnceLock<ThreadId> = OnceLock::new();
 
@@ -236,7 +238,11 @@ static ONLY_THREAD: OnceLock<ThreadId> = OnceLock::new();
 /// # Errors
 ///
 /// If MPI was started for one thread only, and this is another one.
-#[inline]
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "a result in memory costs more than the lock"
+)]
 pub(crate) fn enter() -> Result<Mpi> {
     if let Some(only) = ONLY_THREAD.get() {
         thread_local! {
@@ -250,8 +256,7 @@ pub(crate) fn enter() -> Result<Mpi> {
             IS_IT.set(true);
         }
     }
-    // Nothing is inside of the lock that a panic could leave half done.
-    let lock = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    let lock = INSIDE.lock();
     Ok(Mpi { _lock: lock })
 }
 

@@ -1,0 +1,198 @@
+//! The lock around MPI, which costs a process with one thread no atomic instruction.
+//!
+//! Such an instruction waits until all earlier stores have left the processor, and with shared memory below MPI these
+//! are what was put into other ranks' memory: two of them make a put of a word a tenth slower. So the lock is the
+//! first thread's, by plain stores and loads, until another thread comes. That one revokes it for good, makes every
+//! thread of the process pass a barrier by `membarrier(2)`, waits until the first one is outside, and from then on all
+//! take a mutex.
+#![expect(unsafe_code, reason = "calls the system, which nothing wraps")]
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+/// No thread has come yet.
+const NOBODY: usize = 0;
+/// All threads take the mutex.
+const EVERYBODY: usize = 1;
+
+/// The lock. One a process, or barriers would be waited for more often than they are worth.
+#[derive(Debug)]
+pub(super) struct Lock {
+    /// [`NOBODY`], [`EVERYBODY`], or the token of the thread that needs no mutex.
+    owner: AtomicUsize,
+    /// Whether that thread is inside; only it writes this.
+    is_held: AtomicBool,
+    mutex: Mutex<()>,
+}
+
+/// The proof that the lock is held, by this thread, with which it stays as a mutex's guard does.
+#[derive(Debug)]
+pub(super) struct Guard<'a> {
+    /// What its owner resets, if this thread is the owner.
+    is_held: Option<&'a AtomicBool>,
+    _mutex: Option<MutexGuard<'a, ()>>,
+}
+
+impl Drop for Guard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(is_held) = self.is_held {
+            // Release: pairs with the acquire of who is inside next.
+            is_held.store(false, Ordering::Release);
+        }
+    }
+}
+
+impl Lock {
+    pub(super) const fn new() -> Self {
+        Self {
+            owner: AtomicUsize::new(NOBODY),
+            is_held: AtomicBool::new(false),
+            mutex: Mutex::new(()),
+        }
+    }
+
+    /// Waits until no other thread is inside. Not reentrant.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few plain loads and stores")]
+    pub(super) fn lock(&self) -> Guard<'_> {
+        let me = token();
+        // Relaxed: a thread reads its own token only after it has written it.
+        if self.owner.load(Ordering::Relaxed) == me {
+            // Acquire: pairs with the release at the end of a thread whose token this one was given.
+            let is_held = self.is_held.load(Ordering::Acquire);
+            debug_assert!(!is_held, "not reentrant");
+            self.is_held.store(true, Ordering::Relaxed);
+            // The store comes before the load for who revokes, by its `membarrier`, which is a fence of this thread.
+            compiler_fence(Ordering::SeqCst);
+            if self.owner.load(Ordering::Relaxed) == me {
+                return Guard {
+                    is_held: Some(&self.is_held),
+                    _mutex: None,
+                };
+            }
+            self.is_held.store(false, Ordering::Release);
+        }
+        self.lock_mutex(me)
+    }
+
+    #[inline(never)]
+    fn lock_mutex(&self, me: usize) -> Guard<'_> {
+        // Nothing is inside of the mutex that a panic could leave half done.
+        let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        // Relaxed: written under the mutex only.
+        match self.owner.load(Ordering::Relaxed) {
+            EVERYBODY => {}
+            // This one is inside by the mutex; the next time it needs none.
+            NOBODY => self.owner.store(first_owner(me), Ordering::Relaxed),
+            _ => self.revoke(),
+        }
+        Guard {
+            is_held: None,
+            _mutex: Some(guard),
+        }
+    }
+
+    /// Takes the lock away from its owner, under the mutex.
+    #[cold]
+    fn revoke(&self) {
+        self.owner.store(EVERYBODY, Ordering::SeqCst);
+        let passed = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+        assert!(passed, "the process has registered for it");
+        // The owner either has stored before the barrier that it is inside, or looks after it who owns the lock.
+        // Acquire: pairs with the release at its end.
+        while self.is_held.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A number that no other living thread has.
+#[inline]
+fn token() -> usize {
+    thread_local! {
+        // As wide as a word, so that the address is none of the constants.
+        static HERE: u64 = const { 0 };
+    }
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
+/// The thread, if the system has the barrier by which the lock can be taken away from it.
+fn first_owner(me: usize) -> usize {
+    if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
+        me
+    } else {
+        EVERYBODY
+    }
+}
+
+/// Whether the system does the command.
+fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: the call takes three integers, and touches no memory of the process.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::UnsafeCell;
+    use std::sync::Barrier;
+
+    use super::*;
+
+    /// A number that only who holds the lock touches.
+    #[derive(Debug)]
+    struct Count(UnsafeCell<u64>);
+
+    // SAFETY: it is touched under a lock only.
+    unsafe impl Sync for Count {}
+
+    fn count_up(lock: &Lock, count: &Count) {
+        let _inside = lock.lock();
+        let at = count.0.get();
+        // SAFETY: the lock is held, so that nobody else touches the number.
+        let number = unsafe { at.read() };
+        // SAFETY: as above.
+        unsafe { at.write(number + 1) };
+    }
+
+    #[test]
+    fn nothing_is_lost_when_the_lock_is_taken_away_from_its_first_thread() {
+        const TURNS: u64 = 2000;
+        for n_others in 1..4 {
+            let (lock, count) = (Lock::new(), Count(UnsafeCell::new(0)));
+            count_up(&lock, &count);
+            let start = Barrier::new(n_others + 1);
+            thread::scope(|threads| {
+                for _ in 0..n_others {
+                    threads.spawn(|| {
+                        start.wait();
+                        (0..TURNS).for_each(|_| count_up(&lock, &count));
+                    });
+                }
+                start.wait();
+                (0..TURNS).for_each(|_| count_up(&lock, &count));
+            });
+            let n_threads = n_others as u64 + 1;
+            assert_eq!(count.0.into_inner(), n_threads * TURNS + 1);
+        }
+    }
+
+    #[test]
+    fn the_first_thread_takes_no_mutex_until_another_one_comes() {
+        let lock = Lock::new();
+        drop(lock.lock());
+        if lock.owner.load(Ordering::Relaxed) != token() {
+            assert!(!membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+            return;
+        }
+        let inside = lock.lock();
+        assert!(inside.is_held.is_some());
+        assert!(lock.mutex.try_lock().is_ok());
+        drop(inside);
+        thread::scope(|threads| {
+            threads.spawn(|| drop(lock.lock()));
+        });
+        assert!(lock.lock().is_held.is_none());
+    }
+}
