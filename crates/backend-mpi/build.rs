@@ -7,12 +7,14 @@ fn main() {
     let library = match build_probe_mpi::probe() {
         Ok(library) => library,
         Err(reasons) => {
-            let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-            panic!(
-                "no MPI library was found. Install one: on Debian and Ubuntu `apt-get install libopenmpi-dev libclang-dev` \
-                 or `apt-get install libmpich-dev libclang-dev`; elsewhere set MPICC to its compiler wrapper. ({})",
-                reasons.join("; ")
+            for reason in &reasons {
+                println!("cargo::warning={reason}");
+            }
+            println!(
+                "cargo::error=no MPI library was found; on Debian and Ubuntu `apt-get install libopenmpi-dev libclang-dev` or \
+                 `apt-get install libmpich-dev libclang-dev` installs one, elsewhere set MPICC to its compiler wrapper"
             );
+            return;
         }
     };
     let mut shim = cc::Build::new();

