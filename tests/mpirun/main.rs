@@ -183,6 +183,88 @@ fn the_keys_of_all_ranks_are_sorted() {
     }
 }
 
+/// Examples that check their own results, and arguments that make them short.
+#[rustfmt::skip]
+const KERNELS: &[(&str, &[&str])] = &[
+    ("histogram", &["--table", "50", "--accesses", "300"]),
+    ("index_gather", &["--table", "50", "--accesses", "300"]),
+    ("dht_rpc", &["--sizes", "8,4096", "--keys", "10"]),
+    ("extend_add", &["--side", "6", "--rounds", "1"]),
+];
+
+#[test]
+fn kernels_and_tables_of_remote_calls_find_their_results_right() {
+    for (i, (name, args)) in KERNELS.iter().enumerate() {
+        for (j, setting) in settings().into_iter().take(2).enumerate() {
+            let n_ranks = if (i + j) % 2 == 0 { 2 } else { 3 };
+            let mut command = mpirun(n_ranks, name);
+            command.args(*args).arg("--json");
+            command.envs(setting.iter().copied());
+            let ended = ends_well(command);
+            let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+            assert_eq!(report["ranks"], n_ranks, "{name}, {setting:?}: {ended:?}");
+            // Each of its parts says so, if it has any.
+            assert!(ended.stdout.contains("\"verified\":true"), "{ended:?}");
+            assert!(!ended.stdout.contains("\"verified\":false"), "{ended:?}");
+        }
+    }
+}
+
+#[test]
+fn reads_become_the_same_contigs_as_on_one_rank() {
+    let dir = tempfile::tempdir().unwrap();
+    let [reads, alone, together] =
+        ["reads.fa", "alone", "together"].map(|name| dir.path().join(name));
+    let genome = sequence(400);
+    let starts = (0..=genome.len() - 80).step_by(20);
+    let records = starts.map(|start| format!(">{start}\n{}\n", &genome[start..start + 80]));
+    fs::write(&reads, records.collect::<String>()).unwrap();
+    let assemble = |mut command: Command, out: &Path| {
+        command.arg(&reads).arg("--out").arg(out);
+        command.args(["-k", "21", "--min-depth", "1", "--json"]);
+        let report: Value = serde_json::from_str(&ends_well(command).stdout).unwrap();
+        (report["ranks"].clone(), fs::read(out).unwrap())
+    };
+    let (_, expected) = assemble(Command::new(example("contig_gen")), &alone);
+    assert!(expected.len() > genome.len(), "{expected:?}");
+    for (n_ranks, setting) in [2, 3, 2].into_iter().zip(settings()) {
+        let mut command = mpirun(n_ranks, "contig_gen");
+        command.envs(setting.iter().copied());
+        let (n_seen, contigs) = assemble(command, &together);
+        assert_eq!(n_seen, n_ranks);
+        assert!(contigs == expected, "{n_ranks} ranks, {setting:?}");
+    }
+}
+
+#[test]
+fn kmers_that_are_filtered_or_aggregated_are_counted_as_by_one_rank() {
+    let dir = tempfile::tempdir().unwrap();
+    let [reads, alone, together] =
+        ["reads.fa", "alone", "together"].map(|name| dir.path().join(name));
+    // Most occur twice, so that the filter lets them pass.
+    let bases = sequence(300);
+    fs::write(&reads, format!(">one\n{bases}\n>two\n{}\n", &bases[..250])).unwrap();
+    for way in ["--aggregate", "--bloom"] {
+        let count = |mut command: Command, dump: &Path| {
+            command.args([way, "-k21", "-C", "--json", "--dump"]);
+            command.arg(dump).arg(&reads);
+            ends_well(command);
+            let text = fs::read_to_string(dump).unwrap();
+            // What occurs once may pass a filter, which of it depends on the filter's size.
+            let lines = text.lines().map(str::to_owned);
+            lines.filter(|line| !line.ends_with(" 1")).collect()
+        };
+        let expected: Vec<String> = count(Command::new(example("kmer_count")), &alone);
+        assert!(!expected.is_empty(), "{way}");
+        for (n_ranks, setting) in [2, 3].into_iter().zip(settings()) {
+            let mut command = mpirun(n_ranks, "kmer_count");
+            command.envs(setting.iter().copied());
+            let counts = count(command, &together);
+            assert_eq!(counts, expected, "{way}, {n_ranks} ranks, {setting:?}");
+        }
+    }
+}
+
 #[test]
 fn started_alone_it_is_one_rank_and_starts_others_itself() {
     let alone = ends_well(Command::new(example("hello")));
