@@ -78,6 +78,15 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
             let word = unsafe { AtomicU64::from_ptr(dst.cast()) };
             word.store(u64::from_ne_bytes(array(bytes)), Ordering::Relaxed);
         }
+        // In registers: a copy from memory would wait until the parts that `value` was made of are there.
+        (16 | 24 | 32, _) => {
+            for (i, word) in bytes.chunks_exact(8).enumerate() {
+                // SAFETY: the word lies within the value, as many bytes of which are writable at `dst`.
+                let dst = unsafe { dst.add(8 * i) };
+                // SAFETY: the same.
+                unsafe { imp::store_word(dst, u64::from_ne_bytes(array(word))) };
+            }
+        }
         (len, _) => {
             // SAFETY: the value's bytes are readable and private; the caller promises `dst`.
             unsafe { imp::to_shared(dst, bytes.as_ptr(), len) }
@@ -123,6 +132,19 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
             let word = unsafe { AtomicU64::from_ptr(src.cast()) };
             // SAFETY: `out` points to `value`, of the same size and alignment.
             unsafe { out.cast::<u64>().write(word.load(Ordering::Acquire)) };
+        }
+        (len @ (16 | 24 | 32), _) => {
+            for i in 0..len / 8 {
+                // SAFETY: the word lies within a value at `src`.
+                let src = unsafe { src.add(8 * i) };
+                // SAFETY: the same.
+                let word = unsafe { imp::load_word(src) };
+                // SAFETY: and so it does at `out`.
+                let out = unsafe { out.add(8 * i) };
+                // SAFETY: this function's own memory; the write needs no alignment.
+                unsafe { out.cast::<u64>().write_unaligned(word) };
+            }
+            fence(Ordering::Acquire);
         }
         (len, _) => {
             // SAFETY: `out` is this function's own memory of `len` bytes; the caller promises `src`.
@@ -222,6 +244,16 @@ mod tests {
     fn the_portable_copy_moves_those_bytes_and_no_others() {
         check_all(portable::to_shared);
         check_all(portable::from_shared);
+        for at in 0..8 {
+            let mut place = [0_u8; 24];
+            let word = place.as_mut_ptr().wrapping_add(at + 4);
+            // SAFETY: eight bytes of the array.
+            unsafe { portable::store_word(word, 0x0807_0605_0403_0201) };
+            // SAFETY: the same.
+            assert_eq!(unsafe { portable::load_word(word) }, 0x0807_0605_0403_0201);
+            assert_eq!(place[at + 4..at + 12].iter().sum::<u8>(), 36);
+            assert_eq!(place.iter().sum::<u8>(), 36);
+        }
     }
 
     #[test]
@@ -243,6 +275,10 @@ mod tests {
         round(u128::MAX - 3);
         round([1_u8, 2, 3]);
         round([1_u16; 5]);
+        round([1_u64, 2]);
+        round([1_u16; 8]);
+        round([3_u64, 4, 5]);
+        round([6_u32, 7, 8, 9, 10, 11, 12, 13]);
         round([9_u64; 17]);
         round([0_u8; 0]);
         round(());

@@ -55,3 +55,26 @@ pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
         }
     }
 }
+
+/// Loads eight bytes, at once if they are aligned.
+///
+/// # Safety
+///
+/// They are readable.
+pub(super) unsafe fn load_word(src: *const u8) -> u64 {
+    let mut bytes = [0; 8];
+    // SAFETY: the caller promises as many bytes as the array has.
+    unsafe { from_shared(bytes.as_mut_ptr(), src, bytes.len()) };
+    u64::from_ne_bytes(bytes)
+}
+
+/// Stores eight bytes, at once if they are aligned.
+///
+/// # Safety
+///
+/// They are writable.
+pub(super) unsafe fn store_word(dst: *mut u8, word: u64) {
+    let bytes = word.to_ne_bytes();
+    // SAFETY: the caller promises as many bytes as the array has.
+    unsafe { to_shared(dst, bytes.as_ptr(), bytes.len()) }
+}

@@ -20,6 +20,38 @@ pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
     unsafe { copy(dst, src, len) }
 }
 
+/// Loads eight bytes at once, aligned or not.
+///
+/// # Safety
+///
+/// They are readable.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one load")]
+pub(super) unsafe fn load_word(src: *const u8) -> u64 {
+    let word;
+    // SAFETY: the caller promises eight readable bytes; the load needs no alignment.
+    unsafe {
+        asm!("mov {w}, qword ptr [{s}]", w = out(reg) word, s = in(reg) src,
+            options(nostack, preserves_flags, readonly));
+    }
+    word
+}
+
+/// Stores eight bytes at once, aligned or not.
+///
+/// # Safety
+///
+/// They are writable.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one store")]
+pub(super) unsafe fn store_word(dst: *mut u8, word: u64) {
+    // SAFETY: the caller promises eight writable bytes; the store needs no alignment.
+    unsafe {
+        asm!("mov qword ptr [{d}], {w}", d = in(reg) dst, w = in(reg) word,
+            options(nostack, preserves_flags));
+    }
+}
+
 #[inline]
 unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     match len {
