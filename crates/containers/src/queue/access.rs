@@ -6,7 +6,7 @@ use pgas_core::rma::Near;
 use pgas_core::{GlobalPtr, Pod, Result as CoreResult, World};
 
 use super::PushError;
-use super::ring::{Control, Place, Ring, index};
+use super::ring::{Control, NearRing, Place, Ring, SlotBlock, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::Result;
 use crate::object::{self, Object, Plain, Repr, SlotOf};
@@ -44,6 +44,10 @@ fn wait(world: &World, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResul
     world.wait_for("an element of a queue that another rank works on", ready)
 }
 
+/// How often a rank spins after it was too late once, and how often that is doubled where it is again.
+const SPINS: u32 = 8;
+const MOST_DOUBLINGS: u32 = 3;
+
 /// Words that this process loads from and stores to.
 struct NearWords<'a> {
     control: Near<'a, Control>,
@@ -80,6 +84,15 @@ impl Words for NearWords<'_> {
         fence(Ordering::Release);
         self.control.store(Control::offset(word), to);
         Ok(true)
+    }
+
+    /// Some hundred nanoseconds, in which the rank that was faster goes on with the cache lines that it has: taken
+    /// in turn, each of them would move from one core to the other for every element.
+    #[cold]
+    fn give_way(&self, n_late: u32) {
+        for _ in 0..SPINS << n_late.min(MOST_DOUBLINGS) {
+            std::hint::spin_loop();
+        }
     }
 
     fn mark(&self, slot: u64) -> CoreResult<u64> {
@@ -136,6 +149,9 @@ impl Words for FarWords<'_> {
     fn clear_mark(&self, slot: u64, mark: u64) -> CoreResult<()> {
         self.marks.clear(slot, mark)
     }
+
+    /// What a swap over a network takes is long enough.
+    fn give_way(&self, _: u32) {}
 
     fn wait_until(&self, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResult<()> {
         wait(self.marks.world, ready)
@@ -269,18 +285,68 @@ impl<T: Object> Ring<T> {
         let mut seen = self.seen(request.side);
         let work = |tickets| work(self, tickets);
         let done = match &self.near {
-            Some(near) => {
-                let words = NearWords {
-                    control: near.control.block(0, 0),
-                    size: self.place.size,
-                    marks: access.marks(),
-                };
-                perform_on(&words, &mut seen, request, work)
-            }
+            Some(near) => perform_on(&self.near_words(near), &mut seen, request, work),
             None => access.perform_far(&mut seen, request, work),
         };
         self.set_seen(request.side, seen);
         done
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few copies")]
+    fn near_words<'a>(&'a self, near: &'a NearRing<SlotOf<T>>) -> NearWords<'a> {
+        let marks = Marks {
+            world: self.world(),
+            place: self.place,
+            slot_bytes: size_of::<SlotOf<T>>(),
+        };
+        NearWords {
+            control: near.control.block(0, 0),
+            size: self.place.size,
+            marks,
+        }
+    }
+
+    /// Works on the next ticket's slot, if this process reaches it by its own instructions, what was seen of the queue leaves room
+    /// for it, and no other rank is faster. Else nothing is done, and [`perform`](Self::perform) says what is to be.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of push and pop")]
+    fn perform_next<R>(
+        &self,
+        side: Side,
+        meet: bool,
+        work: impl FnOnce(Near<'_, SlotBlock<SlotOf<T>>>) -> R,
+    ) -> Result<Option<R>> {
+        let Some(near) = &self.near else {
+            return Ok(None);
+        };
+        let words = self.near_words(near);
+        let taken = ticket::take_next(&words, side, self.seen(side))?;
+        let ticket = match taken {
+            Ok(ticket) => ticket,
+            Err(now) => {
+                self.set_taken(side, now);
+                return Ok(None);
+            }
+        };
+        self.set_taken(side, ticket.wrapping_add(1));
+        let slot = index(self.place.size.slot(ticket));
+        let done = work(near.slots.block(0, slot));
+        if meet && !words.advance(side.done(), ticket, ticket.wrapping_add(1))? {
+            self.finish_early(side, ticket)?;
+        }
+        Ok(Some(done))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn finish_early(&self, side: Side, ticket: u64) -> Result<()> {
+        let near = self.near.as_ref().expect("it was near");
+        let tickets = Tickets {
+            first: ticket,
+            n: 1,
+        };
+        Ok(ticket::finish_early(&self.near_words(near), side, tickets)?)
     }
 }
 
@@ -290,6 +356,16 @@ impl<T: Object> Ring<T> {
     #[expect(clippy::inline_always, reason = "all of a push")]
     pub(super) fn push(&self, value: T, meet: bool) -> Result<(), PushError<T>> {
         let slot = object::to_slot(&value, &self.heap)?;
+        let pushed = self.perform_next(Side::Push, meet, |near| near.store(0, slot))?;
+        if pushed.is_some() {
+            return Ok(());
+        }
+        self.push_slot(value, slot, meet)
+    }
+
+    /// As [`push`](Self::push), with its slot.
+    #[inline(never)]
+    fn push_slot(&self, value: T, slot: SlotOf<T>, meet: bool) -> Result<(), PushError<T>> {
         let write = |ring: &Self, tickets: Tickets| ring.write(tickets.first, slot);
         match self.perform(Request::push(1, meet), write)? {
             Some(_) => Ok(()),
@@ -323,14 +399,24 @@ impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a pop")]
     pub(super) fn pop(&self, meet: bool) -> Result<Option<T>> {
+        let popped = self.perform_next(Side::Pop, meet, |near| near.load(0))?;
+        let slot = match popped {
+            Some(slot) => Some(slot),
+            None => self.pop_slot(meet)?,
+        };
+        // The slot is free again before code of the user runs.
+        slot.map(|slot| self.value_of(slot)).transpose()
+    }
+
+    #[inline(never)]
+    fn pop_slot(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
         let mut slot = None;
         let read = |ring: &Self, tickets: Tickets| {
             slot = Some(ring.read(tickets.first)?);
             Ok(())
         };
         self.perform(Request::pop(1, meet), read)?;
-        // The slot is free again before code of the user runs.
-        slot.map(|slot| self.value_of(slot)).transpose()
+        Ok(slot)
     }
 
     /// The value in a slot that was popped, whose memory is given back.

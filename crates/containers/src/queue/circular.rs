@@ -290,6 +290,7 @@ impl<T: Object> CircularQueue<T, Local> {
     /// # Panics
     ///
     /// On other ranks than the host.
+    #[inline]
     #[track_caller]
     pub fn local_push(&mut self, value: T) -> Result<(), PushError<T>> {
         self.local.push(&self.ring, value)

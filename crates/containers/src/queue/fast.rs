@@ -177,6 +177,7 @@ impl<T: Object> FastQueue<T, Local> {
     /// # Panics
     ///
     /// On other ranks than the host.
+    #[inline]
     #[track_caller]
     pub fn local_push(&mut self, value: T) -> Result<(), PushError<T>> {
         self.local.push(&self.ring, value)

@@ -51,12 +51,14 @@ impl<T: Object> Cursor<T> {
         }
     }
 
+    #[inline]
     #[track_caller]
     fn local(&mut self) -> &mut OwnTickets<SlotOf<T>> {
         let local = self.at.as_mut();
         local.expect("in its local phase only the host uses a queue")
     }
 
+    #[inline]
     #[track_caller]
     pub(super) fn push(&mut self, ring: &Ring<T>, value: T) -> Result<(), PushError<T>> {
         let local = self.local();

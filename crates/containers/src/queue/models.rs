@@ -62,6 +62,10 @@ impl Words for Queue {
         Ok(())
     }
 
+    fn give_way(&self, _: u32) {
+        thread::yield_now();
+    }
+
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         while !ready()? {
             thread::yield_now();
@@ -99,9 +103,23 @@ impl Queue {
         &self.slots[index(slot)]
     }
 
+    /// As a queue does: the next ticket if nobody is faster, else what can be had.
+    fn take(&self, side: Side, seen: &mut Seen, n: (u64, u64)) -> Option<Tickets> {
+        if n.1 == 1 {
+            match ticket::take_next(self, side, *seen).unwrap() {
+                Ok(first) => {
+                    seen.taken = first.wrapping_add(1);
+                    return Some(Tickets { first, n: 1 });
+                }
+                Err(now) => seen.taken = now,
+            }
+        }
+        ticket::take(self, side, seen, n, true).unwrap()
+    }
+
     /// Pushes `n` values from `value` on; whether there was room.
     fn push(&self, seen: &mut Seen, value: u64, n: u64) -> bool {
-        let Some(tickets) = ticket::take(self, Side::Push, seen, (n, n), true).unwrap() else {
+        let Some(tickets) = self.take(Side::Push, seen, (n, n)) else {
             return false;
         };
         for i in 0..n {
@@ -112,8 +130,7 @@ impl Queue {
     }
 
     fn pop(&self, seen: &mut Seen, most: u64) -> Vec<u64> {
-        let taken = ticket::take(self, Side::Pop, seen, (1, most), true).unwrap();
-        let Some(tickets) = taken else {
+        let Some(tickets) = self.take(Side::Pop, seen, (1, most)) else {
             return Vec::new();
         };
         let load = |i| self.slot(tickets, i).load(Ordering::Relaxed);

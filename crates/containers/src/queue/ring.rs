@@ -44,7 +44,7 @@ impl<S> Block for SlotBlock<S> {
 /// The words and slots of a queue that this process reaches by its own instructions, looked up once.
 pub(super) struct NearRing<S> {
     pub(super) control: NearArray<Control>,
-    slots: NearArray<SlotBlock<S>>,
+    pub(super) slots: NearArray<SlotBlock<S>>,
 }
 
 impl<S> NearRing<S> {
@@ -242,6 +242,16 @@ impl<T: Object> Ring<T> {
             Side::Push => self.push.set(seen),
             Side::Pop => self.pop.set(seen),
         }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a store")]
+    pub(super) fn set_taken(&self, side: Side, taken: u64) {
+        let seen = match side {
+            Side::Push => &self.push,
+            Side::Pop => &self.pop,
+        };
+        seen.taken.store(taken, Ordering::Relaxed);
     }
 
     fn see(&self, head: u64, tail: u64) {

@@ -56,7 +56,7 @@ impl Side {
     }
 
     /// How far all work on tickets is done.
-    const fn done(self) -> Word {
+    pub(super) const fn done(self) -> Word {
         match self {
             Self::Push => Word::Published,
             Self::Pop => Word::Consumed,
@@ -157,6 +157,9 @@ pub(super) trait Words {
     /// Removes a mark if it is still this one (A).
     fn clear_mark(&self, slot: u64, mark: u64) -> Result<()>;
 
+    /// Lets other ranks go first, after so many swaps that came too late.
+    fn give_way(&self, n_late: u32);
+
     /// Makes progress until `ready`.
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()>;
 }
@@ -195,6 +198,7 @@ pub(super) fn take<W: Words>(
     meet: bool,
 ) -> Result<Option<Tickets>> {
     let size = words.size();
+    let mut n_late = 0;
     loop {
         let mut free = room(size, side, seen.taken, seen.limit);
         if free < most && meet {
@@ -218,7 +222,25 @@ pub(super) fn take<W: Words>(
             }
             Err(now) => seen.taken = now,
         }
+        n_late += 1;
+        words.give_way(n_late);
     }
+}
+
+/// Takes the next ticket, if what was seen leaves room for it and no other rank is faster (A, nothing if there is no room); else the
+/// ticket that another rank would take now.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the hot part of push and pop")]
+pub(super) fn take_next<W: Words>(words: &W, side: Side, seen: Seen) -> Result<Result<u64, u64>> {
+    if room(words.size(), side, seen.taken, seen.limit) == 0 {
+        return Ok(Err(seen.taken));
+    }
+    let next = seen.taken.wrapping_add(1);
+    let taken = words.swap(side.taken(), seen.taken, next)?;
+    if taken.is_err() {
+        words.give_way(1);
+    }
+    Ok(taken.map(|()| seen.taken))
 }
 
 /// How far the other side is done, once that leaves room for `least` tickets from `at` on; nothing if it
@@ -275,8 +297,9 @@ pub(super) fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Resul
     finish_early(words, side, tickets)
 }
 
+/// As [`finish`], where an earlier ticket is still worked on.
 #[cold]
-fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<()> {
+pub(super) fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<()> {
     let size = words.size();
     words.set_mark(size.slot(tickets.first), mark(size, side, tickets))?;
     // Whoever was before may have come to these tickets before the mark was there.
