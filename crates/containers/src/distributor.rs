@@ -141,10 +141,7 @@ impl<T: Object> Distributor<T> {
     )]
     pub fn send(&mut self, to: Rank, value: T) -> Result<()> {
         let slot = object::to_slot(&value, &self.heap)?;
-        if to == self.world().rank() {
-            self.received.push(slot);
-            return Ok(());
-        }
+        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong half of the time.
         let lane = &mut self.lanes[to.index()];
         lane.slots.push(slot);
         if lane.slots.len() == self.batch {
@@ -156,6 +153,10 @@ impl<T: Object> Distributor<T> {
     /// Pushes what is collected for `to`.
     #[cold]
     fn ship(&mut self, to: Rank) -> Result<()> {
+        if to == self.world().rank() {
+            self.received.append(&mut self.lanes[to.index()].slots);
+            return Ok(());
+        }
         let mut slots = std::mem::take(&mut self.lanes[to.index()].slots);
         while !self.try_push(to, &slots)? {
             if self.receive()? == 0 && !self.world().progress()? {
@@ -237,8 +238,33 @@ impl<T: Object> Distributor<T> {
     ///
     /// As [`send`](Self::send).
     pub fn poll(&mut self) -> Result<Vec<T>> {
+        self.ship(self.world().rank())?;
         self.receive()?;
         self.take_received()
+    }
+
+    /// Receives what has come, without waiting, and returns it as it is, with what was sent to this rank itself and is not
+    /// collected any more.
+    pub(crate) fn poll_slots(&mut self) -> Result<Vec<SlotOf<T>>> {
+        self.receive()?;
+        Ok(std::mem::take(&mut self.received))
+    }
+
+    /// Takes memory for what is received next.
+    pub(crate) fn reuse(&mut self, mut slots: Vec<SlotOf<T>>) {
+        if self.received.is_empty() {
+            slots.clear();
+            self.received = slots;
+        }
+    }
+
+    /// The element in a slot that was received, whose memory is given back.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all for plain values")]
+    pub(crate) fn value_of(&self, slot: SlotOf<T>) -> Result<T> {
+        let value = object::from_slot::<T>(slot, &self.heap);
+        object::release::<T>(&slot, &self.heap)?;
+        value
     }
 
     /// Sends what is left, and waits until all ranks have sent what is for this one.
@@ -269,7 +295,7 @@ impl<T: Object> Distributor<T> {
     }
 
     /// As [`finish`](Self::finish), and then elements may be sent again (2B more).
-    pub(crate) fn next_round(&mut self) -> Result<Vec<T>> {
+    pub(crate) fn next_round(&mut self) -> Result<Vec<SlotOf<T>>> {
         self.finish_round()?;
         let world = self.world().clone();
         world.barrier()?;
@@ -279,7 +305,7 @@ impl<T: Object> Distributor<T> {
             lane.n_sent = 0;
         }
         world.barrier()?;
-        self.take_received()
+        Ok(std::mem::take(&mut self.received))
     }
 
     fn take_received(&mut self) -> Result<Vec<T>> {
@@ -287,11 +313,7 @@ impl<T: Object> Distributor<T> {
         if !object::has_heap::<T>() {
             return <T::Repr as Repr<T>>::from_slots(slots, &self.heap);
         }
-        let value = |slot| {
-            let value = object::from_slot::<T>(slot, &self.heap);
-            object::release::<T>(&slot, &self.heap)?;
-            value
-        };
+        let value = |slot| self.value_of(slot);
         slots.into_iter().map(value).collect::<Result<_, Error>>()
     }
 }

@@ -7,14 +7,27 @@ use pgas_core::{Rank, World};
 use super::HashMap;
 use super::hash::RapidHasher;
 use super::phase::{Atomic, Local, Phase};
-use crate::object::{KeyHasher, Object};
+use crate::object::{KeyHasher, Object, SlotOf};
 use crate::{Distributor, Error, Result};
 
 /// After so many inserts this rank looks whether others have sent it something.
 const POLL: usize = 1024;
 
+/// Bytes of slots that entries are kept for together: such a part, and where it is, stays in a processor's caches.
+const PART: usize = 256 << 10;
+
+const MOST_PARTS: usize = 256;
+
+/// The bytes of the entries that are kept for one part.
+const PART_ENTRIES: usize = 8 << 10;
+
+const fn larger(a: usize, b: usize) -> usize {
+    if a > b { a } else { b }
+}
+
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is on, with many others
-/// for the same rank, and is inserted there by that rank itself, without atomics.
+/// for the same rank, and is inserted there by that rank itself, without atomics, together with others whose places are near.
+/// For that a rank keeps up to 2 MiB of entries.
 ///
 /// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
 /// by [`into_map`](Self::into_map). An entry whose key is there is combined with the value that is, by a function that all
@@ -43,8 +56,8 @@ pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
     map: HashMap<K, V, Local, S>,
     distributor: Distributor<(K, V)>,
     combine: F,
-    /// For this rank's own slots.
-    own: Vec<(K, V)>,
+    /// What is for this rank's own slots, by the part of them that it is for.
+    parts: Vec<Vec<(K, V)>>,
     /// Those that have found no place on the rank where their search began.
     strays: Vec<(K, V)>,
     n_since_poll: usize,
@@ -70,11 +83,13 @@ where
     /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
         let distributor = Distributor::with_capacity(map.world(), capacity)?;
+        let map = map.into_local_phase()?;
+        let n_parts = map.local_bytes().div_ceil(PART).clamp(1, MOST_PARTS);
         Ok(Self {
-            map: map.into_local_phase()?,
+            map,
             distributor,
             combine,
-            own: Vec::new(),
+            parts: (0..n_parts).map(|_| Vec::new()).collect(),
             strays: Vec::new(),
             n_since_poll: 0,
         })
@@ -99,26 +114,44 @@ where
     #[inline]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
         let home: Rank = self.map.home(&key)?;
-        if home == self.world().rank() {
-            self.own.push((key, value));
-        } else {
-            self.distributor.send(home, (key, value))?;
-        }
+        self.distributor.send(home, (key, value))?;
         self.n_since_poll += 1;
         if self.n_since_poll == POLL {
-            self.do_own()?;
+            self.n_since_poll = 0;
+            let received = self.distributor.poll_slots()?;
+            self.keep(received)?;
         }
         Ok(())
     }
 
-    /// Inserts what is for this rank's own slots.
-    fn do_own(&mut self) -> Result<()> {
-        self.n_since_poll = 0;
-        let received = self.distributor.poll()?;
-        let own = std::mem::take(&mut self.own);
-        for entries in [own, received] {
-            self.map
-                .apply(entries, &mut self.combine, &mut self.strays)?;
+    /// Keeps `received` for their parts, and inserts those of a part of which there are enough.
+    fn keep(&mut self, received: Vec<SlotOf<(K, V)>>) -> Result<()> {
+        let enough = const {
+            let entries = PART_ENTRIES / larger(size_of::<(K, V)>(), 1);
+            larger(entries, 16)
+        };
+        let mut kept = Ok(());
+        for &slot in &received {
+            let (key, value) = self.distributor.value_of(slot)?;
+            let part = self.map.part(&key, self.parts.len())?;
+            let part = &mut self.parts[part];
+            if part.capacity() == 0 {
+                part.reserve_exact(enough);
+            }
+            part.push((key, value));
+            // After an error the others are kept all the same.
+            if part.len() >= enough && kept.is_ok() {
+                kept = self.map.apply(part, &mut self.combine, &mut self.strays);
+            }
+        }
+        self.distributor.reuse(received);
+        kept
+    }
+
+    /// Inserts what is kept.
+    fn apply(&mut self) -> Result<()> {
+        for part in &mut self.parts {
+            self.map.apply(part, &mut self.combine, &mut self.strays)?;
         }
         Ok(())
     }
@@ -137,12 +170,8 @@ where
     /// buffer. What the transport reports; the failure of the job while waiting.
     pub fn flush(&mut self) -> Result<()> {
         // Whatever fails on this rank, the others wait for its part of the round.
-        let own = self.do_own();
         let received = self.distributor.next_round()?;
-        let applied = self
-            .map
-            .apply(received, &mut self.combine, &mut self.strays);
-        let applied = own.and(applied);
+        let applied = self.keep(received).and_then(|()| self.apply());
         let world = self.world().clone();
         let mut sums = [self.strays.len() as u64, u64::from(applied.is_err())];
         world

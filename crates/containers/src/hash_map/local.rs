@@ -6,7 +6,7 @@ use super::reach::Reach;
 use super::slot::SlotMemory as _;
 use super::state::{SlotState, StateWord};
 use super::table::over_slots;
-use super::view::View;
+use super::view::{Home, View};
 use super::{HashMap, Inserted};
 use crate::Result;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -104,10 +104,14 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     pub fn local_find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
         self.world().count_local();
-        over_slots!(self.table, |view| match view.own(&key)? {
-            Some(Own { former, .. }) => former.map(|former| view.value_quietly(former)).transpose(),
-            None => Ok(None),
-        })
+        over_slots!(
+            self.table,
+            |view| match view.own(&view.home_of(&key), &key)? {
+                Some(Own { former, .. }) =>
+                    former.map(|former| view.value_quietly(former)).transpose(),
+                None => Ok(None),
+            }
+        )
     }
 
     /// The rank on which the search for `key` begins.
@@ -142,11 +146,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         self.world().count_local();
         let table = &self.table;
         let changed = over_slots!(table, |view| {
-            let Some(own) = view.own(&key)? else {
+            let home = view.home_of(&key);
+            let Some(own) = view.own(&home, &key)? else {
                 return Ok(false);
             };
             let new = f(own.former, view.heap)?;
-            view.write(&own, &key, new)?;
+            view.write(&own, &home, &key, new)?;
             (own.former.is_some(), new.is_some())
         });
         match changed {
@@ -163,43 +168,37 @@ const AHEAD: usize = 16;
 
 /// What a [buffer](super::HashMapBuffer) does.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
+    /// Which of `n` parts of its rank's slots the place of `key` lies in, or a little behind.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a hash and two multiplications")]
+    pub(super) fn part(&self, key: &K, n: usize) -> Result<usize> {
+        let hash = super::hash::Hash::of::<K>(&object::key(key)?, &*self.table.hasher);
+        Ok(self.table.ring.part(hash, n))
+    }
+
+    /// The bytes of this rank's slots.
+    pub(super) fn local_bytes(&self) -> usize {
+        let stride = super::global::LayoutOf::<K, V>::STRIDE;
+        self.table.ring.local_capacity().saturating_mul(stride)
+    }
+
     /// Combines what is there with each of `entries`, and leaves those whose place is not on this rank in `strays`.
+    #[expect(
+        clippy::needless_pass_by_ref_mut,
+        reason = "who writes without atomics has the handle for itself"
+    )]
     pub(super) fn apply(
         &mut self,
-        entries: Vec<(K, V)>,
-        combine: &mut dyn FnMut(V, V) -> V,
+        entries: &mut Vec<(K, V)>,
+        combine: &mut impl FnMut(V, V) -> V,
         strays: &mut Vec<(K, V)>,
     ) -> Result<()> {
-        let ahead: Vec<_> = match &self.table.near {
-            Some(all) => {
-                let view = self.table.view_near(all);
-                let home = |(key, _): &(K, V)| Ok(view.hash(&object::key(key)?));
-                entries.iter().map(home).collect::<Result<_>>()?
-            }
-            None => Vec::new(),
-        };
-        let mut entries = entries.into_iter().enumerate();
-        while let Some((i, (key, value))) = entries.next() {
-            if let (Some(all), Some(&hash)) = (&self.table.near, ahead.get(i + AHEAD)) {
-                self.table.view_near(all).home(hash).slot.reach.prefetch();
-            }
-            let mut value = Some(value);
-            let done = self.change(&key, |former, heap| {
-                let value = value.take().expect("it is called once");
-                let value = match former {
-                    Some(former) => combine(object::from_slot::<V>(former, heap)?, value),
-                    None => value,
-                };
-                object::to_slot(&value, heap).map(Some)
-            });
-            // What was not inserted is left.
-            strays.extend(value.map(|value| (key, value)));
-            if let Err(error) = done {
-                strays.extend(entries.map(|(_, entry)| entry));
-                return Err(error);
-            }
-        }
-        Ok(())
+        let mut n_new = 0;
+        let applied = over_slots!(self.table, |view| {
+            view.apply(entries, combine, strays, &mut n_new)
+        });
+        self.table.count_new(n_new);
+        applied
     }
 }
 
@@ -213,12 +212,75 @@ struct Own<K: Object, V: Object, R> {
     key: SlotOf<K>,
 }
 
+/// What became of an entry.
+enum Combined<V> {
+    New,
+    Over,
+    /// Its place is not on this rank.
+    Elsewhere(V),
+}
+
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
+    /// As [`HashMap::apply`], and counts new keys.
+    fn apply(
+        &self,
+        entries: &mut Vec<(K, V)>,
+        combine: &mut impl FnMut(V, V) -> V,
+        strays: &mut Vec<(K, V)>,
+        n_new: &mut u64,
+    ) -> Result<()> {
+        let hash = |(key, _): &(K, V)| Ok(self.hash(&object::key(key)?));
+        let hashes: Vec<_> = entries.iter().map(hash).collect::<Result<_>>()?;
+        let mut entries = entries.drain(..).enumerate();
+        while let Some((i, (key, value))) = entries.next() {
+            if let Some(&hash) = hashes.get(i + AHEAD) {
+                self.home(hash).slot.reach.prefetch_slot();
+            }
+            let home = self.home(hashes[i]);
+            match self.combine(&home, &key, value, combine) {
+                Ok(Combined::New) => *n_new += 1,
+                Ok(Combined::Over) => {}
+                Ok(Combined::Elsewhere(value)) => strays.push((key, value)),
+                Err(error) => {
+                    // What was not inserted is left.
+                    strays.extend(entries.map(|(_, entry)| entry));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a buffered insert")]
+    fn combine(
+        &self,
+        home: &Home<K, V, R>,
+        key: &K,
+        value: V,
+        combine: &mut impl FnMut(V, V) -> V,
+    ) -> Result<Combined<V>> {
+        let key = object::key(key)?;
+        R::world_of(self.all).count_local();
+        let Some(own) = self.own(home, &key)? else {
+            return Ok(Combined::Elsewhere(value));
+        };
+        let (value, done) = match own.former {
+            Some(former) => {
+                let former = object::from_slot::<V>(former, self.heap)?;
+                (combine(former, value), Combined::Over)
+            }
+            None => (value, Combined::New),
+        };
+        let new = object::to_slot(&value, self.heap)?;
+        self.write(&own, home, &key, Some(new))?;
+        Ok(done)
+    }
+
     /// The place of `key`, if it is on this rank.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a local find")]
-    fn own(&self, key: &KeyOf<K>) -> Result<Option<Own<K, V, R>>> {
-        let home = self.home_of(key);
+    fn own(&self, home: &Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<Own<K, V, R>>> {
         let here = self.here();
         let mut slot = home.slot;
         loop {
@@ -255,13 +317,18 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     /// Puts `new` in the place of the former value, which is given back, or takes that away.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a local insert")]
-    fn write(&self, own: &Own<K, V, R>, key: &KeyOf<K>, new: Option<SlotOf<V>>) -> Result<()> {
+    fn write(
+        &self,
+        own: &Own<K, V, R>,
+        home: &Home<K, V, R>,
+        key: &KeyOf<K>,
+        new: Option<SlotOf<V>>,
+    ) -> Result<()> {
         match new {
             Some(new) if own.state == StateWord::FREE => {
                 let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
-                let fingerprint = self.hash(key).fingerprint();
-                own.slot
-                    .write_quietly(key_slot, new, StateWord::ready(fingerprint))?;
+                let ready = StateWord::ready(home.fingerprint);
+                own.slot.write_quietly(key_slot, new, ready)?;
             }
             Some(new) => {
                 own.slot

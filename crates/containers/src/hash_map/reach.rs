@@ -64,6 +64,9 @@ pub(super) trait Reach<'a>: Copy {
 
     /// Asks for the cache lines of the slot.
     fn prefetch(&self);
+
+    /// Asks for the cache lines of the slot, and for no other.
+    fn prefetch_slot(&self);
 }
 
 /// A slot with the layout `L` that this process loads from and stores to; every step is an instruction or
@@ -178,12 +181,9 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
             self.block.prefetch(LINE.max(L::BYTES - 1));
         }
     }
-}
 
-impl<L: Block> Near<'_, L> {
-    /// Asks for the cache lines of the slot, and for no other.
     #[inline(always)]
-    pub(super) fn prefetch_slot(&self) {
+    fn prefetch_slot(&self) {
         self.block.prefetch(0);
         if !LINE.is_multiple_of(L::BYTES) {
             self.block.prefetch(L::BYTES - 1);
@@ -302,6 +302,8 @@ impl<'a> Reach<'a> for Far<'a> {
     }
 
     fn prefetch(&self) {}
+
+    fn prefetch_slot(&self) {}
 }
 
 /// The state and the part at `offset` of a slot's bytes.

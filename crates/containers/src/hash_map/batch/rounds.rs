@@ -9,7 +9,7 @@ use std::mem;
 
 use super::super::global::LayoutOf;
 use super::super::layout::ValueKind;
-use super::super::reach::Near;
+use super::super::reach::{Near, Reach as _};
 use super::super::slot;
 use super::super::view::{Home, View};
 use super::super::walk::Slots;
