@@ -47,15 +47,28 @@ pub fn quiet(world: &World) -> Result<()> {
         return Err(pgas_core::Error::InHandler { what }.into());
     }
     let am = am(world)?;
-    let mut before = None;
+    let mut rounds = Rounds::default();
     loop {
         while world.progress()? {}
         let (n_sent, n_served) = am.tally.sums();
         let mut sums = [n_sent + am.tasks.n_running(), n_served];
         world.allreduce_slice(&mut sums, Sum)?;
-        if sums[0] == sums[1] && before == Some(sums) {
+        if rounds.are_over(sums) {
             return Ok(());
         }
-        before = Some(sums);
+    }
+}
+
+/// The sums of what was sent and what was served, of one round after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Rounds {
+    before: Option<[u64; 2]>,
+}
+
+impl Rounds {
+    /// Whether all work is done, with the `sums` of another round.
+    pub(crate) fn are_over(&mut self, sums: [u64; 2]) -> bool {
+        let is_as_before = self.before.replace(sums) == Some(sums);
+        is_as_before && sums[0] == sums[1]
     }
 }

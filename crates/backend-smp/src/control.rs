@@ -20,7 +20,7 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");
 pub(crate) const VERSION: u64 = 1;
 
 /// Slots of each mailbox: 128 KiB, of which only what is used costs memory.
-const MAILBOX_SLOTS: usize = 2048;
+pub(crate) const MAILBOX_SLOTS: usize = 2048;
 /// The longest message of [`MAILBOX_SLOTS`].
 pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.

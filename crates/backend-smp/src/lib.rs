@@ -19,6 +19,7 @@ pub mod barrier;
 mod control;
 #[cfg(not(loom))]
 mod cores;
+mod credits;
 pub mod doorbell;
 #[cfg(not(loom))]
 pub mod launcher;

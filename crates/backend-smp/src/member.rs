@@ -12,8 +12,9 @@ use pgas_core::backend::{
 use pgas_core::{Config, Error, Rank, Result};
 
 use crate::barrier::Ticket;
-use crate::control::{MAX_MEDIUM, MAX_SHORT, Membership};
+use crate::control::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT, Membership};
 use crate::cores::Cores;
+use crate::credits::Credits;
 use crate::liveness::{self, Liveness};
 use crate::mailbox::Corrupt;
 use crate::segment::Job;
@@ -32,6 +33,8 @@ pub struct Member {
     /// How often the job's health was asked for, for a look at the others now and then.
     n_checks: AtomicU32,
     liveness: Option<Liveness>,
+    /// What this rank has taken of each one's room for requests. Replies need none: they are as many as the requests that were served.
+    credits: Box<[Credits]>,
 }
 
 /// A rank that waits without sleeping looks at the others' lives once in so many looks at the failure word.
@@ -79,6 +82,7 @@ impl Member {
     }
 
     fn new(job: Arc<Job>, rank: u32, liveness: Option<Liveness>) -> Self {
+        let n_ranks = job.layout().n_ranks;
         Self {
             job,
             rank,
@@ -86,6 +90,7 @@ impl Member {
             cores: Cores::default(),
             n_checks: AtomicU32::new(0),
             liveness,
+            credits: (0..n_ranks).map(|_| Credits::new(MAILBOX_SLOTS)).collect(),
         }
     }
 
@@ -159,11 +164,28 @@ impl Member {
         }
         let control = self.job.control();
         let mailbox = control.mailbox(to, class as usize);
-        if mailbox.try_send(self.rank, handler.0, parts).is_err() {
+        let sent = match class {
+            MessageClass::Request => {
+                let credits = &self.credits[to as usize];
+                mailbox.try_send_within(credits, self.rank, handler.0, parts)
+            }
+            MessageClass::Reply => mailbox.try_send(self.rank, handler.0, parts),
+        };
+        if sent.is_err() {
             return Ok(Sent::BackPressure);
         }
         control.bell(to).ring();
         Ok(Sent::Accepted)
+    }
+
+    /// How many short messages `to` takes of this rank now.
+    pub(crate) fn n_credits(&self, to: u32, class: MessageClass) -> u64 {
+        let mailbox = self.job.control().mailbox(to, class as usize);
+        let n_free = mailbox.n_free_slots();
+        match class {
+            MessageClass::Request => n_free.min(self.credits[to as usize].n_left(mailbox.head())),
+            MessageClass::Reply => n_free,
+        }
     }
 
     #[inline]

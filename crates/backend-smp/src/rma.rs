@@ -262,8 +262,7 @@ unsafe impl Backend for Member {
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        let mailbox = self.job().control().mailbox(to.number(), class as usize);
-        mailbox.n_free_slots()
+        Self::n_credits(self, to.number(), class)
     }
 
     fn poll(

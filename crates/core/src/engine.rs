@@ -256,7 +256,8 @@ impl World {
     }
 
     /// How many short messages [`try_send`](Self::try_send) would take for `to` now, as far as this rank can tell; none means
-    /// back-pressure. On one host all ranks share that room, over a network it is this rank's own.
+    /// back-pressure. On one host a rank takes half of the room for requests at most, and all share what there is; over a network it
+    /// is this rank's own.
     ///
     /// # Cost
     ///

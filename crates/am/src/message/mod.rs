@@ -419,8 +419,8 @@ pub trait ActiveMessages {
         payload: Vec<u8>,
     ) -> Result<PgasFuture<Vec<u8>>>;
 
-    /// How many short requests `to` takes now before a `try_` form meets back-pressure, as far as this rank can tell. On one host all
-    /// senders share that room; over a network it is this rank's own.
+    /// How many short requests `to` takes now before a `try_` form meets back-pressure, as far as this rank can tell. On one host a
+    /// sender takes half of a target's room at most, and all senders share what there is; over a network it is this rank's own.
     ///
     /// Progress: none.
     ///

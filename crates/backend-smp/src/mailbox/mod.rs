@@ -46,6 +46,7 @@ use std::fmt;
 
 use zerocopy::IntoBytes;
 
+use crate::credits::Credits;
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -236,6 +237,13 @@ impl<'a> Mailbox<'a> {
         tail.wrapping_sub(received) * SLOT_BYTES as u64
     }
 
+    /// Slots ever given back by the receiver.
+    #[inline]
+    pub(crate) fn head(&self) -> u64 {
+        // Relaxed: who reserves slots looks again.
+        self.control[HEAD].load(Relaxed)
+    }
+
     /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
     #[must_use]
     pub fn n_free_slots(&self) -> u64 {
@@ -262,6 +270,31 @@ impl<'a> Mailbox<'a> {
     #[track_caller]
     #[inline]
     pub fn try_send(&self, src: u32, handler: u16, parts: &[&[u8]]) -> Result<(), Full> {
+        self.send(None, src, handler, parts)
+    }
+
+    /// As [`try_send`](Self::try_send), of a sender that takes no more than its part of the ring.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn try_send_within(
+        &self,
+        credits: &Credits,
+        src: u32,
+        handler: u16,
+        parts: &[&[u8]],
+    ) -> Result<(), Full> {
+        self.send(Some(credits), src, handler, parts)
+    }
+
+    #[track_caller]
+    #[inline]
+    fn send(
+        &self,
+        credits: Option<&Credits>,
+        src: u32,
+        handler: u16,
+        parts: &[&[u8]],
+    ) -> Result<(), Full> {
         let len = parts
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
@@ -284,8 +317,16 @@ impl<'a> Mailbox<'a> {
             len: len as u32,
         };
 
+        let n_slots = envelope.n_slots() as u64;
+        if credits.is_some_and(|credits| !credits.allow(n_slots, || self.head())) {
+            return Err(Full);
+        }
         let ticket = self.reserve(envelope.n_slots())?;
-        self.fetch_ahead(ticket.wrapping_add(envelope.n_slots() as u64));
+        let end = ticket.wrapping_add(n_slots);
+        if let Some(credits) = credits {
+            credits.take(n_slots, end);
+        }
+        self.fetch_ahead(end);
         let first = self.first_word(ticket);
         self.slots[first + 1].store(envelope.to_word(), Relaxed);
         let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);

@@ -1,9 +1,15 @@
 //! How many messages a rank has sent and served. Each thread counts for itself, because every message is counted at both ends, and
 //! a counter that threads share takes a locked instruction each time.
 
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64 as PlainAtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// The figures of one thread, which alone writes them.
 #[derive(Debug, Default)]
@@ -30,7 +36,7 @@ thread_local! {
 
 impl Default for Tally {
     fn default() -> Self {
-        static N_TALLIES: AtomicU64 = AtomicU64::new(0);
+        static N_TALLIES: PlainAtomicU64 = PlainAtomicU64::new(0);
         Self {
             id: N_TALLIES.fetch_add(1, Ordering::Relaxed),
             threads: Mutex::default(),
@@ -61,14 +67,8 @@ impl Tally {
     /// The sums over all threads: what was sent, and what was served.
     pub(crate) fn sums(&self) -> (u64, u64) {
         let threads = self.lock();
-        let all = || threads.iter().map(|counts| &**counts).chain([&self.ended]);
-        // Acquire: pairs with the release in `add`; who sees what was served sees what that has sent.
-        let sum = |of: fn(&Counts) -> &AtomicU64| {
-            all().fold(0_u64, |sum, counts| {
-                sum.wrapping_add(of(counts).load(Ordering::Acquire))
-            })
-        };
-        (sum(|counts| &counts.n_sent), sum(|counts| &counts.n_served))
+        let threads = threads.iter().map(|counts| &**counts);
+        sum_up(&threads.chain([&self.ended]).collect::<Vec<_>>())
     }
 
     #[inline]
@@ -133,6 +133,17 @@ impl Tally {
     }
 }
 
+/// What was sent, and what was served.
+fn sum_up(counts: &[&Counts]) -> (u64, u64) {
+    // Acquire: pairs with the release in `increase`; who sees what was served sees what that has sent.
+    let sum = |of: fn(&Counts) -> &AtomicU64| {
+        counts.iter().fold(0_u64, |sum, counts| {
+            sum.wrapping_add(of(counts).load(Ordering::Acquire))
+        })
+    };
+    (sum(|counts| &counts.n_sent), sum(|counts| &counts.n_served))
+}
+
 /// Adds to a word that no other thread writes.
 #[inline]
 fn increase(word: &AtomicU64, n: u64) {
@@ -142,6 +153,7 @@ fn increase(word: &AtomicU64, n: u64) {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use std::thread;
 

@@ -1,0 +1,62 @@
+//! Every interleaving of a small job that ends, by loom: the counts, and what is concluded from them.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::{Counts, increase, sum_up};
+use crate::quiescence::Rounds;
+use crate::sync::{AtomicBool, Ordering};
+
+/// Two ranks: what each has counted, and whether a message is on its way to it.
+#[derive(Default)]
+struct Job {
+    counts: [Counts; 2],
+    mail: [AtomicBool; 2],
+}
+
+impl Job {
+    /// In the order in which requests do.
+    fn send(&self, from: usize, to: usize) {
+        increase(&self.counts[from].n_sent, 1);
+        self.mail[to].store(true, Ordering::Release);
+    }
+
+    /// Serves the message for `rank`, if it has come, by `handler`.
+    fn serve(&self, rank: usize, handler: impl FnOnce()) -> bool {
+        let has_come = self.mail[rank].load(Ordering::Acquire);
+        if has_come {
+            self.mail[rank].store(false, Ordering::Relaxed);
+            handler();
+            increase(&self.counts[rank].n_served, 1);
+        }
+        has_come
+    }
+}
+
+#[test]
+fn loom_the_end_is_not_found_while_a_handlers_message_is_on_its_way() {
+    loom::model(|| {
+        let job = Arc::new(Job::default());
+        job.send(0, 1);
+        let other = {
+            let job = Arc::clone(&job);
+            thread::spawn(move || {
+                while !job.serve(1, || job.send(1, 0)) {
+                    thread::yield_now();
+                }
+            })
+        };
+        let (mut rounds, mut is_served) = (Rounds::default(), false);
+        loop {
+            is_served |= job.serve(0, || ());
+            // Each rank tells its own counts, at a time of its own.
+            let [here, there] = job.counts.each_ref().map(|counts| sum_up(&[counts]));
+            if rounds.are_over([here.0 + there.0, here.1 + there.1]) {
+                break;
+            }
+            thread::yield_now();
+        }
+        assert!(is_served, "the message that the handler has sent");
+        other.join().unwrap();
+    });
+}
