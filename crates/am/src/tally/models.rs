@@ -47,12 +47,14 @@ fn loom_the_end_is_not_found_while_a_handlers_message_is_on_its_way() {
             })
         };
         let (mut rounds, mut is_served) = (Rounds::default(), false);
-        loop {
+        let mut is_over = false;
+        while !is_over {
             is_served |= job.serve(0, || ());
-            // Each rank tells its own counts, at a time of its own.
-            let [here, there] = job.counts.each_ref().map(|counts| sum_up(&[counts]));
-            if rounds.are_over([here.0 + there.0, here.1 + there.1]) {
-                break;
+            // Two rounds, since a thread that yields comes back only when the others have moved.
+            for _ in 0..2 {
+                // Each rank tells its own counts, at a time of its own.
+                let [here, there] = job.counts.each_ref().map(|counts| sum_up(&[counts]));
+                is_over |= rounds.are_over([here.0 + there.0, here.1 + there.1]);
             }
             thread::yield_now();
         }
