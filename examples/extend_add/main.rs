@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! cargo run --release --example extend_add -- --ranks 2
+//! cargo run --release --example extend_add -- --ranks 2 --matrix examples/data/lund_a.mtx
 //! cargo run --release --example extend_add -- --ranks 4 --matrix audikw_1.mtx --json
 //! ```
 //!
@@ -10,7 +11,8 @@
 //! in blocks over some of the ranks, fewer the deeper it is. When one is done, what it changes of later unknowns is added to its
 //! parent's front, whose rows lie elsewhere, on other ranks. That addition is measured; the elimination itself is left out, and
 //! numbers stand for its results. The tree is that of the Laplacian on a cube, or of any matrix in a Matrix
-//! Market file (there are some at <https://sparse.tamu.edu>), in the order of a nested dissection.
+//! Market file (a small real one is `examples/data/lund_a.mtx`, and larger ones are at <https://sparse.tamu.edu>), in the order
+//! of a nested dissection.
 //!
 //! | | additions travel |
 //! |---|---|

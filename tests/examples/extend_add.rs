@@ -24,6 +24,17 @@ fn both_ways_give_the_sums_of_one_rank_alone_on_any_number_of_ranks() {
 }
 
 #[test]
+fn a_real_matrix_is_there() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/lund_a.mtx");
+    let counts = [1, 3].map(|ranks| {
+        let json = json("extend_add", ranks, &["--matrix", file, "--rounds", "1"]);
+        assert_eq!(json["unknowns"], 147);
+        json["additions"].as_u64().unwrap()
+    });
+    assert!(counts[0] > 0 && counts[0] == counts[1], "{counts:?}");
+}
+
+#[test]
 fn a_matrix_comes_from_a_file() {
     // An arrow, two chains that it does not touch, and a row of its own.
     let mut entries = String::new();

@@ -168,8 +168,8 @@ fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {
 /// The argument by which the binary runs as a rank.
 const RANK: &str = "--rank";
 
-/// The name of the way under valgrind, which ends a rank at the first access to memory that it must not use. Open MPI
-/// alone says which of its own reports mean nothing; MPICH's transport replaces functions that valgrind has to.
+/// The name of the way under valgrind, which ends a rank at the first access to memory that it must not use. With Open MPI
+/// alone, which says which of its own reports mean nothing; of this library the same code runs with both.
 const MEMORY: &str = "memory";
 
 /// Beside Open MPI's own list.

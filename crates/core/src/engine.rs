@@ -95,10 +95,11 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     impl Drop for Former {
         #[inline]
         fn drop(&mut self) {
-            IN_HANDLER.set(self.0);
+            // Not by the key's own `set`, which is a call.
+            IN_HANDLER.with(|it| it.set(self.0));
         }
     }
-    let _former = Former(IN_HANDLER.replace(true));
+    let _former = Former(IN_HANDLER.with(|it| it.replace(true)));
     body()
 }
 
@@ -123,10 +124,10 @@ impl Engine {
     }
 
     /// Polls each task once, and says whether one has ended.
-    #[inline]
     ///
     /// A task runs a user's operators, which may call into the library; so the tasks are not locked
     /// while they run. Another thread that finds them taken leaves the work to this one.
+    #[inline]
     pub(crate) fn advance(&self) -> bool {
         self.has_tasks() && self.advance_tasks()
     }
