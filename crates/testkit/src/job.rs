@@ -14,20 +14,8 @@ use rustix::process::{Pid, Signal};
 /// What a job may take at most before its test fails; far more than any needs.
 pub const JOB_LIMIT: Duration = Duration::from_secs(60);
 
-/// What the end of a job may take when a rank has failed, on a machine that does nothing else.
+/// What the end of a job may take when a rank has failed.
 pub const END_OF_JOB: Duration = Duration::from_secs(2);
-
-/// `limit` on this machine as it is now: so many times longer as there are threads that want to run for each processor, of
-/// which none runs faster than its share.
-#[must_use]
-pub fn while_busy(limit: Duration) -> Duration {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().and_then(|load| load.parse().ok());
-    let n_processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    #[expect(clippy::cast_precision_loss, reason = "a count of processors")]
-    let share: f64 = load.unwrap_or(0.0) / n_processors as f64;
-    limit.mul_f64(share.max(1.0))
-}
 
 /// A job that runs.
 #[derive(Debug)]

@@ -1,11 +1,11 @@
 //! How jobs end.
 
-use crate::job::{END_OF_JOB, Ended, run, start, while_busy};
+use crate::job::{END_OF_JOB, Ended, run, start};
 use std::process::Command;
 
 /// Asserts that a failed rank ended the job quickly, without a trace, and gives the one line said.
 fn one_line(ended: &Ended) -> &str {
-    assert!(ended.took < while_busy(END_OF_JOB), "{ended:?}");
+    assert!(ended.took < END_OF_JOB, "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");
     let lines: Vec<_> = ended
         .stderr
@@ -114,7 +114,7 @@ fn what_the_ranks_started_ends_with_the_job() {
     let ended = run(2, &[], script);
     assert_eq!(ended.code(), 0, "{ended:?}");
     assert!(ended.left.is_empty(), "{ended:?}");
-    assert!(ended.took < while_busy(END_OF_JOB), "{ended:?}");
+    assert!(ended.took < END_OF_JOB, "{ended:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-pub(crate) use pgas_testkit::job::{END_OF_JOB, Ended, eventually, start, state_of, while_busy};
+pub(crate) use pgas_testkit::job::{END_OF_JOB, Ended, eventually, start, state_of};
 
 /// Runs a shell script as every rank, to its end.
 pub(crate) fn run(n_ranks: u32, options: &[&str], script: &str) -> Ended {

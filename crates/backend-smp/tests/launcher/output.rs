@@ -1,6 +1,6 @@
 //! What becomes of the ranks' input and output.
 
-use crate::job::{END_OF_JOB, pgas_run, run, start, while_busy};
+use crate::job::{END_OF_JOB, pgas_run, run, start};
 use std::io::Write;
 use std::process::Stdio;
 
@@ -124,7 +124,7 @@ fn a_failed_job_does_not_wait_for_a_reader_that_never_reads() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
     assert_eq!(status.code(), Some(128 + 9));
-    assert!(started.elapsed() < while_busy(END_OF_JOB) + std::time::Duration::from_millis(500));
+    assert!(started.elapsed() < END_OF_JOB + std::time::Duration::from_millis(500));
     assert!(job.processes().is_empty());
 }
 
