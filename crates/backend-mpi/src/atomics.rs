@@ -154,6 +154,7 @@ impl Network {
         let operand = pack(call.operand, call.ty.bytes());
         let mut mpi = sys::enter()?;
         let place = target_of(target);
+        self.turn_to(&mut mpi, target.rank.number())?;
         // SAFETY: the caller promises the target; the operand outlives the local completion below.
         unsafe { sys::accumulate(&mpi, &self.window, (op, &ty), place, &raw const operand) }?;
         self.flushes.get(&mut mpi).begin(target.rank.number());
@@ -195,6 +196,7 @@ impl Network {
         let mut mpi = sys::enter()?;
         let place = target_of(target);
         let (from, to) = (&raw const operand, &raw mut former);
+        self.turn_to(&mut mpi, target.rank.number())?;
         // SAFETY: the caller promises the target; both words outlive the local completion below.
         unsafe { sys::fetch_and_op(&mpi, &self.window, (op, &ty), place, from, to) }?;
         self.note_atomic(&mut mpi, op, target.rank);
@@ -256,6 +258,7 @@ impl Network {
         let place = target_of(target);
         let (from, to) = ((&raw const expected, &raw const desired), &raw mut former);
         let ty = bits_of(call.ty);
+        self.turn_to(&mut mpi, target.rank.number())?;
         // SAFETY: the caller promises the target; the words outlive the local completion below.
         unsafe { sys::compare_and_swap(&mpi, &self.window, &ty, place, from, to) }?;
         self.flushes.get(&mut mpi).begin(target.rank.number());
@@ -335,6 +338,10 @@ impl Network {
         let former = unsafe { operand.add(1) };
         let mut mpi = sys::enter()?;
         let (by, place) = ((op, &ty), target_of(target));
+        if let Err(error) = self.turn_to(&mut mpi, target.rank.number()) {
+            state.ops.release(index);
+            return Err(error);
+        }
         // SAFETY: the caller promises the target; the slot's words stay until the operation is complete.
         let begun = unsafe { sys::rget_accumulate(&mpi, &self.window, by, place, operand, former) };
         match begun {

@@ -129,7 +129,10 @@ impl Drop for Network {
         if is_over && self.close().is_ok() {
             return;
         }
-        // The launcher ends the job. Until then MPI may still write to what was lent to it.
+        // The launcher ends the job. Until then MPI may still read and write what was lent to it.
+        if let Some(staging) = &mut self.staging {
+            staging.get_mut().leave();
+        }
         let _ = Arc::into_raw(Arc::clone(&self.member));
         let _ = Arc::into_raw(Arc::clone(&self.state));
     }

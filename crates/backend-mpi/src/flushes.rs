@@ -18,6 +18,8 @@ pub(crate) struct Flushes {
     open: Vec<u32>,
     /// Those with operations that MPI may not have sent yet: no flush of either kind came after them.
     unsent: Vec<u32>,
+    /// That of them whose puts are staged: one at a time, so that a flush of it alone gives their copies up.
+    staged: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -54,6 +56,26 @@ impl Flushes {
             self.unsent.push(rank);
         }
         peer.n_local_flushes
+    }
+
+    /// A put to `rank` has begun whose source is staged.
+    #[inline]
+    pub(crate) fn stage(&mut self, rank: u32) {
+        debug_assert!(self.staged_beside(rank).is_none(), "one rank at a time");
+        self.leave_open(rank);
+        self.staged = Some(rank);
+    }
+
+    /// Whether sources are staged.
+    #[inline]
+    pub(crate) fn has_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
+    /// The rank with staged sources, if it is another one than `rank`.
+    #[inline]
+    pub(crate) fn staged_beside(&self, rank: u32) -> Option<u32> {
+        self.staged.filter(|other| *other != rank)
     }
 
     /// Whether there are operations on `rank` that may not be sent yet.
@@ -94,11 +116,15 @@ impl Flushes {
         })
     }
 
-    fn peer(&self, rank: u32) -> Option<&Peer> {
+    fn known_place(&self, rank: u32) -> Option<usize> {
         match self.peers.get(self.last) {
-            Some(peer) if peer.rank == rank => Some(peer),
-            _ => self.places.get(&rank).map(|place| &self.peers[*place]),
+            Some(peer) if peer.rank == rank => Some(self.last),
+            _ => self.places.get(&rank).copied(),
         }
+    }
+
+    fn peer(&self, rank: u32) -> Option<&Peer> {
+        self.known_place(rank).map(|place| &self.peers[place])
     }
 
     /// How often operations on `rank` were completed.
@@ -133,8 +159,11 @@ impl Flushes {
     }
 
     fn close_here(&mut self, rank: u32) {
-        if let Some(place) = self.places.get(&rank) {
-            let peer = &mut self.peers[*place];
+        if self.staged == Some(rank) {
+            self.staged = None;
+        }
+        if let Some(place) = self.known_place(rank) {
+            let peer = &mut self.peers[place];
             peer.is_unsent = false;
             peer.n_local_flushes += 1;
         }
@@ -168,8 +197,8 @@ impl Flushes {
     }
 
     fn close(&mut self, rank: u32) {
-        if let Some(place) = self.places.get(&rank) {
-            let peer = &mut self.peers[*place];
+        if let Some(place) = self.known_place(rank) {
+            let peer = &mut self.peers[place];
             peer.is_open = false;
             peer.n_flushes += 1;
         }
@@ -245,6 +274,28 @@ mod tests {
         assert!(!flushes.has_unsent_beside(1) && flushes.has_unsent_beside(2));
         flushes.complete_all_here();
         assert!(!flushes.has_unsent_beside(2));
+    }
+
+    #[test]
+    fn sources_are_staged_until_a_flush_of_their_target() {
+        let mut flushes = Flushes::default();
+        for flush in [
+            Flushes::complete_here,
+            Flushes::complete,
+            |flushes: &mut Flushes, _| flushes.complete_all_here(),
+            |flushes: &mut Flushes, _| flushes.complete_all(),
+        ] {
+            flushes.begin(6);
+            flushes.leave_open(6);
+            flushes.begin(2);
+            flushes.stage(2);
+            flushes.complete_here(6);
+            assert!(flushes.has_staged());
+            assert_eq!(flushes.staged_beside(6), Some(2));
+            assert_eq!(flushes.staged_beside(2), None);
+            flush(&mut flushes, 2);
+            assert!(!flushes.has_staged() && flushes.staged_beside(6).is_none());
+        }
     }
 
     #[test]

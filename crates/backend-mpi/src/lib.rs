@@ -38,6 +38,7 @@ mod output;
 mod rma;
 mod serve;
 mod session;
+mod staging;
 mod start;
 mod sys;
 mod window;

@@ -20,6 +20,7 @@ use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
 use crate::note::Note;
 use crate::ops::Ops;
 use crate::session::Session;
+use crate::staging::Staging;
 use crate::start;
 use crate::sys::{self, Inside, Mode, Mpi, Window};
 use crate::window::{self, Nature};
@@ -51,6 +52,8 @@ pub(crate) struct Network {
     pub(crate) collectives: Collectives,
     /// What a flush has to complete.
     pub(crate) flushes: Inside<Flushes>,
+    /// What short puts send, if this MPI is one with which that is worth it.
+    pub(crate) staging: Option<Inside<Staging>>,
     /// The [plain](crate::ops::Plain) operations that were last found complete, which costs no lock to find again.
     pub(crate) completed: AtomicU64,
     pub(crate) state: Arc<Mutex<State>>,
@@ -157,6 +160,7 @@ impl Network {
             compares_unsigned,
             collectives,
             flushes: Inside::new(Flushes::default()),
+            staging: is_open_mpi.then(|| Inside::new(Staging::new())),
             completed: AtomicU64::new(0),
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],

@@ -11,7 +11,8 @@ use pgas_core::{Rank, Result};
 use crate::network::{MAX_TRANSFER, Network};
 use crate::ops::{Flight, Plain};
 use crate::session::c_rank;
-use crate::sys::{self, Datatype, Layout, Mpi, Target};
+use crate::staging::Staging;
+use crate::sys::{self, Datatype, Inside, Layout, Mpi, Target};
 
 /// Up to this length an operation that nobody waits for has no request of its own, so that a flood of them costs no
 /// more than MPI's. Longer ones can be tested without waiting for a flush.
@@ -30,6 +31,51 @@ fn count_of(len: usize) -> c_int {
 }
 
 impl Network {
+    /// Before anything is begun on `rank`, or only this one is flushed: short puts to another one leave their staged
+    /// sources, by the local flush that they have saved until now. So there is one at most for each put.
+    #[inline]
+    pub(crate) fn turn_to(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        match self.flushes.get(mpi).staged_beside(rank) {
+            Some(other) => self.flush_here(mpi, other),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins a short put of a copy of its source.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put`].
+    unsafe fn put_staged(
+        &self,
+        staging: &Inside<Staging>,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+    ) -> Result<()> {
+        let rank = dst.rank.number();
+        let mut mpi = sys::enter()?;
+        self.turn_to(&mut mpi, rank)?;
+        if !self.flushes.get(&mut mpi).has_staged() {
+            staging.get(&mut mpi).clear();
+        }
+        let copy = match staging.get(&mut mpi).take(len) {
+            Some(copy) => copy,
+            None => {
+                self.flush_here(&mut mpi, rank)?;
+                let staging = staging.get(&mut mpi);
+                staging.clear();
+                staging.take(len).expect("room for a short put")
+            }
+        };
+        // SAFETY: the caller promises the source; the copy's place is this put's alone.
+        unsafe { copy.copy_from_nonoverlapping(src, len) };
+        // SAFETY: the caller promises the target; the copy is left alone until a flush of the rank.
+        unsafe { self.issue_put(&mut mpi, dst, copy, len) }?;
+        self.flushes.get(&mut mpi).stage(rank);
+        Ok(())
+    }
+
     /// Begins a put, which a flush completes here and there.
     ///
     /// # Safety
@@ -49,9 +95,10 @@ impl Network {
             ty: &byte,
         };
         let to = (target_of(dst), layout);
+        let rank = dst.rank.number();
+        self.turn_to(mpi, rank)?;
         // SAFETY: the caller's promises are the same.
         unsafe { sys::put(mpi, &self.window, (src, layout), to) }?;
-        let rank = dst.rank.number();
         let n_flushes = self.flushes.get(mpi).begin(rank);
         Ok(Plain {
             is_get: false,
@@ -65,13 +112,21 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::get`], until local completion.
-    unsafe fn issue_get(&self, mpi: &Mpi, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+    #[inline]
+    unsafe fn issue_get(
+        &self,
+        mpi: &mut Mpi,
+        src: RemoteAddr,
+        dst: *mut u8,
+        len: usize,
+    ) -> Result<()> {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
             ty: &byte,
         };
         let from = (target_of(src), layout);
+        self.turn_to(mpi, src.rank.number())?;
         // SAFETY: the caller's promises are the same.
         unsafe { sys::get(mpi, &self.window, (dst, layout), from) }
     }
@@ -94,6 +149,12 @@ impl Network {
             let op = unsafe { self.begin_put(dst, src, len) }?;
             return self.wait_politely(op, Stage::Source);
         }
+        if let Some(staging) = &self.staging
+            && len <= Staging::LONGEST
+        {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.put_staged(staging, dst, src, len) };
+        }
         let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the source outlives the local completion below.
         unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
@@ -115,7 +176,7 @@ impl Network {
         }
         let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
-        unsafe { self.issue_get(&mpi, src, dst, len) }?;
+        unsafe { self.issue_get(&mut mpi, src, dst, len) }?;
         self.flush_here(&mut mpi, src.rank.number())
     }
 
@@ -141,6 +202,7 @@ impl Network {
         }
         let mut state = self.state();
         let mut mpi = sys::enter()?;
+        self.turn_to(&mut mpi, dst.rank.number())?;
         let Some(index) = state.ops.reserve() else {
             // SAFETY: the caller's promises are the same; the source outlives the completion below.
             let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
@@ -187,7 +249,7 @@ impl Network {
         }
         let plain = |mut mpi: Mpi| {
             // SAFETY: the caller's promises are the same.
-            unsafe { self.issue_get(&mpi, src, dst, len) }?;
+            unsafe { self.issue_get(&mut mpi, src, dst, len) }?;
             let rank = src.rank.number();
             let n_flushes = self.flushes.get(&mut mpi).leave_open(rank);
             let get = Plain {
@@ -201,7 +263,8 @@ impl Network {
             return plain(sys::enter()?);
         }
         let mut state = self.state();
-        let mpi = sys::enter()?;
+        let mut mpi = sys::enter()?;
+        self.turn_to(&mut mpi, src.rank.number())?;
         let Some(index) = state.ops.reserve() else {
             return plain(mpi);
         };
@@ -260,7 +323,7 @@ impl Network {
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(piece.src.rank);
                     // SAFETY: the caller promises each fragment; the destinations outlive the completion below.
-                    unsafe { self.issue_get(&mpi, piece.src, piece.dst, piece.len) }?;
+                    unsafe { self.issue_get(&mut mpi, piece.src, piece.dst, piece.len) }?;
                     self.flushes
                         .get(&mut mpi)
                         .leave_open(piece.src.rank.number());
@@ -307,6 +370,7 @@ impl Network {
             return unsafe { self.member.put_strided(near, src, shape) };
         }
         let mut mpi = sys::enter()?;
+        self.turn_to(&mut mpi, dst.rank.number())?;
         if let Some(grid) = Grid::of(&mpi, shape)? {
             let (from, to) = ((src, grid.local()), (target_of(dst), grid.remote()));
             // SAFETY: the caller promises every block of the shape; the source outlives the completion below.
@@ -344,6 +408,7 @@ impl Network {
             return unsafe { self.member.get_strided(near, dst, shape) };
         }
         let mut mpi = sys::enter()?;
+        self.turn_to(&mut mpi, src.rank.number())?;
         if let Some(grid) = Grid::of(&mpi, shape)? {
             let (to, from) = ((dst, grid.local()), (target_of(src), grid.remote()));
             // SAFETY: the caller promises every block of the shape; the destination outlives the completion below.
@@ -358,7 +423,7 @@ impl Network {
             let to = unsafe { dst.offset(local) };
             let from = block_at(src, remote);
             // SAFETY: a whole block is promised on both sides.
-            unsafe { self.issue_get(&mpi, from, to, shape.block_bytes) }?;
+            unsafe { self.issue_get(&mut mpi, from, to, shape.block_bytes) }?;
             self.flushes.get(&mut mpi).leave_open(src.rank.number());
             Ok(())
         });
@@ -407,6 +472,7 @@ impl Network {
         if !self.flushes.get(mpi).is_open(rank) {
             return Ok(());
         }
+        self.turn_to(mpi, rank)?;
         if self.is_open_mpi && self.flushes.get(mpi).has_unsent_beside(rank) {
             self.flush_all_here(mpi)?;
         }

@@ -42,6 +42,7 @@ const TCP: &[(&str, &str)] = &[
 /// Cases of every kind of operation through the window, for the way [`MEMORY`]: valgrind makes them twenty times slower.
 const OF_EVERY_KIND: &[&str] = &[
     "slices_of_structs_round_trip",
+    "short_puts_arrive_whatever_comes_between_them_and_the_barrier",
     "events_may_be_waited_for_in_any_order",
     "gets_whose_events_are_dropped_or_forgotten_do_no_harm",
     "fragments_on_all_ranks_move_what_loops_would",

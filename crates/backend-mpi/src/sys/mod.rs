@@ -277,6 +277,10 @@ impl<T> Inside<T> {
         // SAFETY: `Mpi` holds the lock of a static, so that there is one at most, and it is borrowed exclusively.
         unsafe { &mut *self.0.get() }
     }
+
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
 }
 
 #[cold]

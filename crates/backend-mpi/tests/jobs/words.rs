@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use pgas_containers::HashMap;
-use pgas_core::{Rank, World};
+use pgas_core::{GlobalPtr, Rank, World};
 
+use crate::support::is_open_mpi;
 use crate::{assert_well, ranks, run, world};
 
 pub(crate) fn hammered(direct: &str) {
@@ -40,8 +41,8 @@ pub(crate) fn hammer_in(world: &World, n_added: u64) {
 
 fn hammer_words(
     world: &World,
-    sum: pgas_core::GlobalPtr<u64>,
-    bits: pgas_core::GlobalPtr<u64>,
+    sum: GlobalPtr<u64>,
+    bits: GlobalPtr<u64>,
     own: u64,
     n_added: u64,
 ) -> pgas_core::Result<()> {
@@ -74,6 +75,7 @@ pub(crate) fn prices() {
 pub(crate) fn pay(_: &str) {
     let world = world();
     let map = HashMap::<u64, u64>::with_capacity(&world, 1 << 10).expect("a map");
+    let words = world.alloc_symmetric::<u64>(1).expect("a word");
     if world.rank() == Rank::ZERO {
         let price = |what: &str, operation: &dyn Fn(u64)| {
             let (costs, calls) = (world.costs(), calls());
@@ -106,6 +108,10 @@ pub(crate) fn pay(_: &str) {
             ];
             assert_eq!(paid_for(&others), 0, "{what}");
         };
+        pay_for_short_puts(
+            &world,
+            [Rank::ZERO, Rank::new(1)].map(|rank| words.on(rank)),
+        );
         price("insert", &|key| {
             map.insert(&key, key).expect("room");
         });
@@ -120,6 +126,40 @@ pub(crate) fn pay(_: &str) {
         });
     }
     world.barrier().expect("all are here");
+}
+
+/// A short put is one call of MPI. That its source is free takes another one at most: with Open MPI only when puts turn to
+/// another rank or have filled their room, and never if a flush comes before.
+fn pay_for_short_puts(world: &World, words: [GlobalPtr<u64>; 2]) {
+    const N_PUTS: u64 = 100;
+    let paid = |puts: &dyn Fn(u64)| {
+        let before = calls();
+        (0..N_PUTS).for_each(puts);
+        let paid = |name: &str| calls_of(name) - before.get(name).copied().unwrap_or(0);
+        assert_eq!(paid("MPI_Put") + paid("MPI_Rput"), N_PUTS);
+        assert_eq!(paid("MPI_Win_flush_local_all"), 0);
+        (paid("MPI_Win_flush_local"), paid("MPI_Win_flush"))
+    };
+    let put = |to: GlobalPtr<u64>, value| to.put(world, value).expect("a put");
+    let flush = |rank| world.flush(rank).expect("a flush");
+    let [here, there] = words;
+    let in_turn = paid(&|i| put(if i % 2 == 0 { here } else { there }, i));
+    assert!(in_turn.0 <= N_PUTS && in_turn.1 == 0, "{in_turn:?}");
+    flush(here.rank());
+    flush(there.rank());
+    let (to_one, flushed) = (
+        paid(&|i| put(there, i)),
+        paid(&|i| {
+            put(there, i);
+            flush(there.rank());
+        }),
+    );
+    assert_eq!(flushed.1, N_PUTS);
+    if is_open_mpi() {
+        assert_eq!((to_one.0, flushed.0), (0, 0));
+    } else {
+        assert!(to_one.0 <= N_PUTS && flushed.0 <= N_PUTS);
+    }
 }
 
 fn calls() -> BTreeMap<&'static str, u64> {

@@ -27,6 +27,10 @@ pub(super) const CASES: &[Case] = &[
     case!(1, a_source_may_be_reused_when_put_returns),
     case!(
         1,
+        short_puts_arrive_whatever_comes_between_them_and_the_barrier
+    ),
+    case!(
+        1,
         neighbouring_bytes_of_different_writers_do_not_disturb_each_other
     ),
     case!(1, every_rank_reads_what_every_rank_wrote),
@@ -225,18 +229,60 @@ fn slices_of_structs_round_trip(world: &World) -> Result<()> {
 }
 
 fn a_source_may_be_reused_when_put_returns(world: &World) -> Result<()> {
-    let array = world.alloc_symmetric::<u64>(64 * 16)?;
+    const ROUNDS: usize = 200;
+    let array = world.alloc_symmetric::<u64>(ROUNDS * 16)?;
     let there = array.on(neighbour(world, 1));
     let mut buffer = vec![0_u64; 16];
-    for round in 0..64 {
+    for round in 0..ROUNDS {
         buffer.fill(round as u64 + 1);
         there.offset(round * 16).put_slice(world, &buffer)?;
         buffer.fill(u64::MAX);
     }
     world.barrier()?;
-    let seen = array.here().get_vec(world, 64 * 16)?;
+    let seen = array.here().get_vec(world, ROUNDS * 16)?;
     for (i, value) in seen.into_iter().enumerate() {
         assert_eq!(value, i as u64 / 16 + 1, "element {i}");
+    }
+    world.barrier()
+}
+
+/// Where a transport copies what short puts send, later operations and flushes of the same rank and of others decide
+/// how long it keeps the copies.
+fn short_puts_arrive_whatever_comes_between_them_and_the_barrier(world: &World) -> Result<()> {
+    const ROUNDS: usize = 42;
+    let n = world.n_ranks() as usize;
+    let array = world.alloc_symmetric::<u64>(n * ROUNDS)?;
+    let others = world.alloc_symmetric::<u64>(n + 1)?;
+    let me = world.rank().index();
+    let value = |from: usize, to: usize, round: usize| ((from * n + to) * ROUNDS + round) as u64;
+    let ranks = world.ranks().cycle();
+    for (round, there) in (0..ROUNDS).zip(ranks) {
+        for rank in world.ranks() {
+            let place = array.on(rank).offset(me * ROUNDS + round);
+            place.put(world, value(me, rank.index(), round) + 1)?;
+        }
+        let (count, cell) = (others.on(there), others.on(there).offset(1 + me));
+        match round % 7 {
+            0 => count.fetch_add(world, 1).map(drop)?,
+            1 => cell.put_nb(world, 1)?.wait()?,
+            2 => cell.get(world).map(drop)?,
+            3 => world.flush(there)?,
+            4 => count.compare_exchange(world, u64::MAX, 0).map(drop)?,
+            5 => world.flush_all()?,
+            _ => {}
+        }
+    }
+    world.barrier()?;
+    let seen = array.here().get_vec(world, n * ROUNDS)?;
+    for (i, seen) in seen.into_iter().enumerate() {
+        let expected = value(i / ROUNDS, me, i % ROUNDS) + 1;
+        assert_eq!(
+            seen,
+            expected,
+            "round {} of rank {}",
+            i % ROUNDS,
+            i / ROUNDS
+        );
     }
     world.barrier()
 }
