@@ -10,6 +10,7 @@ use pgas_core::backend::Sent;
 use pgas_core::{Pod, Rank, World};
 
 use crate::codec::{Encoder, Wire};
+use crate::layer::assert_rank;
 use crate::{RemoteCalls, Result, quiet};
 
 /// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
@@ -167,8 +168,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     #[cold]
     #[track_caller]
     fn turn(&mut self, index: usize, to: Rank) -> Result<()> {
-        let last = self.world.n_ranks() - 1;
-        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        assert_rank(&self.world, to);
         self.send(index)?;
         let buffer = &mut self.buffers[index];
         buffer.to = to;

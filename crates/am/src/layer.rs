@@ -156,6 +156,14 @@ pub(crate) fn am(world: &World) -> Result<&Arc<Am>> {
     }
 }
 
+/// Panics if the job has no rank `to`.
+#[inline]
+#[track_caller]
+pub(crate) fn assert_rank(world: &World, to: Rank) {
+    let last = world.n_ranks() - 1;
+    assert!(to.number() <= last, "the job has ranks 0 to {last}");
+}
+
 impl Am {
     /// Sends a reply, or keeps it until there is room; never waits.
     #[inline]
@@ -206,8 +214,7 @@ impl Am {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         // Before it is counted, since what panics was not sent.
-        let last = world.n_ranks() - 1;
-        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        assert_rank(world, to);
         self.tally.count_sent();
         let sent = world.try_send(to, MessageClass::Request, id, parts);
         if !matches!(sent, Ok(Sent::Accepted)) {

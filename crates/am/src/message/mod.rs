@@ -31,7 +31,7 @@ use pgas_core::{GlobalPtr, Rank, World};
 
 use crate::codec::{Encoder, Wire};
 use crate::layer::{
-    Am, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT, am,
+    Am, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT, am, assert_rank,
 };
 use crate::{Error, PgasFuture, Result};
 
@@ -452,16 +452,41 @@ pub trait ActiveMessages {
     /// # Errors
     ///
     /// [`Error::TooLong`] if a message cannot have that much.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
     fn prepare(&self, to: Rank, len: usize) -> Result<Prepared>;
 
-    /// The longest payload that fits a message to `to` beside `args`, in bytes.
+    /// The longest payload that fits a message to `to` beside `args`, in bytes. It is the same for every rank of a job, over
+    /// whatever a message goes there, so that a reply may be as long as its request.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// l.
     ///
     /// # Errors
     ///
     /// [`Error::Codec`] for arguments that cannot be written.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
     fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize>;
 
-    /// The longest payload of a long request to `to`, in bytes.
+    /// The longest payload of a long request to `to`, in bytes: the size of its segment, which is the same on every rank.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
     fn max_long(&self, to: Rank) -> u64;
 }
 
@@ -558,18 +583,24 @@ impl ActiveMessages for World {
         self.n_credits(to, MessageClass::Request)
     }
 
+    #[track_caller]
     fn prepare(&self, to: Rank, len: usize) -> Result<Prepared> {
+        assert_rank(self, to);
         Prepared::new(self, to, len)
     }
 
-    fn max_medium<H: RequestHandler>(&self, _to: Rank, args: &H::Args) -> Result<usize> {
+    #[track_caller]
+    fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize> {
+        assert_rank(self, to);
         let mut out = opening::<H, _>(args)?;
         out.align();
         let limit = self.capabilities().max_medium;
         Ok(limit.saturating_sub(out.bytes().len()))
     }
 
-    fn max_long(&self, _to: Rank) -> u64 {
+    #[track_caller]
+    fn max_long(&self, to: Rank) -> u64 {
+        assert_rank(self, to);
         self.segment_bytes()
     }
 }

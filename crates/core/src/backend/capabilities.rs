@@ -9,7 +9,7 @@ pub struct Capabilities {
     pub needs_target: NeedsTarget,
     /// The longest payload that travels in a message's first packet, in bytes.
     pub max_short: usize,
-    /// The longest payload of one message, in bytes; at least 512.
+    /// The longest payload of one message, in bytes, to whatever rank; at least 512.
     pub max_medium: usize,
     /// The most bytes that the backend takes in one put or get, contiguous, strided or in fragments; core
     /// cuts longer ones.

@@ -359,9 +359,16 @@ fn messages_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Res
     assert_panics("registered already", || {
         world.register(Count(Arc::clone(&count)))
     });
-    assert_panics("the job has ranks 0 to", || {
-        world.request::<Count>(Rank::new(world.n_ranks()), &1)
-    });
+    let nobody = Rank::new(world.n_ranks());
+    let no_rank = "the job has ranks 0 to";
+    assert_panics(no_rank, || world.request::<Count>(nobody, &1));
+    assert_panics(no_rank, || world.max_medium::<Count>(nobody, &1));
+    assert_panics(no_rank, || world.max_long(nobody));
+    assert_panics(no_rank, || world.prepare(nobody, 1));
+    for to in world.ranks() {
+        assert_eq!(world.max_medium::<Count>(to, &1)?, most, "rank {to}");
+        assert_eq!(world.max_long(to), world.segment_bytes(), "rank {to}");
+    }
     world.request_medium::<Count>(next, &1, &too_long[..most])?;
     quiet(world)?;
     assert_eq!(count.load(Ordering::Relaxed), 1);
