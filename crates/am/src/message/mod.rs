@@ -19,6 +19,14 @@
 //! [`Sent::BackPressure`] instead. Replies never wait: what does not fit is kept, and meanwhile its rank serves
 //! no further requests. So a flood from all to all ends, and nobody's memory grows with it.
 //!
+//! **Which form.** A target that computes takes no messages meanwhile, and its room is used up after some hundreds. The waiting form then
+//! stands still until it looks, and with it whatever the sender has for others. Who has something for others sends with a `try_` form
+//! and goes on with another rank after [`Sent::BackPressure`]; when nobody takes anything it makes [`progress`](World::progress), and tries again.
+//! Who has not, or could not keep what it cannot send, takes the waiting form, which sleeps where trying again would only take a
+//! processor. Neither makes a target answer sooner: that does a progress thread (`PGAS_PROGRESS=thread`), for seldom questions to
+//! targets that compute for milliseconds and more. It sleeps whenever there is nothing to serve, and wants a processor of its own, so
+//! that it is no help in a flood. `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has figures.
+//!
 //! Nothing is promised about the order of messages. Each arrives once.
 
 mod prepare;
