@@ -1,10 +1,12 @@
 //! A job in which somebody waits for long says who waits for what, and goes on, or ends if it was told to.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use pgas::{Config, Rank, RemoteCalls, World};
+use pgas::collective::op::Sum;
+use pgas::{Config, HashMap, Rank, RemoteCalls, World, quiet, when_all};
 use pgas_testkit::job::Ended;
 
 use crate::jobs::{WATCHED, start};
@@ -15,6 +17,8 @@ const N_RANKS: u32 = 3;
 const ABSENT: Rank = Rank::new(2);
 const STALL: (&str, &str) = ("PGAS_STALL", "0.5");
 const END: (&str, &str) = ("PGAS_STALL_END", "1");
+/// How long a wait is given to be noted.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long the absent rank is absent: until well after the report.
 const ABSENCE: Duration = Duration::from_millis(2500);
 
@@ -47,7 +51,120 @@ pub(crate) fn trials() -> Vec<Trial> {
                 assert!(error.contains(file!()), "{error}");
             }
         }),
+        trial("stall::kinds_of_waits_are_told_apart::threads", || {
+            let n_seen = AtomicUsize::new(0);
+            let run = |world: World| waits_of_every_kind(&world, &n_seen).unwrap();
+            pgas::threads(2, run).unwrap();
+        }),
     ]
+}
+
+/// What rank 0 waits in until rank 1 takes part too, and what is said of that.
+struct Kind {
+    wait: Part,
+    take_part: Part,
+    said: &'static [&'static str],
+}
+/// With a map for those that work on one.
+type Part = fn(&World, HashMap<u64, u64>) -> pgas::Result<()>;
+
+const LATE: Rank = Rank::new(1);
+const KINDS: &[Kind] = &[
+    Kind {
+        wait: |world, _| Ok(world.barrier()?),
+        take_part: |world, _| Ok(world.barrier()?),
+        said: &["s for a barrier, number ", ", of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| Ok(world.team().split(Some(0), 0).map(drop)?),
+        take_part: |world, _| Ok(world.team().split(Some(0), 0).map(drop)?),
+        said: &["s for a split of the team, number ", ", of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| Ok(world.team().allreduce_nb(1_u64, Sum).wait().map(drop)?),
+        take_part: |world, _| Ok(world.team().allreduce(1_u64, Sum).map(drop)?),
+        said: &["s for an allreduce, number ", ", of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| Ok(world.rpc(LATE, |x: u64| x, 1)?.wait().map(drop)?),
+        take_part: |_, _| Ok(()),
+        said: &["s for the answer of a remote call, of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| {
+            let calls = [world.rank(), LATE].map(|rank| world.rpc(rank, |x: u64| x, 1));
+            let calls: Vec<_> = calls.into_iter().collect::<Result<_, _>>()?;
+            Ok(when_all(calls).wait().map(drop)?)
+        },
+        take_part: |_, _| Ok(()),
+        said: &["s for several futures, of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| {
+            let call = world.rpc(LATE, |x: u64| x, 1)?;
+            Ok(call.then(|x| x + 1).wait().map(drop)?)
+        },
+        take_part: |_, _| Ok(()),
+        said: &["s for what follows a remote call, of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| {
+            // More than there is room for.
+            for _ in 0..5_000 {
+                world.rpc_ff(LATE, |_: u64| (), 0)?;
+            }
+            Ok(())
+        },
+        take_part: |_, _| Ok(()),
+        said: &["s for room for a request, of rank 1, at "],
+    },
+    Kind {
+        wait: |world, _| Ok(quiet(world)?),
+        take_part: |world, _| Ok(quiet(world)?),
+        said: &["of rank 1, as a part of the end of all asynchronous work, at "],
+    },
+    Kind {
+        wait: |_, map| map.into_find_phase().map(drop),
+        take_part: |_, map| map.into_find_phase().map(drop),
+        said: &[
+            "s for a barrier, number ",
+            ", of rank 1, as a part of a change of the phase of a hash map, at ",
+        ],
+    },
+];
+
+/// Rank 1 takes part in each wait of rank 0 as soon as another thread of rank 0 has seen what is said of it.
+fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> {
+    for (i, kind) in KINDS.iter().enumerate() {
+        let map = HashMap::with_capacity(world, 10)?;
+        if world.rank() == LATE {
+            while n_seen.load(Ordering::Acquire) == i {
+                thread::sleep(Duration::from_millis(1));
+            }
+            (kind.take_part)(world, map)?;
+            continue;
+        }
+        let is_said = |waits: &str| {
+            kind.said.iter().all(|text| waits.contains(text)) && waits.contains(file!())
+        };
+        let waits = thread::scope(|threads| -> pgas::Result<String> {
+            let watcher = threads.spawn(|| {
+                let began = Instant::now();
+                let mut waits = world.long_waits();
+                while !is_said(&waits) && began.elapsed() < PATIENCE {
+                    thread::sleep(Duration::from_millis(1));
+                    waits = world.long_waits();
+                }
+                n_seen.store(i + 1, Ordering::Release);
+                waits
+            });
+            (kind.wait)(world, map)?;
+            Ok(watcher.join().unwrap())
+        })?;
+        assert!(is_said(&waits), "{:?} are not in {waits:?}", kind.said);
+    }
+    world.barrier()?;
+    Ok(())
 }
 
 /// Rank 0 waits in a barrier and rank 1 for an answer, while rank 2 makes no call.

@@ -42,11 +42,12 @@ use crate::layer::am;
 /// ```
 #[track_caller]
 pub fn quiet(world: &World) -> Result<()> {
+    let what = "the end of all asynchronous work";
     if pgas_core::in_handler() {
-        let what = "the end of all asynchronous work";
         return Err(pgas_core::Error::InHandler { what }.into());
     }
     let am = am(world)?;
+    let _waits = pgas_core::part_of(what);
     let mut rounds = Rounds::default();
     loop {
         while world.progress()? {}

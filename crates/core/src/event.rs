@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use crate::backend::{OpId, Stage};
 use crate::wait::Awaited;
 use crate::world::lock;
-use crate::{Result, World};
+use crate::{Rank, Result, World};
 
 /// A non-blocking operation and its result.
 ///
@@ -41,6 +41,12 @@ pub(crate) trait Task<T>: Send {
     fn take(&mut self) -> Result<T>;
     /// Who works on it.
     fn world(&self) -> &World;
+    /// What it is, for the report of a long wait.
+    fn what(&self) -> &'static str;
+    /// Which of many such.
+    fn number(&self) -> u64;
+    /// Whom it waits for.
+    fn missing(&self) -> Vec<Rank>;
 }
 
 struct Pending<T: Send + 'static> {
@@ -168,8 +174,12 @@ impl<T: Send + 'static> Event<T> {
                 Ok(result.expect("the wait ended because the result is there"))
             }
             State::Task(mut task) => {
-                let world = task.world().clone();
-                world.wait_until(&Awaited::new("a collective"), || Ok(task.is_done()))?;
+                let awaited = Awaited {
+                    what: task.what(),
+                    number: Some(task.number()),
+                    missing: &|| task.missing(),
+                };
+                task.world().wait_until(&awaited, || Ok(task.is_done()))?;
                 task.take()
             }
         }

@@ -32,5 +32,6 @@ pub use global_ptr::GlobalPtr;
 pub use pod::Pod;
 pub use rank::Rank;
 pub use segment::Symmetric;
+pub use stall::{PartOf, part_of};
 pub use team::{Team, TeamId};
 pub use world::{WeakWorld, World};

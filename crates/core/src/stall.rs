@@ -4,7 +4,9 @@
 //! prints it; a rank that does not come back computes, or is stuck outside of the library. The same way over threads, processes and hosts: by
 //! messages, which every rank that waits serves.
 
+use std::cell::Cell;
 use std::fmt::{self, Write as _};
+use std::marker::PhantomData;
 use std::panic::Location;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -35,9 +37,68 @@ struct Wait {
     id: u64,
     what: &'static str,
     number: Option<u64>,
+    /// The call that it is a part of, if that has said so.
+    part_of: Option<&'static str>,
     since: Instant,
     from: &'static Location<'static>,
     missing: Vec<Rank>,
+}
+
+thread_local! {
+    /// What this thread's waits are parts of, and the line of the program that called it.
+    static PART_OF: Cell<Option<(&'static str, &'static Location<'static>)>> = const { Cell::new(None) };
+}
+
+/// Says while it lives what the waits of this thread are parts of. See [`part_of`].
+#[derive(Debug)]
+#[must_use = "it is over when this is dropped"]
+pub struct PartOf {
+    /// Inside of a call that has said what it is, which says more.
+    is_inner: bool,
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for PartOf {
+    fn drop(&mut self) {
+        if !self.is_inner {
+            PART_OF.set(None);
+        }
+    }
+}
+
+/// For a call that is made of others which wait: a report of a long wait (`PGAS_STALL`) names `whole`, and the line
+/// of the program that called it, until the value is dropped. The outermost of several counts.
+///
+/// # Cost
+///
+/// l.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Result, World};
+///
+/// #[track_caller]
+/// fn meet_twice(world: &World) -> Result<()> {
+///     let _waits = pgas_core::part_of("a double barrier");
+///     world.barrier()?;
+///     world.barrier()
+/// }
+///
+/// meet_twice(&pgas_core::backend::loopback::world())?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[track_caller]
+pub fn part_of(whole: &'static str) -> PartOf {
+    let is_inner = PART_OF.get().is_some();
+    if !is_inner {
+        PART_OF.set(Some((whole, Location::caller())));
+    }
+    PartOf {
+        is_inner,
+        _thread: PhantomData,
+    }
 }
 
 /// What a rank that asks has heard.
@@ -107,6 +168,9 @@ impl fmt::Display for Wait {
                 write!(f, " and {} more", self.missing.len() - 8)?;
             }
         }
+        if let Some(whole) = self.part_of {
+            write!(f, ", as a part of {whole}")?;
+        }
         write!(f, ", at {}:{}", from.file(), from.line())
     }
 }
@@ -134,6 +198,10 @@ impl Watch {
         from: &'static Location<'static>,
         stall: Duration,
     ) -> Noted<'a> {
+        let (part_of, from) = match PART_OF.get() {
+            Some((whole, from)) => (Some(whole), from),
+            None => (None, from),
+        };
         let mut state = lock(&self.0);
         state.next_id += 1;
         let id = state.next_id;
@@ -141,6 +209,7 @@ impl Watch {
             id,
             what: awaited.what,
             number: awaited.number,
+            part_of,
             since,
             from,
             missing: Vec::new(),
@@ -261,6 +330,27 @@ impl World {
         Err(self.blame_self(&cause))
     }
 
+    /// What the threads of this rank wait for, as the report of a long wait (`PGAS_STALL`) says it: for what, of whom, since
+    /// when and from which line of the program. Waits that are over within a tenth of a millisecond or so are not noted, and none is
+    /// where such reports are turned off.
+    ///
+    /// For another thread than the one that waits. It says the same as what other ranks would be told.
+    ///
+    /// # Cost
+    ///
+    /// l, with a lock and an allocation.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// let world = pgas_core::backend::loopback::world();
+    /// assert!(world.long_waits().contains("waits for nothing"));
+    /// ```
+    #[must_use]
+    pub fn long_waits(&self) -> String {
+        lock(&self.watch().0).text()
+    }
+
     #[cold]
     fn blame_self(&self, cause: &str) -> Error {
         self.backend().blame(self.rank(), cause)
@@ -310,6 +400,7 @@ mod tests {
             id: 1,
             what: "a barrier",
             number: Some(7),
+            part_of: None,
             since: Instant::now(),
             from: Location::caller(),
             missing: (0..10).map(Rank::new).collect(),
@@ -329,6 +420,7 @@ mod tests {
                     id: 2,
                     what: "übergroße Dinge",
                     number: None,
+                    part_of: None,
                     since: Instant::now(),
                     from: Location::caller(),
                     missing: Vec::new(),

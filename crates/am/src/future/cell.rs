@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use pgas_core::Rank;
+
 use crate::driven::Sleeper;
 use crate::handle::Handle;
 use crate::{Error, Result};
@@ -23,14 +25,17 @@ enum State<T> {
 /// Room for one value.
 pub(super) struct Cell<T> {
     handle: Handle,
+    /// Who answers the call that the value follows, if it follows one.
+    to: Option<Rank>,
     state: Mutex<State<T>>,
     is_done: AtomicBool,
 }
 
 impl<T> Cell<T> {
-    pub(super) fn new(handle: Handle) -> Arc<Self> {
+    pub(super) fn new(handle: Handle, to: Option<Rank>) -> Arc<Self> {
         Arc::new(Self {
             handle,
+            to,
             state: Mutex::new(State::Empty),
             is_done: AtomicBool::new(false),
         })
@@ -39,6 +44,11 @@ impl<T> Cell<T> {
     /// What it belongs to.
     pub(super) fn handle(&self) -> Handle {
         self.handle
+    }
+
+    /// Who answers the call that the value follows.
+    pub(super) fn to(&self) -> Option<Rank> {
+        self.to
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {

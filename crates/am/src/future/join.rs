@@ -2,6 +2,8 @@
 
 use std::task::Waker;
 
+use pgas_core::Rank;
+
 use super::{PgasFuture, State};
 use crate::Result;
 use crate::handle::Handle;
@@ -15,6 +17,8 @@ pub(super) trait Joined<T>: Send {
     fn handle(&self) -> Option<Handle>;
     /// Has a driver wake `waker` when one of them is ready that is not; `false` if it will not.
     fn watch(&mut self, waker: &Waker) -> bool;
+    /// Adds the ranks whose answers are missing.
+    fn awaited(&self, ranks: &mut Vec<Rank>);
 }
 
 /// What [`when_all`] joins: vectors and tuples of futures.
@@ -105,6 +109,12 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
         let first = self.futures.get_mut(self.n_ready);
         first.is_some_and(|future| future.watch(waker))
     }
+
+    fn awaited(&self, ranks: &mut Vec<Rank>) {
+        for future in &self.futures[self.n_ready..] {
+            future.awaited(ranks);
+        }
+    }
 }
 
 impl<T: Send + 'static> sealed::Sealed for Vec<PgasFuture<T>> {}
@@ -138,6 +148,10 @@ macro_rules! tuples {
                     return self.$i.watch(waker);
                 })+
                 false
+            }
+
+            fn awaited(&self, ranks: &mut Vec<Rank>) {
+                $(self.$i.awaited(ranks);)+
             }
         }
 

@@ -4,6 +4,7 @@ mod cell;
 mod join;
 mod promise;
 
+use std::cell::RefCell;
 use std::fmt;
 use std::future::Future;
 use std::mem;
@@ -285,13 +286,51 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     #[track_caller]
     fn wait_by_asking(mut self) -> Result<T> {
-        if !self.is_ready() {
-            let am = self.handle().and_then(Handle::get);
-            let am = am.ok_or(Error::HasLeft)?;
-            let world = am.world.upgrade().ok_or(Error::HasLeft)?;
-            world.wait_for("a future", || Ok(self.is_ready()))?;
+        if self.is_ready() {
+            return self.take_ready();
         }
-        self.take_ready()
+        let am = self.handle().and_then(Handle::get);
+        let am = am.ok_or(Error::HasLeft)?;
+        let world = am.world.upgrade().ok_or(Error::HasLeft)?;
+        let what = match &self.state {
+            State::Joined(_) => "several futures",
+            State::Cell(cell) if cell.to().is_some() => "what follows a remote call",
+            _ => "a future",
+        };
+        let future = RefCell::new(self);
+        let missing = || {
+            let mut ranks = Vec::new();
+            future.borrow().awaited(&mut ranks);
+            ranks.sort_unstable();
+            ranks.dedup();
+            ranks
+        };
+        world.wait_for_ranks(what, &missing, || Ok(future.borrow_mut().is_ready()))?;
+        future.into_inner().take_ready()
+    }
+
+    /// Adds the ranks whose answers are missing, for the report of a long wait.
+    fn awaited(&self, ranks: &mut Vec<Rank>) {
+        match &self.state {
+            State::Answer(answer) => {
+                let is_done = |am: Arc<Am>| am.pending.is_done(answer.cookie);
+                if !answer.handle.get().is_some_and(is_done) {
+                    ranks.push(answer.to);
+                }
+            }
+            State::Cell(cell) if !cell.is_done() => ranks.extend(cell.to()),
+            State::Joined(joined) => joined.awaited(ranks),
+            State::Cell(_) | State::Ready(_) | State::Event(..) | State::Taken => {}
+        }
+    }
+
+    /// Who answers the call that this is or follows.
+    fn to(&self) -> Option<Rank> {
+        match &self.state {
+            State::Answer(answer) => Some(answer.to),
+            State::Cell(cell) => cell.to(),
+            State::Joined(_) | State::Ready(_) | State::Event(..) | State::Taken => None,
+        }
     }
 
     /// The value, which is there.
@@ -365,7 +404,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             return PgasFuture::of(action(self.take_ready()));
         }
         let handle = self.handle().expect("what is not ready belongs to a world");
-        let cell = Cell::new(handle);
+        let cell = Cell::new(handle, self.to());
         let target = cell::Setter::new(&cell);
         // Nothing comes for a rank that has left; the target is dropped, which says so.
         if let Some(am) = handle.get() {

@@ -86,7 +86,7 @@ impl<T: Send + 'static> Promise<T> {
 
     fn with(world: &World, value: Option<T>) -> Result<Self> {
         let inner = Inner {
-            cell: Cell::new(am(world)?.handle),
+            cell: Cell::new(am(world)?.handle, None),
             n_missing: AtomicU64::new(1),
             value: Mutex::new(value),
         };

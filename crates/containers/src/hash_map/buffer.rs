@@ -236,6 +236,7 @@ where
     /// # Errors
     ///
     /// As [`flush`](Self::flush); what is left then is lost.
+    #[track_caller]
     pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>> {
         self.flush()?;
         self.map.into_atomic_phase()

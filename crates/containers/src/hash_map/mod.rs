@@ -277,6 +277,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_atomic_phase(self) -> Result<HashMap<K, V, Atomic, S>> {
         self.into_phase()
     }
@@ -290,6 +291,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`into_atomic_phase`](Self::into_atomic_phase).
+    #[track_caller]
     pub fn into_insert_phase(self) -> Result<HashMap<K, V, InsertOnly, S>> {
         self.into_phase()
     }
@@ -303,6 +305,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`into_atomic_phase`](Self::into_atomic_phase).
+    #[track_caller]
     pub fn into_find_phase(self) -> Result<HashMap<K, V, FindOnly, S>> {
         self.into_phase()
     }
@@ -316,6 +319,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`into_atomic_phase`](Self::into_atomic_phase).
+    #[track_caller]
     pub fn into_local_phase(self) -> Result<HashMap<K, V, Local, S>> {
         self.into_phase()
     }

@@ -114,6 +114,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// As [`HashMap::into_find_phase`].
+    #[track_caller]
     pub fn into_find_phase(self) -> Result<MultiMap<K, V, FindOnly, S>> {
         Ok(MultiMap {
             counts: self.counts.into_find_phase()?,
@@ -160,6 +161,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     /// # Errors
     ///
     /// As [`HashMap::into_atomic_phase`].
+    #[track_caller]
     pub fn into_atomic_phase(self) -> Result<MultiMap<K, V, Atomic, S>> {
         Ok(MultiMap {
             counts: self.counts.into_atomic_phase()?,

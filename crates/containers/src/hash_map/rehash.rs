@@ -55,7 +55,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.rehash(capacity)
     }
 
+    #[track_caller]
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
+        let _waits = pgas_core::part_of("a change of the phase of a hash map");
         let world = self.world().clone();
         world
             .team()

@@ -225,6 +225,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::into_atomic_phase`].
+    #[track_caller]
     pub fn into_atomic_phase(self) -> Result<HashSet<K, Atomic, S>> {
         let map = self.map.into_atomic_phase()?;
         Ok(HashSet { map })
@@ -239,6 +240,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::into_atomic_phase`].
+    #[track_caller]
     pub fn into_insert_phase(self) -> Result<HashSet<K, InsertOnly, S>> {
         let map = self.map.into_insert_phase()?;
         Ok(HashSet { map })
@@ -253,6 +255,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::into_atomic_phase`].
+    #[track_caller]
     pub fn into_find_phase(self) -> Result<HashSet<K, FindOnly, S>> {
         let map = self.map.into_find_phase()?;
         Ok(HashSet { map })
@@ -267,6 +270,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::into_atomic_phase`].
+    #[track_caller]
     pub fn into_local_phase(self) -> Result<HashSet<K, Local, S>> {
         let map = self.map.into_local_phase()?;
         Ok(HashSet { map })

@@ -342,6 +342,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_push_pop_phase(self) -> Result<CircularQueue<T, PushPop>> {
         self.into_phase()
     }
@@ -355,6 +356,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_push_phase(self) -> Result<CircularQueue<T, Push>> {
         self.into_phase()
     }
@@ -368,6 +370,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_pop_phase(self) -> Result<CircularQueue<T, Pop>> {
         self.into_phase()
     }
@@ -381,6 +384,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_local_phase(self) -> Result<CircularQueue<T, Local>> {
         self.into_phase()
     }
@@ -395,7 +399,9 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
         done
     }
 
+    #[track_caller]
     fn into_phase<N: Phase>(mut self) -> Result<CircularQueue<T, N>> {
+        let _waits = pgas_core::part_of("a change of the phase of a queue");
         self.local.leave(&self.ring)?;
         self.ring.settle::<N>()?;
         self.local.enter::<N>(&self.ring);

@@ -229,6 +229,7 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_push_phase(self) -> Result<FastQueue<T, Push>> {
         self.into_phase()
     }
@@ -242,6 +243,7 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_pop_phase(self) -> Result<FastQueue<T, Pop>> {
         self.into_phase()
     }
@@ -255,6 +257,7 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     /// # Errors
     ///
     /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
     pub fn into_local_phase(self) -> Result<FastQueue<T, Local>> {
         self.into_phase()
     }
@@ -269,7 +272,9 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
         done
     }
 
+    #[track_caller]
     fn into_phase<N: Phase>(mut self) -> Result<FastQueue<T, N>> {
+        let _waits = pgas_core::part_of("a change of the phase of a queue");
         self.local.leave(&self.ring)?;
         self.ring.settle::<N>()?;
         self.local.enter::<N>(&self.ring);

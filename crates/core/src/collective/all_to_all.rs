@@ -134,7 +134,7 @@ impl Team {
     #[track_caller]
     pub fn all_to_all_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<T>> {
         let call = self.begin(self.all_to_all_signature(&values));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             let n_received = values.len();
             if let Some(turn) = call.enter().await? {
                 return turn.exchange(values, n_received).await;

@@ -173,6 +173,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn allreduce<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         let mut values = [value];
         self.allreduce_slice(&mut values, op)?;
@@ -245,7 +246,7 @@ impl Team {
     ) -> Event<T> {
         let mut values = [value];
         let call = self.begin(allreduce_signature(&values, &op));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             match call.enter().await? {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => allreduce(call.main(), &mut values, &op).await?,
@@ -277,7 +278,7 @@ impl Team {
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<Vec<T>> {
         let call = self.begin(allreduce_signature(&values, &op));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             if let Some(turn) = call.enter().await? {
                 return turn.in_place(values).await;
             }

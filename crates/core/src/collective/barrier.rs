@@ -45,6 +45,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         if self.is_world() {
             return self.world().barrier();
@@ -81,7 +82,7 @@ impl Team {
         self.world().count(CostKind::Barrier, None, 1, 0);
         self.world().flush_all()?;
         let call = self.begin(Signature::new(Kind::Barrier));
-        Ok(self.launch(async move {
+        Ok(self.launch(call, |call| async move {
             match call.enter().await? {
                 Some(turn) => turn.meet().await,
                 None => meet(call.main()).await,

@@ -137,7 +137,7 @@ impl Team {
     #[track_caller]
     pub fn broadcast_nb<T: Pod>(&self, root: u32, mut value: T) -> Event<T> {
         let call = self.begin(self.broadcast_signature(root, slice::from_ref(&value)));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             let values = slice::from_mut(&mut value);
             match call.enter().await? {
                 Some(turn) => turn.replace(values).await?,
@@ -172,7 +172,7 @@ impl Team {
     #[track_caller]
     pub fn broadcast_slice_nb<T: Pod>(&self, root: u32, mut values: Vec<T>) -> Event<Vec<T>> {
         let call = self.begin(self.broadcast_signature(root, &values));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             if let Some(turn) = call.enter().await? {
                 return turn.in_place(values).await;
             }

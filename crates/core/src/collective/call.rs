@@ -8,7 +8,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, Waker};
 
 use zerocopy::IntoBytes;
@@ -397,10 +397,18 @@ impl Team {
 
     /// Takes the first steps of `algorithm` now and leaves the others to the engine, which takes them
     /// whatever becomes of the event: other ranks wait for them.
-    pub(super) fn launch<T: Send + 'static>(
+    pub(super) fn launch<T: Send + 'static, F>(
         &self,
-        algorithm: impl Future<Output = Result<T>> + Send + 'static,
-    ) -> Event<T> {
+        call: Call,
+        algorithm: impl FnOnce(Arc<Call>) -> F,
+    ) -> Event<T>
+    where
+        F: Future<Output = Result<T>> + Send + 'static,
+    {
+        let (kind, number) = (call.kind(), call.number);
+        let call = Arc::new(call);
+        let weak = Arc::downgrade(&call);
+        let algorithm = algorithm(call);
         let outcome = Arc::new(Outcome {
             is_done: AtomicBool::new(false),
             result: Mutex::new(None),
@@ -418,6 +426,9 @@ impl Team {
         }
         Event::task(Box::new(Launched {
             world: self.world().clone(),
+            kind,
+            number,
+            call: weak,
             outcome,
         }))
     }
@@ -432,6 +443,10 @@ struct Outcome<T> {
 /// The event's view of a task.
 struct Launched<T> {
     world: World,
+    kind: Kind,
+    number: u64,
+    /// The call is the task's, and over when that is dropped.
+    call: Weak<Call>,
     outcome: Arc<Outcome<T>>,
 }
 
@@ -449,5 +464,18 @@ impl<T: Send> Task<T> for Launched<T> {
 
     fn world(&self) -> &World {
         &self.world
+    }
+
+    fn what(&self) -> &'static str {
+        self.kind.name()
+    }
+
+    fn number(&self) -> u64 {
+        self.number
+    }
+
+    fn missing(&self) -> Vec<Rank> {
+        let call = self.call.upgrade();
+        call.map_or_else(Vec::new, |call| call.awaited())
     }
 }

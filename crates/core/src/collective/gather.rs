@@ -170,7 +170,7 @@ impl Team {
     pub fn gather_nb<T: Pod>(&self, root: u32, values: Vec<T>) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.gather_signature(root, &values));
         let n_received = self.n_received(root, &values);
-        self.launch(async move {
+        self.launch(call, |call| async move {
             let is_root = call.main().rank() == root;
             if let Some(turn) = call.enter().await? {
                 let all = turn.exchange(values, n_received).await?;
@@ -242,7 +242,7 @@ impl Team {
         let signature = Signature::new(Kind::Allgather).of::<T>(values.len());
         let call = self.begin(signature);
         let n_received = blocks(self.n_ranks(), values.len());
-        self.launch(async move {
+        self.launch(call, |call| async move {
             if let Some(turn) = call.enter().await? {
                 return turn.exchange(values, n_received).await;
             }

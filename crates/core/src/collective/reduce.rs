@@ -191,7 +191,7 @@ impl Team {
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<Option<T>> {
         let call = self.begin(self.reduce_signature(root, &[value], &op));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             let mut values = [value];
             match call.enter().await? {
                 Some(turn) => turn.replace(&mut values).await?,
@@ -231,7 +231,7 @@ impl Team {
         op: impl ReduceOp<T> + Send + Sync + 'static,
     ) -> Event<Option<Vec<T>>> {
         let call = self.begin(self.reduce_signature(root, &values, &op));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             match call.enter().await? {
                 Some(turn) => values = turn.in_place(values).await?,
                 None => reduce(call.main(), root, &mut values, &op).await?,

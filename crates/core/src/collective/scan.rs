@@ -88,6 +88,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_inclusive<T: Pod>(&self, value: T, op: impl ReduceOp<T>) -> Result<T> {
         let mut values = [value];
         self.scan_inclusive_slice(&mut values, op)?;
@@ -119,6 +120,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn scan_exclusive<T: Pod>(&self, value: T, first: T, op: impl ReduceOp<T>) -> Result<T> {
         let mut values = [value];
         self.scan_exclusive_slice(&mut values, first, op)?;
@@ -242,7 +244,7 @@ impl Team {
     ) -> Event<T> {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanInclusive, &values, &op));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             match call.enter().await? {
                 Some(turn) => turn.replace(&mut values).await?,
                 None => inclusive(call.main(), &mut values, &op).await?,
@@ -276,7 +278,7 @@ impl Team {
     ) -> Event<T> {
         let mut values = [value];
         let call = self.begin(scan_signature(Kind::ScanExclusive, &values, &op));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             match call.enter().await? {
                 Some(turn) => {
                     turn.replace(&mut values).await?;

@@ -181,7 +181,7 @@ impl Team {
         values: Vec<T>,
     ) -> Event<Option<Vec<Vec<T>>>> {
         let call = self.begin(self.gather_varying_signature::<T>(root));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             call.enter().await?;
             gather_varying(&call, root, &values).await
         })
@@ -244,7 +244,7 @@ impl Team {
     /// ```
     pub fn allgather_varying_nb<T: Pod>(&self, values: Vec<T>) -> Event<Vec<Vec<T>>> {
         let call = self.begin(Signature::new(Kind::AllgatherVarying).of::<T>(0));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             call.enter().await?;
             allgather_varying(&call, &values).await
         })
@@ -317,7 +317,7 @@ impl Team {
     pub fn all_to_all_varying_nb<T: Pod>(&self, values: Vec<Vec<T>>) -> Event<Vec<Vec<T>>> {
         self.assert_an_entry_each(values.len());
         let call = self.begin(Signature::new(Kind::AllToAllVarying).of::<T>(0));
-        self.launch(async move {
+        self.launch(call, |call| async move {
             call.enter().await?;
             exchange_varying(call.main(), &values).await
         })

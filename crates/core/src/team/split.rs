@@ -86,6 +86,7 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Self>> {
         let choice = Choice {
             counter: self.world.next_team(),
@@ -143,6 +144,7 @@ impl World {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
+    #[track_caller]
     pub fn node_team(&self) -> Result<Team> {
         let first = self
             .backend()

@@ -142,7 +142,7 @@ fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_plac
     let [late, next] = &texts[0];
     assert!(late.contains("for an allreduce"), "{late}");
     assert!(
-        next.contains("for a collective") || next.contains("out of step"),
+        next.contains("for a broadcast; missing: rank 1") || next.contains("out of step"),
         "{next}"
     );
 }
