@@ -2,11 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Output};
 
+use memchr::memmem;
 use tempfile::tempdir;
 
 /// What this test was built with.
@@ -24,7 +26,14 @@ fn contig_gen(arguments: &[&str]) -> Output {
 
 /// The genome of lambda, in upper case.
 fn lambda() -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/data/lambda_NC_001416.fa.gz");
+    genome("lambda_NC_001416.fa.gz")
+}
+
+/// The one sequence of a file that comes with the project, in upper case.
+fn genome(file: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/data")
+        .join(file);
     let mut text = String::new();
     let mut file = flate2::read::MultiGzDecoder::new(fs::File::open(path).unwrap());
     file.read_to_string(&mut text).unwrap();
@@ -122,6 +131,77 @@ fn the_genome_that_comes_with_the_project_is_put_together_from_its_pieces() {
     let ended = contig_gen(&["--ranks", "2"]);
     let text = String::from_utf8(ended.stdout).unwrap();
     assert!(text.contains("1 contigs with 48502 bases"), "{text}");
+}
+
+#[test]
+fn contigs_of_a_bacterial_genome_are_pieces_of_it_and_no_k_mer_is_told_twice() {
+    const K: usize = 31;
+    let dir = tempdir().unwrap();
+    let mut genome = genome("ecoli_536_NC_008253.fna.gz");
+    if cfg!(debug_assertions) {
+        genome.truncate(150_000);
+    }
+    let input = dir.path().join("genome.fa");
+    let text = [b">genome\n", genome.as_slice(), b"\n"].concat();
+    fs::write(&input, text).unwrap();
+    let mut of_one_rank = None;
+    for ranks in ["1", "2", "3"] {
+        let out = dir.path().join(ranks);
+        let arguments = [input.as_path(), &out].map(|path| path.to_str().unwrap());
+        let [input, out_text] = arguments;
+        let ended = contig_gen(&[input, "--json", "--out", out_text, "--ranks", ranks]);
+        let json: serde_json::Value = serde_json::from_slice(&ended.stdout).unwrap();
+        let mut contigs = contigs(&out);
+        let total: usize = contigs.iter().map(Vec::len).sum();
+        assert_eq!(
+            (&json["contigs"], &json["total_bp"]),
+            (&contigs.len().into(), &total.into())
+        );
+        assert_eq!(json["n50"], n50(&contigs));
+        assert!(total > genome.len() / 10 * 9, "{total} of {}", genome.len());
+        // Either strand may be the one that is told.
+        for contig in &mut contigs {
+            let other = other_strand(contig);
+            if other < *contig {
+                *contig = other;
+            }
+        }
+        contigs.sort_unstable();
+        if let Some(former) = &of_one_rank {
+            assert!(contigs == *former, "{ranks} ranks and one differ");
+            continue;
+        }
+        let mut seen = HashSet::new();
+        for contig in &contigs {
+            let is_piece = memmem::find(&genome, contig).is_some()
+                || memmem::find(&genome, &other_strand(contig)).is_some();
+            assert!(is_piece, "{} bases", contig.len());
+            for k_mer in contig.windows(K) {
+                let canonical = packed(k_mer).min(packed(&other_strand(k_mer)));
+                assert!(seen.insert(canonical), "{}", String::from_utf8_lossy(k_mer));
+            }
+        }
+        of_one_rank = Some(contigs);
+    }
+}
+
+/// Up to 32 bases as a number.
+fn packed(bases: &[u8]) -> u64 {
+    let digit = |base: u8| u64::from((base >> 1) & 3);
+    bases.iter().fold(0, |all, &base| (all << 2) | digit(base))
+}
+
+/// The length of the contig with which, from the longest on, half of all bases are told.
+fn n50(contigs: &[Vec<u8>]) -> usize {
+    let mut lengths: Vec<_> = contigs.iter().map(Vec::len).collect();
+    lengths.sort_unstable_by(|a, b| b.cmp(a));
+    let half = lengths.iter().sum::<usize>().div_ceil(2);
+    let mut told = 0;
+    let with_half = lengths.into_iter().find(|length| {
+        told += length;
+        told >= half
+    });
+    with_half.unwrap()
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("clippy", "lints, as errors", || cargo(["clippy", "--all-targets", WITH_TOKIO[0], WITH_TOKIO[1], "--", "-D", "warnings"])),
     step("tidy", "rules of the house", tidy::run),
     step("tests", "unit, integration and doc tests", || cargo(["test", WITH_TOKIO[0], WITH_TOKIO[1]])),
-    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish", || process::run(&mut optimized(&["test", "--release", "--test", "kmer_count"]))),
+    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", || process::run(&mut optimized(&["test", "--release", "--test", "kmer_count", "--test", "contig_gen"]))),
     step("doc", "documentation, with warnings as errors", || doc(false)),
     step("deny", "licences, duplicate versions and sources of the dependencies", deny),
     step("loom", "interleavings of the lock-free parts", memory::loom),

@@ -95,6 +95,10 @@ fn buffered_inserts_and_values_of_a_multimap_are_all_there() {
         let found = values.find(&1).unwrap();
         assert_eq!(found.len(), 12);
         assert!(found.iter().all(|value| *value == [value[0]; 4]), "torn");
+        let values = values.into_atomic_phase().unwrap();
+        let removed = values.remove(&(seed % 2)).unwrap();
+        assert!(removed.iter().all(|value| *value == [value[0]; 4]), "torn");
+        assert_eq!(sum(&world, removed.len() as u64), 12, "each by one rank");
     });
 }
 

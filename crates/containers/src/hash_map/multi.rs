@@ -3,22 +3,24 @@
 use std::fmt;
 
 use pgas_core::World;
+use pgas_core::collective::op::Sum;
 
 use super::HashMap;
 use super::hash::RapidHasher;
 use super::iter::Looks;
 use super::phase::{Atomic, FindOnly, Phase};
-use crate::Result;
 use crate::object::{KeyHasher, Object};
+use crate::{Error, Result};
 
 /// The maps that a [`MultiMap`] is made of.
 type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V, P, S>);
 
 /// A map from `K` to any number of `V` each, in the segments of all ranks.
 ///
-/// The number of a key's values stands under the key, and each value under the key and its own number, so an
-/// insert costs two of a [`HashMap`] whatever is there already, and no two ranks ever wait for each other's values.
-/// A key's values are numbered in the order in which their inserts took effect.
+/// The numbers of a key's values stand under the key, and each value under the key and its own number, so an
+/// insert costs the same whatever is there already, and no two ranks ever wait for each other's values.
+/// A key's values are numbered in the order in which their inserts took effect. A number is given once: a key takes up to
+/// 2^32 - 2^24 inserts in the life of its map, and keeps its place among the keys when its values are removed.
 ///
 /// # Examples
 ///
@@ -31,11 +33,46 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 /// neighbours.insert(&1, "three".to_owned())?;
 /// assert_eq!(neighbours.find(&1)?, ["two", "three"]);
 /// assert_eq!(neighbours.count(&2)?, 0);
+/// assert_eq!(neighbours.remove(&1)?, ["two", "three"]);
+/// assert!(neighbours.find(&1)?.is_empty());
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
-    counts: HashMap<K, u64, P, S>,
+    numbers: HashMap<K, u64, P, S>,
     values: HashMap<(K, u64), V, P, S>,
+}
+
+/// The numbers of a key's values, as the word that stands under the key: those before `first` are removed, `next` is not
+/// given yet. Adding one to the word gives a number.
+#[derive(Clone, Copy)]
+struct Numbers {
+    first: u32,
+    next: u32,
+}
+
+impl Numbers {
+    /// From here on no number is given. As many threads as this may ask at once before one would be carried into `first`.
+    const END: u32 = u32::MAX - (1 << 24);
+
+    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    const fn of(word: u64) -> Self {
+        Self {
+            first: (word >> 32) as u32,
+            next: word as u32,
+        }
+    }
+
+    fn without_values(self) -> u64 {
+        (u64::from(self.next) << 32) | u64::from(self.next)
+    }
+
+    fn count(self) -> u64 {
+        u64::from(self.next - self.first)
+    }
+
+    fn keys<K: Clone>(self, key: &K) -> impl Iterator<Item = (K, u64)> {
+        (self.first..self.next).map(|number| (key.clone(), number.into()))
+    }
 }
 
 impl<K: Object + Clone, V: Object> MultiMap<K, V> {
@@ -50,7 +87,7 @@ impl<K: Object + Clone, V: Object> MultiMap<K, V> {
     /// As [`HashMap::with_capacity`].
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         Ok(Self {
-            counts: HashMap::with_capacity(world, capacity)?,
+            numbers: HashMap::with_capacity(world, capacity)?,
             values: HashMap::with_capacity(world, capacity)?,
         })
     }
@@ -61,18 +98,54 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// 4A + R + W, 4A + 2W for the first one. One-sided. Complete at the target on return.
+    /// 6A + 2R + W, 6A + R + 2W for the first one; as much again each time that a removal of the key's values comes in between.
+    /// One-sided. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// As [`HashMap::insert`]; after [`Error::Full`](crate::Error::Full) the value's number is not used.
+    /// As [`HashMap::insert`]; after [`Error::Full`](Error::Full) the value's number is not used.
+    /// [`Error::Argument`] if the key has had as many values as have numbers.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
     pub fn insert(&self, key: &K, value: V) -> Result<u64> {
-        let number = self.counts.fetch_add(key, 1)?;
-        self.values.insert(&(key.clone(), number), value)?;
-        Ok(number)
+        loop {
+            let numbers = self.next_number(key)?;
+            let place = (key.clone(), u64::from(numbers.next));
+            self.values.table.insert::<false>(&place, &value)?;
+            // A removal that began after the number was given has looked for the value, perhaps before it came: one of the two
+            // takes it out. Where that is this rank, the insert begins again.
+            let is_passed = self.numbers(key)?.first > numbers.next;
+            if !is_passed || !self.values.remove(&place)? {
+                return Ok(numbers.count());
+            }
+        }
     }
 
-    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing.
+    /// A number for a value of `key` alone, which is `next`.
+    fn next_number(&self, key: &K) -> Result<Numbers> {
+        let numbers = Numbers::of(self.numbers.fetch_add(key, 1)?);
+        if numbers.next < Numbers::END {
+            return Ok(numbers);
+        }
+        self.numbers.fetch_add(key, u64::MAX)?;
+        let full = format!("a key of a MultiMap takes at most {} inserts", Numbers::END);
+        Err(Error::Argument(full.into()))
+    }
+
+    /// As if `n` more values of `key` had been inserted and lost.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn give_numbers(&self, key: &K, n: u64) {
+        self.numbers.fetch_add(key, n).expect("it is there");
+    }
+
+    fn numbers(&self, key: &K) -> Result<Numbers> {
+        Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
+    }
+
+    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing, and so may those that
+    /// another rank is about to remove.
     ///
     /// # Cost
     ///
@@ -82,14 +155,9 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// As [`HashMap::find`].
     pub fn find(&self, key: &K) -> Result<Vec<V>> {
-        let n = self.counts.find(key)?.unwrap_or(0);
-        let keys: Vec<(K, u64)> = (0..n).map(|number| (key.clone(), number)).collect();
-        Ok(self
-            .values
-            .find_many(&keys)?
-            .into_iter()
-            .flatten()
-            .collect())
+        let keys: Vec<(K, u64)> = self.numbers(key)?.keys(key).collect();
+        let values = self.values.find_many(&keys)?;
+        Ok(values.into_iter().flatten().collect())
     }
 
     /// How many values `key` has.
@@ -102,7 +170,35 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// As [`HashMap::find`].
     pub fn count(&self, key: &K) -> Result<u64> {
-        Ok(self.counts.find(key)?.unwrap_or(0))
+        Ok(self.numbers(key)?.count())
+    }
+
+    /// Removes all values of `key`, and returns them in their order. Of several ranks that remove them at once, each value goes to
+    /// one. Their slots are free for others after the next change of phase. Values whose insert has not returned yet go along or stay, each of them as a whole.
+    ///
+    /// # Cost
+    ///
+    /// 3A + R, and 4A + 2R for each value. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::find`]; what was not removed yet is then lost to [`find`](Self::find).
+    pub fn remove(&self, key: &K) -> Result<Vec<V>> {
+        let former = self
+            .numbers
+            .update(key, |word| Numbers::of(word).without_values())?;
+        let keys: Vec<_> = Numbers::of(former.unwrap_or(0)).keys(key).collect();
+        let values = self.values.find_many(&keys)?;
+        let mut removed = Vec::with_capacity(values.len());
+        for (key, value) in keys.iter().zip(values) {
+            // A value stays what it is from its insert on, so the one that was found is the one that is removed here.
+            if let Some(value) = value
+                && self.values.remove(key)?
+            {
+                removed.push(value);
+            }
+        }
+        Ok(removed)
     }
 
     /// Goes on to the phase in which any rank looks.
@@ -117,7 +213,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     #[track_caller]
     pub fn into_find_phase(self) -> Result<MultiMap<K, V, FindOnly, S>> {
         Ok(MultiMap {
-            counts: self.counts.into_find_phase()?,
+            numbers: self.numbers.into_find_phase()?,
             values: self.values.into_find_phase()?,
         })
     }
@@ -134,9 +230,9 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     ///
     /// As [`HashMap::find`].
     pub fn find(&self, key: &K) -> Result<Vec<V>> {
-        let n = self.counts.find(key)?.unwrap_or(0);
-        let value = |number| self.values.find(&(key.clone(), number)).transpose();
-        (0..n).filter_map(value).collect()
+        let numbers = Numbers::of(self.numbers.find(key)?.unwrap_or(0));
+        let value = |key| self.values.find(&key).transpose();
+        numbers.keys(key).filter_map(value).collect()
     }
 
     /// How many values `key` has.
@@ -149,7 +245,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     ///
     /// As [`HashMap::find`].
     pub fn count(&self, key: &K) -> Result<u64> {
-        Ok(self.counts.find(key)?.unwrap_or(0))
+        Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)).count())
     }
 
     /// Goes on to the phase in which any rank does anything.
@@ -164,21 +260,21 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     #[track_caller]
     pub fn into_atomic_phase(self) -> Result<MultiMap<K, V, Atomic, S>> {
         Ok(MultiMap {
-            counts: self.counts.into_atomic_phase()?,
+            numbers: self.numbers.into_atomic_phase()?,
             values: self.values.into_atomic_phase()?,
         })
     }
 }
 
 impl<K: Object, V: Object> MultiMap<K, V> {
-    pub(crate) fn of(counts: HashMap<K, u64>, values: HashMap<(K, u64), V>) -> Self {
-        Self { counts, values }
+    pub(crate) fn of(numbers: HashMap<K, u64>, values: HashMap<(K, u64), V>) -> Self {
+        Self { numbers, values }
     }
 }
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     pub(crate) fn maps(&self) -> Maps<'_, K, V, P, S> {
-        (&self.counts, &self.values)
+        (&self.numbers, &self.values)
     }
 
     /// The number of values of all keys, as [`HashMap::len`].
@@ -206,22 +302,27 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     pub fn is_empty(&self) -> Result<bool> {
         self.values.is_empty()
     }
-
-    /// The number of keys.
-    ///
-    /// # Cost
-    ///
-    /// An allreduce. Collective over the world.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the job while waiting.
-    pub fn n_keys(&self) -> Result<u64> {
-        self.counts.len()
-    }
 }
 
 impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
+    /// The number of keys that have values.
+    ///
+    /// # Cost
+    ///
+    /// ℓ for each slot of this rank, and an allreduce. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_iter`]; the failure of the job while waiting.
+    pub fn n_keys(&self) -> Result<u64> {
+        let mut n: u64 = 0;
+        for entry in self.numbers.local_iter() {
+            let (_, word) = entry?;
+            n += u64::from(Numbers::of(word).count() > 0);
+        }
+        Ok(self.numbers.world().allreduce(n, Sum)?)
+    }
+
     /// Iterates over the values that this rank holds, each with its key, as [`HashMap::local_iter`].
     ///
     /// # Cost

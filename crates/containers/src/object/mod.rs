@@ -73,6 +73,14 @@ use crate::Result;
 ///
 /// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`, `Vec`,
 /// `Option` and the like; for a type of your own it is one line, see the [module](self).
+#[diagnostic::on_unimplemented(
+    message = "a container cannot store a `{Self}`",
+    label = "this type has no `Object` implementation",
+    note = "for a byte-copyable type: derive zerocopy's `FromBytes`, `IntoBytes` and `Immutable`, and `Clone` and `Copy`, and write \
+            `impl Object for {Self} {{ type Repr = Plain; }}`",
+    note = "for any other: derive serde's `Serialize` and `Deserialize`, and write \
+            `impl Object for {Self} {{ type Repr = Encoded<24>; }}`, with the bytes that a slot holds itself"
+)]
 pub trait Object: Sized + Send + Sync + 'static {
     /// How a value lives in a slot.
     type Repr: Repr<Self>;

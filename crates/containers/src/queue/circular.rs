@@ -7,7 +7,7 @@ use pgas_core::{Pod, Rank, World};
 
 use super::PushError;
 use super::local::Cursor;
-use super::phase::{Local, Phase, Pop, Push, PushPop};
+use super::phase::{Local, Phase, Pop, Pops, Push, PushPop, Pushes};
 use super::ring::Ring;
 use crate::Result;
 use crate::object::{Object, Plain};
@@ -50,14 +50,14 @@ use crate::object::{Object, Plain};
 ///
 /// What a phase forbids does not compile:
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{CircularQueue, queue::Pop};
 /// fn push_while_others_pop(queue: &CircularQueue<u64, Pop>) {
 ///     queue.push(1);
 /// }
 /// ```
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{CircularQueue, queue::Push};
 /// fn pop_while_others_push(queue: &CircularQueue<u64, Push>) {
 ///     queue.pop();
@@ -120,21 +120,31 @@ impl<T: Object> CircularQueue<T> {
             phase: PhantomData,
         })
     }
+}
 
+/// While any rank pushes.
+impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// Appends `value`, or gives it back if the queue is full.
     ///
     /// # Cost
     ///
-    /// 2A + W; A more for each time that another rank pushes first, and once a turn of the ring to see how far pops
-    /// have come; about 5A more if the push before this one is still being written. Full: 2A. One-sided. Complete at the target on return.
+    /// [`PushPop`]: 2A + W; A more for each time that another rank pushes first, and once a turn of the ring to see how far pops
+    /// have come; about 5A more if the push before this one is still being written. Full: 2A. Complete at the target on return.
+    ///
+    /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at the target after the phase.
+    ///
+    /// One-sided.
     ///
     /// # Errors
     ///
     /// [`PushError::Full`] with the value; [`PushError::Failed`] if it cannot be encoded or the
     /// transport fails.
     #[inline]
-    pub fn push(&self, value: T) -> Result<(), PushError<T>> {
-        self.ring.push(value, true)
+    pub fn push(&self, value: T) -> Result<(), PushError<T>>
+    where
+        P: Pushes,
+    {
+        self.ring.push(value, P::BOTH)
     }
 
     /// Appends all of `values` one after the other, with no other rank's between them, or none if there
@@ -142,47 +152,63 @@ impl<T: Object> CircularQueue<T> {
     ///
     /// # Cost
     ///
-    /// 2A + W, or 2A + 2W where the ring begins anew, and what [`push`](Self::push) says. One-sided. Complete at the target on return.
+    /// As one [`push`](Self::push), and W more where the ring begins anew. One-sided.
     ///
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>> {
-        self.ring.push_slice(values, true)
+    pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>>
+    where
+        P: Pushes,
+    {
+        self.ring.push_slice(values, P::BOTH)
     }
+}
 
+/// While any rank pops.
+impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// Takes the oldest element.
     ///
     /// # Cost
     ///
-    /// 2A + R; A more for each time that another rank pops first, and when all that was seen of the pushes is popped.
-    /// Empty: 2A. Waits for an element that is still being written. One-sided.
+    /// [`PushPop`]: 2A + R; A more for each time that another rank pops first, and when all that was seen of the pushes is popped.
+    /// Empty: 2A. Waits for an element that is still being written.
+    ///
+    /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
+    ///
+    /// One-sided.
     ///
     /// # Errors
     ///
     /// What the transport reports, and the failure of the job while waiting; [`Error::Codec`](crate::Error::Codec)
     /// if the element is no `T`, which is then gone.
     #[inline]
-    pub fn pop(&self) -> Result<Option<T>> {
-        self.ring.pop(true)
+    pub fn pop(&self) -> Result<Option<T>>
+    where
+        P: Pops,
+    {
+        self.ring.pop(P::BOTH)
     }
 
     /// Takes the oldest elements, up to `most` of those that are there.
     ///
     /// # Cost
     ///
-    /// 2A + R, or 2A + 2R where the ring begins anew, and what [`pop`](Self::pop) says; 2A more if
+    /// As one [`pop`](Self::pop), R more where the ring begins anew, and in [`PushPop`] 2A more if
     /// this rank has not seen as many pushes yet. One-sided.
     ///
     /// # Errors
     ///
     /// As [`pop`](Self::pop).
-    pub fn pop_many(&self, most: usize) -> Result<Vec<T>> {
-        self.ring.pop_many(most, true)
+    pub fn pop_many(&self, most: usize) -> Result<Vec<T>>
+    where
+        P: Pops,
+    {
+        self.ring.pop_many(most, P::BOTH)
     }
 }
 
-impl<T: Object<Repr = Plain> + Pod> CircularQueue<T> {
+impl<T: Object<Repr = Plain> + Pod, P: Phase> CircularQueue<T, P> {
     /// Takes the oldest elements, as many as are there and `out` has room for, and says how many.
     ///
     /// # Cost
@@ -192,86 +218,11 @@ impl<T: Object<Repr = Plain> + Pod> CircularQueue<T> {
     /// # Errors
     ///
     /// What the transport reports, and the failure of the job while waiting.
-    pub fn pop_slice(&self, out: &mut [T]) -> Result<usize> {
-        self.ring.pop_slice(out, true)
-    }
-}
-
-/// While any rank pushes and nobody pops.
-impl<T: Object> CircularQueue<T, Push> {
-    /// Appends `value`, or gives it back if the queue is full.
-    ///
-    /// # Cost
-    ///
-    /// A + W; A more for each time that another rank pushes first. Full: ℓ. One-sided. Complete at the target after the phase.
-    ///
-    /// # Errors
-    ///
-    /// [`PushError::Full`] with the value; [`PushError::Failed`] if it cannot be encoded or the
-    /// transport fails.
-    #[inline]
-    pub fn push(&self, value: T) -> Result<(), PushError<T>> {
-        self.ring.push(value, false)
-    }
-
-    /// Appends all of `values` one after the other, with no other rank's between them, or none if there
-    /// is no room for all.
-    ///
-    /// # Cost
-    ///
-    /// A + W, or A + 2W where the ring begins anew. One-sided. Complete at the target after the phase.
-    ///
-    /// # Errors
-    ///
-    /// As [`push`](Self::push).
-    pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>> {
-        self.ring.push_slice(values, false)
-    }
-}
-
-/// While any rank pops and nobody pushes.
-impl<T: Object> CircularQueue<T, Pop> {
-    /// Takes the oldest element.
-    ///
-    /// # Cost
-    ///
-    /// A + R; A more for each time that another rank pops first. Empty: ℓ. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports; [`Error::Codec`](crate::Error::Codec)
-    /// if the element is no `T`, which is then gone.
-    #[inline]
-    pub fn pop(&self) -> Result<Option<T>> {
-        self.ring.pop(false)
-    }
-
-    /// Takes the oldest elements, up to `most` of those that are there.
-    ///
-    /// # Cost
-    ///
-    /// A + R, or A + 2R where the ring begins anew. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// As [`pop`](Self::pop).
-    pub fn pop_many(&self, most: usize) -> Result<Vec<T>> {
-        self.ring.pop_many(most, false)
-    }
-}
-
-impl<T: Object<Repr = Plain> + Pod> CircularQueue<T, Pop> {
-    /// Takes the oldest elements, as many as are there and `out` has room for, and says how many.
-    ///
-    /// # Cost
-    ///
-    /// As [`pop_many`](Self::pop_many), without memory of its own. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
-    pub fn pop_slice(&self, out: &mut [T]) -> Result<usize> {
-        self.ring.pop_slice(out, false)
+    pub fn pop_slice(&self, out: &mut [T]) -> Result<usize>
+    where
+        P: Pops,
+    {
+        self.ring.pop_slice(out, P::BOTH)
     }
 }
 

@@ -7,7 +7,7 @@ use pgas_core::{Pod, Rank, World};
 
 use super::PushError;
 use super::local::Cursor;
-use super::phase::{Local, Phase, Pop, Push};
+use super::phase::{Local, Phase, Pop, Pops, Push, Pushes};
 use super::ring::Ring;
 use crate::Result;
 use crate::object::{Object, Plain};
@@ -37,14 +37,14 @@ use crate::object::{Object, Plain};
 ///
 /// What a phase forbids does not compile:
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{FastQueue, queue::Push};
 /// fn pop_while_others_push(queue: &FastQueue<u64, Push>) {
 ///     queue.pop();
 /// }
 /// ```
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{FastQueue, queue::Local};
 /// fn push_in_the_local_phase(queue: &FastQueue<u64, Local>) {
 ///     queue.push(1);
@@ -85,7 +85,10 @@ impl<T: Object> FastQueue<T> {
             phase: PhantomData,
         })
     }
+}
 
+/// While any rank pushes and nobody pops.
+impl<T: Object, P: Phase> FastQueue<T, P> {
     /// Appends `value`, or gives it back if the queue is full.
     ///
     /// # Cost
@@ -97,7 +100,10 @@ impl<T: Object> FastQueue<T> {
     /// [`PushError::Full`] with the value; [`PushError::Failed`] if it cannot be encoded or the
     /// transport fails.
     #[inline]
-    pub fn push(&self, value: T) -> Result<(), PushError<T>> {
+    pub fn push(&self, value: T) -> Result<(), PushError<T>>
+    where
+        P: Pushes,
+    {
         self.ring.push(value, false)
     }
 
@@ -111,13 +117,16 @@ impl<T: Object> FastQueue<T> {
     /// # Errors
     ///
     /// As [`push`](Self::push).
-    pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>> {
+    pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>>
+    where
+        P: Pushes,
+    {
         self.ring.push_slice(values, false)
     }
 }
 
 /// While any rank pops and nobody pushes.
-impl<T: Object> FastQueue<T, Pop> {
+impl<T: Object, P: Phase> FastQueue<T, P> {
     /// Takes the oldest element.
     ///
     /// # Cost
@@ -129,7 +138,10 @@ impl<T: Object> FastQueue<T, Pop> {
     /// What the transport reports; [`Error::Codec`](crate::Error::Codec)
     /// if the element is no `T`, which is then gone.
     #[inline]
-    pub fn pop(&self) -> Result<Option<T>> {
+    pub fn pop(&self) -> Result<Option<T>>
+    where
+        P: Pops,
+    {
         self.ring.pop(false)
     }
 
@@ -142,12 +154,15 @@ impl<T: Object> FastQueue<T, Pop> {
     /// # Errors
     ///
     /// As [`pop`](Self::pop).
-    pub fn pop_many(&self, most: usize) -> Result<Vec<T>> {
+    pub fn pop_many(&self, most: usize) -> Result<Vec<T>>
+    where
+        P: Pops,
+    {
         self.ring.pop_many(most, false)
     }
 }
 
-impl<T: Object<Repr = Plain> + Pod> FastQueue<T, Pop> {
+impl<T: Object<Repr = Plain> + Pod, P: Phase> FastQueue<T, P> {
     /// Takes the oldest elements, as many as are there and `out` has room for, and says how many.
     ///
     /// # Cost
@@ -157,7 +172,10 @@ impl<T: Object<Repr = Plain> + Pod> FastQueue<T, Pop> {
     /// # Errors
     ///
     /// What the transport reports.
-    pub fn pop_slice(&self, out: &mut [T]) -> Result<usize> {
+    pub fn pop_slice(&self, out: &mut [T]) -> Result<usize>
+    where
+        P: Pops,
+    {
         self.ring.pop_slice(out, false)
     }
 }

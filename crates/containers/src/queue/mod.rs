@@ -27,7 +27,7 @@ mod ticket;
 
 pub use circular::CircularQueue;
 pub use fast::FastQueue;
-pub use phase::{Local, Phase, Pop, Push, PushPop};
+pub use phase::{Local, Phase, Pop, Pops, Push, PushPop, Pushes};
 
 /// What other containers build on queues.
 pub(crate) use access::{Access, Request};

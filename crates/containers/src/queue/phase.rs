@@ -11,6 +11,8 @@ mod sealed {
     #[expect(unnameable_types, reason = "sealed")]
     pub trait Sealed {
         const NUMBER: u64;
+        /// Whether pushes and pops may meet.
+        const BOTH: bool;
     }
 }
 
@@ -25,6 +27,7 @@ macro_rules! phases {
 
             impl sealed::Sealed for $phase {
                 const NUMBER: u64 = $number;
+                const BOTH: bool = $number == 1;
             }
 
             impl Phase for $phase {
@@ -44,3 +47,27 @@ phases! {
     /// Only the rank that hosts the queue uses it, without atomics.
     Local = 4: "local";
 }
+
+/// A phase in which any rank pushes: [`PushPop`] or [`Push`].
+#[diagnostic::on_unimplemented(
+    message = "no rank pushes to a queue whose phase is `{Self}`",
+    label = "this queue's phase is `{Self}`",
+    note = "`into_push_phase` begins a phase in which any rank pushes",
+    note = "in the phase `Local` the host alone pushes, by `local_push`"
+)]
+pub trait Pushes: Phase {}
+
+impl Pushes for PushPop {}
+impl Pushes for Push {}
+
+/// A phase in which any rank pops: [`PushPop`] or [`Pop`].
+#[diagnostic::on_unimplemented(
+    message = "no rank pops from a queue whose phase is `{Self}`",
+    label = "this queue's phase is `{Self}`",
+    note = "`into_pop_phase` begins a phase in which any rank pops",
+    note = "in the phase `Local` the host alone pops, by `local_pop`"
+)]
+pub trait Pops: Phase {}
+
+impl Pops for PushPop {}
+impl Pops for Pop {}

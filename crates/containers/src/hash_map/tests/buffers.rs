@@ -1,10 +1,10 @@
-//! Buffered inserts, sets and maps of several values a key.
+//! Buffered inserts and sets.
 
 use std::collections::BTreeMap;
 
 use super::concurrent::Random;
 use super::*;
-use crate::hash_map::{HashMapBuffer, HashSet, MultiMap};
+use crate::hash_map::{HashMapBuffer, HashSet};
 use pgas_core::Rank;
 
 /// Every rank adds to random keys, through buffers and inboxes of some size into a map of some size, in two rounds.
@@ -101,36 +101,6 @@ fn a_set_has_each_key_once_in_every_phase() {
         }
         set.resize(200).unwrap();
         assert_eq!(set.into_atomic_phase().unwrap().len().unwrap(), 31);
-    });
-}
-
-#[test]
-fn a_multimap_keeps_every_value_of_a_key_once() {
-    everywhere(3, |world| {
-        let values = MultiMap::<String, [u64; 3]>::with_capacity(&world, 200).unwrap();
-        let me = u64::from(world.rank().number());
-        for i in 0..12 {
-            values.insert(&format!("{}", i % 3), [me, i, 7]).unwrap();
-        }
-        world.barrier().unwrap();
-        assert_eq!((values.len().unwrap(), values.n_keys().unwrap()), (36, 3));
-        let values = values.into_find_phase().unwrap();
-        for key in 0..3 {
-            let mut found = values.find(&format!("{key}")).unwrap();
-            assert_eq!(values.count(&format!("{key}")).unwrap(), 12);
-            // Those of one rank are in its order.
-            for rank in 0..3 {
-                let of_rank = found.iter().filter(|value| value[0] == rank);
-                assert!(of_rank.is_sorted());
-            }
-            found.sort_unstable();
-            let expected = (0..3).flat_map(|rank| (0..4).map(move |i| [rank, 3 * i + key, 7]));
-            assert_eq!(found, expected.collect::<Vec<_>>());
-        }
-        let here = values.local_iter().count() as u64;
-        assert_eq!(world.allreduce(here, |a: u64, b| a + b).unwrap(), 36);
-        assert!(values.find(&"none".to_owned()).unwrap().is_empty());
-        assert!(!values.into_atomic_phase().unwrap().is_empty().unwrap());
     });
 }
 

@@ -7,6 +7,7 @@ mod buffers;
 mod concurrent;
 mod histories;
 mod memory;
+mod multi;
 mod prices;
 mod sequential;
 mod whole;

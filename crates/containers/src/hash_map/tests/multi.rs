@@ -1,0 +1,123 @@
+//! Maps of several values a key.
+
+use super::*;
+use crate::hash_map::MultiMap;
+
+#[test]
+fn a_multimap_keeps_every_value_of_a_key_once() {
+    everywhere(3, |world| {
+        let values = MultiMap::<String, [u64; 3]>::with_capacity(&world, 200).unwrap();
+        let me = u64::from(world.rank().number());
+        for i in 0..12 {
+            values.insert(&format!("{}", i % 3), [me, i, 7]).unwrap();
+        }
+        world.barrier().unwrap();
+        assert_eq!((values.len().unwrap(), values.n_keys().unwrap()), (36, 3));
+        let values = values.into_find_phase().unwrap();
+        for key in 0..3 {
+            let mut found = values.find(&format!("{key}")).unwrap();
+            assert_eq!(values.count(&format!("{key}")).unwrap(), 12);
+            // Those of one rank are in its order.
+            for rank in 0..3 {
+                let of_rank = found.iter().filter(|value| value[0] == rank);
+                assert!(of_rank.is_sorted());
+            }
+            found.sort_unstable();
+            let expected = (0..3).flat_map(|rank| (0..4).map(move |i| [rank, 3 * i + key, 7]));
+            assert_eq!(found, expected.collect::<Vec<_>>());
+        }
+        let here = values.local_iter().count() as u64;
+        assert_eq!(world.allreduce(here, |a: u64, b| a + b).unwrap(), 36);
+        assert!(values.find(&"none".to_owned()).unwrap().is_empty());
+        assert!(!values.into_atomic_phase().unwrap().is_empty().unwrap());
+    });
+}
+
+#[test]
+fn what_is_removed_from_a_multimap_is_what_was_there_and_is_there_no_more() {
+    everywhere(2, |world| {
+        let values = MultiMap::<u64, String>::with_capacity(&world, 200).unwrap();
+        let me = u64::from(world.rank().number());
+        for round in 0..3 {
+            for i in 0..10 {
+                let before = values.insert(&me, format!("{round} {i}")).unwrap();
+                assert_eq!(before, i);
+            }
+            world.barrier().unwrap();
+            assert_eq!(values.n_keys().unwrap(), 2);
+            let expected: Vec<_> = (0..10).map(|i| format!("{round} {i}")).collect();
+            assert_eq!(values.find(&(1 - me)).unwrap(), expected);
+            world.barrier().unwrap();
+            assert_eq!(values.remove(&me).unwrap(), expected);
+            assert!(values.remove(&me).unwrap().is_empty());
+            assert_eq!(values.count(&me).unwrap(), 0);
+            world.barrier().unwrap();
+            assert_eq!((values.len().unwrap(), values.n_keys().unwrap()), (0, 0));
+        }
+        assert!(values.remove(&7).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn each_value_of_a_multimap_is_removed_once_whoever_inserts_meanwhile() {
+    const N: u64 = 300;
+    everywhere(4, |world| {
+        // A slot for each insert, and for each that begins again: at most three a removal, of which there are 400.
+        let values = MultiMap::<u64, [u64; 2]>::with_capacity(&world, 2 * 4 * 300).unwrap();
+        let me = u64::from(world.rank().number());
+        let mut seen = vec![0_u64; 4 * 300];
+        let mut take = |key| {
+            for [rank, i] in values.remove(&key).unwrap() {
+                seen[usize::try_from(rank * N + i).unwrap()] += 1;
+            }
+        };
+        for i in 0..N {
+            values.insert(&(i % 2), [me, i]).unwrap();
+            if i % 3 == me % 3 {
+                take(i / 3 % 2);
+            }
+        }
+        world.barrier().unwrap();
+        take(me % 2);
+        world.barrier().unwrap();
+        assert_eq!(values.len().unwrap(), 0);
+        world
+            .team()
+            .allreduce_slice(&mut seen, |a: u64, b| a + b)
+            .unwrap();
+        assert_eq!(seen, vec![1; 4 * 300]);
+    });
+}
+
+#[test]
+fn a_multimap_costs_what_its_two_maps_cost() {
+    everywhere_counted(1, |world| {
+        let values = MultiMap::<u64, u64>::with_capacity(&world, 1 << 12).unwrap();
+        let insert = |value| values.insert(&1, value).unwrap();
+        assert_eq!(price(&world, || insert(10)), (1, 2, 6));
+        assert_eq!(price(&world, || insert(20)), (2, 1, 6));
+        assert_eq!(price(&world, || values.count(&1).unwrap()), (1, 0, 2));
+        assert_eq!(price(&world, || values.find(&1).unwrap()), (3, 0, 6));
+        assert_eq!(price(&world, || values.remove(&1).unwrap()), (5, 0, 11));
+        assert_eq!(price(&world, || values.remove(&2).unwrap()), (0, 0, 1));
+    });
+}
+
+#[test]
+fn numbers_of_a_key_run_out_before_they_wrap() {
+    everywhere(1, |world| {
+        let values = MultiMap::<u64, u64>::with_capacity(&world, 10).unwrap();
+        values.insert(&1, 10).unwrap();
+        values.give_numbers(&1, u64::from(u32::MAX - (1 << 24)) - 2);
+        assert_eq!(
+            values.insert(&1, 20).unwrap(),
+            u64::from(u32::MAX - (1 << 24)) - 1
+        );
+        for _ in 0..3 {
+            let refused = values.insert(&1, 30).unwrap_err().to_string();
+            assert!(refused.contains("at most 4278190079 inserts"), "{refused}");
+        }
+        values.insert(&2, 30).unwrap();
+        assert_eq!(values.len().unwrap(), 3);
+    });
+}
