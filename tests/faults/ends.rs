@@ -7,6 +7,7 @@ use libtest_mimic::Trial;
 use pgas::World;
 use pgas_testkit::fault::{Fault, assert_blamed, assert_known, assert_over, give_up};
 use pgas_testkit::job::{END_OF_JOB, JOB_LIMIT, eventually, exit, say};
+use pgas_testkit::soon::assert_soon;
 
 use crate::jobs::{WATCHED, Way, start};
 use crate::trial;
@@ -107,7 +108,7 @@ fn the_death_of_what_started_the_ranks_ends_them() {
         let killed = Instant::now();
         job.job.child.kill().unwrap();
         eventually("no process is left", || job.job.processes().is_empty());
-        assert!(killed.elapsed() < END_OF_JOB, "{:?}", killed.elapsed());
+        assert_soon(killed.elapsed(), END_OF_JOB, &way);
         let ended = job.end();
         assert_eq!((ended.code(), ended.stdout.as_str()), (128 + 9, ""));
     }

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use pgas_testkit::Deadline;
+use pgas_testkit::soon::tried;
 
 /// What a test may take at most, with all its jobs; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -52,23 +53,23 @@ fn main() -> ExitCode {
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// A test beside which others may run.
-fn trial(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Trial {
+fn trial(name: impl Into<String>, body: impl Fn() + Send + 'static) -> Trial {
     let name = name.into();
     Trial::test(name.clone(), move || {
         let _shared = MACHINE.read().unwrap_or_else(PoisonError::into_inner);
         let _deadline = Deadline::new(name, LIMIT);
-        body();
+        tried(body);
         Ok(())
     })
 }
 
 /// A test that has the machine for itself.
-fn trial_alone(name: impl Into<String>, body: impl FnOnce() + Send + 'static) -> Trial {
+fn trial_alone(name: impl Into<String>, body: impl Fn() + Send + 'static) -> Trial {
     let name = name.into();
     Trial::test(name.clone(), move || {
         let _own = MACHINE.write().unwrap_or_else(PoisonError::into_inner);
         let _deadline = Deadline::new(name, LIMIT);
-        body();
+        tried(body);
         Ok(())
     })
 }

@@ -1,5 +1,5 @@
 //! The conformance suite that every backend passes, and what its tests need: sequential models, a
-//! runner, deadlines, random numbers that are the same in every run, jobs of processes, and the ways in
+//! runner, deadlines, bounds on how soon a job ends, random numbers that are the same in every run, jobs of processes, and the ways in
 //! which a rank fails.
 //!
 //! A case is a function that every rank of a job runs. It says what the library promises, in terms
@@ -35,6 +35,7 @@ pub mod model;
 mod random;
 pub mod runner;
 mod setting;
+pub mod soon;
 mod support;
 pub mod weak;
 
