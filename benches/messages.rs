@@ -19,15 +19,21 @@ use pgas::backend::SignalUpdate;
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::{ActiveMessages, GlobalPtr, PgasFuture, Rank, RemoteCalls, Symmetric, World, when_all};
 
-/// Words on each rank: order, count, the line of the ping-pong, and the ring of what the rank receives.
-const WORDS: usize = 64 + RING_SLOTS * SLOT_WORDS;
+/// Words on each rank: order, count, length, the line of the ping-pong, the ring of what the rank receives, and the one of long payloads.
+const WORDS: usize = BLOCKS + N_BLOCKS * BLOCK_WORDS;
 const ORDER: usize = 0;
 const COUNT: usize = 8;
+const LEN: usize = 9;
 const LINE: usize = 32;
 const RING_HEAD: usize = 48;
 const RING: usize = 64;
 const RING_SLOTS: usize = 1024;
 const SLOT_WORDS: usize = 8;
+const BLOCK_HEAD: usize = 56;
+const BLOCKS: usize = RING + RING_SLOTS * SLOT_WORDS;
+const N_BLOCKS: usize = 8;
+/// The publication word, in a line of its own, and a payload.
+const BLOCK_WORDS: usize = SLOT_WORDS + 2048;
 
 const PEER: Rank = Rank::new(1);
 
@@ -37,6 +43,7 @@ enum Task {
     BareLine = 1,
     BareRing,
     BarePingPong,
+    BareBlocks,
     Stop,
 }
 
@@ -75,6 +82,29 @@ impl RequestHandler for Flood {
     }
 }
 
+/// A message with a payload, which is read; the last one is answered.
+struct Block;
+impl RequestHandler for Block {
+    type Args = u64;
+    fn handle(&self, token: Token<'_>, is_last: u64, payload: Payload<'_>) -> pgas_am::Result<()> {
+        let Payload::Medium(bytes) = payload else {
+            return Ok(());
+        };
+        hint::black_box(sum_of(bytes));
+        if is_last == 1 {
+            token.reply::<Pong>(&0)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a receiver does with a payload: the sum of its words.
+fn sum_of(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks();
+    let words = words.iter().map(|word| u64::from_ne_bytes(*word));
+    words.fold(0, u64::wrapping_add)
+}
+
 struct Bench<'a> {
     world: &'a World,
     words: Symmetric<u64>,
@@ -103,13 +133,14 @@ impl<'a> Bench<'a> {
             .register_reply(Pong(Arc::clone(&n_pongs)))
             .expect("attached");
         world.register(Flood(AtomicU64::new(0))).expect("attached");
+        world.register(Block).expect("attached");
         world.barrier().expect("two ranks");
         let rings = [0, 1].map(|rank| {
             let ring = words.on(Rank::new(rank)).offset(RING);
             let at = ring.local(world).expect("ranks of one host are direct");
             // SAFETY: the words are mapped and aligned as long as `words` lives, which lives as long as the slices, and accessed atomically
             // only.
-            unsafe { slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), WORDS - RING) }
+            unsafe { slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), BLOCKS - RING) }
         });
         Self {
             world,
@@ -154,6 +185,10 @@ impl<'a> Bench<'a> {
         self.pair(criterion, "rpc_ff_one_way", MANY, Task::BareRing, |n| {
             self.flood_of_calls(n);
         });
+        let most = self.world.max_medium::<Block>(PEER, &0);
+        for len in [1024, most.expect("a number can be written")] {
+            self.payloads(len);
+        }
         support::paired(
             "when_all_of_1000_rpcs_beside_1000_rpcs",
             1000,
@@ -167,6 +202,51 @@ impl<'a> Bench<'a> {
             || self.ready(1000),
         );
         self.order(Task::Stop, 0);
+    }
+
+    /// Payloads that are copied, and such that are filled in place, beside bare copies into a ring.
+    fn payloads(&self, len: usize) {
+        const N: u64 = 500;
+        const N_OPS: usize = 500;
+        let source = vec![7; len];
+        let bare = || {
+            let word = self.word(1, LEN);
+            word.put(self.world, len as u64).expect("direct");
+            self.together(Task::BareBlocks, N);
+        };
+        let copied = |n| self.send_blocks(n, |is_last| self.copy(&source, is_last));
+        let in_place = |n| self.send_blocks(n, |is_last| self.fill_in_place(&source, is_last));
+        let name = |what: &str| format!("{what}_of_{len}_bytes");
+        support::paired(&name("copied_payload"), N_OPS, bare, || copied(N));
+        support::paired(&name("prepared_payload"), N_OPS, bare, || in_place(N));
+        let name = name("prepared_beside_copied_payload");
+        support::paired(&name, N_OPS, || copied(N), || in_place(N));
+        let one_by_one = |send: &dyn Fn(u64)| (0..N).for_each(|_| send(1));
+        let name = format!("{name}_there_and_an_answer_back");
+        support::paired(
+            &name,
+            N_OPS,
+            || one_by_one(&copied),
+            || one_by_one(&in_place),
+        );
+    }
+
+    fn send_blocks(&self, n: u64, send: impl Fn(u64)) {
+        let before = self.n_pongs.load(Ordering::Relaxed);
+        (1..=n).for_each(|i| send(u64::from(i == n)));
+        self.await_pongs(before + 1);
+    }
+
+    fn copy(&self, source: &[u8], is_last: u64) {
+        let sent = self.world.request_medium::<Block>(PEER, &is_last, source);
+        sent.expect("two ranks");
+    }
+
+    fn fill_in_place(&self, source: &[u8], is_last: u64) {
+        let mut buffer = self.world.prepare(PEER, source.len()).expect("two ranks");
+        buffer.copy_from_slice(source);
+        let sent = buffer.commit::<Block>(&is_last, source.len());
+        sent.expect("two ranks");
     }
 
     /// Measures `ours` beside a floor in which both ranks take part.
@@ -213,6 +293,7 @@ impl<'a> Bench<'a> {
                 1 => self.run(Task::BareLine, n),
                 2 => self.run(Task::BareRing, n),
                 3 => self.run(Task::BarePingPong, n),
+                4 => self.run(Task::BareBlocks, n),
                 _ => return,
             }
         }
@@ -225,7 +306,38 @@ impl<'a> Bench<'a> {
             Task::BareRing if is_first => self.fill_ring(n),
             Task::BareRing => self.empty_ring(n),
             Task::BarePingPong => self.ring_ping_pong(n, is_first),
+            Task::BareBlocks => self.bare_blocks(n, is_first),
             Task::Stop => {}
+        }
+    }
+
+    /// Payloads are copied into a ring of rank 1, and read where they lie.
+    fn bare_blocks(&self, n: u64, is_first: bool) {
+        let len = self.word(1, LEN).get(self.world).expect("direct");
+        let len = usize::try_from(len).expect("64 bits");
+        let source = vec![7_u8; len];
+        let head = self.bare(1, BLOCK_HEAD);
+        let first = head.load(Ordering::Acquire);
+        for ticket in first..first + n {
+            let index = usize::try_from(ticket).expect("64 bits") % N_BLOCKS;
+            let published = self.bare(1, BLOCKS + index * BLOCK_WORDS);
+            let payload = self.bare(1, BLOCKS + index * BLOCK_WORDS + SLOT_WORDS);
+            let payload = payload.as_ptr().cast::<u8>();
+            if is_first {
+                while ticket - head.load(Ordering::Acquire) >= N_BLOCKS as u64 {}
+                // SAFETY: so much room lies there, and the receiver, which has passed what was there, does not read before the
+                // publication.
+                unsafe { payload.copy_from_nonoverlapping(source.as_ptr(), len) };
+                published.store(ticket + 1, Ordering::Release);
+            } else {
+                while published.load(Ordering::Acquire) != ticket + 1 {}
+                // SAFETY: so much was written before the publication, and nobody writes there before `head` has passed it.
+                hint::black_box(sum_of(unsafe { slice::from_raw_parts(payload, len) }));
+                head.store(ticket + 1, Ordering::Release);
+            }
+        }
+        while is_first && head.load(Ordering::Acquire) != first + n {
+            hint::spin_loop();
         }
     }
 

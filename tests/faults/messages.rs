@@ -38,6 +38,16 @@ pub(crate) fn trials() -> Vec<Trial> {
             assert_well(&start(WATCHED[0], 2, &["served"], &settings).end());
         }),
     ];
+    for fault in [Fault::Kill, Fault::Panic] {
+        let name = format!("messages::between_prepare_and_commit::{}", fault.name());
+        trials.push(trial(name, move || {
+            for way in WATCHED {
+                let ended = start(way, 4, &["prepared", fault.name()], &[]).end();
+                assert_blamed(&ended, fault, FAILING.number());
+                assert_known(&ended, FAILING.number(), 3);
+            }
+        }));
+    }
     for fault in Fault::ALL {
         // Who leaves in a handler has not left the call that runs it.
         if fault != Fault::Leave {
@@ -186,6 +196,41 @@ pub(crate) fn rank_that_fails_in_a_handler(world: World, words: &[String]) -> ! 
     };
     let rank = world.rank();
     let error = call_and_wait().unwrap_err();
+    drop(world);
+    give_up(rank, &error)
+}
+
+/// The failing rank fails while it holds buffers for all others, which send each other messages meanwhile, and then wait.
+pub(crate) fn rank_that_fails_before_it_commits(world: World, words: &[String]) -> ! {
+    const N: u64 = 50;
+    let send_and_wait = |world: &World| -> pgas_am::Result<()> {
+        let tally = counting(world)?;
+        let others = || world.ranks().filter(|rank| *rank != FAILING);
+        let mut held = Vec::new();
+        if world.rank() == FAILING {
+            for to in others().cycle().take(30) {
+                let mut buffer = world.prepare(to, 1000)?;
+                buffer.fill(1);
+                held.push(buffer);
+            }
+        }
+        world.barrier()?;
+        if world.rank() != FAILING {
+            for to in others() {
+                (0..N).try_for_each(|i| world.request::<Count>(to, &i))?;
+            }
+        }
+        quiet(world)?;
+        let n = if world.rank() == FAILING { 0 } else { 3 * N };
+        assert_eq!(tally.n.load(Ordering::Relaxed), n);
+        world.barrier()?;
+        if world.rank() == FAILING {
+            Fault::named(&words[0]).unwrap().strike(world.clone());
+        }
+        Ok(world.wait_for("the end of the job", || Ok(false))?)
+    };
+    let rank = world.rank();
+    let error = send_and_wait(&world).unwrap_err();
     drop(world);
     give_up(rank, &error)
 }

@@ -52,6 +52,7 @@ fn rank(words: &[String]) {
         "inattentive" => messages::inattentive(&world).unwrap(),
         "served" => messages::served(&world).unwrap(),
         "handler" => messages::rank_that_fails_in_a_handler(world, words),
+        "prepared" => messages::rank_that_fails_before_it_commits(world, words),
         "many" => many::everything(&world).unwrap(),
         other => panic!("no rank plays {other:?}"),
     }

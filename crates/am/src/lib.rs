@@ -24,7 +24,7 @@
 //!
 //! | level | does | calls |
 //! |---|---|---|
-//! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`; starting a non-blocking operation; `then`, `when_all`, [`PgasFuture::is_ready`]; everything inside a handler |
+//! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `when_all`, [`PgasFuture::is_ready`]; everything inside a handler |
 //! | internal | what the transport needs, and the steps of collectives | a blocking transfer over a network, while it waits |
 //! | user | also handlers, remote functions, and what was chained to futures | `World::progress`, every `wait`, `barrier`, collectives; polling a future; sending while there is no room |
 //!
@@ -81,6 +81,8 @@ pub use driver::Driver;
 pub use error::{CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Unknown};
 pub use future::{All, PgasFuture, Promise, when_all};
 pub use layer::attach;
-pub use message::{ActiveMessages, Origin, Payload, Prepared, ReplyHandler, RequestHandler, Token};
+pub use message::{
+    ActiveMessages, Origin, Payload, Prepared, PreparedReply, ReplyHandler, RequestHandler, Token,
+};
 pub use quiescence::quiet;
 pub use rpc::{Here, RemoteCalls, TeamCalls};

@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use pgas_core::backend::{
     AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
-    MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage, SwapCall,
+    MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
+    SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
 
@@ -223,6 +224,36 @@ unsafe impl Backend for Network {
         let mut state = self.state();
         let mpi = sys::enter()?;
         state.post.send(&mpi, to.number(), class, handler, parts)
+    }
+
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        match self.near(to) {
+            Some(index) => self.member.prepare(Rank::new(index), len),
+            None => Ok(Offer::Elsewhere),
+        }
+    }
+
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        let to = Rank::new(
+            self.near(to)
+                .expect("what was offered is for a rank of this host"),
+        );
+        // SAFETY: the caller's promises are the same, and the place is the member's.
+        unsafe { self.member.try_commit(to, class, handler, place, opening) }
+    }
+
+    unsafe fn give_back(&self, to: Rank, place: Place) {
+        if let Some(index) = self.near(to) {
+            // SAFETY: the caller's promises are the same, and the place is the member's.
+            unsafe { self.member.give_back(Rank::new(index), place) }
+        }
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use pgas_core::backend::{
     AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
-    MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage, SwapCall,
+    MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
+    SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
@@ -238,6 +239,27 @@ unsafe impl Backend for OneHost {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         self.member.try_send(to, class, handler, parts)
+    }
+
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        self.member.prepare(to, len)
+    }
+
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        // SAFETY: the caller's promises are the same, and the place is the member's.
+        unsafe { self.member.try_commit(to, class, handler, place, opening) }
+    }
+
+    unsafe fn give_back(&self, to: Rank, place: Place) {
+        // SAFETY: as above.
+        unsafe { self.member.give_back(to, place) }
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {

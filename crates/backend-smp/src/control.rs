@@ -2,7 +2,7 @@
 //! and where the barrier, the doorbells and the mailboxes lie.
 //!
 //! ```text
-//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... |
+//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... |
 //! ```
 //!
 //! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has joined.
@@ -13,11 +13,12 @@ use crate::barrier::Barrier;
 use crate::doorbell::Doorbell;
 use crate::mailbox::Mailbox;
 use crate::membarrier;
+use crate::payload::Buffers;
 
 /// The first word of a job's memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");
 /// Changes whenever this layout does, so that no two versions share a job.
-pub(crate) const VERSION: u64 = 1;
+pub(crate) const VERSION: u64 = 2;
 
 /// Slots of each mailbox: 128 KiB, of which only what is used costs memory.
 pub(crate) const MAILBOX_SLOTS: usize = 2048;
@@ -25,6 +26,11 @@ pub(crate) const MAILBOX_SLOTS: usize = 2048;
 pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.
 pub(crate) const MAX_SHORT: usize = 48;
+
+/// Buffers of each rank for payloads that are filled in place, of the longest message each: 260 KiB, of which only what is used
+/// costs memory.
+const N_BUFFERS: usize = 16;
+const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 
 const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
 const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
@@ -56,9 +62,13 @@ impl Layout {
         (self.barrier_at() + Barrier::bytes(self.n_ranks)).next_multiple_of(PAGE)
     }
 
+    fn buffers_at(self) -> usize {
+        self.mailboxes_at() + 2 * self.n_ranks as usize * MAILBOX_STRIDE
+    }
+
     /// The size of everything before the first segment.
     pub(crate) fn control_bytes(self) -> usize {
-        (self.mailboxes_at() + 2 * self.n_ranks as usize * MAILBOX_STRIDE)
+        (self.buffers_at() + self.n_ranks as usize * BUFFERS_BYTES)
             .next_multiple_of(super::segment::HUGE_PAGE)
     }
 
@@ -85,6 +95,8 @@ pub(crate) struct Places {
     /// Cache lines of the ranks' states and bells.
     pub(crate) n_bell_lines: usize,
     mailboxes_at: usize,
+    buffers_at: usize,
+    buffers_bytes: usize,
 }
 
 impl Places {
@@ -93,6 +105,8 @@ impl Places {
             control_words: layout.control_bytes() / 8,
             n_bell_lines: layout.n_ranks as usize * RANK_BYTES / size_of::<Doorbell>(),
             mailboxes_at: layout.mailboxes_at(),
+            buffers_at: layout.buffers_at(),
+            buffers_bytes: layout.n_ranks as usize * BUFFERS_BYTES,
         }
     }
 }
@@ -157,6 +171,13 @@ impl<'a> Control<'a> {
         let index = 2 * rank as usize + class;
         let at = self.places.mailboxes_at + index * MAILBOX_STRIDE;
         Mailbox::attach(self.part(at, MAILBOX_BYTES), MAILBOX_SLOTS)
+    }
+
+    /// The buffers of all ranks.
+    #[inline]
+    pub(crate) fn buffers(&self) -> Buffers<'a> {
+        let words = self.part(self.places.buffers_at, self.places.buffers_bytes);
+        Buffers::attach(words, N_BUFFERS, MAX_MEDIUM)
     }
 
     /// The bell of `rank`, in the second of its two cache lines.
@@ -257,6 +278,12 @@ mod tests {
             assert!(Layout::ranks_at() >= FAILURE_AT + 16 + FAILURE_TEXT_WORDS * 8);
             assert!(layout.barrier_at() >= Layout::ranks_at() + n_ranks as usize * RANK_BYTES);
             assert!(layout.mailboxes_at() >= layout.barrier_at() + Barrier::bytes(n_ranks));
+            assert!(
+                layout.buffers_at()
+                    >= layout.mailboxes_at() + 2 * n_ranks as usize * MAILBOX_STRIDE
+            );
+            let buffers_end = layout.buffers_at() + n_ranks as usize * BUFFERS_BYTES;
+            assert!(layout.control_bytes() >= buffers_end);
             assert!(layout.segment_at(0) >= layout.control_bytes());
             assert_eq!(
                 layout.segment_at(n_ranks - 1) + (1 << 20),

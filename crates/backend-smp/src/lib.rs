@@ -33,6 +33,7 @@ mod membarrier;
 mod membarrier;
 #[cfg(not(loom))]
 mod member;
+mod payload;
 #[cfg(not(loom))]
 mod rma;
 #[cfg(not(loom))]

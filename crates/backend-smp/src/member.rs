@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pgas_core::backend::{
-    AtomicsBy, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, NeedsTarget, Sent,
+    AtomicsBy, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, NeedsTarget, Offer,
+    Place, Sent,
 };
 use pgas_core::{Config, Error, Rank, Result};
 
@@ -35,6 +37,8 @@ pub struct Member {
     liveness: Option<Liveness>,
     /// What this rank has taken of each one's room for requests. Replies need none: they are as many as the requests that were served.
     credits: Box<[Credits]>,
+    /// Where this rank looks first for a buffer to fill in place.
+    next_buffer: AtomicUsize,
 }
 
 /// A rank that waits without sleeping looks at the others' lives once in so many looks at the failure word.
@@ -91,6 +95,7 @@ impl Member {
             n_checks: AtomicU32::new(0),
             liveness,
             credits: (0..n_ranks).map(|_| Credits::new(MAILBOX_SLOTS)).collect(),
+            next_buffer: AtomicUsize::new(0),
         }
     }
 
@@ -155,13 +160,7 @@ impl Member {
         let bytes = parts
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
-        if bytes > MAX_MEDIUM {
-            let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-            return Err(Error::MessageTooLong {
-                bytes: clamp(bytes),
-                limit: clamp(MAX_MEDIUM),
-            });
-        }
+        check_length(bytes)?;
         let control = self.job.control();
         let mailbox = control.mailbox(to, class as usize);
         let sent = match class {
@@ -176,6 +175,66 @@ impl Member {
         }
         control.bell(to).ring();
         Ok(Sent::Accepted)
+    }
+
+    /// A buffer for `len` bytes that this rank may fill, if one is free.
+    #[inline]
+    pub(crate) fn offer(&self, len: usize) -> Result<Offer<Place>> {
+        check_length(len)?;
+        let buffers = self.job.control().buffers();
+        // Relaxed: a hint; a buffer is taken by its own word.
+        let hint = self.next_buffer.load(Ordering::Relaxed);
+        let Some(index) = buffers.take(self.rank, hint, len) else {
+            return Ok(Offer::BackPressure);
+        };
+        // The one behind it has been on its way longest.
+        self.next_buffer.store(index + 1, Ordering::Relaxed);
+        let (start, _) = buffers.payload(self.rank, index);
+        Ok(Offer::InPlace(Place {
+            start: NonNull::new(start).expect("a mapping is never at address zero"),
+            len,
+            id: u32::try_from(index).expect("buffers are few"),
+        }))
+    }
+
+    /// Sends a message whose opening goes in front of its payload in `place`, if it fits there and the message is not so short that it
+    /// fits a slot; otherwise `None`, and nothing was done.
+    #[inline]
+    pub(crate) fn send_from(
+        &self,
+        place: Place,
+        to: u32,
+        (class, handler): (MessageClass, HandlerId),
+        opening: &[u8],
+    ) -> Result<Option<Sent>> {
+        let bytes = opening.len().saturating_add(place.len);
+        check_length(bytes)?;
+        if bytes <= MAX_SHORT {
+            return Ok(None);
+        }
+        let control = self.job.control();
+        let buffers = control.buffers();
+        let Some(at) = buffers.open(self.rank, place.id as usize, opening, place.len) else {
+            return Ok(None);
+        };
+        let mailbox = control.mailbox(to, class as usize);
+        let credits = match class {
+            MessageClass::Request => Some(&self.credits[to as usize]),
+            MessageClass::Reply => None,
+        };
+        let sent = mailbox.try_send_whereabouts(credits, self.rank, handler.0, at);
+        if sent.is_err() {
+            return Ok(Some(Sent::BackPressure));
+        }
+        control.bell(to).ring();
+        Ok(Some(Sent::Accepted))
+    }
+
+    /// Takes back what was offered.
+    #[inline]
+    pub(crate) fn take_back(&self, index: u32) {
+        let buffers = self.job.control().buffers();
+        buffers.give_back(self.rank, index as usize);
     }
 
     /// How many short messages `to` takes of this rank now.
@@ -200,7 +259,8 @@ impl Member {
             mailbox.give_back_the_rest();
             return Ok(0);
         }
-        let received = mailbox.receive(limit, |envelope, payload| {
+        let buffers = || Some(self.job.control().buffers());
+        let received = mailbox.receive_from(buffers, limit, |envelope, payload| {
             sink(Message {
                 from: Rank::new(envelope.src),
                 class,
@@ -325,6 +385,19 @@ impl Member {
             control.bell(rank).ring();
         }
     }
+}
+
+/// An error for a message that is too long.
+#[inline]
+fn check_length(bytes: usize) -> Result<()> {
+    if bytes <= MAX_MEDIUM {
+        return Ok(());
+    }
+    let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    Err(Error::MessageTooLong {
+        bytes: clamp(bytes),
+        limit: clamp(MAX_MEDIUM),
+    })
 }
 
 impl Drop for Member {

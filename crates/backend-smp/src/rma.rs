@@ -10,13 +10,14 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::slice;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use pgas_core::backend::{
     AtomicCall, AtomicOp, AtomicType, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
-    Message, MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall,
+    Message, MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
+    Stage, SwapCall,
 };
 use pgas_core::raw::{copy, word};
 use pgas_core::{Error, Rank, Result};
@@ -259,6 +260,35 @@ unsafe impl Backend for Member {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         self.send(to.number(), class, handler, parts)
+    }
+
+    fn prepare(&self, _to: Rank, len: usize) -> Result<Offer<Place>> {
+        self.offer(len)
+    }
+
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        let of = (class, handler);
+        if let Some(sent) = self.send_from(place, to.number(), of, opening)? {
+            return Ok(sent);
+        }
+        // SAFETY: the caller promises that the place was offered for so many bytes, and that nobody writes to it meanwhile.
+        let payload = unsafe { slice::from_raw_parts(place.start.as_ptr(), place.len) };
+        let sent = self.send(to.number(), class, handler, &[opening, payload])?;
+        if sent == Sent::Accepted {
+            self.take_back(place.id);
+        }
+        Ok(sent)
+    }
+
+    unsafe fn give_back(&self, _to: Rank, place: Place) {
+        self.take_back(place.id);
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {

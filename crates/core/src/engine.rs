@@ -311,15 +311,18 @@ impl World {
                 let bytes = parts.iter().map(|part| part.len()).sum();
                 self.count(CostKind::Message, Some(to), 1, bytes);
             }
-            // The caller is about to try again, and must not do so for ever.
-            Sent::BackPressure => {
-                self.backend().health()?;
-                if self.backend().has_left(to) {
-                    let cause = "has left the job, and its mailbox is full";
-                    return Err(Error::rank_failed(to, cause));
-                }
-            }
+            Sent::BackPressure => self.check_after_refusal(to)?,
         }
         Ok(sent)
+    }
+
+    /// An error if a message that was refused would be refused for ever: its sender is about to try again.
+    pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
+        self.backend().health()?;
+        if self.backend().has_left(to) {
+            let cause = "has left the job, and its mailbox is full";
+            return Err(Error::rank_failed(to, cause));
+        }
+        Ok(())
     }
 }

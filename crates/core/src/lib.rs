@@ -9,6 +9,7 @@ mod engine;
 mod error;
 mod event;
 mod global_ptr;
+mod in_place;
 mod pod;
 mod progress;
 mod rank;
@@ -29,6 +30,7 @@ pub use error::{
 };
 pub use event::Event;
 pub use global_ptr::GlobalPtr;
+pub use in_place::InPlace;
 pub use pod::Pod;
 pub use rank::Rank;
 pub use segment::Symmetric;

@@ -34,8 +34,8 @@ use std::time::Duration;
 use fastrand::Rng;
 use pgas_core::backend::{
     AtomicCall, AtomicOp, AtomicType, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
-    Message, MessageClass, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall, loopback,
+    Message, MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
+    Stage, SwapCall, loopback,
 };
 use pgas_core::{Config, Error, Rank, Result, World};
 
@@ -496,6 +496,27 @@ unsafe impl Backend for Weak {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         self.inner.try_send(to, class, handler, parts)
+    }
+
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        self.inner.prepare(to, len)
+    }
+
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        // SAFETY: the caller's promises are the same, and the place is the inner transport's.
+        unsafe { self.inner.try_commit(to, class, handler, place, opening) }
+    }
+
+    unsafe fn give_back(&self, to: Rank, place: Place) {
+        // SAFETY: as above.
+        unsafe { self.inner.give_back(to, place) }
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {

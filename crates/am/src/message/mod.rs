@@ -27,6 +27,9 @@
 //! targets that compute for milliseconds and more. It sleeps whenever there is nothing to serve, and wants a processor of its own, so
 //! that it is no help in a flood. `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has figures.
 //!
+//! **In place.** Who makes a payload, rather than having it, [prepares](ActiveMessages::prepare) a buffer of the network's, fills it in and
+//! [commits](Prepared::commit) it: on one host the handler then reads what was written there, and nothing was copied.
+//!
 //! Nothing is promised about the order of messages. Each arrives once.
 
 mod prepare;
@@ -43,7 +46,7 @@ use crate::layer::{
 };
 use crate::{Error, PgasFuture, Result};
 
-pub use prepare::Prepared;
+pub use prepare::{Prepared, PreparedReply};
 
 /// What came with a message besides its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -234,6 +237,20 @@ impl<'a> Token<'a> {
         let parts = [out.bytes(), payload];
         self.has_replied.set(true);
         self.am.reply(world, from, REPLY_MEDIUM, &parts)
+    }
+
+    /// A buffer for `len` bytes of payload of a reply, to be filled in place and sent by [`PreparedReply::commit`]; or dropped, and there is no
+    /// reply. Does not wait. See [`Prepared`] for whose memory it is.
+    ///
+    /// # Cost
+    ///
+    /// As [`prepare`](ActiveMessages::prepare).
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](ActiveMessages::prepare).
+    pub fn prepare(self, len: usize) -> Result<PreparedReply<'a>> {
+        PreparedReply::new(self, len)
     }
 }
 
@@ -453,18 +470,41 @@ pub trait ActiveMessages {
     fn n_request_credits(&self, to: Rank) -> u64;
 
     /// A buffer for `len` bytes of payload, to be filled in place and sent by
-    /// [`Prepared::commit`]; or dropped, and nothing is sent.
+    /// [`Prepared::commit`]; or dropped, and nothing is sent. It is the network's own memory if that has some for messages to `to` and some of
+    /// it is free now, else this process's; see [`Prepared`]. Does not wait.
     ///
     /// Progress: none.
     ///
+    /// # Cost
+    ///
+    /// l, and where it is the network's a cache line that another rank has written.
+    ///
     /// # Errors
     ///
-    /// [`Error::TooLong`] if a message cannot have that much.
+    /// [`Error::TooLong`] if a message cannot have that much; [`Error::NotAttached`]; what the transport reports.
     ///
     /// # Panics
     ///
     /// If the job has no rank `to`.
-    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared>;
+    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>>;
+
+    /// As [`prepare`](Self::prepare), but `None` while all buffers are in use that the network has for messages to `to`: make progress, then try
+    /// again. Where it has none at all, it is this process's memory that is had.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// As [`prepare`](Self::prepare).
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](Self::prepare), and the failure of the job if none is free.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>>;
 
     /// The longest payload that fits a message to `to` beside `args`, in bytes. It is the same for every rank of a job, over
     /// whatever a message goes there, so that a reply may be as long as its request.
@@ -592,9 +632,15 @@ impl ActiveMessages for World {
     }
 
     #[track_caller]
-    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared> {
+    fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>> {
         assert_rank(self, to);
         Prepared::new(self, to, len)
+    }
+
+    #[track_caller]
+    fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>> {
+        assert_rank(self, to);
+        Prepared::try_new(self, to, len)
     }
 
     #[track_caller]

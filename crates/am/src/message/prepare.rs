@@ -1,19 +1,27 @@
-//! Negotiated payload: the library's buffer is filled in place, then sent.
+//! Negotiated payload: the network's buffer is filled in place, then sent.
 
 use std::ops::{Deref, DerefMut};
 
-use pgas_core::backend::Sent;
-use pgas_core::{Rank, World};
+use pgas_core::backend::{HandlerId, MessageClass, Offer, Sent};
+use pgas_core::{InPlace, Rank, World};
 use zerocopy::IntoBytes;
 
-use super::{ActiveMessages, RequestHandler, too_long};
+use super::{Origin, ReplyHandler, RequestHandler, Token, fits, may_wait, opening, too_long};
 use crate::Result;
-use crate::layer::am;
+use crate::layer::{Am, REPLY_MEDIUM, REQUEST_MEDIUM, am};
 
-/// A buffer for the payload of a request, made by [`prepare`](ActiveMessages::prepare).
+/// A buffer for the payload of a request, made by [`prepare`](super::ActiveMessages::prepare).
 ///
-/// It dereferences to its bytes, which are zero at first. It belongs to this rank, so that other calls are allowed between prepare and
-/// commit, and preparing much holds nobody up; it comes from a pool and returns there.
+/// It dereferences to its bytes, which begin at a multiple of eight and hold anything at first.
+///
+/// **Whose memory.** Between ranks of one host it is the network's own if one is free: a buffer in shared memory, of which each rank has sixteen
+/// for all that it sends. The handler reads from it, and nothing copies the payload, if the arguments take no more than 48 bytes. Otherwise
+/// it is memory of this process, and committing copies it as [`request_medium`](super::ActiveMessages::request_medium) does;
+/// [`is_in_place`](Self::is_in_place) tells. A buffer of the network is in use until its message has been handled, or it is dropped.
+///
+/// **Holding it** delays nothing: no message of this rank or of another one, to the same target or elsewhere. All other calls are allowed
+/// between prepare and commit, also those that wait and those that run handlers. Dropping it sends nothing. Forgetting it
+/// ([`std::mem::forget`]) takes it out of use until the job ends; who has forgotten all of them sends copies.
 ///
 /// # Examples
 ///
@@ -38,28 +46,50 @@ use crate::layer::am;
 /// world.register(Count(n.clone()))?;
 /// let mut buffer = world.prepare(world.rank(), 300)?;
 /// buffer[..5].copy_from_slice(b"bytes");
-/// buffer.commit::<Count>(&world, &(), 5)?; // less than was prepared
+/// buffer.commit::<Count>(&(), 5)?; // less than was prepared
 /// world.wait_for("the bytes", || Ok(n.load(Ordering::Relaxed) == 5))?;
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing is sent before it is committed"]
-pub struct Prepared {
+pub struct Prepared<'w> {
+    world: &'w World,
     to: Rank,
-    words: Vec<u64>,
+    memory: Memory<'w>,
     len: usize,
 }
 
-impl Prepared {
-    pub(super) fn new(world: &World, to: Rank, len: usize) -> Result<Self> {
-        let limit = world.capabilities().max_medium - size_of::<u64>();
-        if len > limit {
-            return Err(too_long(to, len, limit));
-        }
-        let mut words = am(world)?.buffers.take();
-        words.clear();
-        words.resize(len.div_ceil(size_of::<u64>()), 0);
-        Ok(Self { to, words, len })
+impl<'w> Prepared<'w> {
+    pub(super) fn new(world: &'w World, to: Rank, len: usize) -> Result<Self> {
+        check_limit(world, to, len)?;
+        let memory = Memory::new(am(world)?, world, to, len)?;
+        Ok(Self {
+            world,
+            to,
+            memory,
+            len,
+        })
+    }
+
+    pub(super) fn try_new(world: &'w World, to: Rank, len: usize) -> Result<Option<Self>> {
+        check_limit(world, to, len)?;
+        let memory = match world.prepare_in_place(to, len)? {
+            Offer::InPlace(place) => Memory::Network(place),
+            Offer::BackPressure => return Ok(None),
+            Offer::Elsewhere => Memory::own(am(world)?, len),
+        };
+        Ok(Some(Self {
+            world,
+            to,
+            memory,
+            len,
+        }))
+    }
+
+    /// Whether this is the network's own memory, from which it is sent without a copy.
+    #[must_use]
+    pub fn is_in_place(&self) -> bool {
+        matches!(self.memory, Memory::Network(_))
     }
 
     /// Sends the first `len` bytes with `args`, waiting for room.
@@ -72,21 +102,31 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// As [`request_medium`](ActiveMessages::request_medium).
+    /// As [`request_medium`](super::ActiveMessages::request_medium).
     ///
     /// # Panics
     ///
     /// If `len` is more than was prepared.
     #[track_caller]
-    pub fn commit<H: RequestHandler>(
-        self,
-        world: &World,
-        args: &H::Args,
-        len: usize,
-    ) -> Result<()> {
-        let sent = world.request_medium::<H>(self.to, args, &self[..len]);
-        self.give_back(world);
-        sent
+    pub fn commit<H: RequestHandler>(self, args: &H::Args, len: usize) -> Result<()> {
+        may_wait("room for a request")?;
+        let (world, to) = (self.world, self.to);
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        fits(world, to, out.bytes().len() + len)?;
+        let am = am(world)?;
+        let Some(this) = self.offer(am, out.bytes(), len)? else {
+            return Ok(());
+        };
+        let mut left = Some(this);
+        let missing = || vec![to];
+        world.wait_for_ranks("room for a request", &missing, || {
+            if let Some(this) = left.take() {
+                left = this.offer(am, out.bytes(), len)?;
+            }
+            Ok(left.is_none())
+        })?;
+        Ok(())
     }
 
     /// As [`commit`](Self::commit), without waiting; gives the buffer back, as it is, if there is no room.
@@ -97,44 +137,205 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// As [`try_request_medium`](ActiveMessages::try_request_medium).
+    /// As [`try_request_medium`](super::ActiveMessages::try_request_medium).
     ///
     /// # Panics
     ///
     /// If `len` is more than was prepared.
     #[track_caller]
-    pub fn try_commit<H: RequestHandler>(
+    pub fn try_commit<H: RequestHandler>(self, args: &H::Args, len: usize) -> Result<Option<Self>> {
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        fits(self.world, self.to, out.bytes().len() + len)?;
+        let am = am(self.world)?;
+        Ok(self.offer(am, out.bytes(), len)?)
+    }
+
+    /// Offers the message, and gives the buffer back if there is no room.
+    #[track_caller]
+    fn offer(mut self, am: &Am, opening: &[u8], len: usize) -> pgas_core::Result<Option<Self>> {
+        check_length(len, self.len);
+        let (class, id) = (MessageClass::Request, REQUEST_MEDIUM);
+        am.tally.count_sent();
+        let left = self
+            .memory
+            .offer(am, (self.world, self.to), (class, id), opening, len);
+        if !matches!(left, Ok(None)) {
+            am.tally.count_unsent();
+        }
+        let Some(memory) = left? else {
+            return Ok(None);
+        };
+        self.memory = memory;
+        Ok(Some(self))
+    }
+}
+
+/// A buffer for the payload of the reply to a request, made by [`Token::prepare`](super::Token::prepare).
+///
+/// As [`Prepared`]; it is the right to reply too, so that dropping it is not replying.
+#[derive(Debug)]
+#[must_use = "nothing is sent before it is committed"]
+pub struct PreparedReply<'a> {
+    token: Token<'a>,
+    memory: Memory<'a>,
+    len: usize,
+}
+
+impl<'a> PreparedReply<'a> {
+    pub(super) fn new(token: Token<'a>, len: usize) -> Result<Self> {
+        let Origin { world, from } = token.origin;
+        check_limit(world, from, len)?;
+        let memory = Memory::new(token.am, world, from, len)?;
+        Ok(Self { token, memory, len })
+    }
+
+    /// Replies with the first `len` bytes and `args`. Does not wait: a reply that finds no room is copied, and sent later.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply_medium`](super::Token::reply_medium).
+    ///
+    /// # Panics
+    ///
+    /// If `len` is more than was prepared.
+    #[track_caller]
+    pub fn commit<H: ReplyHandler>(self, args: &H::Args, len: usize) -> Result<()> {
+        check_length(len, self.len);
+        let Token {
+            origin: Origin { world, from },
+            am,
+            has_replied,
+        } = self.token;
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        fits(world, from, out.bytes().len() + len)?;
+        has_replied.set(true);
+        let of = (MessageClass::Reply, REPLY_MEDIUM);
+        let left = self.memory.offer(am, (world, from), of, out.bytes(), len);
+        match left {
+            Ok(None) => Ok(()),
+            Ok(Some(memory)) => {
+                let bytes = [out.bytes(), &memory.bytes()[..len]].concat();
+                am.outbox.keep_reply(from, REPLY_MEDIUM, bytes);
+                Ok(())
+            }
+            // It has left without waiting for the reply.
+            Err(pgas_core::Error::RankFailed(_)) if world.has_left(from) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Memory<'w> {
+    Network(InPlace<'w>),
+    /// Of a pool, to which it returns when it was sent.
+    Own(Vec<u64>),
+}
+
+impl<'w> Memory<'w> {
+    /// Of the network, if it has any free now.
+    fn new(am: &Am, world: &'w World, to: Rank, len: usize) -> Result<Self> {
+        match world.prepare_in_place(to, len)? {
+            Offer::InPlace(place) => Ok(Self::Network(place)),
+            Offer::BackPressure | Offer::Elsewhere => Ok(Self::own(am, len)),
+        }
+    }
+
+    fn own(am: &Am, len: usize) -> Self {
+        let mut words = am.buffers.take();
+        words.resize(len.div_ceil(size_of::<u64>()), 0);
+        Self::Own(words)
+    }
+
+    /// Offers a message, and gives the memory back if there is no room.
+    fn offer(
         self,
-        world: &World,
-        args: &H::Args,
+        am: &Am,
+        (world, to): (&World, Rank),
+        (class, id): (MessageClass, HandlerId),
+        opening: &[u8],
         len: usize,
-    ) -> Result<Option<Self>> {
-        match world.try_request_medium::<H>(self.to, args, &self[..len])? {
-            Sent::BackPressure => Ok(Some(self)),
-            Sent::Accepted => {
-                self.give_back(world);
-                Ok(None)
+    ) -> pgas_core::Result<Option<Self>> {
+        match self {
+            Self::Network(place) => {
+                let left = place.try_commit(class, id, opening, len)?;
+                Ok(left.map(Self::Network))
+            }
+            Self::Own(words) => {
+                let parts = [opening, &words.as_bytes()[..len]];
+                match world.try_send(to, class, id, &parts)? {
+                    Sent::BackPressure => Ok(Some(Self::Own(words))),
+                    Sent::Accepted => {
+                        am.buffers.put(words);
+                        Ok(None)
+                    }
+                }
             }
         }
     }
 
-    fn give_back(self, world: &World) {
-        if let Ok(am) = am(world) {
-            am.buffers.put(self.words);
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Network(place) => place,
+            Self::Own(words) => words.as_bytes(),
+        }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Network(place) => place,
+            Self::Own(words) => words.as_mut_bytes(),
         }
     }
 }
 
-impl Deref for Prepared {
+/// An error if a message cannot have so much payload.
+fn check_limit(world: &World, to: Rank, len: usize) -> Result<()> {
+    let limit = world.capabilities().max_medium - size_of::<u64>();
+    if len > limit {
+        return Err(too_long(to, len, limit));
+    }
+    Ok(())
+}
+
+#[track_caller]
+fn check_length(len: usize, prepared: usize) {
+    assert!(
+        len <= prepared,
+        "{len} bytes of {prepared} that were prepared"
+    );
+}
+
+impl Deref for Prepared<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.words.as_bytes()[..self.len]
+        &self.memory.bytes()[..self.len]
     }
 }
 
-impl DerefMut for Prepared {
+impl DerefMut for Prepared<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.words.as_mut_bytes()[..self.len]
+        &mut self.memory.bytes_mut()[..self.len]
+    }
+}
+
+impl Deref for PreparedReply<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.memory.bytes()[..self.len]
+    }
+}
+
+impl DerefMut for PreparedReply<'_> {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.memory.bytes_mut()[..self.len]
     }
 }

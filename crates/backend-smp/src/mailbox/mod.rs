@@ -30,6 +30,8 @@
 //! `head` lags behind `received` because senders that wait for room keep looking at it, and the receiver would pay for taking its line
 //! back at every message. It catches up whenever the receiver finds nothing, so an empty mailbox has all its room.
 //!
+//! A record of one slot may also stand for a message that lies in a [buffer](crate::payload) of its sender's: the ring then says where.
+//!
 //! The payload is copied out before it is looked at, and the length is checked before it is used: a rank that scribbles over a mailbox
 //! can break the job, but it cannot make a safe function read outside of the ring.
 
@@ -47,6 +49,7 @@ use std::fmt;
 use zerocopy::IntoBytes;
 
 use crate::credits::Credits;
+use crate::payload::{Buffers, Whereabouts};
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -82,6 +85,8 @@ const MESSAGES_PER_RING: usize = 8;
 /// The receiver gives slots back when they make this part of the ring.
 const GIVE_BACKS_PER_RING: usize = 16;
 const MIN_SLOTS: usize = MESSAGES_PER_RING;
+/// The length of a record whose message lies elsewhere, more than any message has: its payload is a word that says where.
+const ELSEWHERE: u32 = (1 << LEN_BITS) - 1;
 /// Beyond this the longest message would not fit the header's length.
 const MAX_SLOTS: usize = MESSAGES_PER_RING << (LEN_BITS as usize - SLOT_BYTES.ilog2() as usize);
 
@@ -317,16 +322,7 @@ impl<'a> Mailbox<'a> {
             len: len as u32,
         };
 
-        let n_slots = envelope.n_slots() as u64;
-        if credits.is_some_and(|credits| !credits.allow(n_slots, || self.head())) {
-            return Err(Full);
-        }
-        let ticket = self.reserve(envelope.n_slots())?;
-        let end = ticket.wrapping_add(n_slots);
-        if let Some(credits) = credits {
-            credits.take(n_slots, end);
-        }
-        self.fetch_ahead(end);
+        let ticket = self.claim(credits, envelope.n_slots())?;
         let first = self.first_word(ticket);
         self.slots[first + 1].store(envelope.to_word(), Relaxed);
         let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);
@@ -337,6 +333,48 @@ impl<'a> Mailbox<'a> {
         // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
         self.slots[first].store(published(ticket), Release);
         Ok(())
+    }
+
+    /// Sends a record of a message that lies in one of the sender's buffers, which is then the owner's until it has been handled.
+    ///
+    /// # Errors
+    /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+    #[inline]
+    pub(crate) fn try_send_whereabouts(
+        &self,
+        credits: Option<&Credits>,
+        src: u32,
+        handler: u16,
+        at: Whereabouts,
+    ) -> Result<(), Full> {
+        let envelope = Envelope {
+            src,
+            handler,
+            len: ELSEWHERE,
+        };
+        let ticket = self.claim(credits, 1)?;
+        let first = self.first_word(ticket);
+        self.slots[first + 1].store(envelope.to_word(), Relaxed);
+        self.slots[first + PREFIX_WORDS].store(at.to_word(), Relaxed);
+        // Release: as in `send`; the receiver then sees what was written to the buffer too.
+        self.slots[first].store(published(ticket), Release);
+        Ok(())
+    }
+
+    /// Reserves slots for a sender that may take so many, and says which.
+    #[inline]
+    fn claim(&self, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
+        let n = n_slots as u64;
+        if credits.is_some_and(|credits| !credits.allow(n, || self.head())) {
+            return Err(Full);
+        }
+        let ticket = self.reserve(n_slots)?;
+        let end = ticket.wrapping_add(n);
+        if let Some(credits) = credits {
+            credits.take(n, end);
+        }
+        self.fetch_ahead(end);
+        Ok(ticket)
     }
 
     /// Receives the oldest message, if it is complete: its payload replaces what `buf` holds.
@@ -370,6 +408,17 @@ impl<'a> Mailbox<'a> {
     pub fn receive(
         &self,
         limit: usize,
+        sink: impl FnMut(Envelope, &[u8]),
+    ) -> Result<usize, Corrupt> {
+        self.receive_from(|| None, limit, sink)
+    }
+
+    /// As [`receive`](Self::receive), of messages in the ring and in `buffers`.
+    #[inline]
+    pub(crate) fn receive_from<'b>(
+        &self,
+        buffers: impl Fn() -> Option<Buffers<'b>>,
+        limit: usize,
         mut sink: impl FnMut(Envelope, &[u8]),
     ) -> Result<usize, Corrupt> {
         if self.is_empty() {
@@ -389,7 +438,9 @@ impl<'a> Mailbox<'a> {
             let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
             let len = envelope.len as usize;
             if len > self.max_message() {
-                return Err(self.corrupt(ticket, envelope));
+                self.receive_elsewhere(buffers(), ticket, envelope, &mut sink)?;
+                n_received += 1;
+                continue;
             }
             n_received += 1;
             if len <= SLOT_PAYLOAD_WORDS * WORD_BYTES {
@@ -405,6 +456,30 @@ impl<'a> Mailbox<'a> {
             }
         }
         Ok(n_received)
+    }
+
+    /// Hands a message to `sink` that lies in one of its sender's buffers, and gives the buffer back. For the holder of the lock.
+    #[inline(never)]
+    fn receive_elsewhere(
+        &self,
+        buffers: Option<Buffers<'_>>,
+        ticket: u64,
+        envelope: Envelope,
+        sink: &mut impl FnMut(Envelope, &[u8]),
+    ) -> Result<(), Corrupt> {
+        let word = self.slots[self.first_word(ticket) + PREFIX_WORDS].load(Relaxed);
+        let at = Whereabouts::from_word(word);
+        let arrived = buffers
+            .filter(|_| envelope.len == ELSEWHERE)
+            .and_then(|buffers| buffers.arrived(envelope.src, at))
+            .ok_or_else(|| self.corrupt(ticket, envelope))?;
+        self.advance(ticket.wrapping_add(1));
+        let envelope = Envelope {
+            len: arrived.len,
+            ..envelope
+        };
+        arrived.read(|payload| sink(envelope, payload));
+        Ok(())
     }
 
     /// Takes a message of several slots out of the ring, and hands it to `sink`. For the holder of the lock.

@@ -15,6 +15,7 @@
 //! | [`fetch_atomic`](Backend::fetch_atomic) | `MPI_Fetch_and_op` | `fi_fetch_atomic` | a CPU atomic |
 //! | [`put_strided`](Backend::put_strided) | a datatype | a list of `fi_write` | a loop |
 //! | [`try_send`](Backend::try_send) | `MPI_Isend` and credits | `fi_inject`, `-FI_EAGAIN` | a mailbox |
+//! | [`prepare`](Backend::prepare) | `Elsewhere` | `Elsewhere` | a buffer that both ranks see |
 //! | [`barrier_begin`](Backend::barrier_begin) | `MPI_Ibarrier` | `None`: core's own | a counter |
 //! | [`collectives`](Backend::collectives) | `MPI_Iallreduce`, ... | `None`: core's own | `None` |
 //! | [`health`](Backend::health) | `MPI_Comm_test_inter`, our socket | our socket | a word, file locks |
@@ -128,6 +129,30 @@ pub enum Sent {
     BackPressure,
 }
 
+/// Memory of the transport's own, for the payload of one message: the caller's alone from
+/// [`Backend::prepare`] to [`Backend::try_commit`] or [`Backend::give_back`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Where it begins, at a multiple of eight. It holds bytes, whichever.
+    pub start: NonNull<u8>,
+    /// How many bytes were asked for, or are to be sent.
+    pub len: usize,
+    /// Which of its places the transport gave.
+    pub id: u32,
+}
+
+/// What a transport says when it is asked for memory to fill in place.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "what is offered is in use until it is given back"]
+pub enum Offer<P> {
+    /// Memory that the transport sends from without a copy.
+    InPlace(P),
+    /// There would be some, but all of it is in use now.
+    BackPressure,
+    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and copied.
+    Elsewhere,
+}
+
 /// A world barrier that this rank has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierTicket(pub u64);
@@ -154,6 +179,8 @@ pub struct BarrierTicket(pub u64);
 /// 4. Atomics are atomic with respect to each other whatever their types and operations, and coherent
 ///    with CPU atomics where [`Capabilities::atomics`] says so.
 /// 5. A message is delivered to its target's sink once, whole, and to nobody else.
+/// 6. A [`Place`] that [`prepare`](Self::prepare) offers is readable and writable, holds initialized bytes, and is nobody else's
+///    until it is committed or given back, for as long as a handle on the backend lives.
 pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// The transport's name: `"smp"`, `"mpi"`.
     fn name(&self) -> &'static str;
@@ -425,6 +452,51 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent>;
+
+    /// Offers memory of the transport's own for `len` bytes of payload of a message to `to`. Whoever has it holds nobody up, neither
+    /// on this rank nor on another one, and may have it for as long as it likes; there is a bounded number of such places.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        let _ = (to, len);
+        Ok(Offer::Elsewhere)
+    }
+
+    /// Offers a message whose payload is `opening` followed by the first `place.len` bytes of `place`, which may be less than were asked
+    /// for. Once it is accepted, the place is the transport's again; after back-pressure it stays the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Self::try_send); the place stays the caller's.
+    ///
+    /// # Safety
+    ///
+    /// `place` comes from [`prepare`](Self::prepare) of this backend for messages to `to`, and was neither accepted nor given back since. Nobody
+    /// accesses its memory during the call, nor after it if the message was accepted.
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        // SAFETY: the caller promises that the place was offered, has that many bytes, and that nobody writes to it meanwhile.
+        let payload = unsafe { std::slice::from_raw_parts(place.start.as_ptr(), place.len) };
+        self.try_send(to, class, handler, &[opening, payload])
+    }
+
+    /// Takes a place back from which nothing is to be sent.
+    ///
+    /// # Safety
+    ///
+    /// `place` comes from [`prepare`](Self::prepare) of this backend for messages to `to`, and was neither accepted nor given back since.
+    /// Nobody accesses its memory any more.
+    unsafe fn give_back(&self, to: Rank, place: Place) {
+        let _ = (to, place);
+    }
 
     /// How many messages of `class` of up to [`Capabilities::max_short`] bytes [`try_send`](Self::try_send) would take for `to`
     /// now, as far as this rank can tell; zero means back-pressure. Others may take that room too, and give some back.

@@ -20,7 +20,6 @@ pub(super) const CASES: &[Case] = &[
     case!(1, all_ranks_flood_all_and_every_request_is_answered),
     case!(1, all_ranks_flood_one_and_its_long_replies_come_back),
     case!(2, a_request_that_meets_back_pressure_was_not_sent),
-    case!(1, prepared_buffers_arrive_as_they_were_filled),
     case!(1, nothing_waits_inside_a_handler),
     case!(1, messages_that_cannot_be_are_refused_and_nothing_is_lost),
     case!(1, work_that_makes_work_is_done_when_all_is_quiet),
@@ -243,57 +242,6 @@ fn a_request_that_meets_back_pressure_was_not_sent(world: &World) -> Result<()> 
         assert_eq!(count.load(Ordering::Relaxed), n_sent);
         assert!(n_sent > 0);
     }
-    world.barrier()
-}
-
-struct Gather(Arc<Mutex<Vec<Vec<u8>>>>);
-
-impl RequestHandler for Gather {
-    type Args = ();
-
-    fn handle(&self, _: Token<'_>, (): (), payload: Payload<'_>) -> pgas_am::Result<()> {
-        let Payload::Medium(bytes) = payload else {
-            panic!("a payload");
-        };
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push(bytes.to_vec());
-        Ok(())
-    }
-}
-
-fn prepared_buffers_arrive_as_they_were_filled(world: &World) -> Result<()> {
-    attach(world)?;
-    let list = Arc::new(Mutex::new(Vec::new()));
-    world.register(Gather(Arc::clone(&list)))?;
-    world.barrier()?;
-    let next = neighbour(world, 1);
-    let most = world.max_medium::<Gather>(next, &())?;
-    let sizes = [0, 1, 8, 100, most];
-    for size in sizes {
-        let mut buffer = world.prepare(next, size)?;
-        assert_eq!(*buffer, vec![0; size], "nothing of an earlier one");
-        buffer.copy_from_slice(&random_bytes(&mut rng(size as u64), size));
-        // One that is dropped instead sends nothing.
-        drop(world.prepare(next, size)?);
-        let mut offered = Some(buffer);
-        while let Some(buffer) = offered {
-            offered = buffer.try_commit::<Gather>(world, &(), size)?;
-            world.progress()?;
-        }
-    }
-    let mut less = world.prepare(next, 100)?;
-    less[..3].copy_from_slice(b"abc");
-    less.commit::<Gather>(world, &(), 3)?;
-    quiet(world)?;
-    let mut came = std::mem::take(&mut *list.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut sent: Vec<_> = sizes
-        .map(|size| random_bytes(&mut rng(size as u64), size))
-        .to_vec();
-    sent.push(b"abc".to_vec());
-    came.sort_unstable();
-    sent.sort_unstable();
-    assert!(came == sent);
-    assert!(world.prepare(next, most + 1).is_err());
     world.barrier()
 }
 

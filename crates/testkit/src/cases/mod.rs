@@ -8,6 +8,7 @@ mod concurrency;
 mod contention;
 mod costs;
 mod heap;
+mod in_place;
 mod messages;
 mod nonblocking;
 mod noncontiguous;
@@ -60,6 +61,7 @@ const GROUPS: &[&[Case]] = &[
     heap::CASES,
     messages::CASES,
     active_messages::CASES,
+    in_place::CASES,
     remote_calls::CASES,
     teams::CASES,
     collectives::CASES,

@@ -1,0 +1,273 @@
+//! Buffers in shared memory for payloads that are filled in place, a few of each rank's.
+//!
+//! A sender takes one of its own, fills it in, and sends a record of one slot through the target's [mailbox](crate::mailbox) that says which
+//! it is. The target's handler reads from the buffer itself, and the buffer is free again. Nothing copies the payload.
+//!
+//! So a buffer is not a part of a ring: one that is held for long, dropped, forgotten, or left behind by a rank that died delays no
+//! message, of nobody, and takes no room but its own. A rank that has none free sends copies through the ring.
+//!
+//! # Layout
+//!
+//! | words | hold |
+//! |---|---|
+//! | 0 | 0: free; 1: taken |
+//! | 1 to 7 | the opening of the message, up to the last of them: in the line that its receiver gives back |
+//! | 8 and on | its payload |
+//!
+//! Valid when all words are zero.
+//!
+//! # Whose it is
+//!
+//! The sender's that took it, by compare-and-swap with acquire, alone; it may write to it without further ado. With the record's publication it
+//! becomes the receiver's, which the record names it to, and which reads it while the handler runs. Its store of 0, with release, ends that.
+//! Only this crate writes records, one for a buffer that was taken.
+
+#[cfg(not(loom))]
+mod bytes;
+#[cfg(loom)]
+#[path = "bytes_model.rs"]
+mod bytes;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+use crate::sync::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+const WORD_BYTES: usize = 8;
+const LINE_WORDS: usize = 8;
+/// The state and the room for an opening: a cache line.
+const FRONT_WORDS: usize = LINE_WORDS;
+/// Lines of a payload that are fetched at once; behind them the processor notices by itself what is wanted.
+#[cfg(not(loom))]
+const LINES_AHEAD: usize = 16;
+const OPENING_WORDS: usize = FRONT_WORDS - 1;
+
+/// Whole cache lines, so that no two buffers share one.
+const fn buffer_words(capacity: usize) -> usize {
+    FRONT_WORDS + capacity.div_ceil(WORD_BYTES).next_multiple_of(LINE_WORDS)
+}
+
+const FREE: u64 = 0;
+const TAKEN: u64 = 1;
+
+/// Where a message lies: what the record in the ring says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Whereabouts {
+    /// Which of the sender's buffers.
+    pub(crate) index: u32,
+    /// Words of the opening.
+    n_opening_words: u32,
+    /// Bytes of the payload behind the opening.
+    len: u32,
+}
+
+const INDEX_BITS: u32 = 16;
+const OPENING_BITS: u32 = 16;
+
+impl Whereabouts {
+    #[inline]
+    pub(crate) fn to_word(self) -> u64 {
+        u64::from(self.index)
+            | u64::from(self.n_opening_words) << INDEX_BITS
+            | u64::from(self.len) << (INDEX_BITS + OPENING_BITS)
+    }
+
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "each field is cut to its bits"
+    )]
+    pub(crate) fn from_word(word: u64) -> Self {
+        Self {
+            index: word as u32 & ((1 << INDEX_BITS) - 1),
+            n_opening_words: (word >> INDEX_BITS) as u32 & ((1 << OPENING_BITS) - 1),
+            len: (word >> (INDEX_BITS + OPENING_BITS)) as u32,
+        }
+    }
+}
+
+/// The buffers of all ranks of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffers<'a> {
+    words: &'a [AtomicU64],
+    /// Of each rank.
+    n_buffers: usize,
+    buffer_words: usize,
+}
+
+impl<'a> Buffers<'a> {
+    /// Bytes of one rank's buffers for payloads of `capacity` bytes.
+    pub(crate) const fn bytes_of_rank(n_buffers: usize, capacity: usize) -> usize {
+        n_buffers * buffer_words(capacity) * WORD_BYTES
+    }
+
+    /// Views `words` as buffers of several ranks, of `n_buffers` for payloads of `capacity` bytes each.
+    #[inline]
+    pub(crate) fn attach(words: &'a [AtomicU64], n_buffers: usize, capacity: usize) -> Self {
+        Self {
+            words,
+            n_buffers,
+            buffer_words: buffer_words(capacity),
+        }
+    }
+
+    #[inline]
+    fn buffer(&self, rank: u32, index: usize) -> Buffer<'a> {
+        let first = (rank as usize * self.n_buffers + index) * self.buffer_words;
+        Buffer {
+            words: &self.words[first..first + self.buffer_words],
+        }
+    }
+
+    /// Takes a free buffer of `rank`, beginning with the one at `hint`, and says which; the one behind it is the best hint then. About `len`
+    /// bytes are going to be written to it.
+    #[inline]
+    pub(crate) fn take(&self, rank: u32, hint: usize, len: usize) -> Option<usize> {
+        let n = self.n_buffers;
+        let candidates = (hint..n).chain(0..hint.min(n));
+        let taken = candidates
+            .into_iter()
+            .find(|index| self.buffer(rank, *index).try_take());
+        if let Some(index) = taken {
+            self.buffer(rank, index).fetch_for_writing(len);
+        }
+        taken
+    }
+
+    /// Where the payload of a buffer begins, and how much fits.
+    #[cfg(not(loom))]
+    #[inline]
+    pub(crate) fn payload(&self, rank: u32, index: usize) -> (*mut u8, usize) {
+        let words = self.buffer(rank, index).payload();
+        (words.as_ptr().cast_mut().cast(), size_of_val(words))
+    }
+
+    /// Writes the opening of a message with `len` bytes of payload in front of these, and says where it all lies then; `None` for an opening that
+    /// does not fit. For who has taken the buffer.
+    #[inline]
+    pub(crate) fn open(
+        &self,
+        rank: u32,
+        index: usize,
+        opening: &[u8],
+        len: usize,
+    ) -> Option<Whereabouts> {
+        let (words, []) = opening.as_chunks() else {
+            return None;
+        };
+        if words.len() > OPENING_WORDS {
+            return None;
+        }
+        let places = &self.buffer(rank, index).words[FRONT_WORDS - words.len()..];
+        for (place, word) in places.iter().zip(words) {
+            place.store(u64::from_ne_bytes(*word), Relaxed);
+        }
+        Some(Whereabouts {
+            index: u32::try_from(index).ok()?,
+            n_opening_words: u32::try_from(words.len()).ok()?,
+            len: u32::try_from(len).ok()?,
+        })
+    }
+
+    /// Gives back a buffer that was taken, from which nothing was sent.
+    #[inline]
+    pub(crate) fn give_back(&self, rank: u32, index: usize) {
+        self.buffer(rank, index).give_back();
+    }
+
+    /// The message that a record from `rank` speaks of; `None` if it makes no sense. The record was published, and is seen once.
+    #[inline]
+    pub(crate) fn arrived(&self, rank: u32, at: Whereabouts) -> Option<Arrived<'a>> {
+        let index = at.index as usize;
+        let n_ranks = self.words.len() / (self.n_buffers * self.buffer_words);
+        if index >= self.n_buffers || rank as usize >= n_ranks {
+            return None;
+        }
+        let buffer = self.buffer(rank, index);
+        let first = FRONT_WORDS.checked_sub(at.n_opening_words as usize)?;
+        if first == 0 || at.len as usize > buffer.payload().len() * WORD_BYTES {
+            return None;
+        }
+        let len = at.n_opening_words * 8 + at.len;
+        buffer.fetch_for_reading(at.len as usize);
+        Some(Arrived { buffer, first, len })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Buffer<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl<'a> Buffer<'a> {
+    #[inline]
+    fn payload(self) -> &'a [AtomicU64] {
+        &self.words[FRONT_WORDS..]
+    }
+
+    /// Begins to take the first lines of a payload of `len` bytes from the cache of who had the buffer last, all at once.
+    #[inline]
+    fn fetch_for_writing(self, len: usize) {
+        #[cfg(not(loom))]
+        self.lines(len)
+            .for_each(pgas_core::raw::copy::prefetch_for_write);
+        #[cfg(loom)]
+        let _ = len;
+    }
+
+    /// The same, of what is going to be read.
+    #[inline]
+    fn fetch_for_reading(self, len: usize) {
+        #[cfg(not(loom))]
+        self.lines(len).for_each(pgas_core::raw::copy::prefetch);
+        #[cfg(loom)]
+        let _ = len;
+    }
+
+    /// The front, and the first lines of a payload of `len` bytes.
+    #[cfg(not(loom))]
+    #[inline]
+    fn lines(self, len: usize) -> impl Iterator<Item = *const u8> {
+        let n_lines = 1 + len.div_ceil(LINE_WORDS * WORD_BYTES).min(LINES_AHEAD);
+        let (lines, _) = self.words.as_chunks::<LINE_WORDS>();
+        lines.iter().take(n_lines).map(|line| line.as_ptr().cast())
+    }
+
+    #[inline]
+    fn try_take(self) -> bool {
+        let state = &self.words[0];
+        // Acquire: pairs with the release in `give_back`; what the receiver read comes before what is written now.
+        let take = || state.compare_exchange(FREE, TAKEN, Acquire, Relaxed);
+        // Relaxed: only a look, without taking the line from whoever has it.
+        state.load(Relaxed) == FREE && take().is_ok()
+    }
+
+    #[inline]
+    fn give_back(self) {
+        // Release: pairs with the acquire in `try_take`.
+        self.words[0].store(FREE, Release);
+    }
+}
+
+/// A message in the sender's buffer, given back on drop.
+#[derive(Debug)]
+pub(crate) struct Arrived<'a> {
+    buffer: Buffer<'a>,
+    /// The first word of the opening.
+    first: usize,
+    /// Bytes of opening and payload.
+    pub(crate) len: u32,
+}
+
+impl Drop for Arrived<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.buffer.give_back();
+    }
+}
