@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use pgas::collective::op::Sum;
-use pgas::{Config, HashMap, Rank, RemoteCalls, World, quiet, when_all};
+use pgas::{Config, Distributor, HashMap, Rank, RemoteCalls, World, quiet, when_all};
 use pgas_testkit::job::Ended;
 
 use crate::jobs::{WATCHED, start};
@@ -65,8 +65,14 @@ struct Kind {
     take_part: Part,
     said: &'static [&'static str],
 }
-/// With a map for those that work on one.
-type Part = fn(&World, HashMap<u64, u64>) -> pgas::Result<()>;
+type Part = fn(&World, Things) -> pgas::Result<()>;
+
+/// What a part may work on, made by all ranks together.
+struct Things {
+    map: HashMap<u64, u64>,
+    /// Of a few places.
+    distributor: Distributor<u64>,
+}
 
 const LATE: Rank = Rank::new(1);
 const KINDS: &[Kind] = &[
@@ -124,24 +130,41 @@ const KINDS: &[Kind] = &[
         said: &["of rank 1, as a part of the end of all asynchronous work, at "],
     },
     Kind {
-        wait: |_, map| map.into_find_phase().map(drop),
-        take_part: |_, map| map.into_find_phase().map(drop),
+        wait: |_, things| things.map.into_find_phase().map(drop),
+        take_part: |_, things| things.map.into_find_phase().map(drop),
         said: &[
             "s for a barrier, number ",
             ", of rank 1, as a part of a change of the phase of a hash map, at ",
         ],
+    },
+    Kind {
+        wait: |_, mut things| {
+            // More than there is room for.
+            (0..100).try_for_each(|i| things.distributor.send(LATE, i))?;
+            things.distributor.finish().map(drop)
+        },
+        take_part: |_, things| things.distributor.finish().map(drop),
+        said: &["s for room in the inbox of a distributor, of rank 1, at "],
+    },
+    Kind {
+        wait: |_, things| things.distributor.finish().map(drop),
+        take_part: |_, things| things.distributor.finish().map(drop),
+        said: &["s for what others send by a distributor, at "],
     },
 ];
 
 /// Rank 1 takes part in each wait of rank 0 as soon as another thread of rank 0 has seen what is said of it.
 fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> {
     for (i, kind) in KINDS.iter().enumerate() {
-        let map = HashMap::with_capacity(world, 10)?;
+        let things = Things {
+            map: HashMap::with_capacity(world, 10)?,
+            distributor: Distributor::with_capacity(world, 8)?,
+        };
         if world.rank() == LATE {
             while n_seen.load(Ordering::Acquire) == i {
                 thread::sleep(Duration::from_millis(1));
             }
-            (kind.take_part)(world, map)?;
+            (kind.take_part)(world, things)?;
             continue;
         }
         let is_said = |waits: &str| {
@@ -158,7 +181,7 @@ fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> 
                 n_seen.store(i + 1, Ordering::Release);
                 waits
             });
-            (kind.wait)(world, map)?;
+            (kind.wait)(world, things)?;
             Ok(watcher.join().unwrap())
         })?;
         assert!(is_said(&waits), "{:?} are not in {waits:?}", kind.said);

@@ -6,7 +6,6 @@
 //! elements it got (A each), and a rank is done when all have told it and it has received as many.
 
 use std::fmt;
-use std::thread;
 
 use pgas_core::{Rank, Symmetric, World};
 
@@ -152,15 +151,20 @@ impl<T: Object> Distributor<T> {
 
     /// Pushes what is collected for `to`.
     #[cold]
+    #[track_caller]
     fn ship(&mut self, to: Rank) -> Result<()> {
         if to == self.world().rank() {
             self.received.append(&mut self.lanes[to.index()].slots);
             return Ok(());
         }
         let mut slots = std::mem::take(&mut self.lanes[to.index()].slots);
-        while !self.try_push(to, &slots)? {
-            if self.receive()? == 0 && !self.world().progress()? {
-                thread::yield_now();
+        if !self.try_push(to, &slots)? {
+            let (world, missing) = (self.world().clone(), || vec![to]);
+            let mut waiting = world.own_wait("room in the inbox of a distributor");
+            while !self.try_push(to, &slots)? {
+                if self.receive()? == 0 {
+                    waiting.pause(&missing)?;
+                }
             }
         }
         let lane = &mut self.lanes[to.index()];
@@ -223,6 +227,7 @@ impl<T: Object> Distributor<T> {
     /// # Errors
     ///
     /// As [`send`](Self::send).
+    #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>> {
         self.finish_round()?;
         self.take_received()
@@ -268,8 +273,10 @@ impl<T: Object> Distributor<T> {
     }
 
     /// Sends what is left, and waits until all ranks have sent what is for this one.
+    #[track_caller]
     fn finish_round(&mut self) -> Result<()> {
-        let (here, n_ranks) = (self.world().rank(), self.world().n_ranks());
+        let world = self.world().clone();
+        let (here, n_ranks) = (world.rank(), world.n_ranks());
         // Each rank begins with its successor, so that they do not all come to one at once.
         for distance in 0..n_ranks {
             let to = Rank::new((here.number() + distance) % n_ranks);
@@ -279,22 +286,23 @@ impl<T: Object> Distributor<T> {
             let word = 1 << COUNT_BITS | self.lanes[to.index()].n_sent;
             self.totals.on(to).fetch_add(self.world(), word)?;
         }
+        let mut waiting = world.own_wait("what others send by a distributor");
         loop {
-            let received = self.receive()?;
-            if received == 0 {
+            if self.receive()? > 0 {
+                waiting.begin_anew();
+            } else {
                 let total = self.totals.here().atomic_load(self.world())?;
                 let all_sent = total >> COUNT_BITS == u64::from(n_ranks);
                 if all_sent && total & ((1 << COUNT_BITS) - 1) == self.n_from_others {
                     return Ok(());
                 }
-                if !self.world().progress()? {
-                    thread::yield_now();
-                }
+                waiting.pause(&Vec::new)?;
             }
         }
     }
 
     /// As [`finish`](Self::finish), and then elements may be sent again (2B more).
+    #[track_caller]
     pub(crate) fn next_round(&mut self) -> Result<Vec<SlotOf<T>>> {
         self.finish_round()?;
         let world = self.world().clone();

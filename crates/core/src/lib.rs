@@ -36,4 +36,5 @@ pub use rank::Rank;
 pub use segment::Symmetric;
 pub use stall::{PartOf, part_of};
 pub use team::{Team, TeamId};
+pub use wait::OwnWait;
 pub use world::{WeakWorld, World};

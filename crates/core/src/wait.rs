@@ -1,5 +1,6 @@
 //! Waiting: spin briefly, then yield, then sleep, and look at the job's health meanwhile.
 
+use std::fmt;
 use std::hint;
 use std::panic::Location;
 use std::thread;
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::backend::NeedsTarget;
 use crate::engine::BATCH;
+use crate::stall::Noted;
 use crate::{Error, Rank, Result, World, error::Timeout, in_handler};
 
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
@@ -161,6 +163,37 @@ impl World {
         }
     }
 
+    /// For a loop of one's own that waits for `what`: [`OwnWait::pause`] in each round in which nothing came. For what other ranks do without a
+    /// message, in a loop that does more than look; where looking is all, [`wait_for`](Self::wait_for) is better, since it sleeps.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let mut left = vec![1, 2, 3];
+    /// let mut waiting = world.own_wait("the last of three");
+    /// while left.pop().is_some() {
+    ///     waiting.pause(&Vec::new)?;
+    /// }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn own_wait(&self, what: &'static str) -> OwnWait<'_> {
+        OwnWait {
+            world: self,
+            what,
+            from: Location::caller(),
+            n_pauses: 0,
+            began: None,
+            noted: None,
+        }
+    }
+
     fn check_limit(&self, awaited: &Awaited<'_>, began: Instant) -> Result<()> {
         let waited = began.elapsed();
         if self.config().timeout.is_none_or(|limit| waited < limit) {
@@ -173,5 +206,70 @@ impl World {
             what: awaited.what,
             missing,
         })))
+    }
+}
+
+/// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own waits are.
+pub struct OwnWait<'w> {
+    world: &'w World,
+    what: &'static str,
+    from: &'static Location<'static>,
+    n_pauses: u32,
+    /// When the first pauses were over.
+    began: Option<Instant>,
+    noted: Option<Noted<'w>>,
+}
+
+impl OwnWait<'_> {
+    /// Begins to wait anew: something has come, and there is more to wait for.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    pub fn begin_anew(&mut self) {
+        self.began = None;
+        self.noted = None;
+    }
+
+    /// Makes progress, at user level, and lets others run if there was none. `missing` names the ranks that are waited for, as far as that is known, in
+    /// the report of a wait that takes long.
+    ///
+    /// # Cost
+    ///
+    /// That of [`World::progress`], and now and then a look at the clock.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job, or the end of [`Config::timeout`](crate::Config::timeout); [`Error::InHandler`] inside a handler.
+    pub fn pause(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
+        if in_handler() {
+            return Err(Error::InHandler { what: self.what });
+        }
+        if !self.world.progress()? {
+            thread::yield_now();
+        }
+        self.n_pauses = self.n_pauses.wrapping_add(1);
+        if !self.n_pauses.is_multiple_of(BUSY_ROUNDS) {
+            return Ok(());
+        }
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let awaited = Awaited {
+            what: self.what,
+            number: None,
+            missing,
+        };
+        self.world.check_limit(&awaited, began)?;
+        self.world.backend().health()?;
+        self.world
+            .watch_over(&mut self.noted, &awaited, began, self.from)
+    }
+}
+
+impl fmt::Debug for OwnWait<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OwnWait")
+            .field("what", &self.what)
+            .field("from", &self.from)
+            .finish_non_exhaustive()
     }
 }

@@ -112,6 +112,7 @@ where
     ///
     /// As [`Distributor::send`] and [`HashMap::local_insert`].
     #[inline]
+    #[track_caller]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
         let home: Rank = self.map.home(&key)?;
         self.distributor.send(home, (key, value))?;
@@ -168,7 +169,9 @@ where
     /// [`Error::Full`] if the map is full and there is no memory to make it larger, [`Error::Core`] or [`Error::Codec`] if
     /// an entry cannot be written, and [`Error::Argument`] on the other ranks then; what is left stays in the
     /// buffer. What the transport reports; the failure of the job while waiting.
+    #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
+        let _waits = pgas_core::part_of("a flush of a buffer of inserts");
         // Whatever fails on this rank, the others wait for its part of the round.
         let received = self.distributor.next_round()?;
         let applied = self.keep(received).and_then(|()| self.apply());
