@@ -66,6 +66,17 @@ impl Barrier {
         Ok(ticket.0 < self.n_entered || !self.is_open)
     }
 
+    /// That of the open barrier, or null; who finds it complete says so by [`complete`](Self::complete).
+    #[inline]
+    pub(crate) fn request(&mut self) -> &mut Request {
+        &mut self.request
+    }
+
+    /// All ranks have entered the open barrier.
+    pub(crate) fn complete(&mut self) {
+        self.is_open = false;
+    }
+
     /// Whether a rank that has entered so many barriers has not entered the open one.
     pub(crate) fn is_missing(&self, barriers: u64) -> bool {
         self.is_open && barriers < self.n_entered

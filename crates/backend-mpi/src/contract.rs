@@ -23,11 +23,11 @@ use crate::network::Network;
 use crate::sys;
 
 /// How often a call of progress looks for work, and how often a parked rank calls it: some microseconds.
-const LOOKS: u32 = 8;
-const TURNS_A_PARK: u32 = 8;
+const LOOKS: u32 = 16;
+const TURNS_A_PARK: u32 = 4;
 /// How often a rank parks between two yields. A yield takes as long as the answer to an operation of another rank, which
-/// meanwhile waits; other threads and programs can wait for some tens of microseconds.
-const PARKS_A_YIELD: u32 = 8;
+/// meanwhile waits; other threads and programs can wait for a tenth of a millisecond.
+const PARKS_A_YIELD: u32 = 32;
 
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
 // 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion; atomics at the

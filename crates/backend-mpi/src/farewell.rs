@@ -130,9 +130,7 @@ impl Drop for Network {
             return;
         }
         // The launcher ends the job. Until then MPI may still read and write what was lent to it.
-        if let Some(staging) = &mut self.staging {
-            staging.get_mut().leave();
-        }
+        self.staging.get_mut().leave();
         let _ = Arc::into_raw(Arc::clone(&self.member));
         let _ = Arc::into_raw(Arc::clone(&self.state));
     }

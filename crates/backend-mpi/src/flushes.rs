@@ -18,8 +18,9 @@ pub(crate) struct Flushes {
     open: Vec<u32>,
     /// Those with operations that MPI may not have sent yet: no flush of either kind came after them.
     unsent: Vec<u32>,
-    /// That of them whose puts are staged: one at a time, so that a flush of it alone gives their copies up.
-    staged: Option<u32>,
+    /// How many of them have puts whose sources are staged, and the last of these.
+    n_staged: usize,
+    last_staged: u32,
 }
 
 #[derive(Debug)]
@@ -30,6 +31,8 @@ struct Peer {
     n_local_flushes: u64,
     is_open: bool,
     is_unsent: bool,
+    /// Whether that is a put from a staged source, which then is open and unsent.
+    is_staged: bool,
 }
 
 impl Flushes {
@@ -58,30 +61,51 @@ impl Flushes {
         peer.n_local_flushes
     }
 
-    /// A put to `rank` has begun whose source is staged.
+    /// As [`begin`](Self::begin) for an operation that is [left open](Self::leave_open).
+    #[inline]
+    pub(crate) fn begin_unsent(&mut self, rank: u32) -> u64 {
+        let n_flushes = self.begin(rank);
+        self.leave_open(rank);
+        n_flushes
+    }
+
+    /// A put to `rank` has begun whose source is staged, and that is left open.
     #[inline]
     pub(crate) fn stage(&mut self, rank: u32) {
-        debug_assert!(self.staged_beside(rank).is_none(), "one rank at a time");
-        self.leave_open(rank);
-        self.staged = Some(rank);
+        let place = self.place(rank);
+        let peer = &mut self.peers[place];
+        if peer.is_staged {
+            return;
+        }
+        peer.is_staged = true;
+        self.n_staged += 1;
+        self.last_staged = rank;
+        if !peer.is_open {
+            peer.is_open = true;
+            self.open.push(rank);
+        }
+        if !peer.is_unsent {
+            peer.is_unsent = true;
+            self.unsent.push(rank);
+        }
     }
 
     /// Whether sources are staged.
     #[inline]
     pub(crate) fn has_staged(&self) -> bool {
-        self.staged.is_some()
+        self.n_staged > 0
     }
 
-    /// The rank with staged sources, if it is another one than `rank`.
+    /// The last rank that sources were staged for, if there are any and it is another one than `rank`.
     #[inline]
     pub(crate) fn staged_beside(&self, rank: u32) -> Option<u32> {
-        self.staged.filter(|other| *other != rank)
+        (self.has_staged() && self.last_staged != rank).then_some(self.last_staged)
     }
 
     /// Whether there are operations on `rank` that may not be sent yet.
     #[inline]
     pub(crate) fn is_unsent(&self, rank: u32) -> bool {
-        self.unsent.contains(&rank)
+        !self.unsent.is_empty() && self.peer(rank).is_some_and(|peer| peer.is_unsent)
     }
 
     /// Whether there are operations on others than `rank` that may not be sent yet.
@@ -111,11 +135,13 @@ impl Flushes {
                 n_local_flushes: 0,
                 is_open: false,
                 is_unsent: false,
+                is_staged: false,
             });
             peers.len() - 1
         })
     }
 
+    #[inline]
     fn known_place(&self, rank: u32) -> Option<usize> {
         match self.peers.get(self.last) {
             Some(peer) if peer.rank == rank => Some(self.last),
@@ -123,6 +149,7 @@ impl Flushes {
         }
     }
 
+    #[inline]
     fn peer(&self, rank: u32) -> Option<&Peer> {
         self.known_place(rank).map(|place| &self.peers[place])
     }
@@ -142,34 +169,35 @@ impl Flushes {
     /// What has begun on `rank` is complete here.
     #[inline]
     pub(crate) fn complete_here(&mut self, rank: u32) {
-        if self.unsent.is_empty() {
-            return;
+        if !self.unsent.is_empty()
+            && let Some(place) = self.known_place(rank)
+        {
+            self.close_here(place);
         }
-        self.unsent.retain(|other| *other != rank);
-        self.close_here(rank);
     }
 
     /// What has begun on any rank is.
     pub(crate) fn complete_all_here(&mut self) {
-        let mut unsent = std::mem::take(&mut self.unsent);
-        for rank in unsent.drain(..) {
-            self.close_here(rank);
+        while let Some(&rank) = self.unsent.last() {
+            self.complete_here(rank);
         }
-        self.unsent = unsent;
     }
 
-    fn close_here(&mut self, rank: u32) {
-        if self.staged == Some(rank) {
-            self.staged = None;
+    #[inline]
+    fn close_here(&mut self, place: usize) {
+        let peer = &mut self.peers[place];
+        if !peer.is_unsent {
+            return;
         }
-        if let Some(place) = self.known_place(rank) {
-            let peer = &mut self.peers[place];
-            peer.is_unsent = false;
-            peer.n_local_flushes += 1;
-        }
+        peer.is_unsent = false;
+        peer.n_local_flushes += 1;
+        self.n_staged -= usize::from(peer.is_staged);
+        peer.is_staged = false;
+        forget(&mut self.unsent, peer.rank);
     }
 
     /// Whether there are operations on `rank` that a flush has to complete.
+    #[inline]
     pub(crate) fn is_open(&self, rank: u32) -> bool {
         self.peer(rank).is_some_and(|peer| peer.is_open)
     }
@@ -180,28 +208,34 @@ impl Flushes {
     }
 
     /// All operations on `rank` are complete.
+    #[inline]
     pub(crate) fn complete(&mut self, rank: u32) {
-        self.open.retain(|other| *other != rank);
-        self.close(rank);
-        self.complete_here(rank);
+        let Some(place) = self.known_place(rank) else {
+            return;
+        };
+        let peer = &mut self.peers[place];
+        if peer.is_open {
+            peer.is_open = false;
+            peer.n_flushes += 1;
+            forget(&mut self.open, rank);
+        }
+        self.close_here(place);
     }
 
     /// All operations on all ranks are.
     pub(crate) fn complete_all(&mut self) {
-        let mut open = std::mem::take(&mut self.open);
-        for rank in open.drain(..) {
-            self.close(rank);
+        while let Some(&rank) = self.open.last() {
+            self.complete(rank);
         }
-        self.open = open;
         self.complete_all_here();
     }
+}
 
-    fn close(&mut self, rank: u32) {
-        if let Some(place) = self.known_place(rank) {
-            let peer = &mut self.peers[place];
-            peer.is_open = false;
-            peer.n_flushes += 1;
-        }
+/// Takes `rank` out, which most often is the last one.
+#[inline]
+fn forget(ranks: &mut Vec<u32>, rank: u32) {
+    if ranks.pop_if(|last| *last == rank).is_none() {
+        ranks.retain(|other| *other != rank);
     }
 }
 
@@ -287,7 +321,8 @@ mod tests {
         ] {
             flushes.begin(6);
             flushes.leave_open(6);
-            flushes.begin(2);
+            flushes.stage(2);
+            assert!(flushes.is_open(2) && flushes.is_unsent(2));
             flushes.stage(2);
             flushes.complete_here(6);
             assert!(flushes.has_staged());
@@ -296,6 +331,23 @@ mod tests {
             flush(&mut flushes, 2);
             assert!(!flushes.has_staged() && flushes.staged_beside(6).is_none());
         }
+    }
+
+    #[test]
+    fn sources_for_many_ranks_are_staged_until_all_are_flushed() {
+        let mut flushes = Flushes::default();
+        for rank in 0..5 {
+            flushes.stage(rank);
+        }
+        flushes.complete_here(4);
+        flushes.complete(1);
+        flushes.leave_open(4);
+        assert!(flushes.has_staged() && !flushes.is_unsent(1));
+        for rank in [3, 0, 2] {
+            assert!(flushes.has_staged());
+            flushes.complete(rank);
+        }
+        assert!(!flushes.has_staged() && flushes.is_unsent(4));
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! ```
 #![expect(unsafe_code, reason = "lends buffers to MPI")]
 
+use std::array;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::mem;
@@ -38,6 +39,8 @@ const N_NOTE_RECEIVES: usize = 32;
 const N_SENDS: usize = 64;
 /// The place of notes behind the two classes.
 const NOTES: usize = 2;
+/// The place behind them of a request that is none of the post's.
+const OTHER: usize = 3;
 
 /// A message that was taken out to be handed to a sink.
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub(crate) enum Arrived {
     Message,
     /// A note of that rank.
     Note(u32, Note),
+    /// Nothing, but the other request is complete.
+    Other,
 }
 
 /// What this rank knows of another one that it has exchanged messages with.
@@ -147,8 +152,8 @@ struct Outbox {
 pub(crate) struct Post {
     comm: Comm,
     inboxes: [Inbox; 3],
-    /// The receive of each inbox that the next message meets.
-    heads: [Request; 3],
+    /// The receive of each inbox that the next message meets, and a place for another request that is looked at with them.
+    heads: [Request; OTHER + 1],
     outboxes: [Outbox; 3],
     peers: HashMap<u32, Peer>,
 }
@@ -175,7 +180,7 @@ impl Post {
                 inbox(N_RECEIVES, SLOT_BYTES),
                 inbox(N_NOTE_RECEIVES, NOTE_BYTES),
             ],
-            heads: [Request::null(), Request::null(), Request::null()],
+            heads: array::from_fn(|_| Request::null()),
             outboxes: [
                 outbox(N_SENDS, SLOT_BYTES),
                 outbox(N_SENDS, SLOT_BYTES),
@@ -280,12 +285,18 @@ impl Post {
         Ok(())
     }
 
-    /// The next thing that has come, if one has; makes MPI's progress.
-    pub(crate) fn next(&mut self, mpi: &Mpi) -> Result<Option<Arrived>> {
-        let Some(arrival) = sys::test_any(mpi, &mut self.heads)? else {
+    /// The next thing that has come, if one has, or that `other` is complete; makes MPI's progress.
+    pub(crate) fn next(&mut self, mpi: &Mpi, other: &mut Request) -> Result<Option<Arrived>> {
+        mem::swap(&mut self.heads[OTHER], other);
+        let tested = sys::test_any(mpi, &mut self.heads, OTHER);
+        mem::swap(&mut self.heads[OTHER], other);
+        let Some(arrival) = tested? else {
             return Ok(None);
         };
         let tag = arrival.index;
+        if tag == OTHER {
+            return Ok(Some(Arrived::Other));
+        }
         let inbox = &mut self.inboxes[tag];
         let slot = inbox.nth(inbox.n_arrived);
         slot.from = arrival.from;

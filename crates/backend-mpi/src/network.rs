@@ -52,8 +52,8 @@ pub(crate) struct Network {
     pub(crate) collectives: Collectives,
     /// What a flush has to complete.
     pub(crate) flushes: Inside<Flushes>,
-    /// What short puts send, if this MPI is one with which that is worth it.
-    pub(crate) staging: Option<Inside<Staging>>,
+    /// What short puts send.
+    pub(crate) staging: Inside<Staging>,
     /// The [plain](crate::ops::Plain) operations that were last found complete, which costs no lock to find again.
     pub(crate) completed: AtomicU64,
     pub(crate) state: Arc<Mutex<State>>,
@@ -160,7 +160,7 @@ impl Network {
             compares_unsigned,
             collectives,
             flushes: Inside::new(Flushes::default()),
-            staging: is_open_mpi.then(|| Inside::new(Staging::new())),
+            staging: Inside::new(Staging::new()),
             completed: AtomicU64::new(0),
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
@@ -183,7 +183,16 @@ impl Network {
     /// As [`near`](Self::near), for a place in a segment.
     #[inline]
     pub(crate) fn near_place(&self, at: RemoteAddr) -> Option<RemoteAddr> {
-        let rank = Rank::new(self.near(at.rank)?);
+        if self.is_direct {
+            self.place_beside(at)
+        } else {
+            None
+        }
+    }
+
+    #[inline(never)]
+    fn place_beside(&self, at: RemoteAddr) -> Option<RemoteAddr> {
+        let rank = Rank::new(self.host.index_of(at.rank.number())?);
         Some(RemoteAddr { rank, ..at })
     }
 

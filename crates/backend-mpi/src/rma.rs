@@ -12,7 +12,7 @@ use crate::network::{MAX_TRANSFER, Network};
 use crate::ops::{Flight, Plain};
 use crate::session::c_rank;
 use crate::staging::Staging;
-use crate::sys::{self, Datatype, Inside, Layout, Mpi, Target};
+use crate::sys::{self, Datatype, Layout, Mpi, Target};
 
 /// Up to this length an operation that nobody waits for has no request of its own, so that a flood of them costs no
 /// more than MPI's. Longer ones can be tested without waiting for a flush.
@@ -31,10 +31,14 @@ fn count_of(len: usize) -> c_int {
 }
 
 impl Network {
-    /// Before anything is begun on `rank`, or only this one is flushed: short puts to another one leave their staged
-    /// sources, by the local flush that they have saved until now. So there is one at most for each put.
+    /// Before anything is begun on `rank`, or only this one is flushed, with Open MPI: short puts to another one leave
+    /// their staged sources, by the local flush that they have saved until now. So there is one at most for each put. With
+    /// MPICH they may be on their way to many ranks: it sends them at once, and would wait for their arrival here.
     #[inline]
     pub(crate) fn turn_to(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        if !self.is_open_mpi {
+            return Ok(());
+        }
         match self.flushes.get(mpi).staged_beside(rank) {
             Some(other) => self.flush_here(mpi, other),
             None => Ok(()),
@@ -46,14 +50,9 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::put`].
-    unsafe fn put_staged(
-        &self,
-        staging: &Inside<Staging>,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-    ) -> Result<()> {
-        let rank = dst.rank.number();
+    #[inline(never)]
+    unsafe fn put_staged(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        let (rank, staging) = (dst.rank.number(), &self.staging);
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, rank)?;
         if !self.flushes.get(&mut mpi).has_staged() {
@@ -62,7 +61,7 @@ impl Network {
         let copy = match staging.get(&mut mpi).take(len) {
             Some(copy) => copy,
             None => {
-                self.flush_here(&mut mpi, rank)?;
+                self.unstage(&mut mpi)?;
                 let staging = staging.get(&mut mpi);
                 staging.clear();
                 staging.take(len).expect("room for a short put")
@@ -76,34 +75,66 @@ impl Network {
         Ok(())
     }
 
-    /// Begins a put, which a flush completes here and there.
+    /// Makes MPI take all that is staged.
+    #[cold]
+    fn unstage(&self, mpi: &mut Mpi) -> Result<()> {
+        if self.is_open_mpi {
+            return self.flush_all_here(mpi);
+        }
+        sys::flush_all(mpi, &self.window)?;
+        self.flushes.get(mpi).complete_all();
+        Ok(())
+    }
+
+    /// Begins a put, which a flush completes here and there. The caller notes that it is under way.
     ///
     /// # Safety
     ///
     /// As [`Backend::put`], until local completion.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call more is felt beside MPI's own put"
+    )]
     unsafe fn issue_put(
         &self,
         mpi: &mut Mpi,
         dst: RemoteAddr,
         src: *const u8,
         len: usize,
-    ) -> Result<Plain> {
+    ) -> Result<()> {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
             ty: &byte,
         };
         let to = (target_of(dst), layout);
-        let rank = dst.rank.number();
-        self.turn_to(mpi, rank)?;
+        self.turn_to(mpi, dst.rank.number())?;
         // SAFETY: the caller's promises are the same.
-        unsafe { sys::put(mpi, &self.window, (src, layout), to) }?;
-        let n_flushes = self.flushes.get(mpi).begin(rank);
+        unsafe { sys::put(mpi, &self.window, (src, layout), to) }
+    }
+
+    /// Begins a put that nobody flushes before the next operation begins.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put`], until local completion.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put alone")]
+    unsafe fn leave_put(
+        &self,
+        mpi: &mut Mpi,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+    ) -> Result<Plain> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.issue_put(mpi, dst, src, len) }?;
+        let rank = dst.rank.number();
         Ok(Plain {
             is_get: false,
             rank,
-            n_flushes,
+            n_flushes: self.flushes.get(mpi).begin_unsent(rank),
         })
     }
 
@@ -112,7 +143,11 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::get`], until local completion.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call more is felt beside MPI's own get"
+    )]
     unsafe fn issue_get(
         &self,
         mpi: &mut Mpi,
@@ -131,9 +166,34 @@ impl Network {
         unsafe { sys::get(mpi, &self.window, (dst, layout), from) }
     }
 
+    /// Begins a get that nobody flushes before the next operation begins.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::get`], until local completion.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a get alone")]
+    unsafe fn leave_get(
+        &self,
+        mpi: &mut Mpi,
+        src: RemoteAddr,
+        dst: *mut u8,
+        len: usize,
+    ) -> Result<Plain> {
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.issue_get(mpi, src, dst, len) }?;
+        let rank = src.rank.number();
+        Ok(Plain {
+            is_get: true,
+            rank,
+            n_flushes: self.flushes.get(mpi).leave_open(rank),
+        })
+    }
+
     /// # Safety
     ///
     /// As [`Backend::put`].
+    #[inline]
     pub(crate) unsafe fn put_bytes(
         &self,
         dst: RemoteAddr,
@@ -144,40 +204,70 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.put(near, src, len) };
         }
+        // A put that is a call of MPI and some tens of instructions notices each call in between.
         if self.is_polite {
-            // SAFETY: the caller's promises are the same; the source outlives the waiting below.
-            let op = unsafe { self.begin_put(dst, src, len) }?;
-            return self.wait_politely(op, Stage::Source);
-        }
-        if let Some(staging) = &self.staging
-            && len <= Staging::LONGEST
-        {
             // SAFETY: the caller's promises are the same.
-            return unsafe { self.put_staged(staging, dst, src, len) };
+            unsafe { self.put_politely(dst, src, len) }
+        } else if len <= Staging::LONGEST {
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.put_staged(dst, src, len) }
+        } else {
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.put_whole(dst, src, len) }
         }
+    }
+
+    /// A put that waits for MPI to take its source.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put`].
+    #[inline(never)]
+    unsafe fn put_whole(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
         let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the source outlives the local completion below.
         unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
+        self.flushes.get(&mut mpi).begin(dst.rank.number());
         self.flush_here(&mut mpi, dst.rank.number())
     }
 
     /// # Safety
     ///
     /// As [`Backend::get`].
+    #[inline]
     pub(crate) unsafe fn get_bytes(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
         if let Some(near) = self.near_place(src) {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.get(near, dst, len) };
         }
         if self.is_polite {
-            // SAFETY: the caller's promises are the same; the destination outlives the waiting below.
-            let op = unsafe { self.begin_get(src, dst, len) }?;
-            return self.wait_politely(op, Stage::Operation);
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.get_politely(src, dst, len) };
         }
         let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
         unsafe { self.issue_get(&mut mpi, src, dst, len) }?;
         self.flush_here(&mut mpi, src.rank.number())
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::put`].
+    #[cold]
+    unsafe fn put_politely(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        // SAFETY: the caller's promises are the same; the source outlives the waiting below.
+        let op = unsafe { self.begin_put(dst, src, len) }?;
+        self.wait_politely(op, Stage::Source)
+    }
+
+    /// # Safety
+    ///
+    /// As [`Backend::get`].
+    #[cold]
+    unsafe fn get_politely(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        // SAFETY: the caller's promises are the same; the destination outlives the waiting below.
+        let op = unsafe { self.begin_get(src, dst, len) }?;
+        self.wait_politely(op, Stage::Operation)
     }
 
     /// # Safety
@@ -196,18 +286,25 @@ impl Network {
         if len <= SHORT && !self.is_polite {
             let mut mpi = sys::enter()?;
             // SAFETY: the caller's promises are the same.
-            let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
-            self.flushes.get(&mut mpi).leave_open(put.rank);
-            return Ok(put.id());
+            return Ok(unsafe { self.leave_put(&mut mpi, dst, src, len) }?.id());
         }
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.request_put(dst, src, len) }
+    }
+
+    /// Begins a put that can be tested, if there may be one more of these.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put_nb`].
+    #[inline(never)]
+    unsafe fn request_put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
         let mut state = self.state();
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, dst.rank.number())?;
         let Some(index) = state.ops.reserve() else {
             // SAFETY: the caller's promises are the same; the source outlives the completion below.
-            let put = unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
-            self.flushes.get(&mut mpi).leave_open(put.rank);
-            return Ok(put.id());
+            return Ok(unsafe { self.leave_put(&mut mpi, dst, src, len) }?.id());
         };
         let byte = Datatype::byte();
         let layout = Layout {
@@ -247,26 +344,28 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.get_nb(near, dst, len) };
         }
-        let plain = |mut mpi: Mpi| {
-            // SAFETY: the caller's promises are the same.
-            unsafe { self.issue_get(&mut mpi, src, dst, len) }?;
-            let rank = src.rank.number();
-            let n_flushes = self.flushes.get(&mut mpi).leave_open(rank);
-            let get = Plain {
-                is_get: true,
-                rank,
-                n_flushes,
-            };
-            Ok(get.id())
-        };
         if len <= SHORT && !self.is_polite {
-            return plain(sys::enter()?);
+            let mut mpi = sys::enter()?;
+            // SAFETY: the caller's promises are the same.
+            return Ok(unsafe { self.leave_get(&mut mpi, src, dst, len) }?.id());
         }
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.request_get(src, dst, len) }
+    }
+
+    /// Begins a get that can be tested, if there may be one more of these.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::get_nb`].
+    #[inline(never)]
+    unsafe fn request_get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
         let mut state = self.state();
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, src.rank.number())?;
         let Some(index) = state.ops.reserve() else {
-            return plain(mpi);
+            // SAFETY: the caller's promises are the same.
+            return Ok(unsafe { self.leave_get(&mut mpi, src, dst, len) }?.id());
         };
         let byte = Datatype::byte();
         let layout = Layout {
@@ -296,11 +395,7 @@ impl Network {
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(piece.dst.rank);
                     // SAFETY: the caller promises each fragment; the sources outlive the completion below.
-                    unsafe { self.issue_put(&mut mpi, piece.dst, piece.src, piece.len) }?;
-                    self.flushes
-                        .get(&mut mpi)
-                        .leave_open(piece.dst.rank.number());
-                    Ok(())
+                    unsafe { self.leave_put(&mut mpi, piece.dst, piece.src, piece.len) }.map(drop)
                 }),
             };
             if outcome.is_err() {
@@ -323,11 +418,7 @@ impl Network {
                 None => sys::enter().and_then(|mut mpi| {
                     begun.add(piece.src.rank);
                     // SAFETY: the caller promises each fragment; the destinations outlive the completion below.
-                    unsafe { self.issue_get(&mut mpi, piece.src, piece.dst, piece.len) }?;
-                    self.flushes
-                        .get(&mut mpi)
-                        .leave_open(piece.src.rank.number());
-                    Ok(())
+                    unsafe { self.leave_get(&mut mpi, piece.src, piece.dst, piece.len) }.map(drop)
                 }),
             };
             if outcome.is_err() {
@@ -386,9 +477,7 @@ impl Network {
             let from = unsafe { src.offset(local) };
             let to = block_at(dst, remote);
             // SAFETY: a whole block is promised on both sides.
-            unsafe { self.issue_put(&mut mpi, to, from, shape.block_bytes) }?;
-            self.flushes.get(&mut mpi).leave_open(dst.rank.number());
-            Ok(())
+            unsafe { self.leave_put(&mut mpi, to, from, shape.block_bytes) }.map(drop)
         });
         drop(mpi);
         self.complete(&Begun::On(dst.rank)).and(begun)
@@ -423,9 +512,7 @@ impl Network {
             let to = unsafe { dst.offset(local) };
             let from = block_at(src, remote);
             // SAFETY: a whole block is promised on both sides.
-            unsafe { self.issue_get(&mut mpi, from, to, shape.block_bytes) }?;
-            self.flushes.get(&mut mpi).leave_open(src.rank.number());
-            Ok(())
+            unsafe { self.leave_get(&mut mpi, from, to, shape.block_bytes) }.map(drop)
         });
         drop(mpi);
         self.complete(&Begun::On(src.rank)).and(begun)
@@ -435,14 +522,21 @@ impl Network {
         if self.near(rank).is_some() {
             return self.member.flush_all();
         }
-        self.await_answers(Some(rank.number()))?;
-        let mut mpi = sys::enter()?;
-        if self.is_polite && self.flushes.get(&mut mpi).is_open(rank.number()) {
-            drop(mpi);
-            self.approach(&[rank])?;
-            mpi = sys::enter()?;
+        if self.at_target {
+            self.await_answers(Some(rank.number()))?;
         }
-        self.flush_open(&mut mpi, rank.number())
+        if self.is_polite {
+            self.approach_open(rank)?;
+        }
+        self.flush_open(&mut sys::enter()?, rank.number())
+    }
+
+    #[cold]
+    fn approach_open(&self, rank: Rank) -> Result<()> {
+        if self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
+            self.approach(&[rank])?;
+        }
+        Ok(())
     }
 
     pub(crate) fn flush_ranks(&self) -> Result<()> {
@@ -468,6 +562,7 @@ impl Network {
     }
 
     /// Completes what this rank has begun on `rank`, if there is anything.
+    #[inline]
     pub(crate) fn flush_open(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
         if !self.flushes.get(mpi).is_open(rank) {
             return Ok(());

@@ -20,10 +20,13 @@ impl Network {
     /// Serves all that has come, and says whether there was anything.
     pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
         let mut worked = false;
-        while let Some(arrived) = state.post.next(mpi)? {
+        // With the open barrier, since each look of MPI is one at the network.
+        while let Some(arrived) = state.post.next(mpi, state.barrier.request())? {
             worked = true;
-            if let Arrived::Note(from, note) = arrived {
-                self.heed(state, mpi, from, note)?;
+            match arrived {
+                Arrived::Message => {}
+                Arrived::Note(from, note) => self.heed(state, mpi, from, note)?,
+                Arrived::Other => state.barrier.complete(),
             }
         }
         for (class, n) in [MessageClass::Request, MessageClass::Reply]

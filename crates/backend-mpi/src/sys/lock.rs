@@ -7,6 +7,8 @@
 //! take a mutex.
 #![expect(unsafe_code, reason = "calls the system, which nothing wraps")]
 
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -24,22 +26,34 @@ pub(super) struct Lock {
     /// Whether that thread is inside; only it writes this.
     is_held: AtomicBool,
     mutex: Mutex<()>,
+    /// That of the mutex, if who is inside came by it; only that thread touches this.
+    by_mutex: UnsafeCell<Option<MutexGuard<'static, ()>>>,
 }
+
+// SAFETY: everything but `by_mutex` is `Sync`. That is touched by the one thread inside, which puts into it what it
+// takes out again itself.
+unsafe impl Sync for Lock {}
 
 /// The proof that the lock is held, by this thread, with which it stays as a mutex's guard does.
+///
+/// One word, which is handed around in a register. One with a part of a byte is written to memory in parts and read back
+/// whole, and such a load waits until all earlier stores have left the processor, as an atomic instruction does.
 #[derive(Debug)]
-pub(super) struct Guard<'a> {
-    /// What its owner resets, if this thread is the owner.
-    is_held: Option<&'a AtomicBool>,
-    _mutex: Option<MutexGuard<'a, ()>>,
+pub(super) struct Guard {
+    lock: &'static Lock,
+    this_thread: PhantomData<*const ()>,
 }
 
-impl Drop for Guard<'_> {
+impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        if let Some(is_held) = self.is_held {
+        // SAFETY: this thread is inside until the end of this function, so that no other one touches it.
+        let by_mutex = unsafe { &mut *self.lock.by_mutex.get() };
+        if by_mutex.is_some() {
+            drop(by_mutex.take());
+        } else {
             // Release: pairs with the acquire of who is inside next.
-            is_held.store(false, Ordering::Release);
+            self.lock.is_held.store(false, Ordering::Release);
         }
     }
 }
@@ -50,13 +64,23 @@ impl Lock {
             owner: AtomicUsize::new(NOBODY),
             is_held: AtomicBool::new(false),
             mutex: Mutex::new(()),
+            by_mutex: UnsafeCell::new(None),
+        }
+    }
+
+    /// The proof for a thread that is inside.
+    #[inline]
+    fn guard(&'static self) -> Guard {
+        Guard {
+            lock: self,
+            this_thread: PhantomData,
         }
     }
 
     /// Waits until no other thread is inside. Not reentrant.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few plain loads and stores")]
-    pub(super) fn lock(&self) -> Guard<'_> {
+    pub(super) fn lock(&'static self) -> Guard {
         let me = token();
         // Relaxed: a thread reads its own token only after it has written it.
         if self.owner.load(Ordering::Relaxed) == me {
@@ -67,10 +91,7 @@ impl Lock {
             // The store comes before the load for who revokes, by its `membarrier`, which is a fence of this thread.
             compiler_fence(Ordering::SeqCst);
             if self.owner.load(Ordering::Relaxed) == me {
-                return Guard {
-                    is_held: Some(&self.is_held),
-                    _mutex: None,
-                };
+                return self.guard();
             }
             self.is_held.store(false, Ordering::Release);
         }
@@ -78,7 +99,8 @@ impl Lock {
     }
 
     #[inline(never)]
-    fn lock_mutex(&self, me: usize) -> Guard<'_> {
+    #[cold]
+    fn lock_mutex(&'static self, me: usize) -> Guard {
         // Nothing is inside of the mutex that a panic could leave half done.
         let guard = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
         // Relaxed: written under the mutex only.
@@ -88,10 +110,9 @@ impl Lock {
             NOBODY => self.owner.store(first_owner(me), Ordering::Relaxed),
             _ => self.revoke(),
         }
-        Guard {
-            is_held: None,
-            _mutex: Some(guard),
-        }
+        // SAFETY: this thread is inside, so that no other one touches it.
+        unsafe { *self.by_mutex.get() = Some(guard) };
+        self.guard()
     }
 
     /// Takes the lock away from its owner, under the mutex.
@@ -135,7 +156,6 @@ fn membarrier(command: libc::c_int) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::UnsafeCell;
     use std::sync::Barrier;
 
     use super::*;
@@ -147,7 +167,11 @@ mod tests {
     // SAFETY: it is touched under a lock only.
     unsafe impl Sync for Count {}
 
-    fn count_up(lock: &Lock, count: &Count) {
+    fn new_lock() -> &'static Lock {
+        Box::leak(Box::new(Lock::new()))
+    }
+
+    fn count_up(lock: &'static Lock, count: &Count) {
         let _inside = lock.lock();
         let at = count.0.get();
         // SAFETY: the lock is held, so that nobody else touches the number.
@@ -160,18 +184,18 @@ mod tests {
     fn nothing_is_lost_when_the_lock_is_taken_away_from_its_first_thread() {
         const TURNS: u64 = 2000;
         for n_others in 1..4 {
-            let (lock, count) = (Lock::new(), Count(UnsafeCell::new(0)));
-            count_up(&lock, &count);
+            let (lock, count) = (new_lock(), Count(UnsafeCell::new(0)));
+            count_up(lock, &count);
             let start = Barrier::new(n_others + 1);
             thread::scope(|threads| {
                 for _ in 0..n_others {
                     threads.spawn(|| {
                         start.wait();
-                        (0..TURNS).for_each(|_| count_up(&lock, &count));
+                        (0..TURNS).for_each(|_| count_up(lock, &count));
                     });
                 }
                 start.wait();
-                (0..TURNS).for_each(|_| count_up(&lock, &count));
+                (0..TURNS).for_each(|_| count_up(lock, &count));
             });
             let n_threads = n_others as u64 + 1;
             assert_eq!(count.0.into_inner(), n_threads * TURNS + 1);
@@ -180,19 +204,22 @@ mod tests {
 
     #[test]
     fn the_first_thread_takes_no_mutex_until_another_one_comes() {
-        let lock = Lock::new();
+        let lock = new_lock();
         drop(lock.lock());
         if lock.owner.load(Ordering::Relaxed) != token() {
             assert!(!membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
             return;
         }
         let inside = lock.lock();
-        assert!(inside.is_held.is_some());
+        assert!(lock.is_held.load(Ordering::Relaxed));
         assert!(lock.mutex.try_lock().is_ok());
         drop(inside);
         thread::scope(|threads| {
             threads.spawn(|| drop(lock.lock()));
         });
-        assert!(lock.lock().is_held.is_none());
+        let inside = lock.lock();
+        assert!(!lock.is_held.load(Ordering::Relaxed));
+        assert!(lock.mutex.try_lock().is_err());
+        drop(inside);
     }
 }

@@ -27,7 +27,7 @@ impl Request {
     }
 }
 
-/// A received message: which of the requests, from whom, how long.
+/// A request that is complete: which one, and of a received message from whom and how long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     pub(crate) index: usize,
@@ -109,8 +109,12 @@ pub(crate) fn test(_: &Mpi, request: &mut Request) -> Result<bool> {
     Ok(flag != 0)
 }
 
-/// One of the receives that is complete, if one is; makes MPI's progress.
-pub(crate) fn test_any(_: &Mpi, requests: &mut [Request]) -> Result<Option<Arrival>> {
+/// One of the requests that is complete, if one is; the first `n_receives` of them are receives. Makes MPI's progress.
+pub(crate) fn test_any(
+    _: &Mpi,
+    requests: &mut [Request],
+    n_receives: usize,
+) -> Result<Option<Arrival>> {
     let (mut index, mut flag): (c_int, c_int) = (0, 0);
     let mut status = MaybeUninit::<ffi::MPI_Status>::zeroed();
     let count = c_int::try_from(requests.len()).expect("a handful");
@@ -131,6 +135,11 @@ pub(crate) fn test_any(_: &Mpi, requests: &mut [Request]) -> Result<Option<Arriv
     };
     if flag == 0 || index >= requests.len() {
         return Ok(None);
+    }
+    if index >= n_receives {
+        // The status of another request says nothing.
+        let (from, bytes) = (0, 0);
+        return Ok(Some(Arrival { index, from, bytes }));
     }
     // SAFETY: a status is integers, of which every value is valid, and was zeroed.
     let status = unsafe { status.assume_init() };

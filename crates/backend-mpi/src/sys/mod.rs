@@ -226,7 +226,7 @@ fn text_of(code: c_int) -> Option<String> {
 /// The proof that no other thread of this process is inside of MPI.
 #[derive(Debug)]
 pub(crate) struct Mpi {
-    _lock: Guard<'static>,
+    _lock: Guard,
 }
 
 static INSIDE: Lock = Lock::new();

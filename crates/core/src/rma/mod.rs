@@ -427,8 +427,17 @@ pub(crate) fn zeroed_vec<T: Pod>(n: usize) -> Vec<T> {
 }
 
 /// A put through the backend, cut to the length that it takes. The range has been checked.
-#[inline(never)]
+#[inline]
 pub(crate) fn put_by_backend(world: &World, at: RemoteAddr, bytes: &[u8]) -> Result<()> {
+    if is_one_piece(world, bytes.len()) {
+        // SAFETY: the caller has checked the whole range; `bytes` is a slice.
+        return unsafe { world.backend().put(at, bytes.as_ptr(), bytes.len()) };
+    }
+    put_in_pieces(world, at, bytes)
+}
+
+#[inline(never)]
+fn put_in_pieces(world: &World, at: RemoteAddr, bytes: &[u8]) -> Result<()> {
     for (piece, start) in pieces(world, bytes.len()) {
         let dst = RemoteAddr {
             offset: at.offset + start as u64,
@@ -442,8 +451,17 @@ pub(crate) fn put_by_backend(world: &World, at: RemoteAddr, bytes: &[u8]) -> Res
 }
 
 /// A get through the backend, cut to the length that it takes. The range has been checked.
-#[inline(never)]
+#[inline]
 pub(crate) fn get_by_backend(world: &World, at: RemoteAddr, out: &mut [u8]) -> Result<()> {
+    if is_one_piece(world, out.len()) {
+        // SAFETY: the caller has checked the whole range; `out` is a slice of our own.
+        return unsafe { world.backend().get(at, out.as_mut_ptr(), out.len()) };
+    }
+    get_in_pieces(world, at, out)
+}
+
+#[inline(never)]
+fn get_in_pieces(world: &World, at: RemoteAddr, out: &mut [u8]) -> Result<()> {
     for (piece, start) in pieces(world, out.len()) {
         let src = RemoteAddr {
             offset: at.offset + start as u64,
@@ -454,6 +472,12 @@ pub(crate) fn get_by_backend(world: &World, at: RemoteAddr, out: &mut [u8]) -> R
         unsafe { world.backend().get(src, dst.as_mut_ptr(), dst.len()) }?;
     }
     Ok(())
+}
+
+/// Whether `len` bytes are transferred at once, as nearly all transfers are.
+#[inline]
+fn is_one_piece(world: &World, len: usize) -> bool {
+    (1..=cut::longest(world)).contains(&len)
 }
 
 /// Lengths and starts of the pieces in which `len` bytes are transferred.
