@@ -100,7 +100,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     fn look_quietly(&self, home: Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<Found<K, V, R>>> {
         let mut slot = home.slot;
         loop {
-            let (state, (there, value)) = slot.whole()?;
+            let (state, (there, value), _) = slot.whole()?;
             if state.is_ready_with(home.fingerprint)
                 && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
             {

@@ -7,8 +7,8 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::{Event, Pod, Result};
 use zerocopy::FromZeros as _;
 
-use super::layout::{Layout, Pair, ValueKind};
-use super::reach::{Far, Reach, STATE, parse};
+use super::layout::{Layout, Pair, StateAt, ValueKind};
+use super::reach::{Far, Reach, parse};
 use super::slot::SlotMemory;
 use super::state::StateWord;
 use crate::Result as ContainerResult;
@@ -19,6 +19,9 @@ pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
 /// What a slot holds of a key and its value.
 pub(super) type Entry<K, V> = (SlotOf<K>, SlotOf<V>);
+
+/// A slot's state, what it holds, and what is needed to [write](GlobalSlot::write_quietly) it.
+type Whole<K, V, Seen> = (StateWord, Entry<K, V>, Seen);
 
 /// One slot of a map of `K` to `V`, reached as `R` says.
 pub(super) struct GlobalSlot<K, V, R> {
@@ -42,58 +45,94 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> GlobalSlot<K, V, R> {
         Self { reach, entry }
     }
 
+    /// Where the slot's state is.
+    #[inline(always)]
+    pub(super) fn state_at(&self) -> StateAt {
+        LayoutOf::<K, V>::state(self.reach.place().index())
+    }
+
+    /// Where the slot's part is that is at `offset` in the first one.
+    #[inline(always)]
+    fn at(&self, offset: usize) -> usize {
+        LayoutOf::<K, V>::of_slot(offset, self.reach.place().index())
+    }
+
+    #[inline(always)]
+    fn pair_at(&self) -> usize {
+        self.at(LayoutOf::<K, V>::PAIR)
+    }
+
+    #[inline(always)]
+    pub(super) fn key_at(&self) -> usize {
+        self.at(LayoutOf::<K, V>::KEY)
+    }
+
+    #[inline(always)]
+    pub(super) fn value_at(&self) -> usize {
+        self.at(LayoutOf::<K, V>::VALUE)
+    }
+
+    /// Another slot of the same block.
+    #[inline(always)]
+    pub(super) fn with_index(self, index: usize) -> Self {
+        Self::new(self.reach.with_index(index))
+    }
+
     /// What the slot holds of the key (R).
     #[inline(always)]
     pub(super) fn key(&self) -> Result<SlotOf<K>> {
-        self.reach.get(LayoutOf::<K, V>::KEY)
+        self.reach.get(self.key_at())
     }
 
     /// What it holds of key and value, the latter maybe torn (R).
     #[inline]
     pub(super) fn entry(&self) -> Result<(SlotOf<K>, SlotOf<V>)> {
         if LayoutOf::<K, V>::KEY_FIRST {
-            let pair: Pair<SlotOf<K>, SlotOf<V>> = self.reach.get(LayoutOf::<K, V>::PAIR)?;
+            let pair: Pair<SlotOf<K>, SlotOf<V>> = self.reach.get(self.pair_at())?;
             return Ok((pair.first, pair.second));
         }
-        let pair: Pair<SlotOf<V>, SlotOf<K>> = self.reach.get(LayoutOf::<K, V>::PAIR)?;
+        let pair: Pair<SlotOf<V>, SlotOf<K>> = self.reach.get(self.pair_at())?;
         Ok((pair.second, pair.first))
     }
 
     /// The state, and what the slot holds of key and value if it is not free, when nobody writes it (R).
     #[inline(always)]
-    pub(super) fn whole(&self) -> Result<(StateWord, Entry<K, V>)> {
-        let at = LayoutOf::<K, V>::PAIR;
-        let (state, entry) = if LayoutOf::<K, V>::KEY_FIRST {
-            let (state, pair): (_, Pair<SlotOf<K>, SlotOf<V>>) = self.reach.get_with_state(at)?;
-            (state, (pair.first, pair.second))
-        } else {
-            let (state, pair): (_, Pair<SlotOf<V>, SlotOf<K>>) = self.reach.get_with_state(at)?;
-            (state, (pair.second, pair.first))
-        };
-        Ok((StateWord::from_bits(state), entry))
+    pub(super) fn whole(&self) -> Result<Whole<K, V, R::Seen>> {
+        let (at, pair_at) = (self.state_at(), self.pair_at());
+        if LayoutOf::<K, V>::KEY_FIRST {
+            let (state, pair, seen) = self.reach.get_with_state(at, pair_at)?;
+            let pair: Pair<SlotOf<K>, SlotOf<V>> = pair;
+            return Ok((state, (pair.first, pair.second), seen));
+        }
+        let (state, pair, seen) = self.reach.get_with_state(at, pair_at)?;
+        let pair: Pair<SlotOf<V>, SlotOf<K>> = pair;
+        Ok((state, (pair.second, pair.first), seen))
     }
 
-    /// Writes key, value and state, when nobody looks (W).
+    /// Writes key, value and state, when nobody looks, and nothing was written to the block since `seen` was read there (W).
     #[inline(always)]
     pub(super) fn write_quietly(
         &self,
         key: SlotOf<K>,
         value: SlotOf<V>,
         state: StateWord,
+        seen: &R::Seen,
     ) -> Result<()> {
-        let (at, state) = (LayoutOf::<K, V>::PAIR, state.to_bits());
+        let (at, pair_at) = (self.state_at(), self.pair_at());
         if LayoutOf::<K, V>::KEY_FIRST {
             let (first, second) = (key, value);
-            return self.reach.put_with_state(at, Pair { first, second }, state);
+            let pair = Pair { first, second };
+            return self.reach.put_with_state(pair_at, pair, at, state, seen);
         }
         let (first, second) = (value, key);
-        self.reach.put_with_state(at, Pair { first, second }, state)
+        let pair = Pair { first, second };
+        self.reach.put_with_state(pair_at, pair, at, state, seen)
     }
 
     /// Performs `op` on the value as a word (A).
     #[inline(always)]
     pub(super) fn fetch_op<W: Atomic>(&self, op: AtomicOp, operand: W) -> Result<W> {
-        self.reach.fetch_op(LayoutOf::<K, V>::VALUE, op, operand)
+        self.reach.fetch_op(self.value_at(), op, operand)
     }
 
     #[inline(always)]
@@ -103,38 +142,29 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> GlobalSlot<K, V, R> {
         new: SlotOf<V>,
     ) -> Result<Result<(), SlotOf<V>>> {
         let (current, new) = (to_word::<W, _>(&current), to_word(&new));
-        let swapped = self
-            .reach
-            .compare_exchange(LayoutOf::<K, V>::VALUE, current, new)?;
+        let swapped = self.reach.compare_exchange(self.value_at(), current, new)?;
         Ok(swapped.map(|_| ()).map_err(of_word))
     }
 }
 
 impl<K: Object, V: Object> GlobalSlot<K, V, Far<'_>> {
-    /// Begins to read what [`whole`](Self::whole) reads, for [`whole_of`] (R).
+    /// Begins to read what [`whole`](Self::whole) reads, for [`whole_of`](Self::whole_of) (R).
     pub(super) fn whole_nb(&self) -> Result<Event<Vec<u8>>> {
-        let at = LayoutOf::<K, V>::PAIR;
-        if LayoutOf::<K, V>::KEY_FIRST {
-            return self
-                .reach
-                .get_with_state_nb::<Pair<SlotOf<K>, SlotOf<V>>>(at);
-        }
+        let (at, pair_at) = (self.state_at(), self.pair_at());
         self.reach
-            .get_with_state_nb::<Pair<SlotOf<V>, SlotOf<K>>>(at)
+            .get_with_state_nb::<Pair<SlotOf<K>, SlotOf<V>>>(at, pair_at)
     }
-}
 
-/// The state, and what a slot with these bytes holds of key and value if it is not free.
-pub(super) fn whole_of<K: Object, V: Object>(bytes: &[u8]) -> (StateWord, Entry<K, V>) {
-    let at = LayoutOf::<K, V>::PAIR;
-    let (state, entry) = if LayoutOf::<K, V>::KEY_FIRST {
-        let (state, pair): (_, Pair<SlotOf<K>, SlotOf<V>>) = parse(bytes, at);
-        (state, (pair.first, pair.second))
-    } else {
-        let (state, pair): (_, Pair<SlotOf<V>, SlotOf<K>>) = parse(bytes, at);
+    /// The state, and what the slot, which has these bytes, holds of key and value if it is not free.
+    pub(super) fn whole_of(&self, bytes: &[u8]) -> (StateWord, Entry<K, V>) {
+        let (at, pair_at) = (self.state_at(), self.pair_at());
+        if LayoutOf::<K, V>::KEY_FIRST {
+            let (state, pair) = parse::<Pair<SlotOf<K>, SlotOf<V>>>(bytes, at, pair_at);
+            return (state, (pair.first, pair.second));
+        }
+        let (state, pair) = parse::<Pair<SlotOf<V>, SlotOf<K>>>(bytes, at, pair_at);
         (state, (pair.second, pair.first))
-    };
-    (StateWord::from_bits(state), entry)
+    }
 }
 
 impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
@@ -155,8 +185,7 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
 
     #[inline(always)]
     fn load_state(&self) -> Result<StateWord> {
-        let bits = self.reach.fetch_op(STATE, AtomicOp::Load, 0_u64)?;
-        Ok(StateWord::from_bits(bits))
+        self.reach.load_state(self.state_at())
     }
 
     #[inline(always)]
@@ -173,20 +202,20 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
 
     #[inline(always)]
     fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>> {
-        let (current, new) = (current.to_bits(), new.to_bits());
-        let swapped = self.reach.compare_exchange(STATE, current, new)?;
-        Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
+        self.reach.swap_state(self.state_at(), current, new)
     }
 
     #[inline(always)]
     fn publish_entry(&self, key: SlotOf<K>, value: SlotOf<V>, state: StateWord) -> Result<()> {
-        let (offset, state) = (LayoutOf::<K, V>::PAIR, state.to_bits());
+        let (at, pair_at) = (self.state_at(), self.pair_at());
         if LayoutOf::<K, V>::KEY_FIRST {
             let (first, second) = (key, value);
-            return self.reach.publish(offset, Pair { first, second }, state);
+            let pair = Pair { first, second };
+            return self.reach.publish(pair_at, pair, at, state);
         }
         let (first, second) = (value, key);
-        self.reach.publish(offset, Pair { first, second }, state)
+        let pair = Pair { first, second };
+        self.reach.publish(pair_at, pair, at, state)
     }
 
     #[inline(always)]
@@ -196,21 +225,21 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
         value: SlotOf<V>,
         state: StateWord,
     ) -> Result<()> {
-        let (offset, state) = (LayoutOf::<K, V>::PAIR, state.to_bits());
+        let (at, pair_at) = (self.state_at(), self.pair_at());
         if LayoutOf::<K, V>::KEY_FIRST {
             let (first, second) = (key, value);
             let pair = Pair { first, second };
-            return self.reach.publish_unread(offset, pair, state);
+            return self.reach.publish_unread(pair_at, pair, at, state);
         }
         let (first, second) = (value, key);
         let pair = Pair { first, second };
-        self.reach.publish_unread(offset, pair, state)
+        self.reach.publish_unread(pair_at, pair, at, state)
     }
 
     #[inline]
     fn publish_value(&self, value: SlotOf<V>, state: StateWord) -> Result<()> {
-        let offset = LayoutOf::<K, V>::VALUE;
-        self.reach.publish(offset, value, state.to_bits())
+        self.reach
+            .publish(self.value_at(), value, self.state_at(), state)
     }
 
     #[inline(always)]
@@ -226,7 +255,7 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
 
     #[inline]
     fn value(&self) -> Result<SlotOf<V>> {
-        self.reach.get(LayoutOf::<K, V>::VALUE)
+        self.reach.get(self.value_at())
     }
 
     #[inline(always)]

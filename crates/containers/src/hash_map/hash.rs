@@ -1,8 +1,11 @@
 //! From a key to its home slot: hashing, and the ring of slots over all ranks.
 
+use std::marker::PhantomData;
+
 use pgas_core::Rank;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
+use super::layout::Blocks;
 use crate::object::{KeyHasher, KeyOf, Object, Repr, SECRETS};
 
 /// The default hasher of keys: rapidhash V3, which is specified and the same on every platform.
@@ -84,30 +87,57 @@ impl Fingerprint {
 /// One slot of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
-    pub(super) rank: usize,
-    /// Which one of the rank's slots.
-    pub(super) local: usize,
+    rank: u32,
+    /// Which one of the block's slots.
+    index: u16,
+    /// The one at which the search begins in each block.
+    first: u16,
+    /// Which one of the rank's blocks.
+    pub(super) block: usize,
 }
 
 impl Place {
     pub(super) fn rank(self) -> Rank {
-        Rank::new(u32::try_from(self.rank).expect("a rank's number"))
+        Rank::new(self.rank)
+    }
+
+    #[inline(always)]
+    pub(super) const fn rank_index(self) -> usize {
+        self.rank as usize
+    }
+
+    #[inline(always)]
+    pub(super) const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The slot of the same block with this index.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a block has few slots")]
+    pub(super) const fn with_index(self, index: usize) -> Self {
+        let index = index as u16;
+        Self { index, ..self }
     }
 }
 
 /// The ring of slots: `local_capacity` of them on each rank, from the first one of rank 0 to the last one
-/// of the last rank.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ring {
+/// of the last rank, in blocks as `B` says, of which the last one of a rank may have fewer.
+///
+/// A search goes once around in each block, from where it begins there, and then on to the next one.
+pub(super) struct Ring<B> {
     n_ranks: usize,
     local_capacity: usize,
+    n_blocks: usize,
+    blocks: PhantomData<fn() -> B>,
 }
 
-impl Ring {
+impl<B: Blocks> Ring<B> {
     pub(super) fn new(n_ranks: usize, local_capacity: usize) -> Self {
         Self {
             n_ranks,
             local_capacity,
+            n_blocks: local_capacity.div_ceil(B::SLOTS),
+            blocks: PhantomData,
         }
     }
 
@@ -119,15 +149,53 @@ impl Ring {
         self.local_capacity
     }
 
-    /// The slot where the search for a key begins: number `hash * capacity / 2^64` of the ring.
+    /// The blocks of each rank.
+    pub(super) fn n_blocks(&self) -> usize {
+        self.n_blocks
+    }
+
+    /// The slots of a block.
+    #[inline(always)]
+    pub(super) fn slots_of(&self, block: usize) -> usize {
+        if B::IS_PACKED {
+            B::SLOTS.min(self.local_capacity - block * B::SLOTS)
+        } else {
+            1
+        }
+    }
+
+    /// The slot where the search for a key begins: number `hash * capacity / 2^64` of the ring, if all blocks have as many slots.
     ///
     /// The upper half of `hash * n_ranks` is the rank, and the lower half, a fraction of that rank's
-    /// slots, the place there: two multiplications and no division, for every capacity.
+    /// blocks, the place there, and likewise in the block: multiplications and no division, for every capacity.
     #[inline(always)]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "numbers of ranks and of a block's slots"
+    )]
     pub(super) fn home(&self, hash: Hash) -> Place {
         let (rank, fraction) = widening_mul(hash.0, self.n_ranks);
-        let (local, _) = widening_mul(fraction, self.local_capacity);
-        Place { rank, local }
+        let (block, fraction) = widening_mul(fraction, self.n_blocks);
+        let first = widening_mul(fraction, B::SLOTS).0 as u16;
+        let rank = rank as u32;
+        self.first(Place {
+            rank,
+            index: first,
+            first,
+            block,
+        })
+    }
+
+    /// Slot number `local` of a rank, as one where a search may begin.
+    #[inline(always)]
+    pub(super) fn at(&self, rank: Rank, local: usize) -> Place {
+        let place = Place {
+            rank: rank.number(),
+            index: 0,
+            first: 0,
+            block: local / B::SLOTS,
+        };
+        place.with_index(local % B::SLOTS)
     }
 
     /// Which of `n` parts of its rank's slots the home slot lies in; all parts are as large.
@@ -140,15 +208,42 @@ impl Ring {
     /// The slot behind `place`.
     #[inline(always)]
     pub(super) fn next(&self, place: Place) -> Place {
-        let local = place.local + 1;
-        if local < self.local_capacity {
-            return Place { local, ..place };
+        if B::IS_PACKED {
+            let n = self.slots_of(place.block);
+            let behind = place.index() + 1;
+            let next = place.with_index(if behind < n { behind } else { 0 });
+            if next != self.first(place) {
+                return next;
+            }
+        }
+        self.next_block(place)
+    }
+
+    /// Where the search goes on in the block behind that of `place`.
+    #[inline(always)]
+    pub(super) fn next_block(&self, place: Place) -> Place {
+        let block = place.block + 1;
+        if block < self.n_blocks {
+            return self.first(Place { block, ..place });
         }
         let rank = place.rank + 1;
-        Place {
-            rank: if rank < self.n_ranks { rank } else { 0 },
-            local: 0,
-        }
+        self.first(Place {
+            rank: if (rank as usize) < self.n_ranks {
+                rank
+            } else {
+                0
+            },
+            block: 0,
+            ..place
+        })
+    }
+
+    /// Where the search begins in the block of `place`.
+    #[inline(always)]
+    fn first(&self, place: Place) -> Place {
+        let first = usize::from(place.first);
+        let is_there = first < self.slots_of(place.block);
+        place.with_index(if is_there { first } else { 0 })
     }
 }
 
@@ -164,53 +259,86 @@ fn widening_mul(a: u64, b: usize) -> (usize, u64) {
 mod tests {
     use super::*;
 
+    /// Blocks of `N` slots.
+    struct Of<const N: usize>;
+
+    impl<const N: usize> Blocks for Of<N> {
+        const SLOTS: usize = N;
+    }
+
     /// The number of a slot in the ring.
-    fn number(ring: &Ring, place: Place) -> u64 {
-        (place.rank * ring.local_capacity + place.local) as u64
+    fn number<B: Blocks>(ring: &Ring<B>, place: Place) -> u64 {
+        assert!(place.index() < ring.slots_of(place.block), "{place:?}");
+        let local = place.block * B::SLOTS + place.index();
+        (place.rank_index() * ring.local_capacity + local) as u64
+    }
+
+    fn check_homes<B: Blocks>(n_ranks: usize, local_capacity: usize) {
+        let ring = Ring::<B>::new(n_ranks, local_capacity);
+        for i in 0..10_000_u64 {
+            let hash = Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let expected = (u128::from(hash.0) * u128::from(ring.capacity())) >> 64;
+            assert_eq!(u128::from(number(&ring, ring.home(hash))), expected);
+        }
+        assert_eq!(number(&ring, ring.home(Hash(0))), 0);
+        assert_eq!(
+            number(&ring, ring.home(Hash(u64::MAX))),
+            ring.capacity() - 1
+        );
     }
 
     #[test]
     fn the_home_slot_is_the_hash_as_a_fraction_of_the_capacity() {
         for (n_ranks, local_capacity) in [(1, 1), (1, 1000), (2, 3), (3, 1 << 20), (7, 12_345)] {
-            let ring = Ring::new(n_ranks, local_capacity);
-            for i in 0..10_000_u64 {
-                let hash = Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-                let expected = (u128::from(hash.0) * u128::from(ring.capacity())) >> 64;
-                assert_eq!(u128::from(number(&ring, ring.home(hash))), expected);
-            }
-            assert_eq!(number(&ring, ring.home(Hash(0))), 0);
-            assert_eq!(
-                number(&ring, ring.home(Hash(u64::MAX))),
-                ring.capacity() - 1
-            );
+            check_homes::<Of<1>>(n_ranks, local_capacity);
+            check_homes::<Of<3>>(n_ranks, 3 * local_capacity);
+            check_homes::<Of<8>>(n_ranks, 8 * local_capacity);
         }
     }
 
-    #[test]
-    fn walking_on_visits_every_slot_of_every_rank_once_and_comes_back() {
-        for (n_ranks, local_capacity) in [(1, 1), (1, 5), (2, 1), (3, 4), (7, 9)] {
-            let ring = Ring::new(n_ranks, local_capacity);
-            let home = ring.home(Hash(0x8765_4321_0fed_cba9));
+    fn check_walk<B: Blocks>(n_ranks: usize, local_capacity: usize) {
+        let ring = Ring::<B>::new(n_ranks, local_capacity);
+        for i in 0..20_u64 {
+            let home = ring.home(Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
             let mut seen = vec![false; usize::try_from(ring.capacity()).unwrap()];
-            let mut slot = home;
+            let (mut slot, mut n_blocks) = (home, 0);
             for _ in 0..ring.capacity() {
                 let visited = &mut seen[usize::try_from(number(&ring, slot)).unwrap()];
                 assert!(!*visited, "a slot was visited twice");
                 *visited = true;
-                slot = ring.next(slot);
+                let next = ring.next(slot);
+                let is_on = (next.rank, next.block) != (slot.rank, slot.block);
+                assert!(!is_on || next == ring.next_block(slot));
+                n_blocks += usize::from(is_on);
+                slot = next;
             }
             assert_eq!(slot, home);
+            if ring.n_blocks * n_ranks > 1 {
+                assert_eq!(n_blocks, ring.n_blocks * n_ranks, "each block once");
+            }
+        }
+        let numbers = (0..local_capacity).map(|i| number(&ring, ring.at(Rank::ZERO, i)));
+        assert!(numbers.eq(0..local_capacity as u64));
+    }
+
+    #[test]
+    fn walking_on_visits_every_slot_of_every_rank_once_and_comes_back() {
+        for (n_ranks, local_capacity) in [(1, 1), (1, 5), (2, 1), (3, 4), (7, 9), (2, 16)] {
+            check_walk::<Of<1>>(n_ranks, local_capacity);
+            check_walk::<Of<2>>(n_ranks, local_capacity);
+            check_walk::<Of<3>>(n_ranks, local_capacity);
+            check_walk::<Of<8>>(n_ranks, local_capacity);
         }
     }
 
     #[test]
     fn keys_in_sequence_spread_over_slots_and_fingerprints() {
-        let ring = Ring::new(4, 1 << 10);
+        let ring = Ring::<Of<3>>::new(4, 1 << 10);
         let mut per_rank = [0_u32; 4];
         let mut fingerprints = vec![0_u32; 1 << 14];
         for key in 0..1_u64 << 16 {
             let hash = Hash::of::<u64>(&key, &RapidHasher);
-            per_rank[ring.home(hash).rank] += 1;
+            per_rank[ring.home(hash).rank_index()] += 1;
             fingerprints[usize::try_from(hash.fingerprint().bits()).unwrap()] += 1;
         }
         // Binomial with mean 16384 and standard deviation 111; Poisson with mean 4.

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
+use pgas_core::rma::Block as _;
 use pgas_core::{Rank, World};
 
 use super::HashMap;
 use super::global::{GlobalSlot, LayoutOf};
-use super::hash::Place;
-use super::layout::ValueKind;
+use super::layout::{Blocks as _, ValueKind};
 use super::phase::{Atomic, FindOnly, Local, Phase};
 use super::reach::{self, Reach};
 use super::slot::{self, Held, SlotMemory as _};
@@ -17,8 +17,13 @@ use super::view::View;
 use crate::Result;
 use crate::object::{self, KeyHasher, Object};
 
-/// Slots of another rank that are fetched at once.
+/// Slots of another rank that are fetched at once, and a few more if they lie in blocks.
 const CHUNK: usize = 256;
+
+/// As many slots as that are blocks.
+const fn chunk<K: Object, V: Object>() -> usize {
+    CHUNK.next_multiple_of(LayoutOf::<K, V>::SLOTS)
+}
 
 /// A phase in which entries may be looked at.
 pub trait Looks: Phase {}
@@ -178,7 +183,7 @@ pub struct Entries<'a, K: Object, V: Object, S> {
     table: &'a Table<K, V, S>,
     rank: Rank,
     next: usize,
-    /// The states of slots from a multiple of [`CHUNK`] on, which may be torn.
+    /// The states of slots from a multiple of [`chunk`] on, which may be torn.
     chunk: Vec<StateWord>,
 }
 
@@ -200,25 +205,32 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         if self.table.near.is_some() || self.rank == self.table.world().rank() {
             return Ok(true);
         }
-        if local.is_multiple_of(CHUNK) {
+        let chunk = chunk::<K, V>();
+        if local.is_multiple_of(chunk) {
             self.chunk = self.table.states(self.rank, local)?;
         }
-        Ok(self.chunk[local % CHUNK].state() != SlotState::Free)
+        Ok(self.chunk[local % chunk].state() != SlotState::Free)
     }
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// The states of up to [`CHUNK`] slots (R).
+    /// The states of the slots of a chunk, the first one of which begins a block (R).
     fn states(&self, rank: Rank, first: usize) -> Result<Vec<StateWord>> {
-        let n = CHUNK.min(self.ring.local_capacity() - first);
-        let stride = LayoutOf::<K, V>::STRIDE;
+        let (slots, stride) = (LayoutOf::<K, V>::SLOTS, LayoutOf::<K, V>::BYTES);
+        let first = first / slots;
+        let n = (chunk::<K, V>() / slots).min(self.ring.n_blocks() - first);
         let world: &World = self.world();
         let start = pgas_core::GlobalPtr::<u8>::new(rank, self.start);
         let bytes = start
             .byte_offset((first * stride) as u64)
             .get_vec(world, n * stride)?;
-        let state = |slot: &[u8]| StateWord::from_bits(reach::parse::<()>(slot, 8).0);
-        Ok(bytes.chunks_exact(stride).map(state).collect())
+        let states = bytes.chunks_exact(stride).flat_map(|block| {
+            (0..slots).map(|index| {
+                let at = LayoutOf::<K, V>::state(index);
+                reach::parse_state(&block[at.offset..], at)
+            })
+        });
+        Ok(states.collect())
     }
 }
 
@@ -252,8 +264,7 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
     #[inline]
     fn slot_on(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
-        let rank = rank.index();
-        self.slot(Place { rank, local })
+        self.slot(self.ring.at(rank, local))
     }
 
     fn local_len(&self, here: Rank) -> Result<u64> {

@@ -1,6 +1,8 @@
 //! The phase in which each rank works on what it holds itself, without atomics.
 
-use super::global::GlobalSlot;
+use pgas_core::rma::Block as _;
+
+use super::global::{GlobalSlot, LayoutOf};
 use super::phase::Local;
 use super::reach::Reach;
 use super::slot::SlotMemory as _;
@@ -178,8 +180,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
 
     /// The bytes of this rank's slots.
     pub(super) fn local_bytes(&self) -> usize {
-        let stride = super::global::LayoutOf::<K, V>::STRIDE;
-        self.table.ring.local_capacity().saturating_mul(stride)
+        self.table
+            .ring
+            .n_blocks()
+            .saturating_mul(LayoutOf::<K, V>::BYTES)
     }
 
     /// Combines what is there with each of `entries`, and leaves those whose place is not on this rank in `strays`.
@@ -203,14 +207,18 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
 }
 
 /// A key's place on this rank.
-struct Own<K: Object, V: Object, R> {
+struct Own<K: Object, V: Object, R, Seen> {
     slot: GlobalSlot<K, V, R>,
     /// Free, ready or removed.
     state: StateWord,
     former: Option<SlotOf<V>>,
     /// What the slot holds of the key, if it is not free.
     key: SlotOf<K>,
+    /// What was read with it.
+    seen: Seen,
 }
+
+type OwnOf<'a, K, V, R> = Own<K, V, R, <R as Reach<'a>>::Seen>;
 
 /// What became of an entry.
 enum Combined<V> {
@@ -280,14 +288,14 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     /// The place of `key`, if it is on this rank.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a local find")]
-    fn own(&self, home: &Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<Own<K, V, R>>> {
+    fn own(&self, home: &Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<OwnOf<'a, K, V, R>>> {
         let here = self.here();
         let mut slot = home.slot;
         loop {
-            if slot.reach.place().rank != here {
+            if slot.reach.place().rank_index() != here {
                 return Ok(None);
             }
-            let (state, (there, value)) = slot.whole()?;
+            let (state, (there, value), seen) = slot.whole()?;
             if state == StateWord::FREE {
                 let former = None;
                 return Ok(Some(Own {
@@ -295,6 +303,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                     state,
                     former,
                     key: there,
+                    seen,
                 }));
             }
             if state.has(home.fingerprint) && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
@@ -305,6 +314,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                     state,
                     former,
                     key: there,
+                    seen,
                 }));
             }
             slot = super::walk::Slots::next(self, &slot);
@@ -319,7 +329,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     #[expect(clippy::inline_always, reason = "all of a local insert")]
     fn write(
         &self,
-        own: &Own<K, V, R>,
+        own: &OwnOf<'a, K, V, R>,
         home: &Home<K, V, R>,
         key: &KeyOf<K>,
         new: Option<SlotOf<V>>,
@@ -328,16 +338,16 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
             Some(new) if own.state == StateWord::FREE => {
                 let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
                 let ready = StateWord::ready(home.fingerprint);
-                own.slot.write_quietly(key_slot, new, ready)?;
+                own.slot.write_quietly(key_slot, new, ready, &own.seen)?;
             }
             Some(new) => {
                 own.slot
-                    .write_quietly(own.key, new, own.state.overwritten())?;
+                    .write_quietly(own.key, new, own.state.overwritten(), &own.seen)?;
             }
             None => match own.former {
                 Some(former) => {
                     own.slot
-                        .write_quietly(own.key, former, own.state.removed())?;
+                        .write_quietly(own.key, former, own.state.removed(), &own.seen)?;
                 }
                 None => return Ok(()),
             },

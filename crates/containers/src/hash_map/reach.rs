@@ -6,21 +6,20 @@ use std::sync::atomic::{Ordering, fence};
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::{self, Block, NearArray};
-use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, World};
+use pgas_core::{Event, GlobalPtr, Pod, Result, World};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::hash::Place;
+use super::layout::{LINE, StateAt};
+use super::state::StateWord;
 
-/// The offset of the state word in a slot.
-pub(super) const STATE: usize = 0;
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-/// A slot, and the way to its parts. Offsets are in bytes from the slot's start.
+/// A block of slots, and which one of them. Offsets are in bytes from the block's start.
 pub(super) trait Reach<'a>: Copy {
     /// All slots of the map.
     type All: Copy;
+
+    /// What is read with a slot that nobody writes, and needed to write it in one go.
+    type Seen;
 
     /// Whether a load of the state costs as good as nothing.
     const IS_NEAR: bool;
@@ -33,13 +32,23 @@ pub(super) trait Reach<'a>: Copy {
 
     fn place(&self) -> Place;
 
+    /// Another slot of the same block.
+    fn with_index(self, index: usize) -> Self;
+
     fn is_same(&self, other: &Self) -> bool;
+
+    /// Whether the two are in one block.
+    fn is_same_block(&self, other: &Self) -> bool;
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
 
     /// The state and the part at `offset`, when nobody writes them (R).
-    fn get_with_state<T: Pod>(&self, offset: usize) -> Result<(u64, T)>;
+    fn get_with_state<T: Pod>(
+        &self,
+        at: StateAt,
+        offset: usize,
+    ) -> Result<(StateWord, T, Self::Seen)>;
 
     /// Performs `op` on the word at `offset` (A).
     fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W>;
@@ -54,22 +63,66 @@ pub(super) trait Reach<'a>: Copy {
 
     /// Writes the part at `offset`, then the state: who sees the state sees the part, and who sees some
     /// of the part sees what this thread wrote to the state before. All is done on return (W + A).
-    fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
+    fn publish<T: Pod>(&self, offset: usize, value: T, at: StateAt, state: StateWord)
+    -> Result<()>;
 
     /// As `publish`, but who has returned from it may look elsewhere before others see the state (W + A).
-    fn publish_unread<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
+    fn publish_unread<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+    ) -> Result<()>;
 
-    /// Writes the state and the part at `offset`, when nobody looks. All is done on return (W).
-    fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()>;
+    /// Writes the state and the part at `offset`, when nobody looks, and nobody has written to the block since `seen` was read there.
+    /// All is done on return (W).
+    fn put_with_state<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+        seen: &Self::Seen,
+    ) -> Result<()>;
 
     /// Asks for the cache lines of the slot.
     fn prefetch(&self);
 
     /// Asks for the cache lines of the slot, and for no other.
     fn prefetch_slot(&self);
+
+    /// The state (A).
+    #[inline(always)]
+    fn load_state(&self, at: StateAt) -> Result<StateWord> {
+        let load = AtomicOp::Load;
+        Ok(if at.is_narrow {
+            StateWord::from_narrow(self.fetch_op(at.offset, load, 0_u32)?)
+        } else {
+            StateWord::from_bits(self.fetch_op(at.offset, load, 0_u64)?)
+        })
+    }
+
+    /// Replaces the state if it is `current`, else returns what it is (A).
+    #[inline(always)]
+    fn swap_state(
+        &self,
+        at: StateAt,
+        current: StateWord,
+        new: StateWord,
+    ) -> Result<Result<(), StateWord>> {
+        if at.is_narrow {
+            let (current, new) = (current.narrow(), new.narrow());
+            let swapped = self.compare_exchange(at.offset, current, new)?;
+            return Ok(swapped.map(|_| ()).map_err(StateWord::from_narrow));
+        }
+        let (current, new) = (current.to_bits(), new.to_bits());
+        let swapped = self.compare_exchange(at.offset, current, new)?;
+        Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
+    }
 }
 
-/// A slot with the layout `L` that this process loads from and stores to; every step is an instruction or
+/// A slot in blocks like `L` that this process loads from and stores to; every step is an instruction or
 /// two.
 pub(super) struct Near<'a, L> {
     all: &'a NearArray<L>,
@@ -89,11 +142,13 @@ impl<L> Copy for Near<'_, L> {}
 impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     type All = &'a NearArray<L>;
 
+    type Seen = ();
+
     const IS_NEAR: bool = true;
 
     #[inline(always)]
     fn new(all: &'a NearArray<L>, place: Place) -> Self {
-        let block = all.block(place.rank, place.local);
+        let block = all.block(place.rank_index(), place.block);
         Self { all, place, block }
     }
 
@@ -113,7 +168,18 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 
     #[inline(always)]
+    fn with_index(self, index: usize) -> Self {
+        let place = self.place.with_index(index);
+        Self { place, ..self }
+    }
+
+    #[inline(always)]
     fn is_same(&self, other: &Self) -> bool {
+        self.block == other.block && self.place.index() == other.place.index()
+    }
+
+    #[inline(always)]
+    fn is_same_block(&self, other: &Self) -> bool {
         self.block == other.block
     }
 
@@ -123,8 +189,13 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 
     #[inline(always)]
-    fn get_with_state<T: Pod>(&self, offset: usize) -> Result<(u64, T)> {
-        Ok((self.block.load(STATE), self.block.load(offset)))
+    fn get_with_state<T: Pod>(&self, at: StateAt, offset: usize) -> Result<(StateWord, T, ())> {
+        let state = if at.is_narrow {
+            StateWord::from_narrow(self.block.load(at.offset))
+        } else {
+            StateWord::from_bits(self.block.load(at.offset))
+        };
+        Ok((state, self.block.load(offset), ()))
     }
 
     #[inline(always)]
@@ -143,32 +214,57 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 
     #[inline(always)]
-    fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+    fn publish<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+    ) -> Result<()> {
         // Who sees some of the part sees the state that was written before (pairs with the acquire
         // behind every load) ...
         fence(Ordering::Release);
         self.block.store(offset, value);
         // ... and who sees the new state sees all of the part (pairs with the acquire of every atomic).
         fence(Ordering::Release);
-        self.block.fetch_op(STATE, AtomicOp::Swap, state);
+        if at.is_narrow {
+            self.block
+                .fetch_op(at.offset, AtomicOp::Swap, state.narrow());
+        } else {
+            self.block
+                .fetch_op(at.offset, AtomicOp::Swap, state.to_bits());
+        }
         Ok(())
     }
 
     #[inline(always)]
-    fn publish_unread<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+    fn publish_unread<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+    ) -> Result<()> {
         self.block.store(offset, value);
         // Who sees the state sees all of the part. That the state may wait in a store buffer while this thread
         // looks at other words is what makes this cheaper than `publish`: there two threads could each insert a
         // key, look for the other's, and both find nothing.
         fence(Ordering::Release);
-        self.block.store(STATE, state);
+        self.store_state(at, state);
         Ok(())
     }
 
     #[inline(always)]
-    fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
+    fn put_with_state<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+        (): &(),
+    ) -> Result<()> {
         self.block.store(offset, value);
-        self.block.store(STATE, state);
+        self.store_state(at, state);
         Ok(())
     }
 
@@ -191,7 +287,18 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 }
 
-/// All slots of a map: the first one of each rank is at `start`, and the next one `stride` bytes behind it.
+impl<L: Block> Near<'_, L> {
+    #[inline(always)]
+    fn store_state(&self, at: StateAt, state: StateWord) {
+        if at.is_narrow {
+            self.block.store(at.offset, state.narrow());
+        } else {
+            self.block.store(at.offset, state.to_bits());
+        }
+    }
+}
+
+/// All slots of a map: the first block of each rank is at `start`, and the next one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FarArray<'a> {
     pub(super) world: &'a World,
@@ -205,6 +312,7 @@ pub(super) struct FarArray<'a> {
 pub(super) struct Far<'a> {
     world: &'a World,
     place: Place,
+    /// The block.
     at: GlobalPtr<u8>,
 }
 
@@ -214,24 +322,30 @@ impl Far<'_> {
     }
 
     /// Begins to read the state and the part at `offset`, for [`parse`], when nobody writes them (R).
-    pub(super) fn get_with_state_nb<T: Pod>(&self, offset: usize) -> Result<Event<Vec<u8>>> {
-        self.part::<u8>(STATE)
-            .get_vec_nb(self.world, offset + size_of::<T>())
+    pub(super) fn get_with_state_nb<T: Pod>(
+        &self,
+        at: StateAt,
+        offset: usize,
+    ) -> Result<Event<Vec<u8>>> {
+        self.part::<u8>(at.offset)
+            .get_vec_nb(self.world, offset - at.offset + size_of::<T>())
     }
 }
 
 impl<'a> Reach<'a> for Far<'a> {
     type All = FarArray<'a>;
 
+    /// The bytes from the state to the part's end.
+    type Seen = Vec<u8>;
+
     const IS_NEAR: bool = false;
 
     fn new(all: FarArray<'a>, place: Place) -> Self {
-        let rank = u32::try_from(place.rank).expect("a rank's number");
-        let first = GlobalPtr::new(Rank::new(rank), all.start);
+        let first = GlobalPtr::new(place.rank(), all.start);
         Self {
             world: all.world,
             place,
-            at: first.byte_offset((place.local * all.stride) as u64),
+            at: first.byte_offset((place.block * all.stride) as u64),
         }
     }
 
@@ -247,8 +361,17 @@ impl<'a> Reach<'a> for Far<'a> {
         self.place
     }
 
+    fn with_index(self, index: usize) -> Self {
+        let place = self.place.with_index(index);
+        Self { place, ..self }
+    }
+
     fn is_same(&self, other: &Self) -> bool {
-        self.place == other.place
+        self.at == other.at && self.place.index() == other.place.index()
+    }
+
+    fn is_same_block(&self, other: &Self) -> bool {
+        self.at == other.at
     }
 
     #[inline(never)]
@@ -257,11 +380,16 @@ impl<'a> Reach<'a> for Far<'a> {
     }
 
     #[inline(never)]
-    fn get_with_state<T: Pod>(&self, offset: usize) -> Result<(u64, T)> {
+    fn get_with_state<T: Pod>(
+        &self,
+        at: StateAt,
+        offset: usize,
+    ) -> Result<(StateWord, T, Vec<u8>)> {
         let bytes = self
-            .part::<u8>(STATE)
-            .get_vec(self.world, offset + size_of::<T>())?;
-        Ok(parse(&bytes, offset))
+            .part::<u8>(at.offset)
+            .get_vec(self.world, offset - at.offset + size_of::<T>())?;
+        let (state, part) = parse(&bytes, at, offset);
+        Ok((state, part, bytes))
     }
 
     #[inline(never)]
@@ -280,24 +408,55 @@ impl<'a> Reach<'a> for Far<'a> {
     }
 
     #[inline(never)]
-    fn publish<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
-        let update = SignalUpdate::Set(state);
-        self.part(offset)
-            .put_signal(self.world, &[value], self.part(STATE), update)?;
+    fn publish<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+    ) -> Result<()> {
+        let part = self.part(offset);
+        if at.is_narrow {
+            // A signal is a word of eight bytes.
+            part.put(self.world, value)?;
+            self.world.flush(self.at.rank())?;
+            let word = self.part::<u32>(at.offset);
+            word.fetch_op(self.world, AtomicOp::Swap, state.narrow())?;
+            return Ok(());
+        }
+        let update = SignalUpdate::Set(state.to_bits());
+        part.put_signal(self.world, &[value], self.part(at.offset), update)?;
         self.world.flush(self.at.rank())
     }
 
     #[inline(always)]
-    fn publish_unread<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
-        self.publish(offset, value, state)
+    fn publish_unread<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+    ) -> Result<()> {
+        self.publish(offset, value, at, state)
     }
 
     #[inline(never)]
-    fn put_with_state<T: Pod>(&self, offset: usize, value: T, state: u64) -> Result<()> {
-        let mut bytes = vec![0; offset + size_of::<T>()];
-        bytes[STATE..STATE + 8].copy_from_slice(state.as_bytes());
-        bytes[offset..].copy_from_slice(value.as_bytes());
-        self.part::<u8>(STATE).put_slice(self.world, &bytes)?;
+    fn put_with_state<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+        seen: &Vec<u8>,
+    ) -> Result<()> {
+        let mut bytes = seen.clone();
+        if at.is_narrow {
+            bytes[..4].copy_from_slice(state.narrow().as_bytes());
+        } else {
+            bytes[..8].copy_from_slice(state.to_bits().as_bytes());
+        }
+        bytes[offset - at.offset..].copy_from_slice(value.as_bytes());
+        self.part::<u8>(at.offset).put_slice(self.world, &bytes)?;
         self.world.flush(self.at.rank())
     }
 
@@ -306,10 +465,18 @@ impl<'a> Reach<'a> for Far<'a> {
     fn prefetch_slot(&self) {}
 }
 
-/// The state and the part at `offset` of a slot's bytes.
-pub(super) fn parse<T: Pod>(bytes: &[u8], offset: usize) -> (u64, T) {
-    let at = |offset: usize, len: usize| &bytes[offset..offset + len];
-    let state = u64::read_from_bytes(at(STATE, 8)).expect("eight bytes");
-    let part = T::read_from_bytes(at(offset, size_of::<T>())).expect("as many bytes");
-    (state, part)
+/// The state and the part at `offset` of a slot whose bytes from the state on these are.
+pub(super) fn parse<T: Pod>(bytes: &[u8], at: StateAt, offset: usize) -> (StateWord, T) {
+    let part = &bytes[offset - at.offset..][..size_of::<T>()];
+    let part = T::read_from_bytes(part).expect("as many bytes");
+    (parse_state(bytes, at), part)
+}
+
+/// The state that these bytes begin with.
+pub(super) fn parse_state(bytes: &[u8], at: StateAt) -> StateWord {
+    if at.is_narrow {
+        let bits = u32::read_from_prefix(bytes).expect("four bytes").0;
+        return StateWord::from_narrow(bits);
+    }
+    StateWord::from_bits(u64::read_from_prefix(bytes).expect("eight bytes").0)
 }

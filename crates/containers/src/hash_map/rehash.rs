@@ -5,7 +5,6 @@ use std::mem;
 use std::sync::Arc;
 
 use super::global::GlobalSlot;
-use super::hash::Place;
 use super::phase::Phase;
 use super::reach::Reach;
 use super::slot::{SlotMemory as _, Wanted};
@@ -118,10 +117,10 @@ where
     B: Reach<'b>,
 {
     let mut n = 0;
-    let here = from.here();
+    let here = A::world_of(from.all).rank();
     for local in 0..from.ring.local_capacity() {
-        let slot = from.slot(Place { rank: here, local });
-        let (state, (key, value)) = slot.whole()?;
+        let slot = from.slot(from.ring.at(here, local));
+        let (state, (key, value), _) = slot.whole()?;
         match state.state() {
             SlotState::Ready => {}
             SlotState::Removed => {

@@ -8,6 +8,8 @@ const GONE_SHIFT: u32 = 47;
 const GONE: u64 = 1 << GONE_SHIFT;
 const VERSION_MASK: u64 = GONE - 1;
 const STATE_SHIFT: u32 = 62;
+/// Where the half of the word begins that a narrow one has.
+const NARROW_SHIFT: u32 = 32;
 
 /// What is in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,29 @@ impl StateWord {
     pub(super) const fn to_bits(self) -> u64 {
         self.0
     }
+
+    /// The word of a slot whose state is [narrow](Self::narrow).
+    #[inline]
+    pub(super) const fn from_narrow(bits: u32) -> Self {
+        Self((bits as u64) << NARROW_SHIFT)
+    }
+
+    /// What a slot keeps whose value has no version, since it is only accessed by atomics: the upper half, which tells the state
+    /// and has the fingerprint. Two states of such a slot that differ in the version alone are one.
+    #[inline]
+    pub(super) const fn narrow(self) -> u32 {
+        (self.0 >> NARROW_SHIFT) as u32
+    }
+
+    /// The narrow word of every ready, locked or removed slot with this fingerprint, and of no other, once the bits
+    /// [`UNWRITTEN`](Self::UNWRITTEN) are set in it.
+    #[inline]
+    pub(super) const fn written(fingerprint: Fingerprint) -> u32 {
+        Self::ready(fingerprint).narrow() | Self::UNWRITTEN
+    }
+
+    /// The bits of a narrow word in which slots with a key differ: whether it is locked, and whether the value is gone.
+    pub(super) const UNWRITTEN: u32 = Self(1 << STATE_SHIFT | GONE).narrow();
 
     #[inline]
     pub(super) const fn reserved(fingerprint: Fingerprint) -> Self {
@@ -155,6 +180,37 @@ mod tests {
             assert!(again != ready && !again.is_gone(), "another version");
         }
         assert_eq!(StateWord::FREE.state(), SlotState::Free);
+    }
+
+    #[test]
+    fn a_narrow_word_keeps_all_but_the_version() {
+        for bits in [0, 1, 0x1555, Fingerprint::MASK] {
+            let fingerprint = Fingerprint::of(bits);
+            let other = Fingerprint::of(bits ^ 0x2000);
+            let ready = StateWord::ready(fingerprint);
+            let written = |word: StateWord| word.narrow() | StateWord::UNWRITTEN;
+            let words = [
+                ready,
+                ready.locked(),
+                ready.removed(),
+                ready.removed().locked(),
+                ready.removed().locked().overwritten(),
+            ];
+            for word in words {
+                let narrow = StateWord::from_narrow(word.narrow());
+                assert_eq!(narrow.state(), word.state());
+                assert_eq!(narrow.is_gone(), word.is_gone());
+                assert!(narrow.has(fingerprint) && !narrow.has(other));
+                assert_eq!(written(word), StateWord::written(fingerprint));
+                assert_ne!(written(word), StateWord::written(other));
+            }
+            for word in [StateWord::FREE, StateWord::reserved(fingerprint)] {
+                assert_eq!(StateWord::from_narrow(word.narrow()), word);
+                assert_ne!(written(word), StateWord::written(fingerprint));
+            }
+            let again = StateWord::from_narrow(ready.removed().locked().overwritten().narrow());
+            assert_eq!(again, ready, "no version");
+        }
     }
 
     #[test]

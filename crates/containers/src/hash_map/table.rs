@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgas_core::rma::NearArray;
+use pgas_core::rma::{Block as _, NearArray};
 use pgas_core::{Symmetric, World};
 use thread_local::ThreadLocal;
 
@@ -67,9 +67,9 @@ pub(super) use apart_if_large;
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) slots: Symmetric<u8>,
-    /// The offset of the first slot of every rank.
+    /// The offset of the first block of every rank.
     pub(super) start: u64,
-    pub(super) ring: Ring,
+    pub(super) ring: Ring<LayoutOf<K, V>>,
     /// All slots, if this process reaches them by its own instructions.
     pub(super) near: Option<NearArray<LayoutOf<K, V>>>,
     pub(super) heap: Arc<Heap>,
@@ -119,12 +119,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     ) -> Result<Self> {
         let n_ranks = world.ranks().len();
         let ring = Ring::new(n_ranks, capacity.div_ceil(n_ranks));
-        let (align, stride) = (LayoutOf::<K, V>::SLOT_ALIGN, LayoutOf::<K, V>::STRIDE);
-        let bytes = ring.local_capacity().saturating_mul(stride);
+        let (align, stride) = (LayoutOf::<K, V>::ALIGN, LayoutOf::<K, V>::BYTES);
+        let bytes = ring.n_blocks().saturating_mul(stride);
         let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
         let start = slots.here().offset_bytes().next_multiple_of(align as u64);
         Ok(Self {
-            near: world.near_array(start, ring.local_capacity()),
+            near: world.near_array(start, ring.n_blocks()),
             slots,
             start,
             ring,
@@ -147,7 +147,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// The slots, wherever they are.
     pub(super) fn view_far(&self) -> View<'_, K, V, S, Far<'_>> {
         let (world, start) = (self.world(), self.start);
-        let stride = LayoutOf::<K, V>::STRIDE;
+        let stride = LayoutOf::<K, V>::BYTES;
         let all = FarArray {
             world,
             start,

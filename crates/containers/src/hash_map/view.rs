@@ -6,7 +6,7 @@ use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
 
 use super::Inserted;
-use super::global::GlobalSlot;
+use super::global::{GlobalSlot, LayoutOf};
 use super::hash::{self, Hash, Ring};
 use super::reach::Reach;
 use super::slot::{self, Held, SlotMemory, Wanted};
@@ -17,9 +17,9 @@ use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result};
 
 /// A map's slots, reached as `R` says.
-pub(super) struct View<'a, K, V, S, R: Reach<'a>> {
+pub(super) struct View<'a, K: Object, V: Object, S, R: Reach<'a>> {
     pub(super) all: R::All,
-    pub(super) ring: &'a Ring,
+    pub(super) ring: &'a Ring<LayoutOf<K, V>>,
     pub(super) heap: &'a Heap,
     hasher: &'a S,
     slot: PhantomData<GlobalSlot<K, V, R>>,
@@ -48,7 +48,12 @@ impl<'a, K: Object, V: Object, S, R: Reach<'a>> Slots for View<'a, K, V, S, R> {
 /// Those that begin at a home slot leave it to their caller to prefetch it, and to count new keys.
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
     #[inline(always)]
-    pub(super) fn new(all: R::All, ring: &'a Ring, heap: &'a Heap, hasher: &'a S) -> Self {
+    pub(super) fn new(
+        all: R::All,
+        ring: &'a Ring<LayoutOf<K, V>>,
+        heap: &'a Heap,
+        hasher: &'a S,
+    ) -> Self {
         Self {
             all,
             ring,

@@ -11,8 +11,8 @@ use pgas_core::{Event, GlobalPtr};
 
 use super::super::Inserted;
 use super::super::global::{GlobalSlot, LayoutOf, of_word, to_word};
-use super::super::layout::ValueKind;
-use super::super::reach::{Far, STATE};
+use super::super::layout::{Blocks as _, ValueKind};
+use super::super::reach::Far;
 use super::super::slot::{self, Held, SlotMemory};
 use super::super::state::{SlotState, StateWord};
 use super::super::view::{Home, View};
@@ -74,22 +74,27 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
         };
         let mut searches = keys.map(begin).collect::<Result<Vec<_>>>()?;
         while searches.iter().any(|search| search.found.is_none()) {
-            self.look_once(&mut searches)?;
+            if LayoutOf::<K, V>::IS_PACKED {
+                self.look_once::<u32>(&mut searches)?;
+            } else {
+                self.look_once::<u64>(&mut searches)?;
+            }
         }
         Ok(searches)
     }
 
     /// One round of [`locate`](Self::locate): all states, then the keys behind those whose fingerprint
     /// agrees.
-    fn look_once(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
+    fn look_once<W: StateBits>(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
-            let event = state_word(&search.slot).fetch_op_nb(self.all.world, AtomicOp::Load, 0)?;
+            let word = search.slot.reach.part::<W>(search.slot.state_at().offset);
+            let event = word.fetch_op_nb(self.all.world, AtomicOp::Load, W::from_bits(0))?;
             states.push((search, event));
         }
         let mut candidates = Vec::new();
         for (search, event) in states {
-            let state = StateWord::from_bits(event.wait()?);
+            let state = event.wait()?.state();
             match state.state() {
                 SlotState::Free => search.found = Some(Found::Absent),
                 SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
@@ -312,17 +317,30 @@ where
     }
 }
 
-fn state_word<K: Object, V: Object>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<u64> {
-    slot.reach.part(STATE)
+/// A state word as it is in memory.
+trait StateBits: Atomic {
+    fn state(self) -> StateWord;
+}
+
+impl StateBits for u64 {
+    fn state(self) -> StateWord {
+        StateWord::from_bits(self)
+    }
+}
+
+impl StateBits for u32 {
+    fn state(self) -> StateWord {
+        StateWord::from_narrow(self)
+    }
 }
 
 fn key<K: Object, V: Object>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<SlotOf<K>> {
-    slot.reach.part(LayoutOf::<K, V>::KEY)
+    slot.reach.part(slot.key_at())
 }
 
 /// The value, as what it is or as a word.
 fn value<K: Object, V: Object, T>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<T> {
-    slot.reach.part(LayoutOf::<K, V>::VALUE)
+    slot.reach.part(slot.value_at())
 }
 
 /// Waits for all operations, also after one of them failed, and reports the first that did.

@@ -1,7 +1,7 @@
 //! Finds while nobody changes anything, where slots lie behind a network: a slot is read at once, and those of up to
 //! [`TOGETHER`] searches are in flight together.
 
-use super::super::global::{GlobalSlot, whole_of};
+use super::super::global::GlobalSlot;
 use super::super::reach::Far;
 use super::super::slot::SlotMemory as _;
 use super::super::state::SlotState;
@@ -56,7 +56,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
         }
         let mut onward = Vec::new();
         for (mut search, event) in in_flight {
-            let (state, (there, value)) = whole_of::<K, V>(&event.wait()?);
+            let (state, (there, value)) = search.slot.whole_of(&event.wait()?);
             if state.is_ready_with(search.home.fingerprint)
                 && <K::Repr as Repr<K>>::has_key(&there, &search.key, self.heap)?
             {

@@ -18,6 +18,7 @@ use std::sync::LazyLock;
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Statistics, World};
 
+use super::global::LayoutOf;
 use super::hash::Hash;
 use super::{Atomic, HashMap, RapidHasher, SeededHasher};
 use crate::object::Object;
@@ -33,7 +34,7 @@ fn colliding_keys() -> &'static [u64] {
         let mut groups: Groups<_, Vec<u64>> = Groups::new();
         for key in 0.. {
             let hash = Hash::of::<u64>(&key, &RapidHasher);
-            let upper = super::hash::Ring::new(1, 64).home(hash);
+            let upper = super::hash::Ring::<LayoutOf<u64, u64>>::new(1, 64).home(hash);
             let group = groups
                 .entry((upper, hash.fingerprint().bits()))
                 .or_default();
