@@ -1,13 +1,14 @@
-//! The phase in which any rank looks, and nobody changes anything: a slot is read at once.
+//! The phase in which any rank looks, and nobody changes anything: a slot is read at once, with all that share its cache line.
 
 use super::HashMap;
 use super::global::GlobalSlot;
 use super::phase::FindOnly;
 use super::reach::Reach;
-use super::state::{SlotState, StateWord};
+use super::slot::SlotMemory as _;
+use super::state::SlotState;
 use super::table::over_slots;
 use super::view::{Home, View};
-use super::walk::Slots as _;
+use super::walk::{self, Slots as _};
 use crate::Result;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 
@@ -17,7 +18,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     ///
     /// # Cost
     ///
-    /// R, and R for each further slot. One-sided.
+    /// R, and R for each further slot that is in no cache line with one before. One-sided.
     ///
     /// # Errors
     ///
@@ -31,7 +32,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
         let key = object::key(key)?;
         over_slots!(self.table, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
-            held.map(|(_, _, value)| view.value_quietly(value))
+            held.map(|value| view.value_quietly(value))
                 .transpose()
         })
     }
@@ -90,26 +91,63 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     }
 }
 
-/// A slot that holds a key, in which state, and what it holds of the value.
-type Found<K, V, R> = (GlobalSlot<K, V, R>, StateWord, SlotOf<V>);
+/// What a search has come to at the end of a block.
+pub(super) enum Step<S, V> {
+    Found(V),
+    Absent,
+    /// It goes on with this slot.
+    Onward(S),
+}
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
-    /// The slot that holds `key`, when nobody writes any (R for each slot).
+    /// What the slot that holds `key` holds of the value, when nobody writes any (R for each block).
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "the whole of a find")]
-    fn look_quietly(&self, home: Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<Found<K, V, R>>> {
+    fn look_quietly(&self, home: Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<SlotOf<V>>> {
+        if Self::LOOKS_AT_BLOCKS {
+            return walk::seek(self, home, |slot| {
+                let (state, (there, value)) = slot.pick(&slot.see()?);
+                let is_key = state.is_ready_with(home.fingerprint)
+                    && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?;
+                Ok(is_key.then_some(value))
+            });
+        }
         let mut slot = home.slot;
         loop {
-            let (state, (there, value), _) = slot.whole()?;
+            let step = self.step_quietly(slot, &slot.see()?, home, key)?;
+            match step {
+                Step::Found(value) => return Ok(Some(value)),
+                Step::Absent => return Ok(None),
+                Step::Onward(next) => slot = next,
+            }
+        }
+    }
+
+    /// Goes on with a search from `slot` to the end of its block, which was read.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "the whole of a find")]
+    pub(super) fn step_quietly(
+        &self,
+        mut slot: GlobalSlot<K, V, R>,
+        seen: &R::Seen,
+        home: Home<K, V, R>,
+        key: &KeyOf<K>,
+    ) -> Result<Step<GlobalSlot<K, V, R>, SlotOf<V>>> {
+        loop {
+            let (state, (there, value)) = slot.pick(seen);
             if state.is_ready_with(home.fingerprint)
                 && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
             {
-                return Ok(Some((slot, state, value)));
+                return Ok(Step::Found(value));
             }
-            slot = self.next(&slot);
-            if state.state() == SlotState::Free || slot.reach.is_same(&home.slot.reach) {
-                return Ok(None);
+            let next = self.next(&slot);
+            if state.state() == SlotState::Free || next.is_same(&home.slot) {
+                return Ok(Step::Absent);
             }
+            if !next.reach.is_same_block(&slot.reach) {
+                return Ok(Step::Onward(next));
+            }
+            slot = next;
         }
     }
 

@@ -8,7 +8,7 @@ use pgas_core::{Event, Pod, Result};
 use zerocopy::FromZeros as _;
 
 use super::layout::{Layout, Pair, StateAt, ValueKind};
-use super::reach::{Far, Reach, parse};
+use super::reach::{Far, Reach};
 use super::slot::SlotMemory;
 use super::state::StateWord;
 use crate::Result as ContainerResult;
@@ -19,9 +19,6 @@ pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
 /// What a slot holds of a key and its value.
 pub(super) type Entry<K, V> = (SlotOf<K>, SlotOf<V>);
-
-/// A slot's state, what it holds, and what is needed to [write](GlobalSlot::write_quietly) it.
-type Whole<K, V, Seen> = (StateWord, Entry<K, V>, Seen);
 
 /// One slot of a map of `K` to `V`, reached as `R` says.
 pub(super) struct GlobalSlot<K, V, R> {
@@ -95,18 +92,24 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> GlobalSlot<K, V, R> {
         Ok((pair.second, pair.first))
     }
 
-    /// The state, and what the slot holds of key and value if it is not free, when nobody writes it (R).
+    /// Reads the slot's block, in which nobody writes (R).
     #[inline(always)]
-    pub(super) fn whole(&self) -> Result<Whole<K, V, R::Seen>> {
+    pub(super) fn see(&self) -> Result<R::Seen> {
+        self.reach.see(LayoutOf::<K, V>::USED)
+    }
+
+    /// The state, and what the slot holds of key and value if it is not free, in its block that was read.
+    #[inline(always)]
+    pub(super) fn pick(&self, seen: &R::Seen) -> (StateWord, Entry<K, V>) {
         let (at, pair_at) = (self.state_at(), self.pair_at());
         if LayoutOf::<K, V>::KEY_FIRST {
-            let (state, pair, seen) = self.reach.get_with_state(at, pair_at)?;
+            let (state, pair) = self.reach.pick(seen, at, pair_at);
             let pair: Pair<SlotOf<K>, SlotOf<V>> = pair;
-            return Ok((state, (pair.first, pair.second), seen));
+            return (state, (pair.first, pair.second));
         }
-        let (state, pair, seen) = self.reach.get_with_state(at, pair_at)?;
+        let (state, pair) = self.reach.pick(seen, at, pair_at);
         let pair: Pair<SlotOf<V>, SlotOf<K>> = pair;
-        Ok((state, (pair.second, pair.first), seen))
+        (state, (pair.second, pair.first))
     }
 
     /// Writes key, value and state, when nobody looks, and nothing was written to the block since `seen` was read there (W).
@@ -148,22 +151,9 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> GlobalSlot<K, V, R> {
 }
 
 impl<K: Object, V: Object> GlobalSlot<K, V, Far<'_>> {
-    /// Begins to read what [`whole`](Self::whole) reads, for [`whole_of`](Self::whole_of) (R).
-    pub(super) fn whole_nb(&self) -> Result<Event<Vec<u8>>> {
-        let (at, pair_at) = (self.state_at(), self.pair_at());
-        self.reach
-            .get_with_state_nb::<Pair<SlotOf<K>, SlotOf<V>>>(at, pair_at)
-    }
-
-    /// The state, and what the slot, which has these bytes, holds of key and value if it is not free.
-    pub(super) fn whole_of(&self, bytes: &[u8]) -> (StateWord, Entry<K, V>) {
-        let (at, pair_at) = (self.state_at(), self.pair_at());
-        if LayoutOf::<K, V>::KEY_FIRST {
-            let (state, pair) = parse::<Pair<SlotOf<K>, SlotOf<V>>>(bytes, at, pair_at);
-            return (state, (pair.first, pair.second));
-        }
-        let (state, pair) = parse::<Pair<SlotOf<V>, SlotOf<K>>>(bytes, at, pair_at);
-        (state, (pair.second, pair.first))
+    /// Begins to [see](GlobalSlot::see) the slot's block (R).
+    pub(super) fn see_nb(&self) -> Result<Event<Vec<u8>>> {
+        self.reach.see_nb(LayoutOf::<K, V>::USED)
     }
 }
 

@@ -129,6 +129,10 @@ impl<K: Pod, V: Pod> Layout<K, V> {
         Self::PAIR
     };
 
+    /// The bytes of a block that are used.
+    pub(super) const USED: usize =
+        Self::PAIR + (Self::SLOTS - 1) * Self::PAIR_STRIDE + Self::PAIR_BYTES;
+
     /// The place in a block of what is at `offset` in its first slot's key and value, for the slot with this index.
     #[inline(always)]
     pub(super) const fn of_slot(offset: usize, index: usize) -> usize {
@@ -162,7 +166,7 @@ impl<K: Pod, V: Pod> Block for Layout<K, V> {
     const BYTES: usize = if Self::IS_PACKED {
         LINE
     } else {
-        (Self::PAIR + Self::PAIR_BYTES).next_multiple_of(Self::ALIGN)
+        Self::USED.next_multiple_of(Self::ALIGN)
     };
     const ALIGN: usize = if Self::IS_PACKED {
         LINE
@@ -220,7 +224,8 @@ mod tests {
             assert!(pair[0].0 + pair[0].1 <= pair[1].0, "two parts overlap");
         }
         let (last, len) = parts[parts.len() - 1];
-        assert!(last + len <= bytes, "a part lies outside");
+        assert_eq!(last + len, Layout::<K, V>::USED);
+        assert!(Layout::<K, V>::USED <= bytes, "a part lies outside");
         assert_eq!(bytes % Layout::<K, V>::ALIGN, 0);
     }
 

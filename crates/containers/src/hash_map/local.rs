@@ -291,11 +291,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     fn own(&self, home: &Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<OwnOf<'a, K, V, R>>> {
         let here = self.here();
         let mut slot = home.slot;
+        if slot.reach.place().rank_index() != here {
+            return Ok(None);
+        }
+        let mut seen = slot.see()?;
         loop {
-            if slot.reach.place().rank_index() != here {
-                return Ok(None);
-            }
-            let (state, (there, value), seen) = slot.whole()?;
+            let (state, (there, value)) = slot.pick(&seen);
             if state == StateWord::FREE {
                 let former = None;
                 return Ok(Some(Own {
@@ -317,10 +318,14 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                     seen,
                 }));
             }
-            slot = super::walk::Slots::next(self, &slot);
-            if slot.is_same(&home.slot) {
+            let next = super::walk::Slots::next(self, &slot);
+            if next.is_same(&home.slot) || next.reach.place().rank_index() != here {
                 return Ok(None);
             }
+            if !next.reach.is_same_block(&slot.reach) {
+                seen = next.see()?;
+            }
+            slot = next;
         }
     }
 

@@ -33,6 +33,7 @@ mod multi;
 mod phase;
 mod reach;
 mod rehash;
+mod scan;
 mod set;
 mod slot;
 mod state;

@@ -13,9 +13,10 @@ use loom::thread;
 use pgas_core::Result;
 
 use super::hash::Fingerprint;
+use super::scan::Scan;
 use super::slot::{self, Held, SlotMemory, Wanted};
 use super::state::StateWord;
-use super::walk::{self, Home, Place, Slots};
+use super::walk::{self, Home, Place, Slots, SlotsInBlocks};
 
 /// A slot with a key and a value of two words, which a reader may see torn, or of one.
 struct Memory {
@@ -25,16 +26,30 @@ struct Memory {
 }
 
 /// Slots whose values are words, or wide.
-struct Table<const IS_WORD: bool>(Vec<Memory>);
+struct Table<const IS_WORD: bool> {
+    slots: Vec<Memory>,
+    /// Whether state words are narrow and the slots of a table are one block.
+    is_packed: bool,
+}
 
 impl<const IS_WORD: bool> Table<IS_WORD> {
-    fn new(n: usize) -> Arc<Self> {
+    fn new(n: usize, is_packed: bool) -> Arc<Self> {
         let free = || Memory {
             state: AtomicU64::new(0),
             key: AtomicU64::new(0),
             value: [AtomicU64::new(0), AtomicU64::new(0)],
         };
-        Arc::new(Self((0..n).map(|_| free()).collect()))
+        Arc::new(Self {
+            slots: (0..n).map(|_| free()).collect(),
+            is_packed,
+        })
+    }
+
+    fn slot(&self, index: usize) -> Slot<'_, IS_WORD> {
+        Slot {
+            memory: &self.slots[index],
+            is_packed: self.is_packed,
+        }
     }
 }
 
@@ -42,9 +57,10 @@ impl<'a, const IS_WORD: bool> Slots for &'a Table<IS_WORD> {
     type Slot = Slot<'a, IS_WORD>;
 
     fn next(&self, slot: &Slot<'a, IS_WORD>) -> Slot<'a, IS_WORD> {
-        let at = self.0.iter().position(|memory| ptr::eq(memory, slot.0));
+        let at = |memory| ptr::eq(memory, slot.memory);
+        let at = self.slots.iter().position(at);
         let at = at.expect("a slot of this table");
-        Slot(&self.0[(at + 1) % self.0.len()])
+        self.slot((at + 1) % self.slots.len())
     }
 
     fn heap(&self) -> &() {
@@ -52,30 +68,78 @@ impl<'a, const IS_WORD: bool> Slots for &'a Table<IS_WORD> {
     }
 }
 
+impl<'a> SlotsInBlocks for &'a Table<true> {
+    /// The states in an order that nobody relies on.
+    fn scan(&self, _: &Slot<'a, true>, fingerprint: Fingerprint) -> Result<Scan> {
+        let mut scan = Scan {
+            written: 0,
+            free: 0,
+        };
+        for index in (0..self.slots.len()).rev() {
+            let state = self.slot(index).load_state()?;
+            scan.written |= u32::from(state.is_written_with(fingerprint)) << index;
+            scan.free |= u32::from(state == StateWord::FREE) << index;
+        }
+        Ok(scan)
+    }
+
+    fn of_block(&self, _: &Slot<'a, true>, index: usize) -> Slot<'a, true> {
+        self.slot(index)
+    }
+
+    fn next_block(&self, slot: &Slot<'a, true>) -> Slot<'a, true> {
+        *slot
+    }
+
+    fn is_same_block(&self, _: &Slot<'a, true>, _: &Slot<'a, true>) -> bool {
+        true
+    }
+}
+
 /// The same orderings as those of a slot in directly addressable memory.
 #[derive(Clone, Copy)]
-struct Slot<'a, const IS_WORD: bool>(&'a Memory);
+struct Slot<'a, const IS_WORD: bool> {
+    memory: &'a Memory,
+    is_packed: bool,
+}
 
 impl<const IS_WORD: bool> Slot<'_, IS_WORD> {
+    /// A state as it is in memory.
+    fn bits(&self, state: StateWord) -> u64 {
+        if self.is_packed {
+            return state.narrow().into();
+        }
+        state.to_bits()
+    }
+
+    fn state(&self, bits: u64) -> StateWord {
+        if self.is_packed {
+            return StateWord::from_narrow(u32::try_from(bits).unwrap());
+        }
+        StateWord::from_bits(bits)
+    }
+
     fn publish(&self, key: Option<u64>, value: [u64; 2], state: StateWord) {
         fence(Ordering::Release);
         if let Some(key) = key {
-            self.0.key.store(key, Ordering::Relaxed);
+            self.memory.key.store(key, Ordering::Relaxed);
         }
-        for (word, half) in self.0.value.iter().zip(value) {
+        for (word, half) in self.memory.value.iter().zip(value) {
             word.store(half, Ordering::Relaxed);
         }
         fence(Ordering::Release);
-        self.0.state.swap(state.to_bits(), Ordering::AcqRel);
+        let bits = self.bits(state);
+        self.memory.state.swap(bits, Ordering::AcqRel);
     }
 
     fn publish_unread(&self, key: u64, value: [u64; 2], state: StateWord) {
-        self.0.key.store(key, Ordering::Relaxed);
-        for (word, half) in self.0.value.iter().zip(value) {
+        self.memory.key.store(key, Ordering::Relaxed);
+        for (word, half) in self.memory.value.iter().zip(value) {
             word.store(half, Ordering::Relaxed);
         }
         fence(Ordering::Release);
-        self.0.state.store(state.to_bits(), Ordering::Relaxed);
+        let bits = self.bits(state);
+        self.memory.state.store(bits, Ordering::Relaxed);
     }
 }
 
@@ -91,11 +155,11 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     const IS_WORD: bool = IS_WORD;
 
     fn is_same(&self, other: &Self) -> bool {
-        ptr::eq(self.0, other.0)
+        ptr::eq(self.memory, other.memory)
     }
 
     fn load_state(&self) -> Result<StateWord> {
-        Ok(StateWord::from_bits(self.0.state.load(Ordering::Acquire)))
+        Ok(self.state(self.memory.state.load(Ordering::Acquire)))
     }
 
     fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>> {
@@ -106,13 +170,13 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     }
 
     fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>> {
-        let swapped = self.0.state.compare_exchange(
-            current.to_bits(),
-            new.to_bits(),
+        let swapped = self.memory.state.compare_exchange(
+            self.bits(current),
+            self.bits(new),
             Ordering::AcqRel,
             Ordering::Acquire,
         );
-        Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
+        Ok(swapped.map(|_| ()).map_err(|bits| self.state(bits)))
     }
 
     fn publish_entry(&self, key: u64, value: [u64; 2], state: StateWord) -> Result<()> {
@@ -131,32 +195,32 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     }
 
     fn has_key(&self, key: &u64, (): &()) -> Result<bool> {
-        Ok(self.0.key.load(Ordering::Acquire) == *key)
+        Ok(self.memory.key.load(Ordering::Acquire) == *key)
     }
 
     fn entry_of(&self, key: &u64, (): &()) -> Result<Option<[u64; 2]>> {
-        let there = self.0.key.load(Ordering::Relaxed);
+        let there = self.memory.key.load(Ordering::Relaxed);
         let value = self.value()?;
         Ok((there == *key).then_some(value))
     }
 
     fn value(&self) -> Result<[u64; 2]> {
-        let value = [0, 1].map(|i: usize| self.0.value[i].load(Ordering::Relaxed));
+        let value = [0, 1].map(|i: usize| self.memory.value[i].load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         Ok(value)
     }
 
     fn load_word(&self) -> Result<[u64; 2]> {
-        Ok([self.0.value[0].load(Ordering::Acquire), 0])
+        Ok([self.memory.value[0].load(Ordering::Acquire), 0])
     }
 
     fn swap_word(&self, value: [u64; 2]) -> Result<()> {
-        self.0.value[0].swap(value[0], Ordering::AcqRel);
+        self.memory.value[0].swap(value[0], Ordering::AcqRel);
         Ok(())
     }
 
     fn compare_swap_word(&self, current: [u64; 2], new: [u64; 2]) -> Result<Result<(), [u64; 2]>> {
-        let swapped = self.0.value[0].compare_exchange(
+        let swapped = self.memory.value[0].compare_exchange(
             current[0],
             new[0],
             Ordering::AcqRel,
@@ -188,7 +252,7 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
 /// All keys have the same home; those of one hundred have the same fingerprint.
 fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
     Home {
-        slot: Slot(&table.0[0]),
+        slot: table.slot(0),
         fingerprint: Fingerprint::of(key / 100),
     }
 }
@@ -267,7 +331,13 @@ fn remove<const W: bool>(table: &Table<W>, key: u64) -> bool {
     found.is_some_and(|(slot, held)| slot::remove(&slot, &(), held).unwrap())
 }
 
-/// Runs the two as threads on a table with `n` slots, and `end` on what they leave.
+/// As a [`find`] in a block of slots.
+fn find_in_block(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
+    let found = walk::look_in_blocks(&table, home(table, key), &key, Wanted::Value).unwrap();
+    found.and_then(|(slot, held)| slot::load(&slot, &(), held).unwrap())
+}
+
+/// Runs the two as threads on a table with `n` slots, and `end` on what they leave. Words are run with both widths of state words.
 fn race<const W: bool, A: 'static, B: 'static>(
     n: usize,
     before: impl Fn(&Table<W>) + Sync + Send + 'static,
@@ -275,18 +345,26 @@ fn race<const W: bool, A: 'static, B: 'static>(
     b: impl Fn(&Table<W>) -> B + Sync + Send + 'static,
     end: impl Fn(&Table<W>, A, B) + Sync + Send + 'static,
 ) {
+    let (before, end) = (StdArc::new(before), StdArc::new(end));
     let (a, b) = (StdArc::new(a), StdArc::new(b));
-    loom::model(move || {
-        let table = Table::<W>::new(n);
-        before(&table);
-        let first = {
-            let (table, a) = (Arc::clone(&table), StdArc::clone(&a));
-            thread::spawn(move || a(&table))
-        };
-        let second = b(&table);
-        let first = first.join().unwrap();
-        end(&table, first, second);
-    });
+    for is_packed in [false, true] {
+        if is_packed && !W {
+            continue;
+        }
+        let (before, end) = (StdArc::clone(&before), StdArc::clone(&end));
+        let (a, b) = (StdArc::clone(&a), StdArc::clone(&b));
+        loom::model(move || {
+            let table = Table::<W>::new(n, is_packed);
+            before(&table);
+            let first = {
+                let (table, a) = (Arc::clone(&table), StdArc::clone(&a));
+                thread::spawn(move || a(&table))
+            };
+            let second = b(&table);
+            let first = first.join().unwrap();
+            end(&table, first, second);
+        });
+    }
 }
 
 #[test]
@@ -301,7 +379,7 @@ fn loom_two_inserts_of_one_key_take_one_slot_and_one_is_new() {
             // The one that overwrote is the later one.
             let last = if a == Some(false) { [1, 1] } else { [2, 2] };
             assert_eq!(find(table, 7), Some(last));
-            assert_eq!(table.0[1].state.load(Ordering::Relaxed), 0);
+            assert_eq!(table.slots[1].state.load(Ordering::Relaxed), 0);
         },
     );
 }
@@ -317,7 +395,7 @@ fn loom_two_unread_inserts_of_one_key_take_one_slot_and_one_is_new() {
             assert_ne!(a, b, "exactly one of them is new");
             let last = if a == Some(false) { [1, 1] } else { [2, 2] };
             assert_eq!(find(table, 7), Some(last));
-            assert_eq!(table.0[1].state.load(Ordering::Relaxed), 0);
+            assert_eq!(table.slots[1].state.load(Ordering::Relaxed), 0);
         },
     );
 }
@@ -403,6 +481,61 @@ fn loom_a_glance_sees_an_insert_whole_or_not_at_all_and_never_forgets_it() {
             }
             assert!(first <= second, "time runs backwards: {first:?} {second:?}");
             assert_eq!(find_by_glances(table, 7), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_search_in_a_block_sees_an_insert_whole_or_not_at_all_and_never_forgets_it() {
+    race::<true, _, _>(
+        3,
+        |table| assert_eq!(insert(table, 6, [5, 0]), Some(true)),
+        |table| (insert(table, 7, [1, 0]), insert(table, 7, [2, 0])),
+        |table| (find_in_block(table, 7), find_in_block(table, 7)),
+        |table, _, (first, second)| {
+            for found in [first, second] {
+                assert!(matches!(found, None | Some([1 | 2, 0])), "{found:?}");
+            }
+            assert!(first <= second, "time runs backwards: {first:?} {second:?}");
+            assert_eq!(find_in_block(table, 7), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_search_in_a_block_finds_what_its_own_rank_has_inserted_behind_another_insert() {
+    let both = |key: u64| {
+        move |table: &Table<true>| (insert(table, key, [key, 0]), find_in_block(table, key))
+    };
+    race::<true, _, _>(
+        2,
+        |_| (),
+        both(7),
+        both(107),
+        |_, a, b| {
+            assert_eq!(a, (Some(true), Some([7, 0])));
+            assert_eq!(b, (Some(true), Some([107, 0])));
+        },
+    );
+}
+
+#[test]
+fn loom_a_word_that_is_inserted_again_is_found_in_its_block_from_then_on() {
+    race::<true, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 0]), Some(true)),
+        |table| (remove(table, 7), insert(table, 7, [2, 0])),
+        |table| (find_in_block(table, 7), find_in_block(table, 7)),
+        |table, a, (first, second)| {
+            assert_eq!(a, (true, Some(true)));
+            let age = |found: Option<[u64; 2]>| match found {
+                Some([1, 0]) => 0,
+                None => 1,
+                Some([2, 0]) => 2,
+                other => panic!("{other:?} was never there"),
+            };
+            assert!(age(first) <= age(second), "time runs backwards");
+            assert_eq!(find_in_block(table, 7), Some([2, 0]));
         },
     );
 }

@@ -18,7 +18,7 @@ pub(super) trait Reach<'a>: Copy {
     /// All slots of the map.
     type All: Copy;
 
-    /// What is read with a slot that nobody writes, and needed to write it in one go.
+    /// A block that was read when nobody wrote to it.
     type Seen;
 
     /// Whether a load of the state costs as good as nothing.
@@ -43,12 +43,11 @@ pub(super) trait Reach<'a>: Copy {
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
 
-    /// The state and the part at `offset`, when nobody writes them (R).
-    fn get_with_state<T: Pod>(
-        &self,
-        at: StateAt,
-        offset: usize,
-    ) -> Result<(StateWord, T, Self::Seen)>;
+    /// Reads the first `len` bytes of the block, in which nobody writes (R).
+    fn see(&self, len: usize) -> Result<Self::Seen>;
+
+    /// The state and the part at `offset` in a block that was read.
+    fn pick<T: Pod>(&self, seen: &Self::Seen, at: StateAt, offset: usize) -> (StateWord, T);
 
     /// Performs `op` on the word at `offset` (A).
     fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W>;
@@ -189,13 +188,18 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 
     #[inline(always)]
-    fn get_with_state<T: Pod>(&self, at: StateAt, offset: usize) -> Result<(StateWord, T, ())> {
+    fn see(&self, _: usize) -> Result<()> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn pick<T: Pod>(&self, (): &(), at: StateAt, offset: usize) -> (StateWord, T) {
         let state = if at.is_narrow {
             StateWord::from_narrow(self.block.load(at.offset))
         } else {
             StateWord::from_bits(self.block.load(at.offset))
         };
-        Ok((state, self.block.load(offset), ()))
+        (state, self.block.load(offset))
     }
 
     #[inline(always)]
@@ -321,21 +325,16 @@ impl Far<'_> {
         self.at.byte_offset(offset as u64).cast()
     }
 
-    /// Begins to read the state and the part at `offset`, for [`parse`], when nobody writes them (R).
-    pub(super) fn get_with_state_nb<T: Pod>(
-        &self,
-        at: StateAt,
-        offset: usize,
-    ) -> Result<Event<Vec<u8>>> {
-        self.part::<u8>(at.offset)
-            .get_vec_nb(self.world, offset - at.offset + size_of::<T>())
+    /// Begins to [see](Reach::see) the block (R).
+    pub(super) fn see_nb(&self, len: usize) -> Result<Event<Vec<u8>>> {
+        self.at.get_vec_nb(self.world, len)
     }
 }
 
 impl<'a> Reach<'a> for Far<'a> {
     type All = FarArray<'a>;
 
-    /// The bytes from the state to the part's end.
+    /// Its bytes.
     type Seen = Vec<u8>;
 
     const IS_NEAR: bool = false;
@@ -380,16 +379,14 @@ impl<'a> Reach<'a> for Far<'a> {
     }
 
     #[inline(never)]
-    fn get_with_state<T: Pod>(
-        &self,
-        at: StateAt,
-        offset: usize,
-    ) -> Result<(StateWord, T, Vec<u8>)> {
-        let bytes = self
-            .part::<u8>(at.offset)
-            .get_vec(self.world, offset - at.offset + size_of::<T>())?;
-        let (state, part) = parse(&bytes, at, offset);
-        Ok((state, part, bytes))
+    fn see(&self, len: usize) -> Result<Vec<u8>> {
+        self.at.get_vec(self.world, len)
+    }
+
+    fn pick<T: Pod>(&self, seen: &Vec<u8>, at: StateAt, offset: usize) -> (StateWord, T) {
+        let part = &seen[offset..offset + size_of::<T>()];
+        let part = T::read_from_bytes(part).expect("as many bytes");
+        (parse_state(&seen[at.offset..], at), part)
     }
 
     #[inline(never)]
@@ -449,7 +446,7 @@ impl<'a> Reach<'a> for Far<'a> {
         state: StateWord,
         seen: &Vec<u8>,
     ) -> Result<()> {
-        let mut bytes = seen.clone();
+        let mut bytes = seen[at.offset..offset + size_of::<T>()].to_vec();
         if at.is_narrow {
             bytes[..4].copy_from_slice(state.narrow().as_bytes());
         } else {
@@ -463,13 +460,6 @@ impl<'a> Reach<'a> for Far<'a> {
     fn prefetch(&self) {}
 
     fn prefetch_slot(&self) {}
-}
-
-/// The state and the part at `offset` of a slot whose bytes from the state on these are.
-pub(super) fn parse<T: Pod>(bytes: &[u8], at: StateAt, offset: usize) -> (StateWord, T) {
-    let part = &bytes[offset - at.offset..][..size_of::<T>()];
-    let part = T::read_from_bytes(part).expect("as many bytes");
-    (parse_state(bytes, at), part)
 }
 
 /// The state that these bytes begin with.

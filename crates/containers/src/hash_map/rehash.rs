@@ -120,7 +120,7 @@ where
     let here = A::world_of(from.all).rank();
     for local in 0..from.ring.local_capacity() {
         let slot = from.slot(from.ring.at(here, local));
-        let (state, (key, value), _) = slot.whole()?;
+        let (state, (key, value)) = slot.pick(&slot.see()?);
         match state.state() {
             SlotState::Ready => {}
             SlotState::Removed => {

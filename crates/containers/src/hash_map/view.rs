@@ -7,12 +7,14 @@ use pgas_core::backend::AtomicOp;
 
 use super::Inserted;
 use super::global::{GlobalSlot, LayoutOf};
-use super::hash::{self, Hash, Ring};
+use super::hash::{self, Fingerprint, Hash, Ring};
+use super::layout::Blocks as _;
 use super::reach::Reach;
+use super::scan::Scan;
 use super::slot::{self, Held, SlotMemory, Wanted};
 use super::state::StateWord;
 use super::table::apart_if_large;
-use super::walk::{self, Place, Slots};
+use super::walk::{self, Place, Slots, SlotsInBlocks};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result};
 
@@ -45,8 +47,42 @@ impl<'a, K: Object, V: Object, S, R: Reach<'a>> Slots for View<'a, K, V, S, R> {
     }
 }
 
+impl<'a, K: Object, V: Object, S, R: Reach<'a>> SlotsInBlocks for View<'a, K, V, S, R> {
+    #[inline(always)]
+    fn scan(
+        &self,
+        slot: &GlobalSlot<K, V, R>,
+        fingerprint: Fingerprint,
+    ) -> pgas_core::Result<Scan> {
+        let scan = if LayoutOf::<K, V>::SLOTS <= 4 {
+            Scan::of_four(slot.reach.get(0)?, fingerprint)
+        } else {
+            Scan::of_eight(slot.reach.get(0)?, fingerprint)
+        };
+        Ok(scan.first(self.ring.slots_of(slot.reach.place().block)))
+    }
+
+    #[inline(always)]
+    fn of_block(&self, slot: &GlobalSlot<K, V, R>, index: usize) -> GlobalSlot<K, V, R> {
+        slot.with_index(index)
+    }
+
+    #[inline(always)]
+    fn next_block(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
+        self.slot(self.ring.next_block(slot.reach.place()))
+    }
+
+    #[inline(always)]
+    fn is_same_block(&self, a: &GlobalSlot<K, V, R>, b: &GlobalSlot<K, V, R>) -> bool {
+        a.reach.is_same_block(&b.reach)
+    }
+}
+
 /// Those that begin at a home slot leave it to their caller to prefetch it, and to count new keys.
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
+    /// Whether the states of a block are looked at together: a load of all of them costs as much as one of a single state.
+    pub(super) const LOOKS_AT_BLOCKS: bool = R::IS_NEAR && LayoutOf::<K, V>::IS_PACKED;
+
     #[inline(always)]
     pub(super) fn new(
         all: R::All,
@@ -89,6 +125,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         key: &KeyOf<K>,
         wanted: Wanted,
     ) -> Result<Option<Holding<K, V, R>>> {
+        if Self::LOOKS_AT_BLOCKS {
+            return walk::look_in_blocks(self, home, key, wanted);
+        }
         let found = apart_if_large!(SlotOf<V>, walk::look(self, home, key, wanted))?;
         Ok(found)
     }

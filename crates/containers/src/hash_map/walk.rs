@@ -3,7 +3,9 @@
 use pgas_core::Result;
 
 use super::hash::Fingerprint;
+use super::scan::Scan;
 use super::slot::{self, Claim, Held, Look, SlotMemory, Wanted};
+use crate::Result as ContainerResult;
 
 /// The ring of slots.
 pub(super) trait Slots {
@@ -15,6 +17,21 @@ pub(super) trait Slots {
 
     /// Where keys and values point to.
     fn heap(&self) -> &<Self::Slot as SlotMemory>::Heap;
+}
+
+/// A ring whose slots lie in blocks that are looked at as a whole.
+pub(super) trait SlotsInBlocks: Slots {
+    /// The states of all slots of the block that `slot` is in (A each, in any order).
+    fn scan(&self, slot: &Self::Slot, fingerprint: Fingerprint) -> Result<Scan>;
+
+    /// Slot `index` of the block that `slot` is in.
+    fn of_block(&self, slot: &Self::Slot, index: usize) -> Self::Slot;
+
+    /// A slot of the block behind that of `slot`. As many steps as there are blocks lead back to the first one.
+    fn next_block(&self, slot: &Self::Slot) -> Self::Slot;
+
+    /// Whether the two are in one block.
+    fn is_same_block(&self, a: &Self::Slot, b: &Self::Slot) -> bool;
 }
 
 type KeyOf<S> = <<S as Slots>::Slot as SlotMemory>::Key;
@@ -47,6 +64,53 @@ pub(super) fn look<S: Slots>(
             return Ok(None);
         }
     }
+}
+
+/// What `seek` finds in one of the slots that may hold the key, block by block.
+///
+/// A key is in the first block from its home on that had a free slot when it was inserted, or in one before that; it is
+/// written there, if its insert returned before the search began. So nothing that is looked for is behind a block with a free slot.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the whole of a lookup")]
+pub(super) fn seek<S: SlotsInBlocks, T>(
+    slots: &S,
+    home: Home<S::Slot>,
+    mut seek: impl FnMut(S::Slot) -> ContainerResult<Option<T>>,
+) -> ContainerResult<Option<T>> {
+    let mut block = home.slot;
+    loop {
+        let scan = slots.scan(&block, home.fingerprint)?;
+        for index in scan.candidates() {
+            if let Some(found) = seek(slots.of_block(&block, index))? {
+                return Ok(Some(found));
+            }
+        }
+        if scan.free != 0 {
+            return Ok(None);
+        }
+        block = slots.next_block(&block);
+        if slots.is_same_block(&block, &home.slot) {
+            return Ok(None);
+        }
+    }
+}
+
+/// As [`look`], block by block.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the whole of a lookup")]
+pub(super) fn look_in_blocks<S: SlotsInBlocks>(
+    slots: &S,
+    home: Home<S::Slot>,
+    key: &KeyOf<S>,
+    wanted: Wanted,
+) -> ContainerResult<Option<(S::Slot, HeldOf<S>)>> {
+    seek(slots, home, |slot| {
+        let look = slot::look(&slot, key, slots.heap(), home.fingerprint, wanted)?;
+        Ok(match look {
+            Look::Held(held) => Some((slot, held)),
+            Look::Free | Look::Other => None,
+        })
+    })
 }
 
 /// The slot for a key that is to be there.

@@ -21,11 +21,13 @@ mod properties;
 mod scope;
 mod signal;
 mod strided;
+mod words;
 
 pub use fragments::Fragment;
 pub use near::{Block, Near, NearArray};
 pub use scope::Scope;
 pub use strided::Strides;
+pub use words::match_words;
 
 use std::ptr::NonNull;
 

@@ -1,15 +1,13 @@
-//! Finds while nobody changes anything, where slots lie behind a network: a slot is read at once, and those of up to
+//! Finds while nobody changes anything, where slots lie behind a network: a block is read at once, and those of up to
 //! [`TOGETHER`] searches are in flight together.
 
+use super::super::find_only::Step;
 use super::super::global::GlobalSlot;
 use super::super::reach::Far;
-use super::super::slot::SlotMemory as _;
-use super::super::state::SlotState;
 use super::super::view::{Home, View};
-use super::super::walk::Slots as _;
 use super::pipeline::TOGETHER;
 use crate::Result;
-use crate::object::{self, KeyHasher, KeyOf, Object, Repr};
+use crate::object::{self, KeyHasher, KeyOf, Object};
 
 /// The search for one key.
 struct Search<'a, 'v, K: Object, V> {
@@ -38,36 +36,33 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             let searches = keys.iter().zip(values).map(begin);
             let mut searches = searches.collect::<Result<Vec<_>>>()?;
             while !searches.is_empty() {
-                searches = self.look_at_whole(searches)?;
+                searches = self.look_at_block(searches)?;
             }
         }
         Ok(())
     }
 
-    /// One slot of each search, and the searches that go on.
-    fn look_at_whole<'v>(
+    /// One block of each search, and the searches that go on.
+    fn look_at_block<'v>(
         &self,
         searches: Vec<Search<'a, 'v, K, V>>,
     ) -> Result<Vec<Search<'a, 'v, K, V>>> {
         let mut in_flight = Vec::with_capacity(searches.len());
         for search in searches {
-            let event = search.slot.whole_nb()?;
+            let event = search.slot.see_nb()?;
             in_flight.push((search, event));
         }
         let mut onward = Vec::new();
         for (mut search, event) in in_flight {
-            let (state, (there, value)) = search.slot.whole_of(&event.wait()?);
-            if state.is_ready_with(search.home.fingerprint)
-                && <K::Repr as Repr<K>>::has_key(&there, &search.key, self.heap)?
-            {
-                *search.value = Some(self.value_quietly(value)?);
-                continue;
-            }
-            search.slot = self.next(&search.slot);
-            if state.state() == SlotState::Free || search.slot.is_same(&search.home.slot) {
-                *search.value = None;
-            } else {
-                onward.push(search);
+            let seen = event.wait()?;
+            let step = self.step_quietly(search.slot, &seen, search.home, &search.key)?;
+            match step {
+                Step::Found(value) => *search.value = Some(self.value_quietly(value)?),
+                Step::Absent => *search.value = None,
+                Step::Onward(slot) => {
+                    search.slot = slot;
+                    onward.push(search);
+                }
             }
         }
         Ok(onward)

@@ -1,0 +1,115 @@
+//! The states of all slots of a block at once.
+
+use pgas_core::rma::match_words;
+
+use super::hash::Fingerprint;
+use super::state::StateWord;
+
+/// What the states of a block's slots tell a search: a bit for each slot, the lowest one for the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Scan {
+    /// Those that are ready, locked or removed, and have the fingerprint.
+    pub(super) written: u32,
+    pub(super) free: u32,
+}
+
+/// The states that are looked at together.
+const LANES: usize = 4;
+
+impl Scan {
+    /// Of four narrow state words as they are in memory.
+    #[inline(always)]
+    pub(super) fn of_four(states: [u64; 2], fingerprint: Fingerprint) -> Self {
+        let written = StateWord::written(fingerprint);
+        Self {
+            written: match_words(states, StateWord::UNWRITTEN, written),
+            free: match_words(states, 0, StateWord::FREE.narrow()),
+        }
+    }
+
+    /// Of eight narrow state words as they are in memory.
+    #[inline(always)]
+    pub(super) fn of_eight([a, b, c, d]: [u64; 4], fingerprint: Fingerprint) -> Self {
+        let low = Self::of_four([a, b], fingerprint);
+        let high = Self::of_four([c, d], fingerprint);
+        Self {
+            written: low.written | high.written << LANES,
+            free: low.free | high.free << LANES,
+        }
+    }
+
+    /// Of the first `n` slots alone.
+    #[inline(always)]
+    pub(super) const fn first(self, n: usize) -> Self {
+        let mask = (1 << n) - 1;
+        Self {
+            written: self.written & mask,
+            free: self.free & mask,
+        }
+    }
+
+    /// The first slot that may hold the key, or slot `last` if none before it does.
+    #[inline(always)]
+    pub(super) const fn first_candidate_or(self, last: usize) -> usize {
+        (self.written | 1 << last).trailing_zeros() as usize
+    }
+
+    /// Whether several slots may hold the key.
+    #[inline(always)]
+    pub(super) const fn has_several(self) -> bool {
+        self.written & self.written.wrapping_sub(1) != 0
+    }
+
+    /// The slots that may hold the key.
+    #[inline(always)]
+    pub(super) fn candidates(self) -> impl Iterator<Item = usize> {
+        let mut left = self.written;
+        std::iter::from_fn(move || {
+            let next = (left != 0).then(|| left.trailing_zeros() as usize);
+            left &= left.wrapping_sub(1);
+            next
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::transmute;
+
+    /// Every kind of state, of a key with the fingerprint and of one without, in every place beside each of the others.
+    #[test]
+    fn a_scan_tells_the_slots_that_may_hold_the_key_and_those_that_are_free() {
+        let [mine, other] = [0x1555, 0x1554].map(Fingerprint::of);
+        let states = |fingerprint| {
+            let ready = StateWord::ready(fingerprint);
+            let gone = ready.removed();
+            [ready, ready.locked(), gone, gone.locked()]
+        };
+        let mut all = vec![StateWord::FREE];
+        all.extend([StateWord::reserved(mine), StateWord::reserved(other)]);
+        all.extend(states(other));
+        let n_others = all.len();
+        all.extend(states(mine));
+        for i in 0..all.len() {
+            for j in 0..all.len() {
+                for shift in 0..8 {
+                    let mut chosen = [i, j, i, i, j, j, i, j];
+                    chosen.rotate_left(shift);
+                    let words: [u32; 8] = chosen.map(|i| all[i].narrow());
+                    let words: [u64; 4] = transmute!(words);
+                    let scan = Scan::of_eight(words, mine);
+                    let expected: Vec<_> = (0..8).filter(|&k| chosen[k] >= n_others).collect();
+                    assert_eq!(scan.candidates().collect::<Vec<_>>(), expected);
+                    assert_eq!(scan.has_several(), expected.len() > 1);
+                    let first = expected.first().copied().unwrap_or(7);
+                    assert_eq!(scan.first_candidate_or(7), first);
+                    let free = (0..8).map(|k| u32::from(chosen[k] == 0) << k).sum();
+                    assert_eq!(scan.free, free);
+                    let few = scan.first(3);
+                    assert_eq!((few.written, few.free), (scan.written & 7, scan.free & 7));
+                }
+            }
+        }
+    }
+}

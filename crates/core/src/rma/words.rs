@@ -1,0 +1,86 @@
+//! Comparing several words at once, as they were read from shared memory.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        unsafe_code,
+        reason = "calls instructions that every x86-64 processor has"
+    )
+)]
+
+/// Which of four words of four bytes, read together as two of eight, are `wanted` once the bits of `ignored` are set in them: a bit for
+/// each word, the lowest one for the first in memory.
+///
+/// A container that keeps such words side by side learns with one load and a few instructions which of them to look at.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::rma::match_words;
+/// use zerocopy::transmute;
+///
+/// let words: [u64; 2] = transmute!([0x105_u32, 7, 5, 0x205]);
+/// assert_eq!(match_words(words, 0, 5), 0b0100);
+/// assert_eq!(match_words(words, 0x300, 0x305), 0b1101);
+/// ```
+#[must_use]
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a few instructions")]
+pub fn match_words(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: SSE2 is a part of x86-64.
+        unsafe { match_in_register(words, ignored, wanted) }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    match_one_by_one(words, ignored, wanted)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn match_in_register(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
+    use std::arch::x86_64::{
+        _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_ps, _mm_or_si128, _mm_set_epi64x,
+        _mm_set1_epi32,
+    };
+    let [low, high] = words.map(u64::cast_signed);
+    let words = _mm_set_epi64x(high, low);
+    let words = _mm_or_si128(words, _mm_set1_epi32(ignored.cast_signed()));
+    let equal = _mm_cmpeq_epi32(words, _mm_set1_epi32(wanted.cast_signed()));
+    _mm_movemask_ps(_mm_castsi128_ps(equal)).cast_unsigned()
+}
+
+/// The same on any processor.
+#[cfg(any(test, not(target_arch = "x86_64")))]
+fn match_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
+    let words: [u32; 4] = zerocopy::transmute!(words);
+    let mut matches = 0;
+    for (i, word) in words.into_iter().enumerate() {
+        matches |= u32::from(word | ignored == wanted) << i;
+    }
+    matches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::transmute;
+
+    #[test]
+    fn each_word_is_compared_in_its_place() {
+        let words = [0, 1, 0x8000_0000, 0x8000_0001, 0xffff_ffff_u32];
+        for i in 0..5_usize.pow(4) {
+            let four = [1, 5, 25, 125].map(|power| words[i / power % 5]);
+            for ignored in words {
+                for wanted in words {
+                    let expected = (0..4)
+                        .map(|k| u32::from(four[k] | ignored == wanted) << k)
+                        .sum::<u32>();
+                    let both: [u64; 2] = transmute!(four);
+                    assert_eq!(match_words(both, ignored, wanted), expected);
+                    assert_eq!(match_one_by_one(both, ignored, wanted), expected);
+                }
+            }
+        }
+    }
+}
