@@ -8,9 +8,11 @@
 //! hash of the key  -->  home slot, in one ring of slots over all ranks  -->  the next slot, ...
 //! ```
 //!
-//! The ring is one symmetric allocation, cut into equal blocks. A search walks from the key's home slot
-//! over the ring until it meets the key or a free slot, so an absent key costs no more than a
-//! present one, and every slot can be reached from every home. `slot.rs` has the protocol
+//! The ring is one symmetric allocation, cut into equal blocks: a slot each, or a cache line with several small ones, as `layout.rs`
+//! says. A search walks from the key's home slot
+//! over the ring, in a block once around, until it meets the key or a free slot, so an absent key costs no more than a
+//! present one, and every slot can be reached from every home. On the direct path it looks at all slots of a cache line together.
+//! `slot.rs` has the protocol
 //! between ranks that meet at a slot, and says why it is linearizable.
 //!
 //! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile. Phases are
@@ -87,7 +89,8 @@ use table::Table;
 ///
 /// # Cost
 ///
-/// One slot is a state word, key and value without padding: 24 bytes for `u64` to `u64`. The prices of
+/// One slot is a state word, key and value. If the value is a word or nothing and the key is small, several share a cache line: three
+/// for `u64` to `u64`, five for `u32` to `u32` or a set of `u64`; others stand alone, without padding. The prices of
 /// the methods are those of an operation that ends at the key's home slot; each further slot costs A
 /// (and R where a fingerprint of 14 bits happens to agree). Expect half a further slot at half
 /// load, 1.5 for a present and 7.5 for an absent key at three quarters. A key or value whose encoding is longer than its slot costs

@@ -10,6 +10,8 @@ use super::state::StateWord;
 pub(super) struct Scan {
     /// Those that are ready, locked or removed, and have the fingerprint.
     pub(super) written: u32,
+    /// Those that are reserved for a key with the fingerprint.
+    pub(super) reserved: u32,
     pub(super) free: u32,
 }
 
@@ -23,6 +25,7 @@ impl Scan {
         let written = StateWord::written(fingerprint);
         Self {
             written: match_words(states, StateWord::UNWRITTEN, written),
+            reserved: match_words(states, 0, StateWord::reserved(fingerprint).narrow()),
             free: match_words(states, 0, StateWord::FREE.narrow()),
         }
     }
@@ -34,6 +37,7 @@ impl Scan {
         let high = Self::of_four([c, d], fingerprint);
         Self {
             written: low.written | high.written << LANES,
+            reserved: low.reserved | high.reserved << LANES,
             free: low.free | high.free << LANES,
         }
     }
@@ -44,6 +48,7 @@ impl Scan {
         let mask = (1 << n) - 1;
         Self {
             written: self.written & mask,
+            reserved: self.reserved & mask,
             free: self.free & mask,
         }
     }
@@ -58,6 +63,23 @@ impl Scan {
     #[inline(always)]
     pub(super) const fn has_several(self) -> bool {
         self.written & self.written.wrapping_sub(1) != 0
+    }
+
+    /// Reserved slots count as written: theirs may become the key.
+    #[inline(always)]
+    pub(super) const fn with_reserved(self) -> Self {
+        Self {
+            written: self.written | self.reserved,
+            ..self
+        }
+    }
+
+    /// The first free slot from slot `first` on, once around.
+    #[inline(always)]
+    pub(super) fn first_free_from(self, first: usize) -> Option<usize> {
+        let behind = self.free >> first << first;
+        let free = if behind != 0 { behind } else { self.free };
+        (free != 0).then(|| free.trailing_zeros() as usize)
     }
 
     /// The slots that may hold the key.
@@ -87,6 +109,7 @@ mod tests {
             [ready, ready.locked(), gone, gone.locked()]
         };
         let mut all = vec![StateWord::FREE];
+        // The second one is mine.
         all.extend([StateWord::reserved(mine), StateWord::reserved(other)]);
         all.extend(states(other));
         let n_others = all.len();
@@ -106,8 +129,18 @@ mod tests {
                     assert_eq!(scan.first_candidate_or(7), first);
                     let free = (0..8).map(|k| u32::from(chosen[k] == 0) << k).sum();
                     assert_eq!(scan.free, free);
+                    let reserved = (0..8).map(|k| u32::from(chosen[k] == 1) << k).sum();
+                    assert_eq!(scan.reserved, reserved);
+                    let both = scan.with_reserved().written;
+                    assert_eq!(both, scan.written | scan.reserved);
                     let few = scan.first(3);
-                    assert_eq!((few.written, few.free), (scan.written & 7, scan.free & 7));
+                    let masked = [scan.written, scan.reserved, scan.free].map(|mask| mask & 7);
+                    assert_eq!([few.written, few.reserved, few.free], masked);
+                    for first in 0..8 {
+                        let around = (first..8).chain(0..first);
+                        let expected = around.into_iter().find(|&k| chosen[k] == 0);
+                        assert_eq!(scan.first_free_from(first), expected);
+                    }
                 }
             }
         }

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! **Where a key is.** A slot never becomes free again, a key never leaves its slot, and whoever inserts
-//! a key takes the first free slot after the key's home slot. Two ranks that insert the same key meet
+//! a key takes the first free slot in the order of a search for it, which depends on the key alone: from its home slot once around in
+//! that slot's block, and so on in each block behind it. Two ranks that insert the same key meet
 //! at the same slot: one of them claims it, and the other one sees the key's fingerprint in a reserved
 //! slot and waits until it can compare the keys. So a key is in one slot only, and every slot between its
 //! home slot and that one is taken for ever. A key that was removed keeps its slot too, and is inserted there again;
@@ -29,6 +30,16 @@
 //! found the slot ready, and comes to the word after a removal, takes effect just before that removal, since nobody
 //! has seen more of the value than such operations; so a removal says whether the key was there, and not what was
 //! its value. If it comes there after the key was inserted again, it takes effect on that value.
+//!
+//! **Why a word needs no version.** A version tells a reader that what he has read in several steps was there all at once. A word is read in
+//! one, and nothing that is done to it depends on its state having been the same in between: an operation that found
+//! the slot ready may come to the word later, as said above, and a removal or the insert of a key that was removed asks only that the slot
+//! is ready or removed when its state changes. So where the state word has no room for versions, words lose nothing.
+//!
+//! **Why the slots of a block may be looked at together.** A search that reads all states of a block, in any order, learns which slots have the
+//! key's fingerprint and a key, and looks at these one by one. If the key was published before the search began, its slot is one of them, or the
+//! block has no free slot: no slot is free again, so a free one was free when the key was inserted, and the insert would
+//! have taken that one rather than a slot in a block behind.
 //!
 //! **Why an atomic find of a word needs no atomic instruction on the direct path.** There the state, the key and the word are
 //! three loads in this order, each whole, and each seen after the one before it (acquire); what is argued above needs no

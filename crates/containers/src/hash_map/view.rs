@@ -63,6 +63,11 @@ impl<'a, K: Object, V: Object, S, R: Reach<'a>> SlotsInBlocks for View<'a, K, V,
     }
 
     #[inline(always)]
+    fn index(&self, slot: &GlobalSlot<K, V, R>) -> usize {
+        slot.reach.place().index()
+    }
+
+    #[inline(always)]
     fn of_block(&self, slot: &GlobalSlot<K, V, R>, index: usize) -> GlobalSlot<K, V, R> {
         slot.with_index(index)
     }
@@ -148,7 +153,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
             return Ok(Some((slot, held)));
         }
         let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
-        let place = apart_if_large!(SlotOf<V>, walk::claim(self, home, key, wanted))?;
+        let place = if Self::LOOKS_AT_BLOCKS {
+            walk::claim_in_blocks(self, home, key, wanted)?
+        } else {
+            apart_if_large!(SlotOf<V>, walk::claim(self, home, key, wanted))?
+        };
         if let Place::New(slot) = place {
             let state = StateWord::ready(home.fingerprint);
             apart_if_large!(

@@ -24,6 +24,9 @@ pub(super) trait SlotsInBlocks: Slots {
     /// The states of all slots of the block that `slot` is in (A each, in any order).
     fn scan(&self, slot: &Self::Slot, fingerprint: Fingerprint) -> Result<Scan>;
 
+    /// The number of `slot` in its block.
+    fn index(&self, slot: &Self::Slot) -> usize;
+
     /// Slot `index` of the block that `slot` is in.
     fn of_block(&self, slot: &Self::Slot, index: usize) -> Self::Slot;
 
@@ -140,6 +143,39 @@ pub(super) fn claim<S: Slots>(
             Claim::Other => slot = slots.next(&slot),
         }
         if slot.is_same(&home.slot) {
+            return Ok(Place::Full);
+        }
+    }
+}
+
+/// As [`claim`], block by block.
+///
+/// A slot that was seen taken by a key with another fingerprint never holds this key, so only those with its fingerprint are looked at, also
+/// reserved ones, and then the first slot that was free. Should that be taken by now, the search goes on slot by slot.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "the hot part of an insert")]
+pub(super) fn claim_in_blocks<S: SlotsInBlocks>(
+    slots: &S,
+    home: Home<S::Slot>,
+    key: &KeyOf<S>,
+    wanted: Wanted,
+) -> Result<Place<S::Slot, HeldOf<S>>> {
+    let mut block = home.slot;
+    loop {
+        let scan = slots.scan(&block, home.fingerprint)?;
+        for index in scan.with_reserved().candidates() {
+            let slot = slots.of_block(&block, index);
+            let claim = slot::claim(&slot, key, slots.heap(), home.fingerprint, wanted)?;
+            if let Claim::Held(held) = claim {
+                return Ok(Place::Held(slot, held));
+            }
+        }
+        if let Some(index) = scan.first_free_from(slots.index(&block)) {
+            let slot = slots.of_block(&block, index);
+            return claim(slots, Home { slot, ..home }, key, wanted);
+        }
+        block = slots.next_block(&block);
+        if slots.is_same_block(&block, &home.slot) {
             return Ok(Place::Full);
         }
     }

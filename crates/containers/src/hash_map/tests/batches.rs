@@ -52,6 +52,7 @@ fn check_all(capacity: usize, n_present: u64) {
     everywhere(3, |world| {
         check(&world, capacity, n_present, |i| i, |i| i + 1);
         check(&world, capacity, n_present, small, small);
+        check(&world, capacity, n_present, small, |_| ());
         check(&world, capacity, n_present, |i| i.to_le_bytes(), |_| ());
         check(&world, capacity, n_present, |i| [i; 2], |i| i);
         check(&world, capacity, n_present, |i| [i; 3], small);

@@ -204,6 +204,28 @@ fn in_the_find_phase_a_find_costs_one_read() {
 }
 
 #[test]
+fn in_the_find_phase_a_read_serves_all_slots_of_a_cache_line() {
+    everywhere_counted(1, |world| {
+        let keys = colliding_keys();
+        let map = map::<u64, u64>(&world, 64);
+        for key in keys {
+            map.insert(key, *key).unwrap();
+        }
+        let map = map.into_find_phase().unwrap();
+        for (i, key) in keys.iter().enumerate() {
+            // Three of them lie in each line.
+            let n_lines = 1 + i as u64 / 3;
+            let single = price(&world, || assert_eq!(map.find(key).unwrap(), Some(*key)));
+            assert_eq!(single, (n_lines, 0, 0));
+            let batch = price(&world, || {
+                assert_eq!(map.find_many(&[*key]).unwrap(), [Some(*key)]);
+            });
+            assert_eq!(batch, (n_lines, 0, 0));
+        }
+    });
+}
+
+#[test]
 fn in_the_find_phase_a_batch_costs_one_read_for_each_key() {
     everywhere_counted(2, |world| {
         let map = map::<u64, u64>(&world, 1 << 17);

@@ -292,6 +292,34 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3, ..ProptestConfig::default() })]
+    /// Two to eight slots in a cache line, and words in slots that stand alone.
+    #[test]
+    fn entries_of_every_size_are_found_wherever_they_lie(
+        n_ranks in 1_u32..=3,
+        capacity in 1_usize..20,
+        ops in prop::collection::vec((0_u32..3, op()), 1..60),
+    ) {
+        everywhere(n_ranks, |world| {
+            check(&world, capacity, &ops, |k| [k, !k], |v| v);
+            check(&world, capacity, &ops, |k| [half(k), 7], half);
+            check(&world, capacity, &ops, half, half);
+            check(&world, capacity, &ops, |k| first_bytes::<6>(k), |_| ());
+            check(&world, capacity, &ops, |k| first_bytes::<5>(k), |_| ());
+            check(&world, capacity, &ops, half, |_| ());
+            check(&world, capacity, &ops, |k| first_bytes::<3>(k), |v| v);
+            check(&world, capacity, &ops, u128::from, |v| v);
+            check(&world, capacity, &ops, |k| [k; 4], half);
+        });
+    }
+}
+
+/// The lowest bytes, which tell the keys of these tests apart.
+fn first_bytes<const N: usize>(k: u64) -> [u8; N] {
+    *k.to_le_bytes().first_chunk().unwrap()
+}
+
 /// Short for some, longer than a slot for others.
 fn text(v: u64) -> String {
     let times = usize::try_from(v % 7).unwrap();

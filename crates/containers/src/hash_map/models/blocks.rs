@@ -1,0 +1,174 @@
+//! Operations that look at the states of a whole block of slots.
+
+use super::super::scan::Scan;
+use super::super::walk::SlotsInBlocks;
+use super::*;
+
+impl<'a> SlotsInBlocks for &'a Table<true> {
+    /// The states in an order that nobody relies on.
+    fn scan(&self, _: &Slot<'a, true>, fingerprint: Fingerprint) -> Result<Scan> {
+        let mut scan = Scan {
+            written: 0,
+            reserved: 0,
+            free: 0,
+        };
+        for index in (0..self.slots.len()).rev() {
+            let state = self.slot(index).load_state()?;
+            scan.written |= u32::from(state.is_written_with(fingerprint)) << index;
+            scan.reserved |= u32::from(state == StateWord::reserved(fingerprint)) << index;
+            scan.free |= u32::from(state == StateWord::FREE) << index;
+        }
+        Ok(scan)
+    }
+
+    fn index(&self, slot: &Slot<'a, true>) -> usize {
+        let at = |memory: &Memory| ptr::eq(memory, slot.memory);
+        self.slots
+            .iter()
+            .position(at)
+            .expect("a slot of this table")
+    }
+
+    fn of_block(&self, _: &Slot<'a, true>, index: usize) -> Slot<'a, true> {
+        self.slot(index)
+    }
+
+    fn next_block(&self, slot: &Slot<'a, true>) -> Slot<'a, true> {
+        *slot
+    }
+
+    fn is_same_block(&self, _: &Slot<'a, true>, _: &Slot<'a, true>) -> bool {
+        true
+    }
+}
+
+/// As [`insert`] in a block of slots.
+fn insert_in_block(table: &Table<true>, key: u64, value: [u64; 2]) -> Option<bool> {
+    let home = home(table, key);
+    let place = walk::claim_in_blocks(&table, home, &key, Wanted::Key).unwrap();
+    inserted::<true, false>(table, place, key, value)
+}
+
+/// As a [`find`] in a block of slots.
+fn find_in_block(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
+    let found = walk::look_in_blocks(&table, home(table, key), &key, Wanted::Value).unwrap();
+    found.and_then(|(slot, held)| slot::load(&slot, &(), held).unwrap())
+}
+
+fn assert_one_is_new(a: Option<bool>, b: Option<bool>) {
+    let is_one = matches!(
+        (a, b),
+        (Some(true), Some(false)) | (Some(false), Some(true))
+    );
+    assert!(
+        is_one,
+        "one is new and the other one overwrites it: {a:?} {b:?}"
+    );
+}
+
+#[test]
+fn loom_a_search_in_a_block_sees_an_insert_whole_or_not_at_all_and_never_forgets_it() {
+    race::<true, _, _>(
+        3,
+        |table| assert_eq!(insert(table, 6, [5, 0]), Some(true)),
+        |table| (insert(table, 7, [1, 0]), insert(table, 7, [2, 0])),
+        |table| (find_in_block(table, 7), find_in_block(table, 7)),
+        |table, _, (first, second)| {
+            for found in [first, second] {
+                assert!(matches!(found, None | Some([1 | 2, 0])), "{found:?}");
+            }
+            assert!(first <= second, "time runs backwards: {first:?} {second:?}");
+            assert_eq!(find_in_block(table, 7), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_search_in_a_block_finds_what_its_own_rank_has_inserted_behind_another_insert() {
+    let both = |key: u64| {
+        move |table: &Table<true>| (insert(table, key, [key, 0]), find_in_block(table, key))
+    };
+    race::<true, _, _>(
+        2,
+        |_| (),
+        both(7),
+        both(107),
+        |_, a, b| {
+            assert_eq!(a, (Some(true), Some([7, 0])));
+            assert_eq!(b, (Some(true), Some([107, 0])));
+        },
+    );
+}
+
+#[test]
+fn loom_two_inserts_of_one_key_in_a_block_take_one_slot_and_one_is_new() {
+    race::<true, _, _>(
+        2,
+        |_| (),
+        |table| insert_in_block(table, 7, [1, 0]),
+        |table| insert_in_block(table, 7, [2, 0]),
+        |table, a, b| {
+            assert_one_is_new(a, b);
+            assert!(matches!(find_in_block(table, 7), Some([1 | 2, 0])));
+            assert_eq!(table.slots[1].state.load(Ordering::Relaxed), 0);
+        },
+    );
+}
+
+/// Where the other one may have reserved the last slot and filled the block.
+#[test]
+fn loom_two_inserts_of_one_key_in_a_full_block_take_one_slot() {
+    race::<true, _, _>(
+        2,
+        |table| assert_eq!(insert_in_block(table, 107, [3, 0]), Some(true)),
+        |table| insert_in_block(table, 7, [1, 0]),
+        |table| {
+            (
+                insert_in_block(table, 7, [2, 0]),
+                insert_in_block(table, 8, [4, 0]),
+            )
+        },
+        |table, a, (b, other)| {
+            assert_one_is_new(a, b);
+            assert_eq!(other, None, "the table is full");
+            assert!(matches!(find_in_block(table, 7), Some([1 | 2, 0])));
+            assert_eq!(find_in_block(table, 8), None);
+        },
+    );
+}
+
+#[test]
+fn loom_two_keys_with_one_fingerprint_both_find_a_slot_of_a_block() {
+    race::<true, _, _>(
+        2,
+        |_| (),
+        |table| insert_in_block(table, 7, [1, 0]),
+        |table| insert_in_block(table, 8, [2, 0]),
+        |table, a, b| {
+            assert_eq!((a, b), (Some(true), Some(true)));
+            assert_eq!(find_in_block(table, 7), Some([1, 0]));
+            assert_eq!(find_in_block(table, 8), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_word_that_is_inserted_again_is_found_in_its_block_from_then_on() {
+    race::<true, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 0]), Some(true)),
+        |table| (remove(table, 7), insert(table, 7, [2, 0])),
+        |table| (find_in_block(table, 7), find_in_block(table, 7)),
+        |table, a, (first, second)| {
+            assert_eq!(a, (true, Some(true)));
+            let age = |found: Option<[u64; 2]>| match found {
+                Some([1, 0]) => 0,
+                None => 1,
+                Some([2, 0]) => 2,
+                other => panic!("{other:?} was never there"),
+            };
+            assert!(age(first) <= age(second), "time runs backwards");
+            assert_eq!(find_in_block(table, 7), Some([2, 0]));
+        },
+    );
+}
