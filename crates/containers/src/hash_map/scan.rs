@@ -97,7 +97,7 @@ impl Scan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerocopy::transmute;
+    use zerocopy::{FromBytes as _, IntoBytes as _};
 
     /// Every kind of state, of a key with the fingerprint and of one without, in every place beside each of the others.
     #[test]
@@ -120,7 +120,7 @@ mod tests {
                     let mut chosen = [i, j, i, i, j, j, i, j];
                     chosen.rotate_left(shift);
                     let words: [u32; 8] = chosen.map(|i| all[i].narrow());
-                    let words: [u64; 4] = transmute!(words);
+                    let words = <[u64; 4]>::read_from_bytes(words.as_bytes()).unwrap();
                     let scan = Scan::of_eight(words, mine);
                     let expected: Vec<_> = (0..8).filter(|&k| chosen[k] >= n_others).collect();
                     assert_eq!(scan.candidates().collect::<Vec<_>>(), expected);

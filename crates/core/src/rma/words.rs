@@ -53,9 +53,12 @@ fn match_in_register(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
 /// The same on any processor.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 fn match_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
-    let words: [u32; 4] = zerocopy::transmute!(words);
+    let words = words.map(|pair| {
+        let [a, b, c, d, e, f, g, h] = pair.to_ne_bytes();
+        [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
+    });
     let mut matches = 0;
-    for (i, word) in words.into_iter().enumerate() {
+    for (i, word) in words.into_iter().flatten().enumerate() {
         matches |= u32::from(word | ignored == wanted) << i;
     }
     matches
@@ -64,7 +67,14 @@ fn match_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zerocopy::transmute;
+
+    /// The word of eight bytes that two of four make in memory.
+    fn in_memory(first: u32, second: u32) -> u64 {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&first.to_ne_bytes());
+        bytes[4..].copy_from_slice(&second.to_ne_bytes());
+        u64::from_ne_bytes(bytes)
+    }
 
     #[test]
     fn each_word_is_compared_in_its_place() {
@@ -76,7 +86,7 @@ mod tests {
                     let expected = (0..4)
                         .map(|k| u32::from(four[k] | ignored == wanted) << k)
                         .sum::<u32>();
-                    let both: [u64; 2] = transmute!(four);
+                    let both = [in_memory(four[0], four[1]), in_memory(four[2], four[3])];
                     assert_eq!(match_words(both, ignored, wanted), expected);
                     assert_eq!(match_one_by_one(both, ignored, wanted), expected);
                 }
