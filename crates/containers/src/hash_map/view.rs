@@ -59,7 +59,11 @@ impl<'a, K: Object, V: Object, S, R: Reach<'a>> SlotsInBlocks for View<'a, K, V,
         } else {
             Scan::of_eight(slot.reach.get(0)?, fingerprint)
         };
-        Ok(scan.first(self.ring.slots_of(slot.reach.place().block)))
+        // What is no slot of a rank's last block has the state of a free one.
+        let n_there = self.ring.slots_of(slot.reach.place().block);
+        let free = scan.first(n_there).free;
+        let scan = scan.first(LayoutOf::<K, V>::SLOTS);
+        Ok(Scan { free, ..scan })
     }
 
     #[inline(always)]

@@ -43,8 +43,8 @@ fn match_in_register(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
         _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_ps, _mm_or_si128, _mm_set_epi64x,
         _mm_set1_epi32,
     };
-    let [low, high] = words.map(u64::cast_signed);
-    let words = _mm_set_epi64x(high, low);
+    let [low, high] = words;
+    let words = _mm_set_epi64x(high.cast_signed(), low.cast_signed());
     let words = _mm_or_si128(words, _mm_set1_epi32(ignored.cast_signed()));
     let equal = _mm_cmpeq_epi32(words, _mm_set1_epi32(wanted.cast_signed()));
     _mm_movemask_ps(_mm_castsi128_ps(equal)).cast_unsigned()
