@@ -8,7 +8,9 @@ use super::state::StateWord;
 /// What the states of a block's slots tell a search: a bit for each slot, the lowest one for the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Scan {
-    /// Those that are ready, locked or removed, and have the fingerprint.
+    /// Those that are ready, and have the fingerprint.
+    pub(super) ready: u32,
+    /// Those that are ready, locked or removed, and have it.
     pub(super) written: u32,
     /// Those that are reserved for a key with the fingerprint.
     pub(super) reserved: u32,
@@ -24,6 +26,7 @@ impl Scan {
     pub(super) fn of_four(states: [u64; 2], fingerprint: Fingerprint) -> Self {
         let written = StateWord::written(fingerprint);
         Self {
+            ready: match_words(states, 0, StateWord::ready(fingerprint).narrow()),
             written: match_words(states, StateWord::UNWRITTEN, written),
             reserved: match_words(states, 0, StateWord::reserved(fingerprint).narrow()),
             free: match_words(states, 0, StateWord::FREE.narrow()),
@@ -36,6 +39,7 @@ impl Scan {
         let low = Self::of_four([a, b], fingerprint);
         let high = Self::of_four([c, d], fingerprint);
         Self {
+            ready: low.ready | high.ready << LANES,
             written: low.written | high.written << LANES,
             reserved: low.reserved | high.reserved << LANES,
             free: low.free | high.free << LANES,
@@ -47,6 +51,7 @@ impl Scan {
     pub(super) const fn first(self, n: usize) -> Self {
         let mask = (1 << n) - 1;
         Self {
+            ready: self.ready & mask,
             written: self.written & mask,
             reserved: self.reserved & mask,
             free: self.free & mask,
@@ -85,13 +90,38 @@ impl Scan {
     /// The slots that may hold the key.
     #[inline(always)]
     pub(super) fn candidates(self) -> impl Iterator<Item = usize> {
-        let mut left = self.written;
-        std::iter::from_fn(move || {
-            let next = (left != 0).then(|| left.trailing_zeros() as usize);
-            left &= left.wrapping_sub(1);
-            next
-        })
+        each(self.written)
     }
+
+    /// Those of them that are ready.
+    #[inline(always)]
+    pub(super) fn ready(self) -> impl Iterator<Item = usize> {
+        each(self.ready)
+    }
+
+    /// Those that are not.
+    #[inline(always)]
+    pub(super) fn unready(self) -> impl Iterator<Item = usize> {
+        each(self.written & !self.ready)
+    }
+
+    /// Whether one of the first `n` slots, which are those that there are, is free.
+    #[inline(always)]
+    pub(super) fn is_open(self, n: impl FnOnce() -> usize) -> bool {
+        // Most blocks are whole, and most searches end before they ask.
+        self.free != 0 && self.first(n()).free != 0
+    }
+}
+
+/// The bits that are set.
+#[inline(always)]
+fn each(mask: u32) -> impl Iterator<Item = usize> {
+    let mut left = mask;
+    std::iter::from_fn(move || {
+        let next = (left != 0).then(|| left.trailing_zeros() as usize);
+        left &= left.wrapping_sub(1);
+        next
+    })
 }
 
 #[cfg(test)]
@@ -124,6 +154,11 @@ mod tests {
                     let scan = Scan::of_eight(words, mine);
                     let expected: Vec<_> = (0..8).filter(|&k| chosen[k] >= n_others).collect();
                     assert_eq!(scan.candidates().collect::<Vec<_>>(), expected);
+                    let mut both: Vec<_> = scan.ready().chain(scan.unready()).collect();
+                    both.sort_unstable();
+                    assert_eq!(both, expected);
+                    assert!(scan.ready().all(|k| chosen[k] == n_others));
+                    assert!(scan.unready().all(|k| chosen[k] > n_others));
                     assert_eq!(scan.has_several(), expected.len() > 1);
                     let first = expected.first().copied().unwrap_or(7);
                     assert_eq!(scan.first_candidate_or(7), first);
@@ -136,6 +171,10 @@ mod tests {
                     let few = scan.first(3);
                     let masked = [scan.written, scan.reserved, scan.free].map(|mask| mask & 7);
                     assert_eq!([few.written, few.reserved, few.free], masked);
+                    for n in 1..=8 {
+                        let is_open = chosen[..n].contains(&0);
+                        assert_eq!(scan.is_open(|| n), is_open);
+                    }
                     for first in 0..8 {
                         let around = (first..8).chain(0..first);
                         let expected = around.into_iter().find(|&k| chosen[k] == 0);

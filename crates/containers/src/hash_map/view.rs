@@ -59,11 +59,13 @@ impl<'a, K: Object, V: Object, S, R: Reach<'a>> SlotsInBlocks for View<'a, K, V,
         } else {
             Scan::of_eight(slot.reach.get(0)?, fingerprint)
         };
+        Ok(scan.first(LayoutOf::<K, V>::SLOTS))
+    }
+
+    #[inline(always)]
+    fn n_slots(&self, slot: &GlobalSlot<K, V, R>) -> usize {
         // What is no slot of a rank's last block has the state of a free one.
-        let n_there = self.ring.slots_of(slot.reach.place().block);
-        let free = scan.first(n_there).free;
-        let scan = scan.first(LayoutOf::<K, V>::SLOTS);
-        Ok(Scan { free, ..scan })
+        self.ring.slots_of(slot.reach.place().block)
     }
 
     #[inline(always)]
@@ -135,7 +137,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         wanted: Wanted,
     ) -> Result<Option<Holding<K, V, R>>> {
         if Self::LOOKS_AT_BLOCKS {
-            return walk::look_in_blocks(self, home, key, wanted);
+            return Ok(walk::look_in_blocks(self, home, key, wanted)?);
         }
         let found = apart_if_large!(SlotOf<V>, walk::look(self, home, key, wanted))?;
         Ok(found)

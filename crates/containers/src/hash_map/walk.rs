@@ -5,6 +5,7 @@ use pgas_core::Result;
 use super::hash::Fingerprint;
 use super::scan::Scan;
 use super::slot::{self, Claim, Held, Look, SlotMemory, Wanted};
+use super::state::StateWord;
 use crate::Result as ContainerResult;
 
 /// The ring of slots.
@@ -23,6 +24,9 @@ pub(super) trait Slots {
 pub(super) trait SlotsInBlocks: Slots {
     /// The states of all slots of the block that `slot` is in (A each, in any order).
     fn scan(&self, slot: &Self::Slot, fingerprint: Fingerprint) -> Result<Scan>;
+
+    /// How many slots there are in the block that `slot` is in; what a scan says of others means nothing.
+    fn n_slots(&self, slot: &Self::Slot) -> usize;
 
     /// The number of `slot` in its block.
     fn index(&self, slot: &Self::Slot) -> usize;
@@ -88,7 +92,7 @@ pub(super) fn seek<S: SlotsInBlocks, T>(
                 return Ok(Some(found));
             }
         }
-        if scan.free != 0 {
+        if scan.is_open(|| slots.n_slots(&block)) {
             return Ok(None);
         }
         block = slots.next_block(&block);
@@ -98,7 +102,9 @@ pub(super) fn seek<S: SlotsInBlocks, T>(
     }
 }
 
-/// As [`look`], block by block.
+/// As [`look`], block by block, for values that are words.
+///
+/// A slot that was seen ready is not looked at again: its state was read before its key and its value are, and has no version.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
 pub(super) fn look_in_blocks<S: SlotsInBlocks>(
@@ -106,14 +112,32 @@ pub(super) fn look_in_blocks<S: SlotsInBlocks>(
     home: Home<S::Slot>,
     key: &KeyOf<S>,
     wanted: Wanted,
-) -> ContainerResult<Option<(S::Slot, HeldOf<S>)>> {
-    seek(slots, home, |slot| {
-        let look = slot::look(&slot, key, slots.heap(), home.fingerprint, wanted)?;
-        Ok(match look {
-            Look::Held(held) => Some((slot, held)),
-            Look::Free | Look::Other => None,
-        })
-    })
+) -> Result<Option<(S::Slot, HeldOf<S>)>> {
+    let mut block = home.slot;
+    loop {
+        let scan = slots.scan(&block, home.fingerprint)?;
+        for index in scan.ready() {
+            let slot = slots.of_block(&block, index);
+            if slot.has_key(key, slots.heap())? {
+                let state = StateWord::ready(home.fingerprint);
+                return Ok(Some((slot, Held::unread(state))));
+            }
+        }
+        for index in scan.unready() {
+            let slot = slots.of_block(&block, index);
+            let look = slot::look(&slot, key, slots.heap(), home.fingerprint, wanted)?;
+            if let Look::Held(held) = look {
+                return Ok(Some((slot, held)));
+            }
+        }
+        if scan.is_open(|| slots.n_slots(&block)) {
+            return Ok(None);
+        }
+        block = slots.next_block(&block);
+        if slots.is_same_block(&block, &home.slot) {
+            return Ok(None);
+        }
+    }
 }
 
 /// The slot for a key that is to be there.
@@ -170,7 +194,8 @@ pub(super) fn claim_in_blocks<S: SlotsInBlocks>(
                 return Ok(Place::Held(slot, held));
             }
         }
-        if let Some(index) = scan.first_free_from(slots.index(&block)) {
+        let there = scan.first(slots.n_slots(&block));
+        if let Some(index) = there.first_free_from(slots.index(&block)) {
             let slot = slots.of_block(&block, index);
             return claim(slots, Home { slot, ..home }, key, wanted);
         }

@@ -146,6 +146,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         let home = search.at;
         let (there, is_free, is_clear) = if Self::LOOKS_AT_BLOCKS {
             let scan = self.scan(&home.slot, home.fingerprint)?;
+            let scan = scan.first(self.n_slots(&home.slot));
             // The last slot if none may hold the key: then its state says that it does not.
             let index = scan.first_candidate_or(LayoutOf::<K, V>::SLOTS - 1);
             let slot = self.of_block(&home.slot, index);

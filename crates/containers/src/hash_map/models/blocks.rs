@@ -8,17 +8,23 @@ impl<'a> SlotsInBlocks for &'a Table<true> {
     /// The states in an order that nobody relies on.
     fn scan(&self, _: &Slot<'a, true>, fingerprint: Fingerprint) -> Result<Scan> {
         let mut scan = Scan {
+            ready: 0,
             written: 0,
             reserved: 0,
             free: 0,
         };
         for index in (0..self.slots.len()).rev() {
             let state = self.slot(index).load_state()?;
+            scan.ready |= u32::from(state.is_ready_with(fingerprint)) << index;
             scan.written |= u32::from(state.is_written_with(fingerprint)) << index;
             scan.reserved |= u32::from(state == StateWord::reserved(fingerprint)) << index;
             scan.free |= u32::from(state == StateWord::FREE) << index;
         }
         Ok(scan)
+    }
+
+    fn n_slots(&self, _: &Slot<'a, true>) -> usize {
+        self.slots.len()
     }
 
     fn index(&self, slot: &Slot<'a, true>) -> usize {
