@@ -187,7 +187,14 @@ pub(super) fn claim_in_blocks<S: SlotsInBlocks>(
     let mut block = home.slot;
     loop {
         let scan = slots.scan(&block, home.fingerprint)?;
-        for index in scan.with_reserved().candidates() {
+        for index in scan.ready() {
+            let slot = slots.of_block(&block, index);
+            if slot.has_key(key, slots.heap())? {
+                let state = StateWord::ready(home.fingerprint);
+                return Ok(Place::Held(slot, Held::unread(state)));
+            }
+        }
+        for index in scan.with_reserved().unready() {
             let slot = slots.of_block(&block, index);
             let claim = slot::claim(&slot, key, slots.heap(), home.fingerprint, wanted)?;
             if let Claim::Held(held) = claim {
