@@ -1,12 +1,15 @@
 //! The phase in which any rank does anything.
 
 use pgas_core::atomics::AtomicInteger;
+use pgas_core::backend::AtomicOp;
 
 use super::phase::Atomic;
-use super::table::{Table, over_slots};
+use super::quick::{Claimed, Found};
+use super::slot::SlotMemory as _;
+use super::table::{Table, apart, over_slots};
 use super::{HashMap, Inserted};
 use crate::Result;
-use crate::object::{self, KeyHasher, Object, Plain, SlotOf};
+use crate::object::{self, KeyHasher, KeyOf, Object, Plain, SlotOf};
 
 /// While any rank does anything.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
@@ -58,6 +61,13 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     )]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
+        if let Some(view) = self.table.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(slot) => return view.word_in(slot).map(Some),
+                Found::Absent => return Ok(None),
+                Found::Unsure => return apart(move || view.find(view.home_of(&key), &key)),
+            }
+        }
         over_slots!(self.table, |view| for SlotOf<V>: view.find(view.home_of(&key), &key))
     }
 
@@ -73,6 +83,13 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     #[inline]
     pub fn contains(&self, key: &K) -> Result<bool> {
         let key = object::key(key)?;
+        if let Some(view) = self.table.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(_) => return Ok(true),
+                Found::Absent => return Ok(false),
+                Found::Unsure => return apart(move || view.contains(&key)),
+            }
+        }
         over_slots!(self.table, |view| for SlotOf<V>: view.contains(&key))
     }
 
@@ -93,6 +110,13 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     #[inline]
     pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
         let key = object::key(key)?;
+        if let Some(view) = self.table.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(slot) => return view.update_ready(slot, f),
+                Found::Absent => return Ok(None),
+                Found::Unsure => return apart(move || view.update(&key, f)),
+            }
+        }
         over_slots!(self.table, |view| for SlotOf<V>: view.update(&key, f))
     }
 
@@ -234,6 +258,17 @@ where
     #[inline]
     pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
         let key = object::key(key)?;
+        if let Some(view) = self.table.view_quick() {
+            match view.claim_quickly(&key)? {
+                Claimed::Held(slot) => return Ok(slot.fetch_op(AtomicOp::Add, n)?),
+                Claimed::New(slot, print) => {
+                    view.publish::<false>(slot, &key, n, print)?;
+                    self.table.count_new(1);
+                    return Ok(V::new_zeroed());
+                }
+                Claimed::Unsure => {}
+            }
+        }
         let former =
             over_slots!(self.table, |view| for SlotOf<V>: view.add(view.home_of(&key), &key, n))?;
         self.table.count_new(u64::from(former.is_none()));
@@ -247,8 +282,33 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn insert<const UNREAD: bool>(&self, key: &K, value: &V) -> Result<Inserted> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
+        if let Some(view) = self.view_quick() {
+            match view.claim_quickly(&key)? {
+                Claimed::New(slot, print) => {
+                    view.publish::<UNREAD>(slot, &key, value, print)?;
+                    self.count_new(1);
+                    return Ok(Inserted::New);
+                }
+                Claimed::Held(slot) => {
+                    slot.swap_word(value)?;
+                    return Ok(Inserted::Replaced);
+                }
+                Claimed::Unsure => {
+                    return apart(move || self.insert_by_walk::<UNREAD>(&key, value));
+                }
+            }
+        }
+        self.insert_by_walk::<UNREAD>(&key, value)
+    }
+
+    #[inline(always)]
+    fn insert_by_walk<const UNREAD: bool>(
+        &self,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
+    ) -> Result<Inserted> {
         let inserted = over_slots!(self, |view| for SlotOf<V>: {
-            view.insert::<UNREAD>(view.home_of(&key), &key, value)
+            view.insert::<UNREAD>(view.home_of(key), key, value)
         })?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
@@ -276,6 +336,17 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
+        if let Some(view) = self.view_quick() {
+            match view.claim_quickly(&key)? {
+                Claimed::New(slot, print) => {
+                    view.publish::<false>(slot, &key, value, print)?;
+                    self.count_new(1);
+                    return Ok(None);
+                }
+                Claimed::Held(slot) => return view.word_in(slot).map(Some),
+                Claimed::Unsure => {}
+            }
+        }
         let there = over_slots!(self, |view| for SlotOf<V>: view.get_or_insert(&key, value))?;
         self.count_new(u64::from(there.is_none()));
         Ok(there)

@@ -3,6 +3,7 @@
 use super::HashMap;
 use super::global::GlobalSlot;
 use super::phase::FindOnly;
+use super::quick::Found;
 use super::reach::Reach;
 use super::slot::SlotMemory as _;
 use super::state::SlotState;
@@ -30,6 +31,13 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
     )]
     pub fn find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
+        if let Some(view) = self.table.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(slot) => return view.word_in(slot).map(Some),
+                Found::Absent => return Ok(None),
+                Found::Unsure => {}
+            }
+        }
         over_slots!(self.table, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
             held.map(|value| view.value_quietly(value))

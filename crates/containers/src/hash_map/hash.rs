@@ -59,6 +59,11 @@ impl Hash {
         Self(<K::Repr as Repr<K>>::hash_key(key, hasher))
     }
 
+    #[inline(always)]
+    pub(super) const fn bits(self) -> u64 {
+        self.0
+    }
+
     #[inline]
     pub(super) const fn fingerprint(self) -> Fingerprint {
         Fingerprint::of(self.0)
@@ -97,6 +102,18 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// The first slot of a block.
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the number of a rank")]
+    pub(super) const fn begin(rank: usize, block: usize) -> Self {
+        Self {
+            rank: rank as u32,
+            index: 0,
+            first: 0,
+            block,
+        }
+    }
+
     pub(super) fn rank(self) -> Rank {
         Rank::new(self.rank)
     }
@@ -128,6 +145,7 @@ pub(super) struct Ring<B> {
     n_ranks: usize,
     local_capacity: usize,
     n_blocks: usize,
+    n_whole_blocks: usize,
     blocks: PhantomData<fn() -> B>,
 }
 
@@ -137,6 +155,7 @@ impl<B: Blocks> Ring<B> {
             n_ranks,
             local_capacity,
             n_blocks: local_capacity.div_ceil(B::SLOTS),
+            n_whole_blocks: local_capacity / B::SLOTS,
             blocks: PhantomData,
         }
     }
@@ -152,6 +171,12 @@ impl<B: Blocks> Ring<B> {
     /// The blocks of each rank.
     pub(super) fn n_blocks(&self) -> usize {
         self.n_blocks
+    }
+
+    /// Those of them that have as many slots as a block may have: all but maybe the last one.
+    #[inline(always)]
+    pub(super) fn n_whole_blocks(&self) -> usize {
+        self.n_whole_blocks
     }
 
     /// The slots of a block.
@@ -176,7 +201,7 @@ impl<B: Blocks> Ring<B> {
     pub(super) fn home(&self, hash: Hash) -> Place {
         let (rank, fraction) = widening_mul(hash.0, self.n_ranks);
         let (block, fraction) = widening_mul(fraction, self.n_blocks);
-        let first = widening_mul(fraction, B::SLOTS).0 as u16;
+        let first = first_in_block::<B>(fraction) as u16;
         let rank = rank as u32;
         self.first(Place {
             rank,
@@ -245,6 +270,12 @@ impl<B: Blocks> Ring<B> {
         let is_there = first < self.slots_of(place.block);
         place.with_index(if is_there { first } else { 0 })
     }
+}
+
+/// Where a search begins in its home block, which is whole, by the fraction of a block that is left of the hash.
+#[inline(always)]
+pub(super) fn first_in_block<B: Blocks>(fraction: u64) -> usize {
+    widening_mul(fraction, B::SLOTS).0
 }
 
 /// The upper half of the product, which is below `b`, and the lower half.

@@ -33,6 +33,7 @@ mod local;
 mod models;
 mod multi;
 mod phase;
+mod quick;
 mod reach;
 mod rehash;
 mod scan;

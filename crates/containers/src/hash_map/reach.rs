@@ -5,12 +5,13 @@ use std::sync::atomic::{Ordering, fence};
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
-use pgas_core::rma::{self, Block, NearArray};
+use pgas_core::rma::{self, Block, FourWords, NearArray};
 use pgas_core::{Event, GlobalPtr, Pod, Result, World};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::hash::Place;
 use super::layout::{LINE, StateAt};
+use super::scan::States;
 use super::state::StateWord;
 
 /// A block of slots, and which one of them. Offsets are in bytes from the block's start.
@@ -42,6 +43,9 @@ pub(super) trait Reach<'a>: Copy {
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
+
+    /// The narrow states of all slots of the block, of which there are `n` (A each, in any order).
+    fn states(&self, n: usize) -> Result<States>;
 
     /// Reads the first `len` bytes of the block, in which nobody writes (R).
     fn see(&self, len: usize) -> Result<Self::Seen>;
@@ -138,6 +142,14 @@ impl<L> Clone for Near<'_, L> {
 
 impl<L> Copy for Near<'_, L> {}
 
+impl<'a, L: Block> Near<'a, L> {
+    /// A slot whose block is known.
+    #[inline(always)]
+    pub(super) fn of_block(all: &'a NearArray<L>, block: rma::Near<'a, L>, place: Place) -> Self {
+        Self { all, place, block }
+    }
+}
+
 impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     type All = &'a NearArray<L>;
 
@@ -185,6 +197,12 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     #[inline(always)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         Ok(self.block.load(offset))
+    }
+
+    #[inline(always)]
+    fn states(&self, n: usize) -> Result<States> {
+        let others = (n > 4).then(|| self.block.load_four(16));
+        Ok(States::new(n, self.block.load_four(0), others))
     }
 
     #[inline(always)]
@@ -376,6 +394,12 @@ impl<'a> Reach<'a> for Far<'a> {
     #[inline(never)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         self.part(offset).get(self.world)
+    }
+
+    fn states(&self, n: usize) -> Result<States> {
+        let four = |offset| self.get::<[u64; 2]>(offset).map(FourWords::from);
+        let others = if n > 4 { Some(four(16)?) } else { None };
+        Ok(States::new(n, four(0)?, others))
     }
 
     #[inline(never)]

@@ -1,6 +1,6 @@
 //! The states of all slots of a block at once.
 
-use pgas_core::rma::match_words;
+use pgas_core::rma::FourWords;
 
 use super::hash::Fingerprint;
 use super::state::StateWord;
@@ -20,29 +20,74 @@ pub(super) struct Scan {
 /// The states that are looked at together.
 const LANES: usize = 4;
 
-impl Scan {
-    /// Of four narrow state words as they are in memory.
+/// The narrow state words of a block's slots, as they were read together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct States {
+    first: FourWords,
+    /// If there are more than four.
+    others: Option<FourWords>,
+    /// A bit for each that there is.
+    mask: u32,
+}
+
+impl States {
+    /// Those of `n` slots, eight at most.
     #[inline(always)]
-    pub(super) fn of_four(states: [u64; 2], fingerprint: Fingerprint) -> Self {
-        let written = StateWord::written(fingerprint);
+    pub(super) const fn new(n: usize, first: FourWords, others: Option<FourWords>) -> Self {
+        let mask = (1 << n) - 1;
         Self {
-            ready: match_words(states, 0, StateWord::ready(fingerprint).narrow()),
-            written: match_words(states, StateWord::UNWRITTEN, written),
-            reserved: match_words(states, 0, StateWord::reserved(fingerprint).narrow()),
-            free: match_words(states, 0, StateWord::FREE.narrow()),
+            first,
+            others,
+            mask,
         }
     }
 
-    /// Of eight narrow state words as they are in memory.
+    /// Which of them are `wanted` once the bits of `ignored` are set in them.
     #[inline(always)]
-    pub(super) fn of_eight([a, b, c, d]: [u64; 4], fingerprint: Fingerprint) -> Self {
-        let low = Self::of_four([a, b], fingerprint);
-        let high = Self::of_four([c, d], fingerprint);
+    fn matching(self, ignored: u32, wanted: u32) -> u32 {
+        let first = self.first.matching(ignored, wanted);
+        let others = self.others.map(|words| words.matching(ignored, wanted));
+        (first | others.unwrap_or(0) << LANES) & self.mask
+    }
+
+    /// The slots that are ready, and have the fingerprint.
+    #[inline(always)]
+    pub(super) fn ready(self, fingerprint: Fingerprint) -> u32 {
+        self.matching(0, StateWord::ready(fingerprint).narrow())
+    }
+
+    /// The slots that are ready, locked or removed, and have it.
+    #[inline(always)]
+    pub(super) fn written(self, fingerprint: Fingerprint) -> u32 {
+        self.matching(StateWord::UNWRITTEN, StateWord::written(fingerprint))
+    }
+
+    /// The slots that are reserved for a key with it.
+    #[inline(always)]
+    fn reserved(self, fingerprint: Fingerprint) -> u32 {
+        self.matching(0, StateWord::reserved(fingerprint).narrow())
+    }
+
+    /// The slots that are reserved, ready, locked or removed, and have it; maybe free ones too.
+    #[inline(always)]
+    pub(super) fn taken(self, fingerprint: Fingerprint) -> u32 {
+        self.matching(StateWord::UNTAKEN, StateWord::taken(fingerprint))
+    }
+
+    #[inline(always)]
+    pub(super) fn free(self) -> u32 {
+        self.matching(0, StateWord::FREE.narrow())
+    }
+}
+
+impl Scan {
+    #[inline(always)]
+    pub(super) fn new(states: States, fingerprint: Fingerprint) -> Self {
         Self {
-            ready: low.ready | high.ready << LANES,
-            written: low.written | high.written << LANES,
-            reserved: low.reserved | high.reserved << LANES,
-            free: low.free | high.free << LANES,
+            ready: states.ready(fingerprint),
+            written: states.written(fingerprint),
+            reserved: states.reserved(fingerprint),
+            free: states.free(),
         }
     }
 
@@ -113,6 +158,15 @@ impl Scan {
     }
 }
 
+/// The first of the slots that are set in `mask`, of which there are some, from slot `first` on, once around in a block of `n` slots:
+/// without a branch, which would be guessed wrong where neither is rare.
+#[inline(always)]
+pub(super) const fn first_from(mask: u32, n: usize, first: usize) -> usize {
+    let twice = mask | mask << n;
+    let index = first + (twice >> first).trailing_zeros() as usize;
+    if index < n { index } else { index - n }
+}
+
 /// The bits that are set.
 #[inline(always)]
 fn each(mask: u32) -> impl Iterator<Item = usize> {
@@ -150,8 +204,13 @@ mod tests {
                     let mut chosen = [i, j, i, i, j, j, i, j];
                     chosen.rotate_left(shift);
                     let words: [u32; 8] = chosen.map(|i| all[i].narrow());
-                    let words = <[u64; 4]>::read_from_bytes(words.as_bytes()).unwrap();
-                    let scan = Scan::of_eight(words, mine);
+                    let words = <[[u64; 2]; 2]>::read_from_bytes(words.as_bytes()).unwrap();
+                    let [low, high] = words.map(FourWords::from);
+                    let states = States::new(8, low, Some(high));
+                    let taken = states.taken(mine);
+                    let scan = Scan::new(states, mine);
+                    assert_eq!(taken, scan.with_reserved().written);
+                    assert_eq!(Scan::new(States::new(3, low, None), mine), scan.first(3));
                     let expected: Vec<_> = (0..8).filter(|&k| chosen[k] >= n_others).collect();
                     assert_eq!(scan.candidates().collect::<Vec<_>>(), expected);
                     let mut both: Vec<_> = scan.ready().chain(scan.unready()).collect();
@@ -179,6 +238,9 @@ mod tests {
                         let around = (first..8).chain(0..first);
                         let expected = around.into_iter().find(|&k| chosen[k] == 0);
                         assert_eq!(scan.first_free_from(first), expected);
+                        if let Some(expected) = expected {
+                            assert_eq!(first_from(free, 8, first), expected);
+                        }
                     }
                 }
             }

@@ -64,6 +64,16 @@ impl StateWord {
         Self::ready(fingerprint).narrow() | Self::UNWRITTEN
     }
 
+    /// The narrow word of every slot with this fingerprint that is not free, and of the free one if all bits of the fingerprint are zero,
+    /// once the bits [`UNTAKEN`](Self::UNTAKEN) are set in it.
+    #[inline]
+    pub(super) const fn taken(fingerprint: Fingerprint) -> u32 {
+        Self::ready(fingerprint).narrow() | Self::UNTAKEN
+    }
+
+    /// The bits of a narrow word that say nothing of the fingerprint.
+    pub(super) const UNTAKEN: u32 = Self(3 << STATE_SHIFT | GONE).narrow();
+
     /// The bits of a narrow word in which slots with a key differ: whether it is locked, and whether the value is gone.
     pub(super) const UNWRITTEN: u32 = Self(1 << STATE_SHIFT | GONE).narrow();
 

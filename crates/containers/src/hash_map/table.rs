@@ -144,6 +144,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         View::new(all, &self.ring, &self.heap, &self.hasher)
     }
 
+    /// The slots, if there is a [short way](super::quick) to them.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a test")]
+    pub(super) fn view_quick(&self) -> Option<View<'_, K, V, S, Near<'_, LayoutOf<K, V>>>> {
+        let all = self.near.as_ref()?;
+        View::<K, V, S, Near<'_, LayoutOf<K, V>>>::IS_QUICK.then(|| self.view_near(all))
+    }
+
     /// The slots, wherever they are.
     pub(super) fn view_far(&self) -> View<'_, K, V, S, Far<'_>> {
         let (world, start) = (self.world(), self.start);

@@ -54,12 +54,8 @@ impl<'a, K: Object, V: Object, S, R: Reach<'a>> SlotsInBlocks for View<'a, K, V,
         slot: &GlobalSlot<K, V, R>,
         fingerprint: Fingerprint,
     ) -> pgas_core::Result<Scan> {
-        let scan = if LayoutOf::<K, V>::SLOTS <= 4 {
-            Scan::of_four(slot.reach.get(0)?, fingerprint)
-        } else {
-            Scan::of_eight(slot.reach.get(0)?, fingerprint)
-        };
-        Ok(scan.first(LayoutOf::<K, V>::SLOTS))
+        let states = slot.reach.states(LayoutOf::<K, V>::SLOTS)?;
+        Ok(Scan::new(states, fingerprint))
     }
 
     #[inline(always)]

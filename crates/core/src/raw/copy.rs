@@ -154,6 +154,23 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
     value
 }
 
+/// Sixteen bytes as they were read from shared memory: a vector register where there are such.
+pub type Sixteen = imp::Sixteen;
+
+/// Loads sixteen bytes, of which each aligned word of four or eight is whole; later accesses of this thread come after.
+///
+/// # Safety
+///
+/// `src` is valid for reads and aligned to sixteen bytes.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one load")]
+pub unsafe fn load_sixteen(src: *const u8) -> Sixteen {
+    // SAFETY: the caller's promises are those of the implementation.
+    let bytes = unsafe { imp::load_sixteen(src) };
+    fence(Ordering::Acquire);
+    bytes
+}
+
 /// Asks the memory system to fetch the cache line at `at`; any address is allowed.
 #[inline]
 pub fn prefetch(at: *const u8) {

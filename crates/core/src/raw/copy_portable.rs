@@ -68,6 +68,24 @@ pub(super) unsafe fn load_word(src: *const u8) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) type Sixteen = [u64; 2];
+
+/// Loads sixteen bytes, each word of eight at once.
+///
+/// # Safety
+///
+/// They are readable and aligned.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) unsafe fn load_sixteen(src: *const u8) -> Sixteen {
+    // SAFETY: the first half of what the caller promises.
+    let first = unsafe { load_word(src) };
+    // SAFETY: the other half lies within the same sixteen bytes.
+    let behind = unsafe { src.add(8) };
+    // SAFETY: as for the first half.
+    [first, unsafe { load_word(behind) }]
+}
+
 /// Stores eight bytes, at once if they are aligned.
 ///
 /// # Safety

@@ -2,6 +2,9 @@
 //! for long ones.
 
 use std::arch::asm;
+use std::arch::x86_64::__m128i;
+
+pub(super) type Sixteen = __m128i;
 
 /// From here on `rep movsb` is faster than the SSE loop on processors with fast string operations.
 const LONG: usize = 2048;
@@ -35,6 +38,23 @@ pub(super) unsafe fn load_word(src: *const u8) -> u64 {
             options(nostack, preserves_flags, readonly));
     }
     word
+}
+
+/// Loads sixteen bytes, each aligned word of eight or fewer at once.
+///
+/// # Safety
+///
+/// They are readable and aligned.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "one load")]
+pub(super) unsafe fn load_sixteen(src: *const u8) -> Sixteen {
+    let bytes;
+    // SAFETY: the caller promises sixteen readable bytes, aligned.
+    unsafe {
+        asm!("movdqa {b}, xmmword ptr [{s}]", b = out(xmm_reg) bytes, s = in(reg) src,
+            options(nostack, preserves_flags, readonly));
+    }
+    bytes
 }
 
 /// Stores eight bytes at once, aligned or not.

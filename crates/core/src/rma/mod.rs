@@ -24,10 +24,10 @@ mod strided;
 mod words;
 
 pub use fragments::Fragment;
-pub use near::{Block, Near, NearArray};
+pub use near::{Block, Near, NearArray, Share};
 pub use scope::Scope;
 pub use strided::Strides;
-pub use words::match_words;
+pub use words::FourWords;
 
 use std::ptr::NonNull;
 

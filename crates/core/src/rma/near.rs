@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use crate::atomics::{Atomic, call};
 use crate::backend::{AtomicOp, SwapCall};
 use crate::raw::{copy, word};
+use crate::rma::FourWords;
 use crate::{GlobalPtr, Pod, World};
 
 /// The size and the alignment of a kind of block, in bytes.
@@ -193,6 +194,79 @@ impl<B: Block> NearArray<B> {
     }
 }
 
+/// A block that stands for a share of all numbers of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub struct Share<'w, B> {
+    /// The number of the rank that has it.
+    pub rank: usize,
+    /// Its number on that rank.
+    pub index: usize,
+    /// How far the number is within the share, as a fraction of 2^64.
+    pub rest: u64,
+    /// It.
+    pub block: Near<'w, B>,
+}
+
+impl<B: Block> NearArray<B> {
+    /// The block to whose share `number` belongs: ranks, and then the blocks of each, have equal shares of all numbers of 64 bits, as
+    /// [`Share`] has them in ascending order. `None` if there are no blocks.
+    ///
+    /// A table spreads hashes so over all blocks, by multiplications, and without a branch.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::rma::Block;
+    /// # struct Word;
+    /// # impl Block for Word {
+    /// #     const BYTES: usize = 8;
+    /// #     const ALIGN: usize = 8;
+    /// # }
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let words = world.alloc_symmetric::<u64>(10)?;
+    /// if let Some(near) = world.near_array::<Word>(words.here().offset_bytes(), 10) {
+    ///     let share = near.share(u64::MAX / 2).unwrap();
+    ///     assert_eq!((share.rank, share.index), (0, 4));
+    ///     assert_eq!(share.block, near.block(0, 4));
+    /// }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "two multiplications and an address")]
+    pub fn share(&self, number: u64) -> Option<Share<'_, B>> {
+        if self.len == 0 {
+            return None;
+        }
+        let (rank, rest) = fraction(number, self.bases.len());
+        let (index, rest) = fraction(rest, self.len);
+        // SAFETY: a fraction below 1 of the number of bases, of which there is at least one: a job has a rank.
+        let base = unsafe { *self.bases.get_unchecked(rank) };
+        // SAFETY: a fraction below 1 of `len`, which is not zero; so many blocks behind `base` lie within a mapped segment.
+        let place = unsafe { base.add(index * B::BYTES) };
+        let block = Near {
+            place,
+            world: PhantomData,
+            block: PhantomData,
+        };
+        Some(Share {
+            rank,
+            index,
+            rest,
+            block,
+        })
+    }
+}
+
+/// `number` / 2^64 of `n`, which is below `n` unless that is zero, and what is left of it, as a fraction of 2^64.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a multiplication")]
+#[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
+fn fraction(number: u64, n: usize) -> (usize, u64) {
+    let product = u128::from(number) * n as u128;
+    ((product >> 64) as usize, product as u64)
+}
+
 impl<B> fmt::Debug for NearArray<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -230,6 +304,22 @@ impl<B: Block> Near<'_, B> {
     pub fn load<T: Pod>(&self, offset: usize) -> T {
         // SAFETY: `part` found it in mapped memory, and aligned.
         unsafe { copy::load(self.part::<T>(offset)) }
+    }
+
+    /// Reads four words of four bytes from `offset` on, each of them whole; later accesses of this thread come after.
+    ///
+    /// # Panics
+    ///
+    /// If they are not aligned to sixteen bytes, or not within the block.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one load")]
+    #[track_caller]
+    pub fn load_four(&self, offset: usize) -> FourWords {
+        let is_aligned = B::ALIGN >= 16 && offset.is_multiple_of(16);
+        assert!(is_aligned, "a misaligned part of a block");
+        // SAFETY: `part` found sixteen bytes in mapped memory, and the assertion that they are aligned.
+        FourWords(unsafe { copy::load_sixteen(self.part::<[u64; 2]>(offset)) })
     }
 
     /// Writes the value at `offset`. A later release of this thread orders it.

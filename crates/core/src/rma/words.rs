@@ -7,44 +7,70 @@
     )
 )]
 
-/// Which of four words of four bytes, read together as two of eight, are `wanted` once the bits of `ignored` are set in them: a bit for
-/// each word, the lowest one for the first in memory.
+use crate::raw::copy::Sixteen;
+
+/// Four words of four bytes, as they were read together.
 ///
 /// A container that keeps such words side by side learns with one load and a few instructions which of them to look at.
 ///
 /// # Examples
 ///
 /// ```
-/// use pgas_core::rma::match_words;
+/// use pgas_core::rma::FourWords;
 /// use zerocopy::transmute;
 ///
-/// let words: [u64; 2] = transmute!([0x105_u32, 7, 5, 0x205]);
-/// assert_eq!(match_words(words, 0, 5), 0b0100);
-/// assert_eq!(match_words(words, 0x300, 0x305), 0b1101);
+/// let words = FourWords::from(transmute!([0x105_u32, 7, 5, 0x205]) as [u64; 2]);
+/// assert_eq!(words.matching(0, 5), 0b0100);
+/// assert_eq!(words.matching(0x300, 0x305), 0b1101);
 /// ```
-#[must_use]
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "a few instructions")]
-pub fn match_words(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    {
-        // SAFETY: SSE2 is a part of x86-64.
-        unsafe { match_in_register(words, ignored, wanted) }
+#[derive(Clone, Copy, Debug)]
+pub struct FourWords(pub(super) Sixteen);
+
+impl From<[u64; 2]> for FourWords {
+    /// Words as they are in memory.
+    #[inline(always)]
+    fn from(words: [u64; 2]) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: SSE2 is a part of x86-64.
+            Self(unsafe { in_register(words) })
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        Self(words)
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    match_one_by_one(words, ignored, wanted)
+}
+
+impl FourWords {
+    /// Which of the words are `wanted` once the bits of `ignored` are set in them: a bit for each word, the lowest one for the first in
+    /// memory.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a few instructions")]
+    pub fn matching(self, ignored: u32, wanted: u32) -> u32 {
+        #[cfg(target_arch = "x86_64")]
+        {
+            // SAFETY: SSE2 is a part of x86-64.
+            unsafe { match_in_register(self.0, ignored, wanted) }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        match_one_by_one(self.0, ignored, wanted)
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
 #[inline]
-fn match_in_register(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
+fn in_register([low, high]: [u64; 2]) -> Sixteen {
+    std::arch::x86_64::_mm_set_epi64x(high.cast_signed(), low.cast_signed())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse2")]
+#[inline]
+fn match_in_register(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
     use std::arch::x86_64::{
-        _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_ps, _mm_or_si128, _mm_set_epi64x,
-        _mm_set1_epi32,
+        _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_ps, _mm_or_si128, _mm_set1_epi32,
     };
-    let [low, high] = words;
-    let words = _mm_set_epi64x(high.cast_signed(), low.cast_signed());
     let words = _mm_or_si128(words, _mm_set1_epi32(ignored.cast_signed()));
     let equal = _mm_cmpeq_epi32(words, _mm_set1_epi32(wanted.cast_signed()));
     _mm_movemask_ps(_mm_castsi128_ps(equal)).cast_unsigned()
@@ -87,7 +113,7 @@ mod tests {
                         .map(|k| u32::from(four[k] | ignored == wanted) << k)
                         .sum::<u32>();
                     let both = [in_memory(four[0], four[1]), in_memory(four[2], four[3])];
-                    assert_eq!(match_words(both, ignored, wanted), expected);
+                    assert_eq!(FourWords::from(both).matching(ignored, wanted), expected);
                     assert_eq!(match_one_by_one(both, ignored, wanted), expected);
                 }
             }
