@@ -6,10 +6,10 @@ use pgas_core::backend::AtomicOp;
 use super::phase::Atomic;
 use super::quick::{Claimed, Found};
 use super::slot::SlotMemory as _;
-use super::table::{Table, apart, over_slots};
+use super::table::{Table, over_slots};
 use super::{HashMap, Inserted};
 use crate::Result;
-use crate::object::{self, KeyHasher, KeyOf, Object, Plain, SlotOf};
+use crate::object::{self, KeyHasher, Object, Plain, SlotOf};
 
 /// While any rank does anything.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
@@ -35,13 +35,17 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
     /// # Ok::<(), Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
     pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        self.table.insert::<false>(key, &value)
+        self.table.insert(key, &value)
     }
 
     /// The value of `key`, if it is there.
@@ -65,7 +69,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
             match view.look_quickly(&key)? {
                 Found::Held(slot) => return view.word_in(slot).map(Some),
                 Found::Absent => return Ok(None),
-                Found::Unsure => return apart(move || view.find(view.home_of(&key), &key)),
+                Found::Unsure => {}
             }
         }
         over_slots!(self.table, |view| for SlotOf<V>: view.find(view.home_of(&key), &key))
@@ -80,14 +84,18 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// What the transport reports.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     pub fn contains(&self, key: &K) -> Result<bool> {
         let key = object::key(key)?;
         if let Some(view) = self.table.view_quick() {
             match view.look_quickly(&key)? {
                 Found::Held(_) => return Ok(true),
                 Found::Absent => return Ok(false),
-                Found::Unsure => return apart(move || view.contains(&key)),
+                Found::Unsure => {}
             }
         }
         over_slots!(self.table, |view| for SlotOf<V>: view.contains(&key))
@@ -107,14 +115,18 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
         let key = object::key(key)?;
         if let Some(view) = self.table.view_quick() {
             match view.look_quickly(&key)? {
                 Found::Held(slot) => return view.update_ready(slot, f),
                 Found::Absent => return Ok(None),
-                Found::Unsure => return apart(move || view.update(&key, f)),
+                Found::Unsure => {}
             }
         }
         over_slots!(self.table, |view| for SlotOf<V>: view.update(&key, f))
@@ -130,7 +142,11 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     pub fn get_or_insert(&self, key: &K, value: V) -> Result<V> {
         let there = self.table.get_or_insert(key, &value)?;
         Ok(there.unwrap_or(value))
@@ -255,14 +271,18 @@ where
     /// assert_eq!(counts.find(b"ACGT")?, Some(3));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
         let key = object::key(key)?;
         if let Some(view) = self.table.view_quick() {
             match view.claim_quickly(&key)? {
                 Claimed::Held(slot) => return Ok(slot.fetch_op(AtomicOp::Add, n)?),
                 Claimed::New(slot, print) => {
-                    view.publish::<false>(slot, &key, n, print)?;
+                    view.publish(slot, &key, n, print)?;
                     self.table.count_new(1);
                     return Ok(V::new_zeroed());
                 }
@@ -277,15 +297,18 @@ where
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// `UNREAD` as for [`View::insert`](super::view::View::insert).
-    #[inline]
-    pub(super) fn insert<const UNREAD: bool>(&self, key: &K, value: &V) -> Result<Inserted> {
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
+    pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
         if let Some(view) = self.view_quick() {
             match view.claim_quickly(&key)? {
                 Claimed::New(slot, print) => {
-                    view.publish::<UNREAD>(slot, &key, value, print)?;
+                    view.publish(slot, &key, value, print)?;
                     self.count_new(1);
                     return Ok(Inserted::New);
                 }
@@ -293,22 +316,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                     slot.swap_word(value)?;
                     return Ok(Inserted::Replaced);
                 }
-                Claimed::Unsure => {
-                    return apart(move || self.insert_by_walk::<UNREAD>(&key, value));
-                }
+                Claimed::Unsure => {}
             }
         }
-        self.insert_by_walk::<UNREAD>(&key, value)
-    }
-
-    #[inline(always)]
-    fn insert_by_walk<const UNREAD: bool>(
-        &self,
-        key: &KeyOf<K>,
-        value: SlotOf<V>,
-    ) -> Result<Inserted> {
         let inserted = over_slots!(self, |view| for SlotOf<V>: {
-            view.insert::<UNREAD>(view.home_of(key), key, value)
+            view.insert(view.home_of(&key), &key, value)
         })?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
@@ -332,14 +344,18 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// The value that is there, if it was there before; else `value` is.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
         if let Some(view) = self.view_quick() {
             match view.claim_quickly(&key)? {
                 Claimed::New(slot, print) => {
-                    view.publish::<false>(slot, &key, value, print)?;
+                    view.publish(slot, &key, value, print)?;
                     self.count_new(1);
                     return Ok(None);
                 }

@@ -201,29 +201,11 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
         if LayoutOf::<K, V>::KEY_FIRST {
             let (first, second) = (key, value);
             let pair = Pair { first, second };
-            return self.reach.publish(pair_at, pair, at, state);
+            return self.reach.publish_claimed(pair_at, pair, at, state);
         }
         let (first, second) = (value, key);
         let pair = Pair { first, second };
-        self.reach.publish(pair_at, pair, at, state)
-    }
-
-    #[inline(always)]
-    fn publish_entry_unread(
-        &self,
-        key: SlotOf<K>,
-        value: SlotOf<V>,
-        state: StateWord,
-    ) -> Result<()> {
-        let (at, pair_at) = (self.state_at(), self.pair_at());
-        if LayoutOf::<K, V>::KEY_FIRST {
-            let (first, second) = (key, value);
-            let pair = Pair { first, second };
-            return self.reach.publish_unread(pair_at, pair, at, state);
-        }
-        let (first, second) = (value, key);
-        let pair = Pair { first, second };
-        self.reach.publish_unread(pair_at, pair, at, state)
+        self.reach.publish_claimed(pair_at, pair, at, state)
     }
 
     #[inline]

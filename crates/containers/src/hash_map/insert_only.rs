@@ -17,12 +17,16 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, InsertOnly, S> {
     /// # Errors
     ///
     /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free; what the transport reports.
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
     pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        self.table.insert::<true>(key, &value)
+        self.table.insert(key, &value)
     }
 }

@@ -40,7 +40,7 @@ impl<A: Copy, B: Copy> Copy for Pair<A, B> {}
 pub(super) const LINE: usize = 64;
 
 /// The most slots in one block: as many states as two vector registers hold.
-const MOST: usize = 8;
+pub(super) const MOST: usize = 8;
 
 /// The places of slots and of their parts. Slots lie in blocks, which are as large and come one after the other.
 ///

@@ -113,7 +113,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         loop {
             let numbers = self.next_number(key)?;
             let place = (key.clone(), u64::from(numbers.next));
-            self.values.table.insert::<false>(&place, &value)?;
+            self.values.table.insert(&place, &value)?;
             // A removal that began after the number was given has looked for the value, perhaps before it came: one of the two
             // takes it out. Where that is this rank, the insert begins again.
             let is_passed = self.numbers(key)?.first > numbers.next;

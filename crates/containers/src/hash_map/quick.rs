@@ -8,7 +8,7 @@
 use pgas_core::rma::Share;
 
 use super::global::{GlobalSlot, LayoutOf};
-use super::hash::{self, Fingerprint, Hash, Place};
+use super::hash::{Fingerprint, Hash, Place};
 use super::layout::Blocks as _;
 use super::reach::{Near, Reach as _};
 use super::scan::{self, States};
@@ -54,7 +54,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
     /// The line where the search for a key begins.
     #[inline(always)]
     fn home_line(&self, hash: Hash) -> Option<Line<'a, K, V>> {
-        self.line(self.all.share(hash.bits())?)
+        self.line(self.all.share(hash.bits()))
     }
 
     /// The line, unless it is the last one of its rank and has not all its slots.
@@ -117,7 +117,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
                 let slot = self.ready_with(&line, ready, key)?;
                 return Ok(slot.map_or(Found::Unsure, Found::Held));
             }
-            if line.states.written(fingerprint) != 0 {
+            if line.states.written_or_free(fingerprint) != 0 {
                 break;
             }
             if line.states.free() != 0 {
@@ -135,7 +135,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         let fingerprint = hash.fingerprint();
         let mut next = self.home_line(hash);
         while let Some(line) = next {
-            if line.states.taken(fingerprint) != 0 {
+            if line.states.written_or_free(fingerprint) != 0 {
                 let ready = line.states.ready(fingerprint);
                 if ready != 0
                     && let Some(slot) = self.ready_with(&line, ready, key)?
@@ -146,8 +146,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
             }
             let free = line.states.free();
             if free != 0 {
-                let first = hash::first_in_block::<LayoutOf<K, V>>(line.share.rest);
-                let index = scan::first_from(free, LayoutOf::<K, V>::SLOTS, first);
+                let index = scan::first_of::<LayoutOf<K, V>>(free, line.share.rest);
                 let slot = self.of_line(&line, index);
                 let reserved = StateWord::reserved(fingerprint);
                 if slot.swap_state(StateWord::FREE, reserved)?.is_ok() {
@@ -160,9 +159,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         Ok(Claimed::Unsure)
     }
 
-    /// Writes key and value to a slot that is reserved for the key. `UNREAD` as for [`View::insert`].
+    /// Writes key and value to a slot that is reserved for the key.
     #[inline(always)]
-    pub(super) fn publish<const UNREAD: bool>(
+    pub(super) fn publish(
         &self,
         slot: NearSlot<'a, K, V>,
         key: &KeyOf<K>,
@@ -171,12 +170,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
     ) -> Result<()> {
         let key = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
         let state = StateWord::ready(fingerprint);
-        if UNREAD {
-            slot.publish_entry_unread(key, value, state)?;
-        } else {
-            slot.publish_entry(key, value, state)?;
-        }
-        Ok(())
+        Ok(slot.publish_entry(key, value, state)?)
     }
 
     /// The value in a slot that was seen ready.

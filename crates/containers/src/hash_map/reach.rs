@@ -69,8 +69,8 @@ pub(super) trait Reach<'a>: Copy {
     fn publish<T: Pod>(&self, offset: usize, value: T, at: StateAt, state: StateWord)
     -> Result<()>;
 
-    /// As `publish`, but who has returned from it may look elsewhere before others see the state (W + A).
-    fn publish_unread<T: Pod>(
+    /// As `publish` to a slot that this thread has claimed: who has returned from it may look elsewhere before others see the state (W + A).
+    fn publish_claimed<T: Pod>(
         &self,
         offset: usize,
         value: T,
@@ -260,7 +260,7 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
     }
 
     #[inline(always)]
-    fn publish_unread<T: Pod>(
+    fn publish_claimed<T: Pod>(
         &self,
         offset: usize,
         value: T,
@@ -268,9 +268,7 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         state: StateWord,
     ) -> Result<()> {
         self.block.store(offset, value);
-        // Who sees the state sees all of the part. That the state may wait in a store buffer while this thread
-        // looks at other words is what makes this cheaper than `publish`: there two threads could each insert a
-        // key, look for the other's, and both find nothing.
+        // Who sees the state sees all of the part (pairs with the acquire of every load).
         fence(Ordering::Release);
         self.store_state(at, state);
         Ok(())
@@ -451,7 +449,7 @@ impl<'a> Reach<'a> for Far<'a> {
     }
 
     #[inline(always)]
-    fn publish_unread<T: Pod>(
+    fn publish_claimed<T: Pod>(
         &self,
         offset: usize,
         value: T,

@@ -2,7 +2,8 @@
 
 use pgas_core::rma::FourWords;
 
-use super::hash::Fingerprint;
+use super::hash::{self, Fingerprint};
+use super::layout::{Blocks, MOST};
 use super::state::StateWord;
 
 /// What the states of a block's slots tell a search: a bit for each slot, the lowest one for the first.
@@ -10,10 +11,8 @@ use super::state::StateWord;
 pub(super) struct Scan {
     /// Those that are ready, and have the fingerprint.
     pub(super) ready: u32,
-    /// Those that are ready, locked or removed, and have it.
+    /// Those that are not free, and have it: ready, locked, removed or reserved.
     pub(super) written: u32,
-    /// Those that are reserved for a key with the fingerprint.
-    pub(super) reserved: u32,
     pub(super) free: u32,
 }
 
@@ -56,22 +55,10 @@ impl States {
         self.matching(0, StateWord::ready(fingerprint).narrow())
     }
 
-    /// The slots that are ready, locked or removed, and have it.
+    /// The slots that are not free, and have it; and free ones, if no bit of the fingerprint is set.
     #[inline(always)]
-    pub(super) fn written(self, fingerprint: Fingerprint) -> u32 {
+    pub(super) fn written_or_free(self, fingerprint: Fingerprint) -> u32 {
         self.matching(StateWord::UNWRITTEN, StateWord::written(fingerprint))
-    }
-
-    /// The slots that are reserved for a key with it.
-    #[inline(always)]
-    fn reserved(self, fingerprint: Fingerprint) -> u32 {
-        self.matching(0, StateWord::reserved(fingerprint).narrow())
-    }
-
-    /// The slots that are reserved, ready, locked or removed, and have it; maybe free ones too.
-    #[inline(always)]
-    pub(super) fn taken(self, fingerprint: Fingerprint) -> u32 {
-        self.matching(StateWord::UNTAKEN, StateWord::taken(fingerprint))
     }
 
     #[inline(always)]
@@ -83,11 +70,11 @@ impl States {
 impl Scan {
     #[inline(always)]
     pub(super) fn new(states: States, fingerprint: Fingerprint) -> Self {
+        let free = states.free();
         Self {
             ready: states.ready(fingerprint),
-            written: states.written(fingerprint),
-            reserved: states.reserved(fingerprint),
-            free: states.free(),
+            written: states.written_or_free(fingerprint) & !free,
+            free,
         }
     }
 
@@ -98,7 +85,6 @@ impl Scan {
         Self {
             ready: self.ready & mask,
             written: self.written & mask,
-            reserved: self.reserved & mask,
             free: self.free & mask,
         }
     }
@@ -113,15 +99,6 @@ impl Scan {
     #[inline(always)]
     pub(super) const fn has_several(self) -> bool {
         self.written & self.written.wrapping_sub(1) != 0
-    }
-
-    /// Reserved slots count as written: theirs may become the key.
-    #[inline(always)]
-    pub(super) const fn with_reserved(self) -> Self {
-        Self {
-            written: self.written | self.reserved,
-            ..self
-        }
     }
 
     /// The first free slot from slot `first` on, once around.
@@ -158,13 +135,39 @@ impl Scan {
     }
 }
 
-/// The first of the slots that are set in `mask`, of which there are some, from slot `first` on, once around in a block of `n` slots:
-/// without a branch, which would be guessed wrong where neither is rare.
+/// The first of the slots that are set in `mask`, of which there are some, once around in a block like `B` from where the search for a key
+/// begins there, by the `fraction` of a block that is left of its hash. From a table: a branch would be guessed wrong where neither is rare.
 #[inline(always)]
-pub(super) const fn first_from(mask: u32, n: usize, first: usize) -> usize {
-    let twice = mask | mask << n;
-    let index = first + (twice >> first).trailing_zeros() as usize;
-    if index < n { index } else { index - n }
+pub(super) fn first_of<B: Blocks>(mask: u32, fraction: u64) -> usize {
+    let first = hash::first_in_block::<B>(fraction);
+    let orders = const { &Orders::of(B::SLOTS) };
+    usize::from(orders.0[first % MOST][mask as usize % (1 << MOST)]) % MOST
+}
+
+/// By the slot that comes first, and then by the slots that are set, the first one of these.
+struct Orders([[u8; 1 << MOST]; MOST]);
+
+impl Orders {
+    /// Of blocks of `n` slots.
+    const fn of(n: usize) -> Self {
+        let mut orders = [[0; 1 << MOST]; MOST];
+        let mut first = 0;
+        while first < n {
+            let mut mask = 1_usize;
+            while mask < 1 << n {
+                let mut index = first;
+                while mask >> index & 1 == 0 {
+                    index = (index + 1) % n;
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "a block has few slots")]
+                let slot = index as u8;
+                orders[first][mask] = slot;
+                mask += 1;
+            }
+            first += 1;
+        }
+        Self(orders)
+    }
 }
 
 /// The bits that are set.
@@ -186,18 +189,49 @@ mod tests {
     /// Every kind of state, of a key with the fingerprint and of one without, in every place beside each of the others.
     #[test]
     fn a_scan_tells_the_slots_that_may_hold_the_key_and_those_that_are_free() {
-        let [mine, other] = [0x1555, 0x1554].map(Fingerprint::of);
+        check([0x1555, 0x1554].map(Fingerprint::of));
+        check([0, 0x2000].map(Fingerprint::of));
+        check([0x2000, 0].map(Fingerprint::of));
+    }
+
+    struct Eight;
+
+    impl Blocks for Eight {
+        const SLOTS: usize = 8;
+    }
+
+    #[test]
+    fn the_first_slot_in_the_order_of_a_search_comes_from_a_table() {
+        struct Three;
+        impl Blocks for Three {
+            const SLOTS: usize = 3;
+        }
+        let third = u64::MAX / 3;
+        for (mask, [a, b, c]) in [
+            (0b001, [0, 0, 0]),
+            (0b010, [1, 1, 1]),
+            (0b101, [0, 2, 2]),
+            (0b011, [0, 1, 0]),
+            (0b111, [0, 1, 2]),
+        ] {
+            assert_eq!(first_of::<Three>(mask, third / 2), a);
+            assert_eq!(first_of::<Three>(mask, third + third / 2), b);
+            assert_eq!(first_of::<Three>(mask, 2 * third + third / 2), c);
+        }
+    }
+
+    fn check([mine, other]: [Fingerprint; 2]) {
         let states = |fingerprint| {
             let ready = StateWord::ready(fingerprint);
             let gone = ready.removed();
             [ready, ready.locked(), gone, gone.locked()]
         };
         let mut all = vec![StateWord::FREE];
-        // The second one is mine.
-        all.extend([StateWord::reserved(mine), StateWord::reserved(other)]);
+        all.push(StateWord::reserved(other));
         all.extend(states(other));
         let n_others = all.len();
         all.extend(states(mine));
+        all.push(StateWord::reserved(mine));
         for i in 0..all.len() {
             for j in 0..all.len() {
                 for shift in 0..8 {
@@ -207,9 +241,7 @@ mod tests {
                     let words = <[[u64; 2]; 2]>::read_from_bytes(words.as_bytes()).unwrap();
                     let [low, high] = words.map(FourWords::from);
                     let states = States::new(8, low, Some(high));
-                    let taken = states.taken(mine);
                     let scan = Scan::new(states, mine);
-                    assert_eq!(taken, scan.with_reserved().written);
                     assert_eq!(Scan::new(States::new(3, low, None), mine), scan.first(3));
                     let expected: Vec<_> = (0..8).filter(|&k| chosen[k] >= n_others).collect();
                     assert_eq!(scan.candidates().collect::<Vec<_>>(), expected);
@@ -223,13 +255,9 @@ mod tests {
                     assert_eq!(scan.first_candidate_or(7), first);
                     let free = (0..8).map(|k| u32::from(chosen[k] == 0) << k).sum();
                     assert_eq!(scan.free, free);
-                    let reserved = (0..8).map(|k| u32::from(chosen[k] == 1) << k).sum();
-                    assert_eq!(scan.reserved, reserved);
-                    let both = scan.with_reserved().written;
-                    assert_eq!(both, scan.written | scan.reserved);
                     let few = scan.first(3);
-                    let masked = [scan.written, scan.reserved, scan.free].map(|mask| mask & 7);
-                    assert_eq!([few.written, few.reserved, few.free], masked);
+                    let masked = [scan.ready, scan.written, scan.free].map(|mask| mask & 7);
+                    assert_eq!([few.ready, few.written, few.free], masked);
                     for n in 1..=8 {
                         let is_open = chosen[..n].contains(&0);
                         assert_eq!(scan.is_open(|| n), is_open);
@@ -239,7 +267,8 @@ mod tests {
                         let expected = around.into_iter().find(|&k| chosen[k] == 0);
                         assert_eq!(scan.first_free_from(first), expected);
                         if let Some(expected) = expected {
-                            assert_eq!(first_from(free, 8, first), expected);
+                            let fraction = ((first as u64) << 61) + (1 << 60);
+                            assert_eq!(first_of::<Eight>(free, fraction), expected);
                         }
                     }
                 }

@@ -19,8 +19,8 @@
 //! only a change of phase or of capacity, which no operation meets, makes room of such slots.
 //!
 //! **Linearizability.** An insert of a new key takes effect when it publishes the slot. A search
-//! that starts later finds it: no slot on its way is free. A search that does not find the key therefore
-//! began before that, and takes effect at its beginning; it may pass reserved slots without waiting.
+//! that starts later finds it: no slot on its way is free, and it waits for a reserved slot with the key's fingerprint. A search that
+//! does not find the key therefore has seen the slot before it was reserved, and takes effect at its beginning.
 //! A value that is a word is only accessed by atomics on the word, and each operation takes effect with
 //! its own. Any other value is written between `lock` and `publish_value`, and takes effect with the
 //! latter; a reader has seen it whole if the state word is the same before and after, and ready.
@@ -45,10 +45,11 @@
 //! three loads in this order, each whole, and each seen after the one before it (acquire); what is argued above needs no
 //! more. Over a network a get may be torn and orders nothing, so the state and the word are read by atomics.
 //!
-//! **Why an insert is cheaper while nobody looks.** An insert that has returned must be seen by each search that begins
-//! later, so a new entry's state is written by an atomic instruction, which waits until other ranks can see it: else two threads could
-//! each insert a key, look for the other's key, and both find nothing. In the phase of inserts nobody looks, and who inserts the same
-//! key waits for a reserved slot anyway, so a plain store with release does.
+//! **Why an insert takes one atomic instruction on the direct path.** An insert that has returned must be seen by each search that begins
+//! later, or two threads could each insert a key, look for the other's key, and both find nothing. A claim is an atomic instruction,
+//! which other ranks see before anything that its thread reads later, and who looks for the key and sees the claim waits
+//! until the slot is published. So that can be a plain store with release, which may stay in the processor's store buffer
+//! for a while after the insert has returned.
 //!
 //! **What a value points to.** A long encoding lies in memory of its own, which is given back when the state has changed
 //! from what it was with that value. Who reads it looks at the state again before he uses what he read.
@@ -94,19 +95,9 @@ pub(super) trait SlotMemory: Copy {
     /// Replaces the state if it is `current`, else returns what it is (A).
     fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>>;
 
-    /// Writes key and value, then the state: who sees the state sees them. All of it is done on
-    /// return (W + A).
+    /// Writes key and value to a slot that this thread has reserved, then the state: who sees the state sees them (W + A).
     fn publish_entry(&self, key: Self::KeySlot, value: Self::Value, state: StateWord)
     -> Result<()>;
-
-    /// As `publish_entry`, for a slot that nobody looks for before this rank has synchronized: only who inserts the same key
-    /// looks at it (W + A).
-    fn publish_entry_unread(
-        &self,
-        key: Self::KeySlot,
-        value: Self::Value,
-        state: StateWord,
-    ) -> Result<()>;
 
     /// Writes the value, then the state, likewise. Who sees a part of the value also sees
     /// what this thread wrote to the state before (W + A).
@@ -208,7 +199,7 @@ pub(super) enum Claim<V> {
     Held(Held<V>),
 }
 
-/// Looks for `key` in the slot (A, and R where the fingerprint agrees).
+/// Looks for `key` in the slot (A, and R where the fingerprint agrees). Waits for a rank that may be about to publish the same key here.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
 pub(super) fn look<M: SlotMemory>(
@@ -218,22 +209,23 @@ pub(super) fn look<M: SlotMemory>(
     fingerprint: Fingerprint,
     wanted: Wanted,
 ) -> Result<Look<M::Value>> {
-    let state = slot.load_state()?;
-    // One test for most slots of other keys.
-    if state.is_written_with(fingerprint) {
-        let is_ready = state.is_ready_with(fingerprint);
-        if is_ready || state.is_locked_with(fingerprint) {
-            let held = compare(slot, key, heap, state, wanted)?;
-            let held = held.map(|held| Held { is_ready, ..held });
-            return Ok(held.map_or(Look::Other, Look::Held));
-        }
+    let mut state = slot.load_state()?;
+    if state == StateWord::FREE {
+        return Ok(Look::Free);
+    }
+    if !state.has(fingerprint) {
         return Ok(Look::Other);
     }
-    Ok(if state == StateWord::FREE {
-        Look::Free
-    } else {
-        Look::Other
-    })
+    if state.state() == SlotState::Reserved {
+        state = published(*slot)?;
+    }
+    let is_ready = state.is_ready_with(fingerprint);
+    if is_ready || state.is_locked_with(fingerprint) {
+        let held = compare(slot, key, heap, state, wanted)?;
+        let held = held.map(|held| Held { is_ready, ..held });
+        return Ok(held.map_or(Look::Other, Look::Held));
+    }
+    Ok(Look::Other)
 }
 
 /// What there is in a slot whose value is a word.
@@ -241,8 +233,8 @@ pub(super) fn look<M: SlotMemory>(
 pub(super) struct Glance<V> {
     pub(super) is_held: bool,
     pub(super) is_free: bool,
-    /// Somebody inserts a key that was removed, maybe this one.
-    pub(super) is_locked: bool,
+    /// A [`look`] tells more: somebody may insert this key now, or another key has its fingerprint.
+    pub(super) is_unsure: bool,
     /// That of the key, if it is held.
     pub(super) value: V,
 }
@@ -261,10 +253,12 @@ pub(super) fn glance<M: SlotMemory>(
     debug_assert!(M::IS_WORD, "a wide value may be torn");
     let state = slot.load_state()?;
     let (is_key, value) = (slot.has_key(key, heap)?, slot.load_word()?);
+    let is_held = state.is_ready_with(fingerprint) & is_key;
+    let is_free = state == StateWord::FREE;
     Ok(Glance {
-        is_held: state.is_ready_with(fingerprint) & is_key,
-        is_free: state == StateWord::FREE,
-        is_locked: state.is_locked_with(fingerprint) & is_key,
+        is_held,
+        is_free,
+        is_unsure: state.has(fingerprint) & !(is_held | is_free),
         value,
     })
 }

@@ -57,25 +57,15 @@ impl StateWord {
         (self.0 >> NARROW_SHIFT) as u32
     }
 
-    /// The narrow word of every ready, locked or removed slot with this fingerprint, and of no other, once the bits
-    /// [`UNWRITTEN`](Self::UNWRITTEN) are set in it.
+    /// The narrow word of every slot with this fingerprint that is not free, and of the free one if no bit of the fingerprint is set, once
+    /// the bits [`UNWRITTEN`](Self::UNWRITTEN) are set in it.
     #[inline]
     pub(super) const fn written(fingerprint: Fingerprint) -> u32 {
         Self::ready(fingerprint).narrow() | Self::UNWRITTEN
     }
 
-    /// The narrow word of every slot with this fingerprint that is not free, and of the free one if all bits of the fingerprint are zero,
-    /// once the bits [`UNTAKEN`](Self::UNTAKEN) are set in it.
-    #[inline]
-    pub(super) const fn taken(fingerprint: Fingerprint) -> u32 {
-        Self::ready(fingerprint).narrow() | Self::UNTAKEN
-    }
-
     /// The bits of a narrow word that say nothing of the fingerprint.
-    pub(super) const UNTAKEN: u32 = Self(3 << STATE_SHIFT | GONE).narrow();
-
-    /// The bits of a narrow word in which slots with a key differ: whether it is locked, and whether the value is gone.
-    pub(super) const UNWRITTEN: u32 = Self(1 << STATE_SHIFT | GONE).narrow();
+    pub(super) const UNWRITTEN: u32 = Self(3 << STATE_SHIFT | GONE).narrow();
 
     #[inline]
     pub(super) const fn reserved(fingerprint: Fingerprint) -> Self {
@@ -103,15 +93,6 @@ impl StateWord {
     #[inline]
     pub(super) const fn has(self, fingerprint: Fingerprint) -> bool {
         (self.0 >> FINGERPRINT_SHIFT) & Fingerprint::MASK == fingerprint.bits()
-    }
-
-    /// Whether the slot's key was published, with this fingerprint: the slot is ready, locked or removed.
-    #[inline]
-    pub(super) const fn is_written_with(self, fingerprint: Fingerprint) -> bool {
-        // The bit that tells a locked slot from a ready one.
-        let bit = 1 << STATE_SHIFT;
-        (self.0 | bit) >> FINGERPRINT_SHIFT
-            == (Self::ready(fingerprint).0 | bit) >> FINGERPRINT_SHIFT
     }
 
     /// Whether the slot is ready with a key that has this fingerprint.
@@ -179,10 +160,8 @@ mod tests {
                 assert_eq!(word.is_ready_with(fingerprint), state == SlotState::Ready);
                 assert_eq!(word.is_locked_with(fingerprint), state == SlotState::Locked);
                 assert!(!word.is_ready_with(other) && !word.is_locked_with(other));
-                let is_written = state != SlotState::Reserved;
-                assert_eq!(word.is_written_with(fingerprint), is_written);
-                assert!(!word.is_written_with(other));
-                assert!(!StateWord::FREE.is_written_with(fingerprint));
+                let is_reserved = state == SlotState::Reserved;
+                assert_eq!(word == StateWord::reserved(fingerprint), is_reserved);
                 assert!(!StateWord::FREE.is_ready_with(fingerprint));
             }
             assert_ne!(ready, ready.locked().overwritten(), "a new version");
@@ -200,6 +179,7 @@ mod tests {
             let ready = StateWord::ready(fingerprint);
             let written = |word: StateWord| word.narrow() | StateWord::UNWRITTEN;
             let words = [
+                StateWord::reserved(fingerprint),
                 ready,
                 ready.locked(),
                 ready.removed(),
@@ -216,8 +196,9 @@ mod tests {
             }
             for word in [StateWord::FREE, StateWord::reserved(fingerprint)] {
                 assert_eq!(StateWord::from_narrow(word.narrow()), word);
-                assert_ne!(written(word), StateWord::written(fingerprint));
             }
+            let free = written(StateWord::FREE);
+            assert_eq!(free == StateWord::written(fingerprint), bits == 0);
             let again = StateWord::from_narrow(ready.removed().locked().overwritten().narrow());
             assert_eq!(again, ready, "no version");
         }

@@ -19,10 +19,15 @@ use crate::{Error, Result};
 /// every step an instruction or two, and by the general one elsewhere.
 ///
 /// With a type `$v` in front of `$body`, the general one is a function of its own, and so is the other one if values of `$v` are large:
-/// without optimization all copies of a value in one function have places of their own on the stack.
+/// without optimization all copies of a value in one function have places of their own on the stack. Both are, in one, where there
+/// is a [short way](super::quick) that is nearly always enough.
 macro_rules! over_slots {
     ($table:expr, |$view:ident| for $v:ty: $body:expr) => {
-        if let Some(all) = &$table.near {
+        if $table.has_quick_way() {
+            $crate::hash_map::table::apart(move || {
+                $crate::hash_map::table::over_slots!($table, |$view| $body)
+            })
+        } else if let Some(all) = &$table.near {
             let $view = $table.view_near(all);
             $crate::hash_map::table::apart_if_large!($v, $body)
         } else {
@@ -144,12 +149,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         View::new(all, &self.ring, &self.heap, &self.hasher)
     }
 
+    /// Whether there is a [short way](super::quick) where slots are near. A constant.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a constant")]
+    pub(super) const fn has_quick_way(&self) -> bool {
+        View::<K, V, S, Near<'_, LayoutOf<K, V>>>::IS_QUICK
+    }
+
     /// The slots, if there is a [short way](super::quick) to them.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a test")]
     pub(super) fn view_quick(&self) -> Option<View<'_, K, V, S, Near<'_, LayoutOf<K, V>>>> {
         let all = self.near.as_ref()?;
-        View::<K, V, S, Near<'_, LayoutOf<K, V>>>::IS_QUICK.then(|| self.view_near(all))
+        self.has_quick_way().then(|| self.view_near(all))
     }
 
     /// The slots, wherever they are.

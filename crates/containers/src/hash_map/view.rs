@@ -139,10 +139,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         Ok(found)
     }
 
-    /// The slot that holds `key`; or nothing, after `value` was inserted under it, with `UNREAD` as for
-    /// [`insert`](Self::insert).
+    /// The slot that holds `key`; or nothing, after `value` was inserted under it.
     #[inline(always)]
-    fn held_or_inserted<const UNREAD: bool>(
+    fn held_or_inserted(
         &self,
         home: Home<K, V, R>,
         key: &KeyOf<K>,
@@ -162,14 +161,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         };
         if let Place::New(slot) = place {
             let state = StateWord::ready(home.fingerprint);
-            apart_if_large!(
-                SlotOf<V>,
-                if UNREAD {
-                    slot.publish_entry_unread(key_slot, value, state)
-                } else {
-                    slot.publish_entry(key_slot, value, state)
-                }
-            )?;
+            apart_if_large!(SlotOf<V>, slot.publish_entry(key_slot, value, state))?;
             return Ok(None);
         }
         if is_outside {
@@ -188,9 +180,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         }
     }
 
-    /// Puts `value`, which is given up if that fails. `UNREAD` promises that nobody looks before the next synchronization.
+    /// Puts `value`, which is given up if that fails.
     #[inline(always)]
-    pub(super) fn insert<const UNREAD: bool>(
+    pub(super) fn insert(
         &self,
         home: Home<K, V, R>,
         key: &KeyOf<K>,
@@ -204,7 +196,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                 Wanted::Key
             }
         };
-        match self.held_or_inserted::<UNREAD>(home, key, value, wanted) {
+        match self.held_or_inserted(home, key, value, wanted) {
             Ok(None) => Ok(Inserted::New),
             Ok(Some((slot, held))) => {
                 let was_there = slot::store(&slot, self.heap, held, value)?;
@@ -220,7 +212,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     /// The value that is there, if it was there before; else `value` is.
     #[inline(always)]
     pub(super) fn get_or_insert(&self, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Option<V>> {
-        match self.held_or_inserted::<false>(self.home_of(key), key, value, Wanted::Value) {
+        match self.held_or_inserted(self.home_of(key), key, value, Wanted::Value) {
             Ok(None) => Ok(None),
             Ok(Some((slot, mut held))) => loop {
                 if let Some(loaded) = slot::load(&slot, self.heap, held)? {
@@ -302,7 +294,7 @@ where
     /// Adds to the value of `key`, and returns the former one if it was there.
     #[inline(always)]
     pub(super) fn add(&self, home: Home<K, V, R>, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
-        match self.held_or_inserted::<false>(home, key, n, Wanted::Key)? {
+        match self.held_or_inserted(home, key, n, Wanted::Key)? {
             Some((slot, held)) => add_to(&slot, held, n),
             None => Ok(None),
         }

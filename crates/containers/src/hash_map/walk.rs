@@ -194,7 +194,7 @@ pub(super) fn claim_in_blocks<S: SlotsInBlocks>(
                 return Ok(Place::Held(slot, Held::unread(state)));
             }
         }
-        for index in scan.with_reserved().unready() {
+        for index in scan.unready() {
             let slot = slots.of_block(&block, index);
             let claim = slot::claim(&slot, key, slots.heap(), home.fingerprint, wanted)?;
             if let Claim::Held(held) = claim {

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::num::NonZero;
 use std::ptr::NonNull;
 
 use crate::atomics::{Atomic, call};
@@ -108,8 +109,9 @@ impl GlobalPtr<u8> {
 pub struct NearArray<B> {
     /// Keeps the segments mapped.
     world: World,
-    /// The first block of each rank.
+    /// The first block of each rank, of which there is one.
     bases: Box<[NonNull<u8>]>,
+    /// Not zero.
     len: usize,
     block: PhantomData<fn() -> B>,
 }
@@ -121,7 +123,7 @@ unsafe impl<B> Send for NearArray<B> {}
 unsafe impl<B> Sync for NearArray<B> {}
 
 impl World {
-    /// The `len` blocks behind `offset_bytes` in the segment of every rank, if all of them are
+    /// The `len` blocks behind `offset_bytes` in the segment of every rank, if there are some and all of them are
     /// [near](GlobalPtr::near).
     ///
     /// # Cost
@@ -135,7 +137,7 @@ impl World {
     #[track_caller]
     pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
         const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
-        let bytes = B::BYTES.checked_mul(len)?;
+        let bytes = B::BYTES.checked_mul(NonZero::new(len)?.get())?;
         let base = |rank| self.direct_block(GlobalPtr::new(rank, offset_bytes), bytes, B::ALIGN);
         Some(NearArray {
             bases: self.ranks().map(base).collect::<Option<_>>()?,
@@ -145,7 +147,7 @@ impl World {
         })
     }
 
-    /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if they are
+    /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if there are some and they are
     /// [near](GlobalPtr::near).
     ///
     /// # Cost
@@ -154,7 +156,8 @@ impl World {
     #[must_use]
     pub fn near_run<B: Block>(&self, start: GlobalPtr<u8>, len: usize) -> Option<NearArray<B>> {
         const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
-        let base = self.direct_block(start, B::BYTES.checked_mul(len)?, B::ALIGN)?;
+        let bytes = B::BYTES.checked_mul(NonZero::new(len)?.get())?;
+        let base = self.direct_block(start, bytes, B::ALIGN)?;
         Some(NearArray {
             bases: Box::new([base]),
             world: self.clone(),
@@ -209,7 +212,7 @@ pub struct Share<'w, B> {
 
 impl<B: Block> NearArray<B> {
     /// The block to whose share `number` belongs: ranks, and then the blocks of each, have equal shares of all numbers of 64 bits, as
-    /// [`Share`] has them in ascending order. `None` if there are no blocks.
+    /// [`Share`] has them in ascending order.
     ///
     /// A table spreads hashes so over all blocks, by multiplications, and without a branch.
     ///
@@ -225,7 +228,7 @@ impl<B: Block> NearArray<B> {
     /// # let world = pgas_core::backend::loopback::world();
     /// let words = world.alloc_symmetric::<u64>(10)?;
     /// if let Some(near) = world.near_array::<Word>(words.here().offset_bytes(), 10) {
-    ///     let share = near.share(u64::MAX / 2).unwrap();
+    ///     let share = near.share(u64::MAX / 2);
     ///     assert_eq!((share.rank, share.index), (0, 4));
     ///     assert_eq!(share.block, near.block(0, 4));
     /// }
@@ -234,13 +237,10 @@ impl<B: Block> NearArray<B> {
     #[must_use]
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "two multiplications and an address")]
-    pub fn share(&self, number: u64) -> Option<Share<'_, B>> {
-        if self.len == 0 {
-            return None;
-        }
+    pub fn share(&self, number: u64) -> Share<'_, B> {
         let (rank, rest) = fraction(number, self.bases.len());
         let (index, rest) = fraction(rest, self.len);
-        // SAFETY: a fraction below 1 of the number of bases, of which there is at least one: a job has a rank.
+        // SAFETY: a fraction below 1 of the number of bases, which is not zero.
         let base = unsafe { *self.bases.get_unchecked(rank) };
         // SAFETY: a fraction below 1 of `len`, which is not zero; so many blocks behind `base` lie within a mapped segment.
         let place = unsafe { base.add(index * B::BYTES) };
@@ -249,12 +249,12 @@ impl<B: Block> NearArray<B> {
             world: PhantomData,
             block: PhantomData,
         };
-        Some(Share {
+        Share {
             rank,
             index,
             rest,
             block,
-        })
+        }
     }
 }
 

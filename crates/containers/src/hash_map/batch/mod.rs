@@ -95,7 +95,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        self.table.insert_many::<false>(entries)
+        self.table.insert_many(entries)
     }
 }
 
@@ -111,7 +111,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, InsertOnly, S> {
     ///
     /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
     pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        self.table.insert_many::<true>(entries)
+        self.table.insert_many(entries)
     }
 }
 
@@ -132,13 +132,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.view_far().find_quietly(keys, values)
     }
 
-    /// `UNREAD` as for [`View::insert`](super::view::View::insert).
-    pub(super) fn insert_many<const UNREAD: bool>(
-        &self,
-        entries: &[(K, V)],
-    ) -> Result<usize, BatchError> {
+    pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
         let outcome = if let Some(all) = &self.near {
-            self.view_near(all).insert_prefetched::<UNREAD>(entries)
+            self.view_near(all).insert_prefetched(entries)
         } else {
             self.view_far().insert_together(entries)
         };

@@ -13,7 +13,7 @@ use super::super::Inserted;
 use super::super::global::{GlobalSlot, LayoutOf, of_word, to_word};
 use super::super::layout::{Blocks as _, ValueKind};
 use super::super::reach::Far;
-use super::super::slot::{self, Held, SlotMemory};
+use super::super::slot::{self, Held, Look, SlotMemory, Wanted};
 use super::super::state::{SlotState, StateWord};
 use super::super::view::{Home, View};
 use super::super::walk::Slots;
@@ -101,6 +101,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
                     let key = key(&search.slot).get_nb(self.all.world)?;
                     candidates.push((search, state, key));
                 }
+                SlotState::Reserved if state.has(search.home.fingerprint) => {
+                    self.wait_for(search)?
+                }
                 SlotState::Reserved | SlotState::Ready | SlotState::Locked | SlotState::Removed => {
                     self.walk_on(search);
                 }
@@ -112,6 +115,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             } else {
                 self.walk_on(search);
             }
+        }
+        Ok(())
+    }
+
+    /// Goes on with a search that has come to a slot where another rank is about to publish what may be its key.
+    #[cold]
+    fn wait_for(&self, search: &mut Search<'a, K, V>) -> Result<()> {
+        let (slot, fingerprint) = (&search.slot, search.home.fingerprint);
+        match slot::look(slot, &search.key, self.heap, fingerprint, Wanted::Key)? {
+            Look::Held(held) => search.found = Some(Found::Held(held.state)),
+            Look::Free | Look::Other => self.walk_on(search),
         }
         Ok(())
     }
@@ -245,7 +259,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             let was_there = slot::store(&search.slot, self.heap, held, value)?;
             return Ok(Inserted::over(was_there));
         }
-        self.insert::<false>(search.home, &search.key, value)
+        self.insert(search.home, &search.key, value)
     }
 
     /// Locates the keys group by group, begins the operations in their order, and completes them.

@@ -31,12 +31,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         Ok(())
     }
 
-    pub(super) fn insert_prefetched<const UNREAD: bool>(&self, entries: &[(K, V)]) -> Outcome {
+    pub(super) fn insert_prefetched(&self, entries: &[(K, V)]) -> Outcome {
         let mut n_new = 0;
         let key = |i: usize| &entries[i].0;
         let result = self.each_prefetched(entries.len(), key, |i, home, key| {
             let value = object::to_slot(&entries[i].1, self.heap)?;
-            n_new += usize::from(self.insert::<UNREAD>(home, key, value)? == Inserted::New);
+            n_new += usize::from(self.insert(home, key, value)? == Inserted::New);
             Ok(())
         });
         Outcome { n_new, result }

@@ -156,7 +156,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
             let there = slot::glance(&home.slot, &key, self.heap, home.fingerprint)?;
             (there, there.is_free, true)
         };
-        if there.is_locked | !is_clear {
+        if there.is_unsure | !is_clear {
             *value = self.find(home, &key)?;
             return Ok(false);
         }

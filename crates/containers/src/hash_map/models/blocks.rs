@@ -10,14 +10,12 @@ impl<'a> SlotsInBlocks for &'a Table<true> {
         let mut scan = Scan {
             ready: 0,
             written: 0,
-            reserved: 0,
             free: 0,
         };
         for index in (0..self.slots.len()).rev() {
             let state = self.slot(index).load_state()?;
             scan.ready |= u32::from(state.is_ready_with(fingerprint)) << index;
-            scan.written |= u32::from(state.is_written_with(fingerprint)) << index;
-            scan.reserved |= u32::from(state == StateWord::reserved(fingerprint)) << index;
+            scan.written |= u32::from(state.has(fingerprint) && state != StateWord::FREE) << index;
             scan.free |= u32::from(state == StateWord::FREE) << index;
         }
         Ok(scan)
@@ -52,7 +50,7 @@ impl<'a> SlotsInBlocks for &'a Table<true> {
 fn insert_in_block(table: &Table<true>, key: u64, value: [u64; 2]) -> Option<bool> {
     let home = home(table, key);
     let place = walk::claim_in_blocks(&table, home, &key, Wanted::Key).unwrap();
-    inserted::<true, false>(table, place, key, value)
+    inserted::<true>(table, place, key, value)
 }
 
 /// As a [`find`] in a block of slots.

@@ -93,27 +93,14 @@ impl<const IS_WORD: bool> Slot<'_, IS_WORD> {
         StateWord::from_bits(bits)
     }
 
-    fn publish(&self, key: Option<u64>, value: [u64; 2], state: StateWord) {
+    fn publish(&self, value: [u64; 2], state: StateWord) {
         fence(Ordering::Release);
-        if let Some(key) = key {
-            self.memory.key.store(key, Ordering::Relaxed);
-        }
         for (word, half) in self.memory.value.iter().zip(value) {
             word.store(half, Ordering::Relaxed);
         }
         fence(Ordering::Release);
         let bits = self.bits(state);
         self.memory.state.swap(bits, Ordering::AcqRel);
-    }
-
-    fn publish_unread(&self, key: u64, value: [u64; 2], state: StateWord) {
-        self.memory.key.store(key, Ordering::Relaxed);
-        for (word, half) in self.memory.value.iter().zip(value) {
-            word.store(half, Ordering::Relaxed);
-        }
-        fence(Ordering::Release);
-        let bits = self.bits(state);
-        self.memory.state.store(bits, Ordering::Relaxed);
     }
 }
 
@@ -154,17 +141,18 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     }
 
     fn publish_entry(&self, key: u64, value: [u64; 2], state: StateWord) -> Result<()> {
-        self.publish(Some(key), value, state);
-        Ok(())
-    }
-
-    fn publish_entry_unread(&self, key: u64, value: [u64; 2], state: StateWord) -> Result<()> {
-        self.publish_unread(key, value, state);
+        self.memory.key.store(key, Ordering::Relaxed);
+        for (word, half) in self.memory.value.iter().zip(value) {
+            word.store(half, Ordering::Relaxed);
+        }
+        fence(Ordering::Release);
+        let bits = self.bits(state);
+        self.memory.state.store(bits, Ordering::Relaxed);
         Ok(())
     }
 
     fn publish_value(&self, value: [u64; 2], state: StateWord) -> Result<()> {
-        self.publish(None, value, state);
+        self.publish(value, state);
         Ok(())
     }
 
@@ -233,24 +221,11 @@ fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
 
 /// As [`HashMap::insert`](super::HashMap::insert): whether the key was new, or nothing on a full table.
 fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
-    insert_as::<W, false>(table, key, value)
-}
-
-/// As an insert in the phase in which nobody looks.
-fn insert_unread<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
-    insert_as::<W, true>(table, key, value)
-}
-
-fn insert_as<const W: bool, const UNREAD: bool>(
-    table: &Table<W>,
-    key: u64,
-    value: [u64; 2],
-) -> Option<bool> {
     let place = walk::claim(&table, home(table, key), &key, Wanted::Key).unwrap();
-    inserted::<W, UNREAD>(table, place, key, value)
+    inserted::<W>(table, place, key, value)
 }
 
-fn inserted<const W: bool, const UNREAD: bool>(
+fn inserted<const W: bool>(
     table: &Table<W>,
     place: Place<Slot<'_, W>, Held<[u64; 2]>>,
     key: u64,
@@ -259,11 +234,7 @@ fn inserted<const W: bool, const UNREAD: bool>(
     match place {
         Place::New(slot) => {
             let state = StateWord::ready(home(table, key).fingerprint);
-            if UNREAD {
-                slot.publish_entry_unread(key, value, state).unwrap();
-            } else {
-                slot.publish_entry(key, value, state).unwrap();
-            }
+            slot.publish_entry(key, value, state).unwrap();
             Some(true)
         }
         Place::Held(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
@@ -284,7 +255,7 @@ fn find_by_glances(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
     let mut slot = home.slot;
     loop {
         let there = slot::glance(&slot, &key, &(), home.fingerprint).unwrap();
-        if there.is_locked {
+        if there.is_unsure {
             return find(table, key);
         }
         if there.is_held {

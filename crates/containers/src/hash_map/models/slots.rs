@@ -20,22 +20,6 @@ fn loom_two_inserts_of_one_key_take_one_slot_and_one_is_new() {
 }
 
 #[test]
-fn loom_two_unread_inserts_of_one_key_take_one_slot_and_one_is_new() {
-    race::<false, _, _>(
-        2,
-        |_| (),
-        |table| insert_unread(table, 7, [1, 1]),
-        |table| insert_unread(table, 7, [2, 2]),
-        |table, a, b| {
-            assert_ne!(a, b, "exactly one of them is new");
-            let last = if a == Some(false) { [1, 1] } else { [2, 2] };
-            assert_eq!(find(table, 7), Some(last));
-            assert_eq!(table.slots[1].state.load(Ordering::Relaxed), 0);
-        },
-    );
-}
-
-#[test]
 fn loom_two_keys_with_one_fingerprint_both_find_a_slot() {
     race::<true, _, _>(
         2,
