@@ -69,6 +69,9 @@ macro_rules! apart_if_large {
 }
 pub(super) use apart_if_large;
 
+/// A map's slots, near all of them.
+pub(super) type NearView<'a, K, V, S> = View<'a, K, V, S, Near<'a, LayoutOf<K, V>>>;
+
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) slots: Symmetric<u8>,
@@ -145,7 +148,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn view_near<'a>(
         &'a self,
         all: &'a NearArray<LayoutOf<K, V>>,
-    ) -> View<'a, K, V, S, Near<'a, LayoutOf<K, V>>> {
+    ) -> NearView<'a, K, V, S> {
         View::new(all, &self.ring, &self.heap, &self.hasher)
     }
 
@@ -153,13 +156,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a constant")]
     pub(super) const fn has_quick_way(&self) -> bool {
-        View::<K, V, S, Near<'_, LayoutOf<K, V>>>::IS_QUICK
+        NearView::<'_, K, V, S>::IS_QUICK
     }
 
     /// The slots, if there is a [short way](super::quick) to them.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a test")]
-    pub(super) fn view_quick(&self) -> Option<View<'_, K, V, S, Near<'_, LayoutOf<K, V>>>> {
+    pub(super) fn view_quick(&self) -> Option<NearView<'_, K, V, S>> {
         let all = self.near.as_ref()?;
         self.has_quick_way().then(|| self.view_near(all))
     }

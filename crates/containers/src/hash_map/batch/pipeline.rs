@@ -102,7 +102,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
                     candidates.push((search, state, key));
                 }
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
-                    self.wait_for(search)?
+                    self.wait_for(search)?;
                 }
                 SlotState::Reserved | SlotState::Ready | SlotState::Locked | SlotState::Removed => {
                     self.walk_on(search);
