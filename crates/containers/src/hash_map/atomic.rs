@@ -3,7 +3,7 @@
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
 
-use super::phase::Atomic;
+use super::phase::{Changes, Phase};
 use super::quick::{Claimed, Found};
 use super::slot::SlotMemory as _;
 use super::table::{Table, over_slots};
@@ -12,95 +12,7 @@ use crate::Result;
 use crate::object::{self, KeyHasher, Object, Plain, SlotOf};
 
 /// While any rank does anything.
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
-    /// Puts `value` under `key`, over the value that stood there.
-    ///
-    /// # Cost
-    ///
-    /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W for
-    /// another one, nothing for one without bytes. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free; what the transport reports.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::{Error, HashMap, hash_map::Inserted};
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let map = HashMap::<u8, u64>::with_capacity(&world, 1)?;
-    /// assert_eq!(map.insert(&1, 10)?, Inserted::New);
-    /// assert!(matches!(map.insert(&2, 20), Err(Error::Full { capacity: 1 })));
-    /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
-    /// # Ok::<(), Error>(())
-    /// ```
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "the way to near slots is short, the other one is a call"
-    )]
-    #[expect(
-        clippy::needless_pass_by_value,
-        reason = "it is given away, as to a map of std"
-    )]
-    pub fn insert(&self, key: &K, value: V) -> Result<Inserted> {
-        self.table.insert(key, &value)
-    }
-
-    /// The value of `key`, if it is there.
-    ///
-    /// # Cost
-    ///
-    /// Present: A + R, and A for a value with bytes; with other values than words A + R more each time
-    /// that a writer of the same key comes in between. Absent: A. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "the way to near slots is short, the other one is a call"
-    )]
-    pub fn find(&self, key: &K) -> Result<Option<V>> {
-        let key = object::key(key)?;
-        if let Some(view) = self.table.view_quick() {
-            match view.look_quickly(&key)? {
-                Found::Held(slot) => return view.word_in(slot).map(Some),
-                Found::Absent => return Ok(None),
-                Found::Unsure => {}
-            }
-        }
-        over_slots!(self.table, |view| for SlotOf<V>: view.find(view.home_of(&key), &key))
-    }
-
-    /// Whether `key` is there.
-    ///
-    /// # Cost
-    ///
-    /// Present: A + R. Absent: A. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "the way to near slots is short, the other one is a call"
-    )]
-    pub fn contains(&self, key: &K) -> Result<bool> {
-        let key = object::key(key)?;
-        if let Some(view) = self.table.view_quick() {
-            match view.look_quickly(&key)? {
-                Found::Held(_) => return Ok(true),
-                Found::Absent => return Ok(false),
-                Found::Unsure => {}
-            }
-        }
-        over_slots!(self.table, |view| for SlotOf<V>: view.contains(&key))
-    }
-
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None` if
     /// the key is absent.
     ///
@@ -120,7 +32,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
         clippy::inline_always,
         reason = "the way to near slots is short, the other one is a call"
     )]
-    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>> {
+    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        P: Changes,
+    {
         let key = object::key(key)?;
         if let Some(view) = self.table.view_quick() {
             match view.look_quickly(&key)? {
@@ -147,7 +62,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
         clippy::inline_always,
         reason = "the way to near slots is short, the other one is a call"
     )]
-    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V> {
+    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V>
+    where
+        P: Changes,
+    {
         let there = self.table.get_or_insert(key, &value)?;
         Ok(there.unwrap_or(value))
     }
@@ -165,7 +83,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
-    pub fn get_or_insert_with(&self, key: &K, f: impl FnOnce() -> V) -> Result<V> {
+    pub fn get_or_insert_with(&self, key: &K, f: impl FnOnce() -> V) -> Result<V>
+    where
+        P: Changes,
+    {
         match self.find(key)? {
             Some(value) => Ok(value),
             None => self.get_or_insert(key, f()),
@@ -204,7 +125,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
-    pub fn upsert(&self, key: &K, value: V, mut combine: impl FnMut(V) -> V) -> Result<Option<V>> {
+    pub fn upsert(&self, key: &K, value: V, mut combine: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        P: Changes,
+    {
         self.table.upsert(key, &value, &mut combine)
     }
 
@@ -235,7 +159,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// assert_eq!(map.find(&key)?, None);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn remove(&self, key: &K) -> Result<bool> {
+    pub fn remove(&self, key: &K) -> Result<bool>
+    where
+        P: Changes,
+    {
         let key = object::key(key)?;
         let removed = over_slots!(self.table, |view| view.remove(&key))?;
         self.table.count_removed(u64::from(removed));
@@ -243,10 +170,11 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     }
 }
 
-impl<K, V, S> HashMap<K, V, Atomic, S>
+impl<K, V, P, S> HashMap<K, V, P, S>
 where
     K: Object,
     V: AtomicInteger + Object<Repr = Plain>,
+    P: Phase,
     S: KeyHasher,
 {
     /// Adds `n` to the value of `key`, wrapping around, and returns the former one; an absent key is
@@ -276,7 +204,10 @@ where
         clippy::inline_always,
         reason = "the way to near slots is short, the other one is a call"
     )]
-    pub fn fetch_add(&self, key: &K, n: V) -> Result<V> {
+    pub fn fetch_add(&self, key: &K, n: V) -> Result<V>
+    where
+        P: Changes,
+    {
         let key = object::key(key)?;
         if let Some(view) = self.table.view_quick() {
             match view.claim_quickly(&key)? {
@@ -297,6 +228,43 @@ where
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// As [`HashMap::find`], while others may change what is there.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
+    pub(super) fn find(&self, key: &K) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        if let Some(view) = self.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(slot) => return view.word_in(slot).map(Some),
+                Found::Absent => return Ok(None),
+                Found::Unsure => {}
+            }
+        }
+        over_slots!(self, |view| for SlotOf<V>: view.find(view.home_of(&key), &key))
+    }
+
+    /// As [`HashMap::contains`], while others may change what is there.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
+    pub(super) fn contains(&self, key: &K) -> Result<bool> {
+        let key = object::key(key)?;
+        if let Some(view) = self.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(_) => return Ok(true),
+                Found::Absent => return Ok(false),
+                Found::Unsure => {}
+            }
+        }
+        over_slots!(self, |view| for SlotOf<V>: view.contains(&key))
+    }
+
+    /// As [`HashMap::insert`].
     #[inline(always)]
     #[expect(
         clippy::inline_always,

@@ -1,101 +1,51 @@
 //! The phase in which any rank looks, and nobody changes anything: a slot is read at once, with all that share its cache line.
 
-use super::HashMap;
 use super::global::GlobalSlot;
-use super::phase::FindOnly;
 use super::quick::Found;
 use super::reach::Reach;
 use super::slot::SlotMemory as _;
 use super::state::SlotState;
-use super::table::over_slots;
+use super::table::{Table, over_slots};
 use super::view::{Home, View};
 use super::walk::{self, Slots as _};
 use crate::Result;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 
-/// While any rank looks and nobody changes anything.
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
-    /// The value of `key`, if it is there.
-    ///
-    /// # Cost
-    ///
-    /// R, and R for each further slot that is in no cache line with one before. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// As [`HashMap::find`](super::HashMap::find), while nobody changes anything.
     #[inline(always)]
     #[expect(
         clippy::inline_always,
         reason = "the way to near slots is short, the other one is a call"
     )]
-    pub fn find(&self, key: &K) -> Result<Option<V>> {
+    pub(super) fn find_quietly(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
-        if let Some(view) = self.table.view_quick() {
+        if let Some(view) = self.view_quick() {
             match view.look_quickly(&key)? {
                 Found::Held(slot) => return view.word_in(slot).map(Some),
                 Found::Absent => return Ok(None),
                 Found::Unsure => {}
             }
         }
-        over_slots!(self.table, |view| for SlotOf<V>: {
+        over_slots!(self, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
             held.map(|value| view.value_quietly(value))
                 .transpose()
         })
     }
 
-    /// Whether `key` is there.
-    ///
-    /// # Cost
-    ///
-    /// As [`find`](Self::find).
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
-    #[inline]
-    pub fn contains(&self, key: &K) -> Result<bool> {
+    /// As [`HashMap::contains`](super::HashMap::contains), while nobody changes anything.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "the way to near slots is short, the other one is a call"
+    )]
+    pub(super) fn contains_quietly(&self, key: &K) -> Result<bool> {
         let key = object::key(key)?;
-        over_slots!(self.table, |view| for SlotOf<V>: {
+        over_slots!(self, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
             Ok(held.is_some())
         })
-    }
-
-    /// The values of `keys`, in their order.
-    ///
-    /// # Cost
-    ///
-    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// As [`find`](Self::find).
-    pub fn find_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let mut values: Vec<_> = keys.iter().map(|_| None).collect();
-        self.find_many_into(keys, &mut values)?;
-        Ok(values)
-    }
-
-    /// Writes the values of `keys` to the elements of `values` with the same indices.
-    ///
-    /// # Cost
-    ///
-    /// As [`find_many`](Self::find_many).
-    ///
-    /// # Errors
-    ///
-    /// As [`find`](Self::find); then some of `values` may have been written.
-    ///
-    /// # Panics
-    ///
-    /// If the slices differ in length.
-    #[track_caller]
-    pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        let (n, room) = (keys.len(), values.len());
-        assert_eq!(n, room, "{n} keys, but room for {room} values");
-        self.table.find_many_quietly(keys, values)
     }
 }
 

@@ -8,7 +8,7 @@ use pgas_core::{Rank, World};
 use super::HashMap;
 use super::global::{GlobalSlot, LayoutOf};
 use super::layout::{Blocks as _, ValueKind};
-use super::phase::{Atomic, FindOnly, Local, Phase};
+use super::phase::{Finds, Looks, Phase};
 use super::reach::{self, Reach};
 use super::slot::{self, Held, SlotMemory as _};
 use super::state::{SlotState, StateWord};
@@ -25,14 +25,7 @@ const fn chunk<K: Object, V: Object>() -> usize {
     CHUNK.next_multiple_of(LayoutOf::<K, V>::SLOTS)
 }
 
-/// A phase in which entries may be looked at.
-pub trait Looks: Phase {}
-
-impl Looks for Atomic {}
-impl Looks for FindOnly {}
-impl Looks for Local {}
-
-impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Iterates over the entries that this rank holds, whoever inserted them. Over all ranks, every
     /// entry is seen by one of them.
     ///
@@ -62,7 +55,10 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(here[3], (3, 9)); // of the one rank that this example runs on
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn local_iter(&self) -> Entries<'_, K, V, S> {
+    pub fn local_iter(&self) -> Entries<'_, K, V, S>
+    where
+        P: Looks,
+    {
         Entries::new(&self.table, self.world().rank())
     }
 
@@ -75,7 +71,10 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`local_iter`](Self::local_iter); then `f` was called for the entries before.
-    pub fn for_each_local(&self, mut f: impl FnMut(K, V)) -> Result<()> {
+    pub fn for_each_local(&self, mut f: impl FnMut(K, V)) -> Result<()>
+    where
+        P: Looks,
+    {
         for entry in self.local_iter() {
             let (key, value) = entry?;
             f(key, value);
@@ -109,7 +108,10 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(sum.into_inner(), 30);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()> {
+    pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()>
+    where
+        P: Looks,
+    {
         use rayon::prelude::*;
         let rank = self.world().rank();
         (0..self.table.ring.local_capacity())
@@ -133,12 +135,15 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// What the transport reports.
-    pub fn local_len(&self) -> Result<u64> {
+    pub fn local_len(&self) -> Result<u64>
+    where
+        P: Looks,
+    {
         over_slots!(self.table, |view| view.local_len(self.world().rank()))
     }
 }
 
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Iterates over the entries that `rank` holds, as [`local_iter`](Self::local_iter) does.
     ///
     /// # Cost
@@ -153,27 +158,10 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     ///
     /// If there is no such rank.
     #[track_caller]
-    pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S> {
-        Entries::new(&self.table, rank)
-    }
-}
-
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, FindOnly, S> {
-    /// Iterates over the entries that `rank` holds, as [`local_iter`](Self::local_iter) does.
-    ///
-    /// # Cost
-    ///
-    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter). One-sided.
-    ///
-    /// # Errors
-    ///
-    /// As [`local_iter`](Self::local_iter).
-    ///
-    /// # Panics
-    ///
-    /// If there is no such rank.
-    #[track_caller]
-    pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S> {
+    pub fn entries_on(&self, rank: Rank) -> Entries<'_, K, V, S>
+    where
+        P: Finds,
+    {
         Entries::new(&self.table, rank)
     }
 }

@@ -22,10 +22,11 @@
 mod atomic;
 mod batch;
 mod buffer;
+mod find;
 mod find_only;
 mod global;
 mod hash;
-mod insert_only;
+mod insert;
 mod iter;
 mod layout;
 mod local;
@@ -48,9 +49,9 @@ mod walk;
 
 pub use buffer::HashMapBuffer;
 pub use hash::{RapidHasher, SeededHasher};
-pub use iter::{Entries, Looks};
+pub use iter::Entries;
 pub use multi::MultiMap;
-pub use phase::{Atomic, FindOnly, InsertOnly, Local, Phase};
+pub use phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 pub use set::HashSet;
 
 use std::fmt;
@@ -119,21 +120,21 @@ use table::Table;
 ///
 /// What a phase forbids does not compile:
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{HashMap, hash_map::FindOnly};
 /// fn insert_while_others_look(map: &HashMap<u64, u64, FindOnly>) {
 ///     map.insert(&1, 2);
 /// }
 /// ```
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{HashMap, hash_map::InsertOnly};
 /// fn look_while_others_insert(map: &HashMap<u64, u64, InsertOnly>) {
 ///     map.find(&1);
 /// }
 /// ```
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0277
 /// # use pgas_containers::{HashMap, hash_map::Local};
 /// fn reach_out_while_all_work_at_home(map: &HashMap<u64, u64, Local>) {
 ///     map.find(&1);

@@ -7,8 +7,7 @@ use pgas_core::collective::op::Sum;
 
 use super::HashMap;
 use super::hash::RapidHasher;
-use super::iter::Looks;
-use super::phase::{Atomic, FindOnly, Phase};
+use super::phase::{Atomic, FindOnly, Looks, Phase};
 use crate::object::{KeyHasher, Object};
 use crate::{Error, Result};
 

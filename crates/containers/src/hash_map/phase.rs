@@ -11,6 +11,8 @@ mod sealed {
     #[expect(unnameable_types, reason = "sealed")]
     pub trait Sealed {
         const NUMBER: u64;
+        /// Whether nobody changes anything.
+        const IS_QUIET: bool;
     }
 }
 
@@ -25,6 +27,7 @@ macro_rules! phases {
 
             impl sealed::Sealed for $phase {
                 const NUMBER: u64 = $number;
+                const IS_QUIET: bool = $number == 3;
             }
 
             impl Phase for $phase {
@@ -44,3 +47,49 @@ phases! {
     /// Each rank works on what it holds itself, without atomics.
     Local = 4: "local";
 }
+
+/// A phase in which any rank inserts: [`Atomic`] or [`InsertOnly`].
+#[diagnostic::on_unimplemented(
+    message = "no rank inserts into a map whose phase is `{Self}`",
+    label = "this map's phase is `{Self}`",
+    note = "`into_insert_phase` begins a phase in which any rank inserts, `into_atomic_phase` one in which any rank does anything",
+    note = "in the phase `Local` a rank inserts what it holds itself, by `local_insert`"
+)]
+pub trait Inserts: Phase {}
+
+impl Inserts for Atomic {}
+impl Inserts for InsertOnly {}
+
+/// A phase in which any rank looks at any key: [`Atomic`] or [`FindOnly`].
+#[diagnostic::on_unimplemented(
+    message = "no rank looks for keys in a map whose phase is `{Self}`",
+    label = "this map's phase is `{Self}`",
+    note = "`into_find_phase` begins a phase in which any rank looks, `into_atomic_phase` one in which any rank does anything",
+    note = "in the phase `Local` a rank looks at what it holds itself, by `local_find`"
+)]
+pub trait Finds: Phase {}
+
+impl Finds for Atomic {}
+impl Finds for FindOnly {}
+
+/// The phase in which any rank changes what is there: [`Atomic`].
+#[diagnostic::on_unimplemented(
+    message = "no rank changes the entries of a map whose phase is `{Self}`",
+    label = "this map's phase is `{Self}`",
+    note = "`into_atomic_phase` begins the phase in which any rank does anything"
+)]
+pub trait Changes: Inserts + Finds {}
+
+impl Changes for Atomic {}
+
+/// A phase in which a rank may look through the entries that it holds: any but [`InsertOnly`].
+#[diagnostic::on_unimplemented(
+    message = "nobody looks at the entries of a map whose phase is `{Self}`",
+    label = "this map's phase is `{Self}`",
+    note = "`into_find_phase`, `into_local_phase` and `into_atomic_phase` begin phases in which entries are looked at"
+)]
+pub trait Looks: Phase {}
+
+impl Looks for Atomic {}
+impl Looks for FindOnly {}
+impl Looks for Local {}

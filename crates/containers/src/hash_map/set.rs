@@ -5,8 +5,7 @@ use std::fmt;
 use pgas_core::{Rank, World};
 
 use super::hash::RapidHasher;
-use super::iter::Looks;
-use super::phase::{Atomic, FindOnly, InsertOnly, Local, Phase};
+use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 use super::{HashMap, Inserted};
 use crate::object::{KeyHasher, Object};
 use crate::{BatchError, Result};
@@ -61,7 +60,9 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
         let map = HashMap::with_hasher(world, capacity, hasher)?;
         Ok(Self { map })
     }
+}
 
+impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Puts `key`, and says whether it is new.
     ///
     /// # Cost
@@ -72,7 +73,10 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
     ///
     /// As [`HashMap::insert`].
     #[inline]
-    pub fn insert(&self, key: &K) -> Result<bool> {
+    pub fn insert(&self, key: &K) -> Result<bool>
+    where
+        P: Inserts,
+    {
         Ok(self.map.insert(key, ())? == Inserted::New)
     }
 
@@ -85,7 +89,10 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
     /// # Errors
     ///
     /// As [`HashMap::remove`].
-    pub fn remove(&self, key: &K) -> Result<bool> {
+    pub fn remove(&self, key: &K) -> Result<bool>
+    where
+        P: Changes,
+    {
         self.map.remove(key)
     }
 
@@ -93,18 +100,21 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// Present: A + R. Absent: A. One-sided.
+    /// As [`HashMap::contains`]. One-sided.
     ///
     /// # Errors
     ///
     /// What the transport reports.
     #[inline]
-    pub fn contains(&self, key: &K) -> Result<bool> {
+    pub fn contains(&self, key: &K) -> Result<bool>
+    where
+        P: Finds,
+    {
         self.map.contains(key)
     }
 }
 
-impl<K: Object + Clone, S: KeyHasher> HashSet<K, Atomic, S> {
+impl<K: Object + Clone, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Puts all `keys`, and returns how many were new.
     ///
     /// # Cost
@@ -114,41 +124,12 @@ impl<K: Object + Clone, S: KeyHasher> HashSet<K, Atomic, S> {
     /// # Errors
     ///
     /// As [`HashMap::insert_many`].
-    pub fn insert_many(&self, keys: &[K]) -> Result<usize, BatchError> {
+    pub fn insert_many(&self, keys: &[K]) -> Result<usize, BatchError>
+    where
+        P: Inserts,
+    {
         let entries: Vec<(K, ())> = keys.iter().map(|key| (key.clone(), ())).collect();
         self.map.insert_many(&entries)
-    }
-}
-
-impl<K: Object, S: KeyHasher> HashSet<K, InsertOnly, S> {
-    /// Puts `key`, and says whether it is new.
-    ///
-    /// # Cost
-    ///
-    /// 2A + W for a new key, A + R for a present one. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::insert`].
-    #[inline]
-    pub fn insert(&self, key: &K) -> Result<bool> {
-        Ok(self.map.insert(key, ())? == Inserted::New)
-    }
-}
-
-impl<K: Object, S: KeyHasher> HashSet<K, FindOnly, S> {
-    /// Whether `key` is there.
-    ///
-    /// # Cost
-    ///
-    /// R, and R for each further slot. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
-    #[inline]
-    pub fn contains(&self, key: &K) -> Result<bool> {
-        self.map.contains(key)
     }
 }
 
@@ -277,7 +258,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     }
 }
 
-impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
+impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Iterates over the keys that this rank holds, as [`HashMap::local_iter`].
     ///
     /// # Cost
@@ -287,12 +268,15 @@ impl<K: Object, P: Looks, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::local_iter`].
-    pub fn local_iter(&self) -> impl Iterator<Item = Result<K>> + '_ {
+    pub fn local_iter(&self) -> impl Iterator<Item = Result<K>> + '_
+    where
+        P: Looks,
+    {
         self.map.local_iter().map(|entry| Ok(entry?.0))
     }
 }
 
-impl<K: Object, S: KeyHasher> HashSet<K, FindOnly, S> {
+impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// Iterates over the keys that `rank` holds, as [`HashMap::entries_on`].
     ///
     /// # Cost
@@ -307,7 +291,10 @@ impl<K: Object, S: KeyHasher> HashSet<K, FindOnly, S> {
     ///
     /// If there is no such rank.
     #[track_caller]
-    pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_ {
+    pub fn keys_on(&self, rank: Rank) -> impl Iterator<Item = Result<K>> + '_
+    where
+        P: Finds,
+    {
         self.map.entries_on(rank).map(|entry| Ok(entry?.0))
     }
 }

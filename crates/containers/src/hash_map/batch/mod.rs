@@ -12,7 +12,7 @@ mod rounds;
 use pgas_core::atomics::AtomicInteger;
 
 use super::HashMap;
-use super::phase::{Atomic, InsertOnly};
+use super::phase::{Changes, Phase};
 use super::table::Table;
 use crate::object::{KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
@@ -22,97 +22,6 @@ struct Outcome {
     /// The keys that were new, also if the batch ended early.
     n_new: usize,
     result: Result<(), BatchError>,
-}
-
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
-    /// The values of `keys`, in their order.
-    ///
-    /// # Cost
-    ///
-    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// As [`find`](Self::find).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::HashMap;
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let map = HashMap::<u64, u32>::with_capacity(&world, 100)?;
-    /// map.insert_many(&[(1, 10), (2, 20)])?;
-    /// assert_eq!(map.find_many(&[2, 3, 1])?, [Some(20), None, Some(10)]);
-    /// # Ok::<(), pgas_containers::Error>(())
-    /// ```
-    pub fn find_many(&self, keys: &[K]) -> Result<Vec<Option<V>>> {
-        let mut values: Vec<_> = keys.iter().map(|_| None).collect();
-        self.find_many_into(keys, &mut values)?;
-        Ok(values)
-    }
-
-    /// Writes the values of `keys` to the elements of `values` with the same indices.
-    ///
-    /// # Cost
-    ///
-    /// As [`find_many`](Self::find_many).
-    ///
-    /// # Errors
-    ///
-    /// As [`find`](Self::find); then some of `values` may have been written.
-    ///
-    /// # Panics
-    ///
-    /// If the slices differ in length.
-    #[track_caller]
-    pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        let (n, room) = (keys.len(), values.len());
-        assert_eq!(n, room, "{n} keys, but room for {room} values");
-        self.table.find_many_into(keys, values)
-    }
-
-    /// Inserts all `entries`, in their order, and returns how many of their keys were new.
-    ///
-    /// # Cost
-    ///
-    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are behind a
-    /// network; the latency is paid once for many present keys. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::{Error, HashMap};
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let map = HashMap::<u64, u64>::with_capacity(&world, 2)?;
-    /// let refused = map.insert_many(&[(1, 10), (2, 20), (1, 11), (3, 30), (2, 21)]).unwrap_err();
-    /// assert_eq!(refused.done, 3); // (3, 30) found no room
-    /// assert!(matches!(refused.error, Error::Full { capacity: 2 }));
-    /// assert_eq!(map.find_many(&[1, 2])?, [Some(11), Some(20)]);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        self.table.insert_many(entries)
-    }
-}
-
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, InsertOnly, S> {
-    /// Inserts all `entries`, in their order, and returns how many of their keys were new.
-    ///
-    /// # Cost
-    ///
-    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are behind a
-    /// network; the latency is paid once for many present keys. One-sided. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
-    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        self.table.insert_many(entries)
-    }
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
@@ -148,10 +57,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
-impl<K, V, S> HashMap<K, V, Atomic, S>
+impl<K, V, P, S> HashMap<K, V, P, S>
 where
     K: Object,
     V: AtomicInteger + Object<Repr = Plain>,
+    P: Phase,
     S: KeyHasher,
 {
     /// Adds `n` to the value of each of `keys`, in their order, and returns how many of them were new;
@@ -177,7 +87,10 @@ where
     /// assert_eq!(counts.find_many(&[3, 1])?, [Some(3), Some(1)]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn add_many(&self, keys: &[K], n: V) -> Result<usize, BatchError> {
+    pub fn add_many(&self, keys: &[K], n: V) -> Result<usize, BatchError>
+    where
+        P: Changes,
+    {
         self.add_indexed(keys.len(), |i| &keys[i], |_| n)
     }
 
@@ -191,7 +104,10 @@ where
     /// # Errors
     ///
     /// As [`add_many`](Self::add_many).
-    pub fn add_each(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
+    pub fn add_each(&self, entries: &[(K, V)]) -> Result<usize, BatchError>
+    where
+        P: Changes,
+    {
         self.add_indexed(entries.len(), |i| &entries[i].0, |i| entries[i].1)
     }
 
