@@ -216,7 +216,7 @@ const KEY: u64 = 7;
 
 /// The failing rank has reserved the slot of a key, as in the middle of an insert.
 fn for_a_reserved_slot(world: &World) -> pgas::Result<Waiting<'_>> {
-    const RESERVED: u64 = 1;
+    const RESERVED: u32 = 1;
     let map = map_with_slot_in_state::<u64>(world, 1, RESERVED)?;
     Ok(Box::new(move |about_to_wait| {
         about_to_wait();
@@ -227,7 +227,7 @@ fn for_a_reserved_slot(world: &World) -> pgas::Result<Waiting<'_>> {
 
 /// The failing rank has locked the value of a key, as in the middle of an update.
 fn for_a_locked_value(world: &World) -> pgas::Result<Waiting<'_>> {
-    const LOCKED: u64 = 3;
+    const LOCKED: u32 = 3;
     let map = map_with_slot_in_state::<[u64; 3]>(world, [1; 3], LOCKED)?;
     Ok(Box::new(move |about_to_wait| {
         about_to_wait();
@@ -237,15 +237,15 @@ fn for_a_locked_value(world: &World) -> pgas::Result<Waiting<'_>> {
 }
 
 /// A map with one key, whose slot the failing rank has put into another state. That is in the two highest bits
-/// of the slot's first word, which is looked for between two allocations: what an insert leaves is
-/// [`READY`].
+/// of a word of 32 bits, or of 64 for a value that is larger than a word. Half a word of 64 bits is looked for, then, between
+/// two allocations: what an insert leaves is [`READY`].
 fn map_with_slot_in_state<V: Object>(
     world: &World,
     value: V,
-    state: u64,
+    state: u32,
 ) -> pgas::Result<HashMap<u64, V>> {
-    const READY: u64 = 2;
-    const SHIFT: u32 = 62;
+    const READY: u32 = 2;
+    const SHIFT: u32 = 30;
     let before = world.alloc_symmetric::<u64>(1)?;
     let map = HashMap::<u64, V>::with_capacity(world, 16)?;
     let after = world.alloc_symmetric::<u64>(1)?;
@@ -253,9 +253,9 @@ fn map_with_slot_in_state<V: Object>(
         map.insert(&KEY, value)?;
         let at = |words: &Symmetric<u64>| words.here().offset_bytes();
         assert!(at(&before) < at(&after), "they are allocated in this order");
-        let offsets = (at(&before) + 8..at(&after)).step_by(8);
+        let offsets = (at(&before) + 8..at(&after)).step_by(4);
         let places = world.ranks().flat_map(|rank| {
-            let place = move |offset| pgas::GlobalPtr::<u64>::new(rank, offset);
+            let place = move |offset| pgas::GlobalPtr::<u32>::new(rank, offset);
             offsets.clone().map(place)
         });
         let mut n_found = 0;
