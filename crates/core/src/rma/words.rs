@@ -19,7 +19,8 @@ use crate::raw::copy::Sixteen;
 /// use pgas_core::rma::FourWords;
 /// use zerocopy::transmute;
 ///
-/// let words = FourWords::from(transmute!([0x105_u32, 7, 5, 0x205]) as [u64; 2]);
+/// let read: [u64; 2] = transmute!([0x105_u32, 7, 5, 0x205]);
+/// let words = FourWords::from(read);
 /// assert_eq!(words.matching(0, 5), 0b0100);
 /// assert_eq!(words.matching(0x300, 0x305), 0b1101);
 /// ```
