@@ -65,9 +65,18 @@ pub struct Distributor<T: Object> {
 
 /// What is to go to one rank.
 struct Lane<S> {
+    /// Room for as many as travel together, once there has been one.
     slots: Vec<S>,
+    /// How many of these are there.
+    len: usize,
     seen: Seen,
     n_sent: u64,
+}
+
+impl<S> Lane<S> {
+    fn collected(&self) -> &[S] {
+        &self.slots[..self.len]
+    }
 }
 
 impl<T: Object> Distributor<T> {
@@ -93,6 +102,7 @@ impl<T: Object> Distributor<T> {
         let totals = world.alloc_symmetric(1)?;
         let lane = |_| Lane {
             slots: Vec::new(),
+            len: 0,
             seen: Seen::default(),
             n_sent: 0,
         };
@@ -139,47 +149,82 @@ impl<T: Object> Distributor<T> {
         reason = "it is given away, as to a queue"
     )]
     pub fn send(&mut self, to: Rank, value: T) -> Result<()> {
-        let slot = object::to_slot(&value, &self.heap)?;
-        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong half of the time.
-        let lane = &mut self.lanes[to.index()];
-        lane.slots.push(slot);
-        if lane.slots.len() == self.batch {
-            return self.ship(to);
+        let slot = self.slot_of(&value)?;
+        if self.collect(to, slot) {
+            return Ok(());
         }
+        self.ship_before(to, slot)
+    }
+
+    #[cold]
+    #[track_caller]
+    fn ship_before(&mut self, to: Rank, slot: SlotOf<T>) -> Result<()> {
+        self.ship(to, &mut Self::receive)?;
+        assert!(self.collect(to, slot), "there is room now");
         Ok(())
     }
 
-    /// Pushes what is collected for `to`.
-    #[cold]
+    /// What travels of `value`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a copy for plain values")]
+    pub(crate) fn slot_of(&self, value: &T) -> Result<SlotOf<T>> {
+        object::to_slot(value, &self.heap)
+    }
+
+    /// Collects an element for `to`, if there is room until the others are [shipped](Self::ship).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of most sends")]
+    pub(crate) fn collect(&mut self, to: Rank, slot: SlotOf<T>) -> bool {
+        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong half of the time.
+        let lane = &mut self.lanes[to.index()];
+        let Some(place) = lane.slots.get_mut(lane.len) else {
+            return false;
+        };
+        *place = slot;
+        lane.len += 1;
+        true
+    }
+
+    /// Pushes what is collected for `to`, so that there is room for more. While that rank's inbox is full, and if it is this rank,
+    /// `receive` is to [take](Self::receive_into) what has come, and to say how much that was.
     #[track_caller]
-    fn ship(&mut self, to: Rank) -> Result<()> {
-        if to == self.world().rank() {
-            self.received.append(&mut self.lanes[to.index()].slots);
+    pub(crate) fn ship(
+        &mut self,
+        to: Rank,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<()> {
+        if self.lanes[to.index()].slots.is_empty() {
+            let batch = self.batch;
+            let slots = &mut self.lanes[to.index()].slots;
+            slots.resize_with(batch, zero_slot::<T>);
             return Ok(());
         }
-        let mut slots = std::mem::take(&mut self.lanes[to.index()].slots);
-        if !self.try_push(to, &slots)? {
+        if to == self.world().rank() {
+            return receive(self).map(drop);
+        }
+        if !self.try_push(to)? {
             let (world, missing) = (self.world().clone(), || vec![to]);
             let mut waiting = world.own_wait("room in the inbox of a distributor");
-            while !self.try_push(to, &slots)? {
-                if self.receive()? == 0 {
+            while !self.try_push(to)? {
+                if receive(self)? == 0 {
                     waiting.pause(&missing)?;
                 }
             }
         }
-        let lane = &mut self.lanes[to.index()];
-        lane.n_sent += slots.len() as u64;
-        slots.clear();
-        lane.slots = slots;
         Ok(())
     }
 
-    fn try_push(&mut self, to: Rank, slots: &[SlotOf<T>]) -> Result<bool> {
-        let access = self.access(to);
-        let mut seen = self.lanes[to.index()].seen;
+    fn try_push(&mut self, to: Rank) -> Result<bool> {
+        let (access, lane) = (self.access(to), &self.lanes[to.index()]);
+        let (mut seen, slots) = (lane.seen, lane.collected());
         let write = |tickets| access.place.write(access.world, tickets, slots);
         let pushed = access.perform(&mut seen, Request::push(slots.len(), true), write)?;
-        self.lanes[to.index()].seen = seen;
+        let lane = &mut self.lanes[to.index()];
+        lane.seen = seen;
+        if let Some(n) = pushed {
+            lane.n_sent += n;
+            lane.len = 0;
+        }
         Ok(pushed.is_some())
     }
 
@@ -195,25 +240,35 @@ impl<T: Object> Distributor<T> {
         }
     }
 
-    /// Empties this rank's inbox; how many elements there were.
-    fn receive(&mut self) -> Result<u64> {
-        let mut received = std::mem::take(&mut self.received);
+    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox; how many elements that is.
+    pub(crate) fn receive_into(&mut self, slots: &mut Vec<SlotOf<T>>) -> Result<u64> {
+        let here = self.world().rank();
+        let own = &mut self.lanes[here.index()];
+        slots.extend_from_slice(own.collected());
+        let n_own = std::mem::take(&mut own.len) as u64;
         let mut seen = self.seen;
-        let access = self.access(self.world().rank());
+        let access = self.access(here);
         let read = |tickets: Tickets| {
-            let start = received.len();
+            let start = slots.len();
             // Not all at once: the zeros are overwritten while they are in the cache.
-            received.resize_with(start + index(tickets.n), zero_slot::<T>);
+            slots.resize_with(start + index(tickets.n), zero_slot::<T>);
             access
                 .place
-                .read(access.world, tickets, &mut received[start..])
+                .read(access.world, tickets, &mut slots[start..])
         };
         let popped = access.perform(&mut seen, Request::pop(self.batch, true), read);
         self.seen = seen;
-        self.received = received;
         let n = popped?.unwrap_or(0);
         self.n_from_others += n;
-        Ok(n)
+        Ok(n_own + n)
+    }
+
+    /// Takes what has come; how many elements that is.
+    fn receive(&mut self) -> Result<u64> {
+        let mut received = std::mem::take(&mut self.received);
+        let n = self.receive_into(&mut received);
+        self.received = received;
+        n
     }
 
     /// Sends what is left, waits until all ranks have sent what is for this one, and returns it.
@@ -229,7 +284,7 @@ impl<T: Object> Distributor<T> {
     /// As [`send`](Self::send).
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>> {
-        self.finish_round()?;
+        self.finish_round(&mut Self::receive)?;
         self.take_received()
     }
 
@@ -243,24 +298,8 @@ impl<T: Object> Distributor<T> {
     ///
     /// As [`send`](Self::send).
     pub fn poll(&mut self) -> Result<Vec<T>> {
-        self.ship(self.world().rank())?;
         self.receive()?;
         self.take_received()
-    }
-
-    /// Receives what has come, without waiting, and returns it as it is, with what was sent to this rank itself and is not
-    /// collected any more.
-    pub(crate) fn poll_slots(&mut self) -> Result<Vec<SlotOf<T>>> {
-        self.receive()?;
-        Ok(std::mem::take(&mut self.received))
-    }
-
-    /// Takes memory for what is received next.
-    pub(crate) fn reuse(&mut self, mut slots: Vec<SlotOf<T>>) {
-        if self.received.is_empty() {
-            slots.clear();
-            self.received = slots;
-        }
     }
 
     /// The element in a slot that was received, whose memory is given back.
@@ -274,21 +313,21 @@ impl<T: Object> Distributor<T> {
 
     /// Sends what is left, and waits until all ranks have sent what is for this one.
     #[track_caller]
-    fn finish_round(&mut self) -> Result<()> {
+    fn finish_round(&mut self, receive: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<()> {
         let world = self.world().clone();
         let (here, n_ranks) = (world.rank(), world.n_ranks());
         // Each rank begins with its successor, so that they do not all come to one at once.
         for distance in 0..n_ranks {
             let to = Rank::new((here.number() + distance) % n_ranks);
-            if !self.lanes[to.index()].slots.is_empty() {
-                self.ship(to)?;
+            if self.lanes[to.index()].len > 0 {
+                self.ship(to, receive)?;
             }
             let word = 1 << COUNT_BITS | self.lanes[to.index()].n_sent;
             self.totals.on(to).fetch_add(self.world(), word)?;
         }
         let mut waiting = world.own_wait("what others send by a distributor");
         loop {
-            if self.receive()? > 0 {
+            if receive(self)? > 0 {
                 waiting.begin_anew();
             } else {
                 let total = self.totals.here().atomic_load(self.world())?;
@@ -301,10 +340,13 @@ impl<T: Object> Distributor<T> {
         }
     }
 
-    /// As [`finish`](Self::finish), and then elements may be sent again (2B more).
+    /// As [`finish`](Self::finish), and then elements may be sent again (2B more); `receive` as for [`ship`](Self::ship).
     #[track_caller]
-    pub(crate) fn next_round(&mut self) -> Result<Vec<SlotOf<T>>> {
-        self.finish_round()?;
+    pub(crate) fn next_round(
+        &mut self,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<()> {
+        self.finish_round(receive)?;
         let world = self.world().clone();
         world.barrier()?;
         self.totals.here().swap(&world, 0)?;
@@ -312,8 +354,7 @@ impl<T: Object> Distributor<T> {
         for lane in &mut self.lanes {
             lane.n_sent = 0;
         }
-        world.barrier()?;
-        Ok(std::mem::take(&mut self.received))
+        Ok(world.barrier()?)
     }
 
     fn take_received(&mut self) -> Result<Vec<T>> {

@@ -10,24 +10,9 @@ use super::phase::{Atomic, Local, Phase};
 use crate::object::{KeyHasher, Object, SlotOf};
 use crate::{Distributor, Error, Result};
 
-/// After so many inserts this rank looks whether others have sent it something.
-const POLL: usize = 1024;
-
-/// Bytes of slots that entries are kept for together: such a part, and where it is, stays in a processor's caches.
-const PART: usize = 256 << 10;
-
-const MOST_PARTS: usize = 256;
-
-/// The bytes of the entries that are kept for one part.
-const PART_ENTRIES: usize = 8 << 10;
-
-const fn larger(a: usize, b: usize) -> usize {
-    if a > b { a } else { b }
-}
-
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is on, with many others
-/// for the same rank, and is inserted there by that rank itself, without atomics, together with others whose places are near.
-/// For that a rank keeps up to 2 MiB of entries.
+/// for the same rank, and is inserted there by that rank itself, without atomics, while the places of the next ones are on their
+/// way into its cache.
 ///
 /// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
 /// by [`into_map`](Self::into_map). An entry whose key is there is combined with the value that is, by a function that all
@@ -53,152 +38,60 @@ const fn larger(a: usize, b: usize) -> usize {
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
-    map: HashMap<K, V, Local, S>,
     distributor: Distributor<(K, V)>,
-    combine: F,
-    /// What is for this rank's own slots, by the part of them that it is for.
-    parts: Vec<Vec<(K, V)>>,
-    /// Those that have found no place on the rank where their search began.
-    strays: Vec<(K, V)>,
-    n_since_poll: usize,
+    target: Target<K, V, F, S>,
 }
 
-impl<K, V, F, S> HashMapBuffer<K, V, F, S>
+/// What has come for this rank, and where it goes.
+struct Target<K: Object, V: Object, F, S> {
+    map: HashMap<K, V, Local, S>,
+    combine: F,
+    /// As they came.
+    slots: Vec<SlotOf<(K, V)>>,
+    entries: Vec<(K, V)>,
+    /// Those that have found no place on the rank where their search began, and all after a failure.
+    strays: Vec<(K, V)>,
+    /// The first one, until somebody is told of it.
+    failure: Option<Error>,
+}
+
+impl<K, V, F, S> Target<K, V, F, S>
 where
     K: Object,
     V: Object,
     F: FnMut(V, V) -> V,
     S: KeyHasher,
 {
-    /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
-    ///
-    /// `combine` makes one value of that which is there and that which is inserted.
-    ///
-    /// # Cost
-    ///
-    /// 4B + 5 allreduces. Collective over the world.
-    ///
-    /// # Errors
-    ///
-    /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
-    pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
-        let distributor = Distributor::with_capacity(map.world(), capacity)?;
-        let map = map.into_local_phase()?;
-        let n_parts = map.local_bytes().div_ceil(PART).clamp(1, MOST_PARTS);
-        Ok(Self {
-            map,
-            distributor,
-            combine,
-            parts: (0..n_parts).map(|_| Vec::new()).collect(),
-            strays: Vec::new(),
-            n_since_poll: 0,
-        })
-    }
-
-    /// The world whose ranks share the map.
-    #[must_use]
-    pub fn world(&self) -> &World {
-        self.map.world()
-    }
-
-    /// Inserts `value` under `key`, at the latest when all ranks [flush](Self::flush).
-    ///
-    /// # Cost
-    ///
-    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits for room in the
-    /// other rank's inbox, and does what is in this rank's own one meanwhile. Complete after [`flush`](Self::flush).
-    ///
-    /// # Errors
-    ///
-    /// As [`Distributor::send`] and [`HashMap::local_insert`].
-    #[inline]
-    #[track_caller]
-    pub fn insert(&mut self, key: K, value: V) -> Result<()> {
-        let home: Rank = self.map.home(&key)?;
-        self.distributor.send(home, (key, value))?;
-        self.n_since_poll += 1;
-        if self.n_since_poll == POLL {
-            self.n_since_poll = 0;
-            let received = self.distributor.poll_slots()?;
-            self.keep(received)?;
+    /// Inserts what has come; how many entries that is.
+    fn take(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
+        self.slots.clear();
+        let n = from.receive_into(&mut self.slots)?;
+        let applied = self
+            .map
+            .apply_quickly(&self.slots, &mut self.combine, &mut self.strays)?;
+        if applied.is_some() {
+            return Ok(n);
         }
-        Ok(())
-    }
-
-    /// Keeps `received` for their parts, and inserts those of a part of which there are enough.
-    fn keep(&mut self, received: Vec<SlotOf<(K, V)>>) -> Result<()> {
-        let enough = const {
-            let entries = PART_ENTRIES / larger(size_of::<(K, V)>(), 1);
-            larger(entries, 16)
-        };
-        let mut kept = Ok(());
-        for &slot in &received {
-            let (key, value) = self.distributor.value_of(slot)?;
-            let part = self.map.part(&key, self.parts.len())?;
-            let part = &mut self.parts[part];
-            if part.capacity() == 0 {
-                part.reserve_exact(enough);
-            }
-            part.push((key, value));
-            // After an error the others are kept all the same.
-            if part.len() >= enough && kept.is_ok() {
-                kept = self.map.apply(part, &mut self.combine, &mut self.strays);
+        for &slot in &self.slots {
+            match from.value_of(slot) {
+                Ok(entry) => self.entries.push(entry),
+                Err(error) => self.failure = self.failure.take().or(Some(error)),
             }
         }
-        self.distributor.reuse(received);
-        kept
+        if self.failure.is_some() {
+            self.strays.append(&mut self.entries);
+            return Ok(n);
+        }
+        let applied = self
+            .map
+            .apply(&mut self.entries, &mut self.combine, &mut self.strays);
+        self.failure = applied.err();
+        Ok(n)
     }
 
-    /// Inserts what is kept.
-    fn apply(&mut self) -> Result<()> {
-        for part in &mut self.parts {
-            self.map.apply(part, &mut self.combine, &mut self.strays)?;
-        }
-        Ok(())
-    }
-
-    /// Completes all inserts of all ranks.
-    ///
-    /// # Cost
-    ///
-    /// 4B + 2 allreduces, and for each rank A, and 2A + W if something is left for it; 3A + W for each entry that has found no place on its
-    /// home rank; that of a [`resize`](HashMap::resize) if three quarters of the slots are taken. Collective over the world.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Full`] if the map is full and there is no memory to make it larger, [`Error::Core`] or [`Error::Codec`] if
-    /// an entry cannot be written, and [`Error::Argument`] on the other ranks then; what is left stays in the
-    /// buffer. What the transport reports; the failure of the job while waiting.
-    #[track_caller]
-    pub fn flush(&mut self) -> Result<()> {
-        let _waits = pgas_core::part_of("a flush of a buffer of inserts");
-        // Whatever fails on this rank, the others wait for its part of the round.
-        let received = self.distributor.next_round()?;
-        let applied = self.keep(received).and_then(|()| self.apply());
-        let world = self.world().clone();
-        let mut sums = [self.strays.len() as u64, u64::from(applied.is_err())];
-        world
-            .team()
-            .allreduce_slice(&mut sums, |a: u64, b: u64| a + b)?;
-        let [n_strays, n_failed] = sums;
-        applied?;
-        if n_failed > 0 {
-            let text = format!("{n_failed} other ranks could not insert what they were sent");
-            return Err(Error::Argument(text.into()));
-        }
-        if n_strays == 0 {
-            return Ok(());
-        }
-        let n_keys = self.map.len()?.saturating_add(n_strays);
-        if n_keys > self.map.capacity() / 4 * 3 {
-            self.map.make_room(n_keys)?;
-        }
-        // In the order in which they came, from the end.
-        self.strays.reverse();
-        let done = self.insert_strays();
-        self.strays.reverse();
-        world.barrier()?;
-        done
+    /// What has failed since it was asked.
+    fn outcome(&mut self) -> Result<()> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     /// By the operations that any rank may use at any time.
@@ -229,6 +122,131 @@ where
         }
         Ok(())
     }
+}
+
+impl<K, V, F, S> HashMapBuffer<K, V, F, S>
+where
+    K: Object,
+    V: Object,
+    F: FnMut(V, V) -> V,
+    S: KeyHasher,
+{
+    /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
+    ///
+    /// `combine` makes one value of that which is there and that which is inserted.
+    ///
+    /// # Cost
+    ///
+    /// 4B + 5 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
+    pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
+        let distributor = Distributor::with_capacity(map.world(), capacity)?;
+        let map = map.into_local_phase()?;
+        let target = Target {
+            map,
+            combine,
+            slots: Vec::new(),
+            entries: Vec::new(),
+            strays: Vec::new(),
+            failure: None,
+        };
+        Ok(Self {
+            distributor,
+            target,
+        })
+    }
+
+    /// The world whose ranks share the map.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.target.map.world()
+    }
+
+    /// Inserts `value` under `key`, at the latest when all ranks [flush](Self::flush).
+    ///
+    /// # Cost
+    ///
+    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits for room in the
+    /// other rank's inbox, and does what is in this rank's own one meanwhile. Complete after [`flush`](Self::flush).
+    ///
+    /// # Errors
+    ///
+    /// As [`Distributor::send`] and [`HashMap::local_insert`].
+    #[inline]
+    #[track_caller]
+    pub fn insert(&mut self, key: K, value: V) -> Result<()> {
+        let home = self.target.map.home(&key)?;
+        let slot = self.distributor.slot_of(&(key, value))?;
+        if self.distributor.collect(home, slot) {
+            return Ok(());
+        }
+        self.ship_before(home, slot)
+    }
+
+    /// Ships what is collected for `home` before this entry, and takes what has come meanwhile.
+    #[cold]
+    #[track_caller]
+    fn ship_before(&mut self, home: Rank, slot: SlotOf<(K, V)>) -> Result<()> {
+        let Self {
+            distributor,
+            target,
+        } = self;
+        distributor.ship(home, &mut |from| target.take(from))?;
+        assert!(distributor.collect(home, slot), "there is room now");
+        target.take(distributor)?;
+        target.outcome()
+    }
+
+    /// Completes all inserts of all ranks.
+    ///
+    /// # Cost
+    ///
+    /// 4B + 2 allreduces, and for each rank A, and 2A + W if something is left for it; 3A + W for each entry that has found no place on its
+    /// home rank; that of a [`resize`](HashMap::resize) if three quarters of the slots are taken. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`] if the map is full and there is no memory to make it larger, [`Error::Core`] or [`Error::Codec`] if
+    /// an entry cannot be written, and [`Error::Argument`] on the other ranks then; what is left stays in the
+    /// buffer. What the transport reports; the failure of the job while waiting.
+    #[track_caller]
+    pub fn flush(&mut self) -> Result<()> {
+        let _waits = pgas_core::part_of("a flush of a buffer of inserts");
+        // Whatever fails on this rank, the others wait for its part of the round.
+        let Self {
+            distributor,
+            target,
+        } = self;
+        distributor.next_round(&mut |from| target.take(from))?;
+        let applied = target.outcome();
+        let world = distributor.world();
+        let mut sums = [target.strays.len() as u64, u64::from(applied.is_err())];
+        world
+            .team()
+            .allreduce_slice(&mut sums, |a: u64, b: u64| a + b)?;
+        let [n_strays, n_failed] = sums;
+        applied?;
+        if n_failed > 0 {
+            let text = format!("{n_failed} other ranks could not insert what they were sent");
+            return Err(Error::Argument(text.into()));
+        }
+        if n_strays == 0 {
+            return Ok(());
+        }
+        let n_keys = target.map.len()?.saturating_add(n_strays);
+        if n_keys > target.map.capacity() / 4 * 3 {
+            target.map.make_room(n_keys)?;
+        }
+        // In the order in which they came, from the end.
+        target.strays.reverse();
+        let done = target.insert_strays();
+        target.strays.reverse();
+        world.barrier()?;
+        done
+    }
 
     /// Completes all inserts of all ranks, and gives the map back.
     ///
@@ -242,12 +260,12 @@ where
     #[track_caller]
     pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>> {
         self.flush()?;
-        self.map.into_atomic_phase()
+        self.target.map.into_atomic_phase()
     }
 }
 
 impl<K: Object, V: Object, F, S> fmt::Debug for HashMapBuffer<K, V, F, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HashMapBuffer before {:?}", self.map)
+        write!(f, "HashMapBuffer before {:?}", self.target.map)
     }
 }

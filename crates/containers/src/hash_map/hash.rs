@@ -223,13 +223,6 @@ impl<B: Blocks> Ring<B> {
         place.with_index(local % B::SLOTS)
     }
 
-    /// Which of `n` parts of its rank's slots the home slot lies in; all parts are as large.
-    #[inline(always)]
-    pub(super) fn part(&self, hash: Hash, n: usize) -> usize {
-        let (_, fraction) = widening_mul(hash.0, self.n_ranks);
-        widening_mul(fraction, n).0
-    }
-
     /// The slot behind `place`.
     #[inline(always)]
     pub(super) fn next(&self, place: Place) -> Place {

@@ -1,14 +1,16 @@
 //! The phase in which each rank works on what it holds itself, without atomics.
 
-use pgas_core::rma::Block as _;
+use zerocopy::FromZeros as _;
 
-use super::global::{GlobalSlot, LayoutOf};
+use super::global::GlobalSlot;
+use super::hash::Hash;
 use super::phase::Local;
 use super::reach::Reach;
 use super::slot::SlotMemory as _;
 use super::state::{SlotState, StateWord};
 use super::table::over_slots;
 use super::view::{Home, View};
+use super::walk::SlotsInBlocks as _;
 use super::{HashMap, Inserted};
 use crate::Result;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -128,7 +130,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     #[inline]
     pub fn home(&self, key: &K) -> Result<pgas_core::Rank> {
         let key = object::key(key)?;
-        let hash = super::hash::Hash::of::<K>(&key, &*self.table.hasher);
+        let hash = Hash::of::<K>(&key, &*self.table.hasher);
         Ok(self.table.ring.home(hash).rank())
     }
 
@@ -165,27 +167,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     }
 }
 
-/// How many entries ahead a place is prefetched.
-const AHEAD: usize = 16;
+/// How many entries ahead a place is prefetched: enough to cover the latency of memory, few enough for the processor's outstanding
+/// loads.
+pub(super) const AHEAD: usize = 32;
 
 /// What a [buffer](super::HashMapBuffer) does.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
-    /// Which of `n` parts of its rank's slots the place of `key` lies in, or a little behind.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a hash and two multiplications")]
-    pub(super) fn part(&self, key: &K, n: usize) -> Result<usize> {
-        let hash = super::hash::Hash::of::<K>(&object::key(key)?, &*self.table.hasher);
-        Ok(self.table.ring.part(hash, n))
-    }
-
-    /// The bytes of this rank's slots.
-    pub(super) fn local_bytes(&self) -> usize {
-        self.table
-            .ring
-            .n_blocks()
-            .saturating_mul(LayoutOf::<K, V>::BYTES)
-    }
-
     /// Combines what is there with each of `entries`, and leaves those whose place is not on this rank in `strays`.
     #[expect(
         clippy::needless_pass_by_ref_mut,
@@ -221,7 +208,7 @@ struct Own<K: Object, V: Object, R, Seen> {
 type OwnOf<'a, K, V, R> = Own<K, V, R, <R as Reach<'a>>::Seen>;
 
 /// What became of an entry.
-enum Combined<V> {
+pub(super) enum Combined<V> {
     New,
     Over,
     /// Its place is not on this rank.
@@ -237,21 +224,36 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         strays: &mut Vec<(K, V)>,
         n_new: &mut u64,
     ) -> Result<()> {
-        let hash = |(key, _): &(K, V)| Ok(self.hash(&object::key(key)?));
-        let hashes: Vec<_> = entries.iter().map(hash).collect::<Result<_>>()?;
-        let mut entries = entries.drain(..).enumerate();
-        while let Some((i, (key, value))) = entries.next() {
-            if let Some(&hash) = hashes.get(i + AHEAD) {
-                self.home(hash).slot.reach.prefetch_slot();
+        let begin = |(key, _): &(K, V)| -> Result<Hash> {
+            let hash = self.hash(&object::key(key)?);
+            self.home(hash).slot.reach.prefetch_slot();
+            Ok(hash)
+        };
+        let mut ahead = [Hash::default(); AHEAD];
+        for (hash, entry) in ahead.iter_mut().zip(&*entries) {
+            *hash = begin(entry)?;
+        }
+        let (mut entries, mut i) = (entries.drain(..), 0);
+        while let Some((key, value)) = entries.next() {
+            let hash = ahead[i % AHEAD];
+            if let Some(entry) = entries.as_slice().get(AHEAD - 1) {
+                match begin(entry) {
+                    Ok(next) => ahead[i % AHEAD] = next,
+                    Err(error) => {
+                        strays.push((key, value));
+                        strays.extend(entries);
+                        return Err(error);
+                    }
+                }
             }
-            let home = self.home(hashes[i]);
-            match self.combine(&home, &key, value, combine) {
+            i += 1;
+            match self.combine(hash, &key, value, combine) {
                 Ok(Combined::New) => *n_new += 1,
                 Ok(Combined::Over) => {}
                 Ok(Combined::Elsewhere(value)) => strays.push((key, value)),
                 Err(error) => {
                     // What was not inserted is left.
-                    strays.extend(entries.map(|(_, entry)| entry));
+                    strays.extend(entries);
                     return Err(error);
                 }
             }
@@ -261,15 +263,18 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a buffered insert")]
-    fn combine(
+    pub(super) fn combine(
         &self,
-        home: &Home<K, V, R>,
+        hash: Hash,
         key: &K,
         value: V,
         combine: &mut impl FnMut(V, V) -> V,
     ) -> Result<Combined<V>> {
-        let key = object::key(key)?;
-        R::world_of(self.all).count_local();
+        let (home, key) = (&self.home(hash), object::key(key)?);
+        // Where operations are counted no slot is near.
+        if !R::IS_NEAR {
+            R::world_of(self.all).count_local();
+        }
         let Some(own) = self.own(home, &key)? else {
             return Ok(Combined::Elsewhere(value));
         };
@@ -293,6 +298,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         let mut slot = home.slot;
         if slot.reach.place().rank_index() != here {
             return Ok(None);
+        }
+        if Self::LOOKS_AT_BLOCKS {
+            return self.own_in_blocks(home, key);
         }
         let mut seen = slot.see()?;
         loop {
@@ -326,6 +334,52 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                 seen = next.see()?;
             }
             slot = next;
+        }
+    }
+
+    /// The place of `key` from its home slot on, which is on this rank, block by block.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of a local find")]
+    fn own_in_blocks(
+        &self,
+        home: &Home<K, V, R>,
+        key: &KeyOf<K>,
+    ) -> Result<Option<OwnOf<'a, K, V, R>>> {
+        let here = self.here();
+        let mut block = home.slot;
+        loop {
+            let scan = self.scan(&block, home.fingerprint)?;
+            for index in scan.candidates() {
+                let slot = self.of_block(&block, index);
+                let seen = slot.see()?;
+                let (state, (there, value)) = slot.pick(&seen);
+                if <K::Repr as Repr<K>>::has_key(&there, key, self.heap)? {
+                    let former = (state.state() == SlotState::Ready).then_some(value);
+                    return Ok(Some(Own {
+                        slot,
+                        state,
+                        former,
+                        key: there,
+                        seen,
+                    }));
+                }
+            }
+            let free = scan.first(self.n_slots(&block));
+            if let Some(index) = free.first_free_from(self.index(&block)) {
+                let slot = self.of_block(&block, index);
+                return Ok(Some(Own {
+                    slot,
+                    state: StateWord::FREE,
+                    former: None,
+                    key: SlotOf::<K>::new_zeroed(),
+                    seen: slot.see()?,
+                }));
+            }
+            block = self.next_block(&block);
+            let is_around = self.is_same_block(&block, &home.slot);
+            if is_around || block.reach.place().rank_index() != here {
+                return Ok(None);
+            }
         }
     }
 

@@ -89,18 +89,6 @@ impl Scan {
         }
     }
 
-    /// The first slot that may hold the key, or slot `last` if none before it does.
-    #[inline(always)]
-    pub(super) const fn first_candidate_or(self, last: usize) -> usize {
-        (self.written | 1 << last).trailing_zeros() as usize
-    }
-
-    /// Whether several slots may hold the key.
-    #[inline(always)]
-    pub(super) const fn has_several(self) -> bool {
-        self.written & self.written.wrapping_sub(1) != 0
-    }
-
     /// The first free slot from slot `first` on, once around.
     #[inline(always)]
     pub(super) fn first_free_from(self, first: usize) -> Option<usize> {
@@ -250,9 +238,6 @@ mod tests {
                     assert_eq!(both, expected);
                     assert!(scan.ready().all(|k| chosen[k] == n_others));
                     assert!(scan.unready().all(|k| chosen[k] > n_others));
-                    assert_eq!(scan.has_several(), expected.len() > 1);
-                    let first = expected.first().copied().unwrap_or(7);
-                    assert_eq!(scan.first_candidate_or(7), first);
                     let free = (0..8).map(|k| u32::from(chosen[k] == 0) << k).sum();
                     assert_eq!(scan.free, free);
                     let few = scan.first(3);

@@ -20,6 +20,9 @@ type NearHome<'a, K, V> = Home<K, V, Near<'a, LayoutOf<K, V>>>;
 
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf<K, V>>> {
     pub(super) fn find_prefetched(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        if Self::suits_rolling(keys.len()) {
+            return self.find_rolling(keys, values);
+        }
         if Self::suits_rounds(keys.len()) {
             return self.find_in_rounds(keys, values);
         }

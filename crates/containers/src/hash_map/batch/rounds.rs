@@ -1,4 +1,4 @@
-//! Finds where all slots are near and values are words: many searches go from slot to slot, or from block to block, in rounds.
+//! Finds where all slots are near, stand alone, and hold values that are words: many searches go from slot to slot in rounds.
 //!
 //! No branch depends on what a slot holds. A search that takes one for each slot on its way is mispredicted
 //! about once, and then nothing is asked of the memory until the processor has started again: a fifth of the
@@ -7,12 +7,12 @@
 use std::hint::select_unpredictable;
 use std::mem;
 
-use super::super::global::{GlobalSlot, LayoutOf};
-use super::super::layout::{Blocks as _, ValueKind};
+use super::super::global::LayoutOf;
+use super::super::layout::ValueKind;
 use super::super::reach::{Near, Reach as _};
 use super::super::slot;
 use super::super::view::{Home, View};
-use super::super::walk::{Slots as _, SlotsInBlocks as _};
+use super::super::walk::Slots as _;
 use crate::Result;
 use crate::object::{self, Heap, KeyHasher, Object, Repr, SlotOf};
 
@@ -21,8 +21,6 @@ const ROUND: usize = 32;
 
 /// How many searches may go on from one round to the next one.
 const MOST: usize = 8 * ROUND;
-
-type NearSlot<'a, K, V> = GlobalSlot<K, V, Near<'a, LayoutOf<K, V>>>;
 
 /// The search for one key.
 struct Search<'a, K: Object, V: Object> {
@@ -68,7 +66,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
     /// read a value, and there are several rounds.
     pub(super) const fn suits_rounds(n: usize) -> bool {
         let is_word = !matches!(LayoutOf::<K, V>::KIND, ValueKind::Wide);
-        is_word && !object::has_heap::<K>() && size_of::<SlotOf<K>>() <= 16 && n >= 4 * ROUND
+        is_word
+            && !Self::LOOKS_AT_BLOCKS
+            && !object::has_heap::<K>()
+            && size_of::<SlotOf<K>>() <= 16
+            && n >= 4 * ROUND
     }
 
     /// As many searches begin in each round, two rounds after their home slots were prefetched.
@@ -93,7 +95,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
             }
             self.begin(keys, round + 2, begun)?;
             for search in onward.each() {
-                search.at.slot = self.onward(&search.at.slot);
+                search.at.slot = self.next(&search.at.slot);
                 search.at.slot.reach.prefetch_slot();
             }
             searches.len = 0;
@@ -139,40 +141,19 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         Ok(())
     }
 
-    /// Looks at one slot, or at all of a block, writes what is known of the value, and returns whether the search goes on.
+    /// Looks at one slot, writes what is known of the value, and returns whether the search goes on.
     #[inline(always)]
     fn glance(&self, search: &Search<'a, K, V>, key: &K, value: &mut Option<V>) -> Result<bool> {
         let key = object::key(key)?;
         let home = search.at;
-        let (there, is_free, is_clear) = if Self::LOOKS_AT_BLOCKS {
-            let scan = self.scan(&home.slot, home.fingerprint)?;
-            let scan = scan.first(self.n_slots(&home.slot));
-            // The last slot if none may hold the key: then its state says that it does not.
-            let index = scan.first_candidate_or(LayoutOf::<K, V>::SLOTS - 1);
-            let slot = self.of_block(&home.slot, index);
-            let there = slot::glance(&slot, &key, self.heap, home.fingerprint)?;
-            (there, scan.free != 0, !scan.has_several())
-        } else {
-            let there = slot::glance(&home.slot, &key, self.heap, home.fingerprint)?;
-            (there, there.is_free, true)
-        };
-        if there.is_unsure | !is_clear {
+        let there = slot::glance(&home.slot, &key, self.heap, home.fingerprint)?;
+        if there.is_unsure {
             *value = self.find(home, &key)?;
             return Ok(false);
         }
         let word = word::<V>(there.value, self.heap)?;
         *value = select_unpredictable(there.is_held, Some(word), None);
-        Ok(!(there.is_held | is_free))
-    }
-
-    /// Where a search goes on that has looked.
-    #[inline(always)]
-    fn onward(&self, slot: &NearSlot<'a, K, V>) -> NearSlot<'a, K, V> {
-        if Self::LOOKS_AT_BLOCKS {
-            self.next_block(slot)
-        } else {
-            self.next(slot)
-        }
+        Ok(!(there.is_held | there.is_free))
     }
 }
 
