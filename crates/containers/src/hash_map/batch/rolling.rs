@@ -57,6 +57,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
             && n >= 2 * AHEAD
     }
 
+    /// A function of its own, which leaves the loop all registers.
+    #[inline(never)]
     pub(super) fn find_rolling(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let (Some(last), values) = (keys.len().checked_sub(1), &mut values[..keys.len()]) else {
             return Ok(());

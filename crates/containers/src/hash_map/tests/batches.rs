@@ -34,7 +34,9 @@ fn check<K, V>(
             }
         }
     };
-    finds(&[63, 64, 127, 128, 129, 700], &|keys| map.find_many(keys).unwrap());
+    finds(&[63, 64, 127, 128, 129, 700], &|keys| {
+        map.find_many(keys).unwrap()
+    });
     let map = map.into_find_phase().unwrap();
     finds(&[65, 129], &|keys| map.find_many(keys).unwrap());
 }
