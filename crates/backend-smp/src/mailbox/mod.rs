@@ -30,7 +30,7 @@
 //! `head` lags behind `received` because senders that wait for room keep looking at it, and the receiver would pay for taking its line
 //! back at every message. It catches up whenever the receiver finds nothing, so an empty mailbox has all its room.
 //!
-//! A record of one slot may also stand for a message that lies in a [buffer](crate::payload) of its sender's: the ring then says where.
+//! A record of one slot may also stand for a message that lies in a buffer (`payload`) of its sender's: the ring then says where.
 //!
 //! The payload is copied out before it is looked at, and the length is checked before it is used: a rank that scribbles over a mailbox
 //! can break the job, but it cannot make a safe function read outside of the ring.
