@@ -95,8 +95,7 @@ impl<T: Object> Distributor<T> {
     /// ranks give different ones, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the
     /// symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
-        agree(world, "the capacity of a distributor", capacity as u64)?;
-        let size = size_of_capacity(capacity)?;
+        let size = agree_on_capacity(world, capacity)?;
         let slot_bytes = size_of::<SlotOf<T>>();
         let inboxes = world.alloc_symmetric(lines(size, slot_bytes, true))?;
         let totals = world.alloc_symmetric(1)?;
@@ -365,6 +364,12 @@ impl<T: Object> Distributor<T> {
         let value = |slot| self.value_of(slot);
         slots.into_iter().map(value).collect::<Result<_, Error>>()
     }
+}
+
+/// The size of an inbox with room for `capacity` elements, which all ranks ask for. Collective.
+pub(crate) fn agree_on_capacity(world: &World, capacity: usize) -> Result<Size> {
+    agree(world, "the capacity of a distributor", capacity as u64)?;
+    size_of_capacity(capacity)
 }
 
 fn zero_slot<T: Object>() -> SlotOf<T> {

@@ -2,17 +2,20 @@
 
 use std::fmt;
 
+use pgas_core::collective::op::Min;
 use pgas_core::{Rank, World};
 
 use super::HashMap;
+use super::ahead::{self, Ahead};
 use super::hash::RapidHasher;
 use super::phase::{Atomic, Local, Phase};
 use crate::object::{KeyHasher, Object, SlotOf};
-use crate::{Distributor, Error, Result};
+use crate::{Distributor, Error, Result, distributor};
 
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is on, with many others
 /// for the same rank, and is inserted there by that rank itself, without atomics, while the places of the next ones are on their
-/// way into its cache.
+/// way into its cache. Small entries of a map whose memory is all near, that of one host, have no way to go: the inserting rank does it,
+/// while the places of the next ones are on their way into its cache.
 ///
 /// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
 /// by [`into_map`](Self::into_map). An entry whose key is there is combined with the value that is, by a function that all
@@ -38,8 +41,16 @@ use crate::{Distributor, Error, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
-    distributor: Distributor<(K, V)>,
+    way: Way<K, V>,
     target: Target<K, V, F, S>,
+}
+
+/// How entries come to their places; the same on all ranks.
+enum Way<K: Object, V: Object> {
+    /// By this rank, since all places are near.
+    Near(Box<Ahead<K, V>>),
+    /// By the rank that holds the place.
+    Sent(Box<Distributor<(K, V)>>),
 }
 
 /// What has come for this rank, and where it goes.
@@ -66,12 +77,6 @@ where
     fn take(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
         self.slots.clear();
         let n = from.receive_into(&mut self.slots)?;
-        let applied = self
-            .map
-            .apply_quickly(&self.slots, &mut self.combine, &mut self.strays)?;
-        if applied.is_some() {
-            return Ok(n);
-        }
         for &slot in &self.slots {
             match from.value_of(slot) {
                 Ok(entry) => self.entries.push(entry),
@@ -89,6 +94,21 @@ where
         Ok(n)
     }
 
+    /// Ships what is collected for `home` before this entry, and takes what has come meanwhile.
+    #[cold]
+    #[track_caller]
+    fn ship_before(
+        &mut self,
+        distributor: &mut Distributor<(K, V)>,
+        home: Rank,
+        slot: SlotOf<(K, V)>,
+    ) -> Result<()> {
+        distributor.ship(home, &mut |from| self.take(from))?;
+        assert!(distributor.collect(home, slot), "there is room now");
+        self.take(distributor)?;
+        self.outcome()
+    }
+
     /// What has failed since it was asked.
     fn outcome(&mut self) -> Result<()> {
         self.failure.take().map_or(Ok(()), Err)
@@ -97,27 +117,7 @@ where
     /// By the operations that any rank may use at any time.
     fn insert_strays(&mut self) -> Result<()> {
         while let Some((key, value)) = self.strays.last() {
-            // The value may be needed again if another rank comes in between, so each time it is read back as a copy.
-            let slot = crate::object::to_slot::<V>(value, &self.map.table.heap)?;
-            let (mut failed, heap) = (None, &*self.map.table.heap);
-            let combine = &mut self.combine;
-            let upserted =
-                self.map.table.upsert(
-                    key,
-                    value,
-                    &mut |there| match crate::object::from_slot::<V>(slot, heap) {
-                        Ok(value) => combine(there, value),
-                        Err(error) => {
-                            failed = Some(error);
-                            there
-                        }
-                    },
-                );
-            crate::object::release::<V>(&slot, heap)?;
-            upserted?;
-            if let Some(error) = failed {
-                return Err(error);
-            }
+            ahead::upsert(&self.map.table, key, value, &mut self.combine)?;
             self.strays.pop();
         }
         Ok(())
@@ -133,17 +133,24 @@ where
 {
     /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
     ///
-    /// `combine` makes one value of that which is there and that which is inserted.
+    /// `combine` makes one value of that which is there and that which is inserted. It is called again where another rank changed
+    /// the value meanwhile.
     ///
     /// # Cost
     ///
-    /// 4B + 5 allreduces. Collective over the world.
+    /// 4B + 6 allreduces. Collective over the world.
     ///
     /// # Errors
     ///
     /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
-        let distributor = Distributor::with_capacity(map.world(), capacity)?;
+        let is_near = map.table.view_quick().is_some();
+        let way = if map.world().allreduce(u64::from(is_near), Min)? == 1 {
+            distributor::agree_on_capacity(map.world(), capacity)?;
+            Way::Near(Box::new(Ahead::new()))
+        } else {
+            Way::Sent(Box::new(Distributor::with_capacity(map.world(), capacity)?))
+        };
         let map = map.into_local_phase()?;
         let target = Target {
             map,
@@ -153,10 +160,7 @@ where
             strays: Vec::new(),
             failure: None,
         };
-        Ok(Self {
-            distributor,
-            target,
-        })
+        Ok(Self { way, target })
     }
 
     /// The world whose ranks share the map.
@@ -170,7 +174,8 @@ where
     /// # Cost
     ///
     /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits for room in the
-    /// other rank's inbox, and does what is in this rank's own one meanwhile. Complete after [`flush`](Self::flush).
+    /// other rank's inbox, and does what is in this rank's own one meanwhile. Small entries into near memory: that of an
+    /// [`upsert`](HashMap::upsert). Complete after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
@@ -178,26 +183,26 @@ where
     #[inline]
     #[track_caller]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
-        let home = self.target.map.home(&key)?;
-        let slot = self.distributor.slot_of(&(key, value))?;
-        if self.distributor.collect(home, slot) {
-            return Ok(());
+        let Self { way, target } = self;
+        match way {
+            Way::Near(ahead) => {
+                let Target {
+                    map,
+                    combine,
+                    strays,
+                    ..
+                } = target;
+                ahead.insert(&map.table, (key, value), combine, strays)
+            }
+            Way::Sent(distributor) => {
+                let home = target.map.home(&key)?;
+                let slot = distributor.slot_of(&(key, value))?;
+                if distributor.collect(home, slot) {
+                    return Ok(());
+                }
+                target.ship_before(distributor, home, slot)
+            }
         }
-        self.ship_before(home, slot)
-    }
-
-    /// Ships what is collected for `home` before this entry, and takes what has come meanwhile.
-    #[cold]
-    #[track_caller]
-    fn ship_before(&mut self, home: Rank, slot: SlotOf<(K, V)>) -> Result<()> {
-        let Self {
-            distributor,
-            target,
-        } = self;
-        distributor.ship(home, &mut |from| target.take(from))?;
-        assert!(distributor.collect(home, slot), "there is room now");
-        target.take(distributor)?;
-        target.outcome()
     }
 
     /// Completes all inserts of all ranks.
@@ -216,13 +221,23 @@ where
     pub fn flush(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of("a flush of a buffer of inserts");
         // Whatever fails on this rank, the others wait for its part of the round.
-        let Self {
-            distributor,
-            target,
-        } = self;
-        distributor.next_round(&mut |from| target.take(from))?;
-        let applied = target.outcome();
-        let world = distributor.world();
+        let Self { way, target } = self;
+        let applied = match way {
+            Way::Near(ahead) => {
+                let Target {
+                    map,
+                    combine,
+                    strays,
+                    ..
+                } = &mut *target;
+                ahead.end_all(&map.table, combine, strays)
+            }
+            Way::Sent(distributor) => {
+                distributor.next_round(&mut |from| target.take(from))?;
+                target.outcome()
+            }
+        };
+        let world = target.map.world().clone();
         let mut sums = [target.strays.len() as u64, u64::from(applied.is_err())];
         world
             .team()

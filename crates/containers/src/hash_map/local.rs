@@ -169,7 +169,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
 
 /// How many entries ahead a place is prefetched: enough to cover the latency of memory, few enough for the processor's outstanding
 /// loads.
-pub(super) const AHEAD: usize = 32;
+const AHEAD: usize = 32;
 
 /// What a [buffer](super::HashMapBuffer) does.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
@@ -208,7 +208,7 @@ struct Own<K: Object, V: Object, R, Seen> {
 type OwnOf<'a, K, V, R> = Own<K, V, R, <R as Reach<'a>>::Seen>;
 
 /// What became of an entry.
-pub(super) enum Combined<V> {
+enum Combined<V> {
     New,
     Over,
     /// Its place is not on this rank.
@@ -263,7 +263,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a buffered insert")]
-    pub(super) fn combine(
+    fn combine(
         &self,
         hash: Hash,
         key: &K,

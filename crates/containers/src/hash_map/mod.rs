@@ -19,7 +19,7 @@
 //! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
 //! go into different phases get an error that names both.
 
-mod apply;
+mod ahead;
 mod atomic;
 mod batch;
 mod buffer;

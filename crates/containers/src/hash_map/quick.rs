@@ -131,7 +131,16 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
     /// The slot that holds `key`, or else the first free one, reserved for it.
     #[inline(always)]
     pub(super) fn claim_quickly(&self, key: &KeyOf<K>) -> Result<Claimed<NearSlot<'a, K, V>>> {
-        let hash = self.hash(key);
+        self.claim_at(self.hash(key), key)
+    }
+
+    /// As [`claim_quickly`](Self::claim_quickly), for a key with this hash.
+    #[inline(always)]
+    pub(super) fn claim_at(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+    ) -> Result<Claimed<NearSlot<'a, K, V>>> {
         let fingerprint = hash.fingerprint();
         let mut next = self.home_line(hash);
         while let Some(line) = next {
@@ -186,12 +195,22 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         slot: NearSlot<'a, K, V>,
         mut f: impl FnMut(V) -> V,
     ) -> Result<Option<V>> {
+        self.combine_ready(slot, |there| Ok(f(there))).map(Some)
+    }
+
+    /// As [`update_ready`](Self::update_ready), by a function that may fail.
+    #[inline(always)]
+    pub(super) fn combine_ready(
+        &self,
+        slot: NearSlot<'a, K, V>,
+        mut f: impl FnMut(V) -> Result<V>,
+    ) -> Result<V> {
         let mut former = slot.load_word()?;
         loop {
-            let value = f(object::from_slot::<V>(former, self.heap)?);
+            let value = f(object::from_slot::<V>(former, self.heap)?)?;
             let new = object::to_slot(&value, self.heap)?;
             match slot.compare_swap_word(former, new)? {
-                Ok(()) => return object::from_slot::<V>(former, self.heap).map(Some),
+                Ok(()) => return object::from_slot::<V>(former, self.heap),
                 Err(now) => former = now,
             }
         }

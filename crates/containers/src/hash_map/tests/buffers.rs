@@ -73,6 +73,30 @@ fn values_of_any_type_are_combined_in_the_order_of_their_sender() {
 }
 
 #[test]
+fn of_several_entries_of_one_rank_the_last_one_stays() {
+    everywhere(3, |world| {
+        let words = map::<u64, u32>(&world, 16);
+        let mut buffer = HashMapBuffer::new(words, 64, |_, new| new).unwrap();
+        let me = u64::from(world.rank().number());
+        for round in 0..3 {
+            // Fewer than wait for their places, and more.
+            for i in 0..100 * round + 20 {
+                buffer.insert(10 * me + u64::from(i % 4), i).unwrap();
+            }
+            buffer.flush().unwrap();
+        }
+        let words = buffer.into_map().unwrap();
+        for rank in 0..3 {
+            for k in 0..4 {
+                let found = words.find(&(10 * rank + k)).unwrap();
+                assert_eq!(found, Some(216 + u32::try_from(k).unwrap()));
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
 fn a_set_has_each_key_once_in_every_phase() {
     everywhere(2, |world| {
         let set = HashSet::<u64>::with_capacity(&world, 100).unwrap();
