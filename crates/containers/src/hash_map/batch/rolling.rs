@@ -1,12 +1,14 @@
 //! Finds where all slots are near and lie in blocks: the home blocks of the searches ahead are on their way into the cache
 //! while all slots of one are looked at.
 //!
-//! Nearly every search ends in its home block, and no branch depends on what that holds: a search that takes one for each block on
-//! its way is mispredicted where keys are absent, and then nothing is asked of the memory until the processor has started
-//! again. The searches that go on are kept aside, and brought to their end together.
+//! Nearly every search ends in its home block. Where nearly all keys are there, a branch on that is guessed right, and spares all that a
+//! search for an absent key asks for. Where some are absent it would be guessed wrong now and then, and then nothing is asked of
+//! the memory until the processor has started again: no branch depends on what a block holds there. Which of the two it is the last
+//! few hundred searches tell. Those that go on are kept aside, and brought to their end together.
 
 use std::hint::select_unpredictable;
 use std::mem;
+use std::ops::Range;
 
 use pgas_core::rma;
 
@@ -25,6 +27,13 @@ const AHEAD: usize = 32;
 
 /// How many searches that go on are brought to their end together.
 const LATE: usize = 32;
+
+/// How many searches tell how the next ones are done.
+const STRETCH: usize = 256;
+
+/// How many of them may have found nothing in their home blocks where the next ones are expected to find something: at half load
+/// every fifteenth key that is there lies elsewhere.
+const FEW: usize = STRETCH / 8;
 
 /// A search whose home block was prefetched.
 struct Search<'a, K: Object, V: Object> {
@@ -48,6 +57,18 @@ struct Glance<V> {
     is_all: bool,
 }
 
+/// The searches that come next, each at its index modulo their number.
+type Ahead<'a, K, V> = [Search<'a, K, V>; AHEAD];
+
+/// The indices of searches that are kept aside.
+struct Aside {
+    /// Those that go on.
+    late: [usize; LATE],
+    n_late: usize,
+    /// Those whose home block has places that are no slots.
+    partial: Vec<usize>,
+}
+
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf<K, V>>> {
     /// Whether `n` finds are worth to be prefetched one by one.
     pub(super) const fn suits_rolling(n: usize) -> bool {
@@ -57,55 +78,136 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
             && n >= 2 * AHEAD
     }
 
-    /// A function of its own, which leaves the loop all registers.
-    #[inline(never)]
     pub(super) fn find_rolling(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        let (Some(last), values) = (keys.len().checked_sub(1), &mut values[..keys.len()]) else {
+        let (Some(first), values) = (keys.first(), &mut values[..keys.len()]) else {
             return Ok(());
         };
-        let n_whole = self.ring.n_whole_blocks();
-        let mut partial = Vec::new();
-        // Behind the last key its block is prefetched again, which spares the loop a branch.
-        let key_at = |i: usize| &keys[i.min(last)];
-        let mut ahead = [self.begin_at(key_at(0))?.0; AHEAD];
+        let mut aside = Aside {
+            late: [0; LATE],
+            n_late: 0,
+            partial: Vec::new(),
+        };
+        let mut ahead = [self.begin_one(first)?.0; AHEAD];
         for (i, ahead) in ahead.iter_mut().enumerate() {
-            let block;
-            (*ahead, block) = self.begin_at(key_at(i))?;
-            if block >= n_whole {
-                note(&mut partial, i.min(last));
+            *ahead = self.begin_at(i, keys, &mut aside)?;
+        }
+        let mut n_others = 0;
+        for start in (0..keys.len()).step_by(STRETCH) {
+            let stretch = start..keys.len().min(start + STRETCH);
+            n_others = if n_others <= FEW {
+                self.find_present(stretch, keys, values, &mut ahead, &mut aside)?
+            } else {
+                self.find_any(stretch, keys, values, &mut ahead, &mut aside)?
+            };
+        }
+        self.find_late(&aside.late[..aside.n_late], keys, values)?;
+        // What was taken for slots there may be none.
+        self.find_late(&aside.partial, keys, values)
+    }
+
+    /// Finds keys that nearly all are there; how many were not found in their home blocks. A function of its own, which leaves the
+    /// loop all registers.
+    #[inline(never)]
+    fn find_present(
+        &self,
+        stretch: Range<usize>,
+        keys: &[K],
+        values: &mut [Option<V>],
+        ahead: &mut Ahead<'a, K, V>,
+        aside: &mut Aside,
+    ) -> Result<usize> {
+        let mut n_others = 0;
+        for i in stretch {
+            let next = self.begin_at(i + AHEAD, keys, aside)?;
+            let search = mem::replace(&mut ahead[i % AHEAD], next);
+            let value = self.ready_at_home(&search, &object::key(&keys[i])?)?;
+            if value.is_some() {
+                values[i] = value;
+            } else {
+                n_others += 1;
+                aside.late[aside.n_late] = i;
+                aside.n_late += 1;
+                self.make_room(keys, values, aside)?;
             }
         }
-        let (mut late, mut n_late) = ([0; LATE], 0);
-        for (i, key) in keys.iter().enumerate() {
-            let (next, block) = self.begin_at(key_at(i + AHEAD))?;
-            if block >= n_whole {
-                note(&mut partial, (i + AHEAD).min(last));
-            }
+        Ok(n_others)
+    }
+
+    /// As [`find_present`](Self::find_present), where keys may be there or not.
+    #[inline(never)]
+    fn find_any(
+        &self,
+        stretch: Range<usize>,
+        keys: &[K],
+        values: &mut [Option<V>],
+        ahead: &mut Ahead<'a, K, V>,
+        aside: &mut Aside,
+    ) -> Result<usize> {
+        let mut n_others = 0;
+        for i in stretch {
+            let next = self.begin_at(i + AHEAD, keys, aside)?;
             let search = mem::replace(&mut ahead[i % AHEAD], next);
-            let glance = self.glance_at_block(&search, &object::key(key)?)?;
+            let glance = self.glance_at_block(&search, &object::key(&keys[i])?)?;
+            n_others += usize::from(glance.value.is_none());
             values[i] = glance.value;
             // Kept aside without a branch.
-            late[n_late] = i;
-            n_late += usize::from(!glance.is_all);
+            aside.late[aside.n_late] = i;
+            aside.n_late += usize::from(!glance.is_all);
             search.block.prefetch(if glance.is_all { 0 } else { LINE });
-            if n_late == LATE {
-                self.find_late(&late, keys, values)?;
-                n_late = 0;
-            }
+            self.make_room(keys, values, aside)?;
         }
-        self.find_late(&late[..n_late], keys, values)?;
-        // What was taken for slots there may be none.
-        self.find_late(&partial, keys, values)
+        Ok(n_others)
+    }
+
+    /// Makes room for one more search that goes on.
+    #[inline(always)]
+    fn make_room(&self, keys: &[K], values: &mut [Option<V>], aside: &mut Aside) -> Result<()> {
+        if aside.n_late == LATE {
+            self.find_late(&aside.late, keys, values)?;
+            aside.n_late = 0;
+        }
+        Ok(())
+    }
+
+    /// Begins the search for the key with this index.
+    #[inline(always)]
+    fn begin_at(&self, i: usize, keys: &[K], aside: &mut Aside) -> Result<Search<'a, K, V>> {
+        // Behind the last key its block is prefetched again, which spares the loop a branch.
+        let i = i.min(keys.len() - 1);
+        let (search, block) = self.begin_one(&keys[i])?;
+        if block >= self.ring.n_whole_blocks() {
+            note(&mut aside.partial, i);
+        }
+        Ok(search)
     }
 
     /// Begins the search for a key, in a home block of which this is the number on its rank.
     #[inline(always)]
-    fn begin_at(&self, key: &K) -> Result<(Search<'a, K, V>, usize)> {
+    fn begin_one(&self, key: &K) -> Result<(Search<'a, K, V>, usize)> {
         let hash = self.hash(&object::key(key)?);
         let share = self.all.share(hash.bits());
         share.block.prefetch(0);
         let block = share.block;
         Ok((Search { hash, block }, share.index))
+    }
+
+    /// The value of the key, if a slot of the home block, all places of which are slots, is ready with it.
+    #[inline(always)]
+    fn ready_at_home(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
+        let slot = |index| {
+            let place = Place::begin(0, 0).with_index(index);
+            GlobalSlot::<K, V, _>::new(Near::of_block(self.all, search.block, place))
+        };
+        let states = slot(0).reach.states(LayoutOf::<K, V>::SLOTS)?;
+        let ready = states.ready(search.hash.fingerprint());
+        if ready == 0 {
+            return Ok(None);
+        }
+        let slot = slot(ready.trailing_zeros() as usize);
+        if !slot.has_key(key, self.heap)? {
+            return Ok(None);
+        }
+        object::from_slot::<V>(slot.load_word()?, self.heap).map(Some)
     }
 
     /// Looks at all slots of the home block, all places of which are slots.
