@@ -39,6 +39,15 @@ fn everywhere_with(n_ranks: u32, statistics: Statistics, body: impl Fn(World) + 
     }
 }
 
+/// Runs `body` over a weak network in a thousand random orders, or as many as `PGAS_TEST_SEEDS` says, with the number of each.
+pub(crate) fn in_many_orders(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    for seed in 0..setting("PGAS_TEST_SEEDS", 1000) {
+        weak::run(n_ranks, &config, seed, |world| body(world, seed));
+    }
+}
+
 /// Which job of its test a process belongs to.
 const JOB: &str = "PGAS_TEST_CONTAINERS_JOB";
 

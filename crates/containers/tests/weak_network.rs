@@ -11,8 +11,8 @@ use pgas_containers::{
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::{setting, weak};
 
-/// Of each container, so that the whole stays within seconds; `PGAS_TEST_SEEDS` says another number.
-const N_SEEDS: u64 = 100;
+/// Of each container; `PGAS_TEST_SEEDS` says another number.
+const N_SEEDS: u64 = 1000;
 
 fn with_many_seeds(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
     let mut config = Config::default();

@@ -80,6 +80,17 @@ fn what_all_push_and_pop_at_once_comes_out_once_and_in_order() {
 }
 
 #[test]
+fn tickets_that_wrap_around_in_many_orders_lose_and_double_nothing() {
+    in_many_orders(2, |world, seed| {
+        let host = Rank::new(u32::try_from(seed % 2).unwrap());
+        let (capacity, first) = (1 + usize::try_from(seed % 3).unwrap(), u64::MAX - seed % 8);
+        let queue = CircularQueue::starting_at(&world, host, capacity, first).unwrap();
+        let mut random = Random(seed << 8 | u64::from(world.rank().number()));
+        exchange(&world, &queue, 5, &mut random);
+    });
+}
+
+#[test]
 fn a_phase_fills_a_queue_exactly_and_the_next_one_empties_it() {
     for n_ranks in [2, 4] {
         everywhere(n_ranks, |world| {
