@@ -1,11 +1,11 @@
 //! Atomics: all by MPI, or all by the CPU of the rank that has the word.
 //!
 //! **By MPI** (`PGAS_DIRECT=0`) every atomic, also one on a rank's own words, is `MPI_Fetch_and_op`,
-//! `MPI_Accumulate` or `MPI_Compare_and_swap`. The standard defines concurrent accumulates on one location only
-//! for equal operations and `MPI_NO_OP` (info key `accumulate_ops`, whose values are `same_op` and
-//! `same_op_no_op`; there is none that says more). Both libraries do more than that: Open MPI's `pt2pt` and
-//! MPICH execute each one in the target's progress engine, `sm` and `rdma` under a lock of the target, so that
-//! any mixture is atomic. The tests hammer one word with different operations and widths of the same place.
+//! `MPI_Accumulate` or `MPI_Compare_and_swap`. The standard defines concurrent ones on one location only for equal
+//! operations and `MPI_NO_OP`, so that the [window](crate::window) has hints by which the libraries themselves define any
+//! mixture. Both are so without hints, too: Open MPI's `pt2pt` and MPICH execute each one in the target's progress engine,
+//! `sm`, `rdma` and `ucx` under a lock of the target. The tests hammer one word with different operations, and read back
+//! what became of the hints.
 //!
 //! **At the target** (with the direct path, and without it where MPI's compare-and-swap is not to be trusted) it is a note with the operation, which the target executes with a
 //! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a flush waits

@@ -1,6 +1,8 @@
 //! How peers reach this rank's segment: the window, and what MPI is known to do with one.
 #![expect(unsafe_code, reason = "lends the segment to MPI")]
 
+use std::ffi::CStr;
+
 use pgas_core::backend::{Backend, NeedsTarget};
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
@@ -9,13 +11,36 @@ use crate::host::Host;
 use crate::session::Session;
 use crate::sys::{self, Mpi, Window};
 
+/// What MPI is told about the window. Mixed atomics on one word are defined by what libraries add to the standard
+/// (MPI-3.1, section 11.7.2): its own key, `accumulate_ops`, has the values `same_op` and `same_op_no_op` only, which promise
+/// more than is true here, and others have no meaning that can be relied on. It is left alone.
+const HINTS: &[(&CStr, &CStr)] = &[
+    // The default: what one rank does to a word is done in its order.
+    (c"accumulate_ordering", c"rar,raw,war,waw"),
+    // MPICH: what meets on a word. All of it has one executor then: the network if that can do everything that is named,
+    // else the progress of the target.
+    (
+        c"which_accumulate_ops",
+        c"cswap,max,min,sum,band,bor,bxor,replace,no_op",
+    ),
+    // Open MPI: with `true`, also by the user's setting of this name, `ucx` has the network add and swap, and does the
+    // rest under a lock that the network knows nothing of.
+    (c"acc_single_intrinsic", c"false"),
+    // So is every segment, and no table of them is needed.
+    (c"same_size", c"true"),
+    (c"same_disp_unit", c"true"),
+];
+
 /// The window over this rank's segment.
 pub(crate) fn open(mpi: &Mpi, session: &Session, member: &Member, host: &Host) -> Result<Window> {
     let base = member.mapped(Rank::new(host.index()));
     let base = base.expect("a rank's own segment is mapped").as_ptr();
     sys::meet(mpi, session.comm())?;
+    let hints = sys::info_create(mpi, HINTS)?;
+    let memory = (base, member.segment_bytes());
     // SAFETY: the segment is mapped while the member lives, which outlives the window or is never dropped.
-    let window = unsafe { sys::win_create(mpi, session.comm(), base, member.segment_bytes()) };
+    let window = unsafe { sys::win_create(mpi, session.comm(), memory, &hints) };
+    sys::info_free(mpi, hints)?;
     let mut window = window.map_err(|error| {
         let text = format!(
             "{error} (with Open MPI: windows need OMPI_MCA_osc=sm,pt2pt and a thread level of at most \

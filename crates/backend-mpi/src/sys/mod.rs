@@ -11,6 +11,7 @@ mod comm;
 mod datatype;
 mod exit;
 mod hydra;
+mod info;
 mod lock;
 mod message;
 mod tool;
@@ -36,6 +37,7 @@ pub(crate) use comm::{
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
 pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
+pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
 pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
 pub(crate) use tool::setting;
@@ -63,6 +65,9 @@ pub(crate) enum Call {
     CommSplitType,
     CommFree,
     CommSetErrhandler,
+    InfoCreate,
+    InfoSet,
+    InfoFree,
     WinCreate,
     WinSetErrhandler,
     WinLockAll,
@@ -111,7 +116,7 @@ pub(crate) enum Call {
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 59] = [
+const NAMES: [&str; 62] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -126,6 +131,9 @@ const NAMES: [&str; 59] = [
     "MPI_Comm_split_type",
     "MPI_Comm_free",
     "MPI_Comm_set_errhandler",
+    "MPI_Info_create",
+    "MPI_Info_set",
+    "MPI_Info_free",
     "MPI_Win_create",
     "MPI_Win_set_errhandler",
     "MPI_Win_lock_all",

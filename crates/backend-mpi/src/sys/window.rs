@@ -5,6 +5,7 @@ use std::ffi::c_int;
 use mpi::ffi;
 use pgas_core::Result;
 
+use super::info::Info;
 use super::{Call, Comm, Datatype, Mpi, Request, check};
 
 /// A window over each rank's segment, locked for all ranks from its creation to its end.
@@ -85,14 +86,18 @@ pub(crate) struct Layout<'a> {
 /// # Safety
 ///
 /// The memory stays mapped and writable until [`win_free`].
-pub(crate) unsafe fn win_create(_: &Mpi, comm: &Comm, base: *mut u8, bytes: u64) -> Result<Window> {
-    // SAFETY: a constant of the library.
-    let info = unsafe { ffi::RSMPI_INFO_NULL };
+pub(crate) unsafe fn win_create(
+    _: &Mpi,
+    comm: &Comm,
+    (base, bytes): (*mut u8, u64),
+    hints: &Info,
+) -> Result<Window> {
     // SAFETY: a constant of the library.
     let mut window = unsafe { ffi::RSMPI_WIN_NULL };
     let bytes = ffi::MPI_Aint::try_from(bytes).expect("a segment has at most a terabyte");
-    // SAFETY: the caller promises the memory; the communicator is valid and `window` writable.
-    let code = unsafe { ffi::MPI_Win_create(base.cast(), bytes, 1, info, comm.0, &raw mut window) };
+    let (info, to) = (hints.0, &raw mut window);
+    // SAFETY: the caller promises the memory; the communicator and the hints are valid and `window` writable.
+    let code = unsafe { ffi::MPI_Win_create(base.cast(), bytes, 1, info, comm.0, to) };
     check(Call::WinCreate, code)?;
     // SAFETY: a constant of the library.
     let errors_return = unsafe { ffi::RSMPI_ERRORS_RETURN };

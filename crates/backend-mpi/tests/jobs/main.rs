@@ -6,6 +6,7 @@
 
 mod attached;
 mod faults;
+mod hints;
 mod input;
 #[path = "../support/mod.rs"]
 mod support;
@@ -36,6 +37,7 @@ const PARTS: &[(&str, Part)] = &[
     ("return_early", faults::return_early),
     ("leave_often", faults::leave_often),
     ("start", input::start),
+    ("create", hints::create),
     ("hammer", words::hammer),
     ("pay", words::pay),
     ("attach", attached::attach),
@@ -62,6 +64,7 @@ const TESTS: &[(&str, Part)] = &[
 #[rustfmt::skip]
 const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
     ("window::an_operation_makes_the_calls_that_its_price_says", words::prices),
+    ("window::mpi_takes_the_hints_about_its_window", hints::taken),
     ("window::an_mpi_with_the_separate_memory_model_is_refused", input::separate_model_refused),
     ("ways_that_differ_are_refused", input::ways_differ),
     ("the_other_mpis_launcher_is_named", input::other_launcher),
