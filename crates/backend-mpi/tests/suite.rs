@@ -6,6 +6,8 @@
 #[path = "support/conversation.rs"]
 mod conversation;
 mod support;
+#[path = "support/wanted.rs"]
+mod wanted;
 
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
     let mut trials = Vec::new();
     let mut shared_out = 0;
     for way in ways() {
-        let share = if way.runs_all() || are_all_wanted() {
+        let share = if way.runs_all() || wanted::is_all() {
             1
         } else {
             shared_out += 1;
@@ -135,16 +137,6 @@ impl Way {
     fn runs_all(self) -> bool {
         self.n_ranks == 2 && matches!(self.name, "direct" | "window")
     }
-}
-
-/// Whether every way is to run all cases.
-fn are_all_wanted() -> bool {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a setting of this test, not of the library"
-    )]
-    let is_wanted = std::env::var_os("PGAS_TEST_ALL").is_some();
-    is_wanted
 }
 
 fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {

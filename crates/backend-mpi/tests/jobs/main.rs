@@ -1,5 +1,5 @@
-//! Whole jobs over MPI: how they end when a rank fails, what bad input gets, one word hammered from all sides,
-//! and worlds of communicators of a program that has started MPI itself.
+//! Whole jobs over MPI: how they end when a rank fails, what bad input gets, one word hammered from all sides, very long
+//! transfers, and worlds of communicators of a program that has started MPI itself.
 //!
 //! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with, as ranks that
 //! play one of the [`PARTS`].
@@ -8,8 +8,11 @@ mod attached;
 mod faults;
 mod hints;
 mod input;
+mod long;
 #[path = "../support/mod.rs"]
 mod support;
+#[path = "../support/wanted.rs"]
+mod wanted;
 mod words;
 
 use std::process::{Command, ExitCode};
@@ -38,6 +41,7 @@ const PARTS: &[(&str, Part)] = &[
     ("leave_often", faults::leave_often),
     ("start", input::start),
     ("create", hints::create),
+    ("transfer", long::transfer),
     ("hammer", words::hammer),
     ("pay", words::pay),
     ("attach", attached::attach),
@@ -99,6 +103,10 @@ fn main() -> ExitCode {
     if !is_open_mpi() {
         let name = "hosts::nothing_is_lost_when_two_hosts_hammer_one_word";
         trials.push(trial(name.to_owned(), words::hammered_from_two_hosts));
+    }
+    if long::is_wanted() {
+        let name = "window::a_transfer_beyond_2_gib_arrives_whole";
+        trials.push(trial(name.to_owned(), long::transferred));
     }
     for &(name, body) in TESTS_OF_ONE_WAY {
         trials.push(trial(name.to_owned(), body));

@@ -1,0 +1,11 @@
+//! How much is to be tested.
+
+/// Whether everything is to be done that takes long.
+pub(crate) fn is_all() -> bool {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a setting of the tests, not of the library"
+    )]
+    let setting = std::env::var_os("PGAS_TEST_ALL");
+    setting.is_some()
+}
