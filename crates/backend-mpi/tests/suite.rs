@@ -87,17 +87,15 @@ fn main() -> ExitCode {
             .filter(|(i, case)| (i + shared_out) % share == 0 && case.min_ranks <= way.n_ranks);
         trials.extend(cases.map(|(_, case)| trial(way, case, &running)));
     }
-    if is_open_mpi() {
-        let way = Way {
-            name: MEMORY,
-            n_ranks: 2,
-            settings: NETWORK,
-        };
-        let cases = OF_EVERY_KIND
-            .iter()
-            .map(|name| case_named(name).expect("a case"));
-        trials.extend(cases.map(|case| trial(way, case, &running)));
-    }
+    let way = Way {
+        name: MEMORY,
+        n_ranks: 2,
+        settings: NETWORK,
+    };
+    let cases = OF_EVERY_KIND
+        .iter()
+        .map(|name| case_named(name).expect("a case"));
+    trials.extend(cases.map(|case| trial(way, case, &running)));
     let conclusion = libtest_mimic::run(&arguments, trials);
     drop(
         running
@@ -161,11 +159,12 @@ fn trial(way: Way, case: &'static Case, running: &Arc<Running>) -> Trial {
 /// The argument by which the binary runs as a rank.
 const RANK: &str = "--rank";
 
-/// The name of the way under valgrind, which ends a rank at the first access to memory that it must not use. With Open MPI
-/// alone, which says which of its own reports mean nothing; of this library the same code runs with both.
+/// The name of the way under valgrind, which ends a rank at the first access to memory that it must not use.
 const MEMORY: &str = "memory";
 
-/// Beside Open MPI's own list.
+/// Open MPI's own list of reports that mean nothing. MPICH has none, and needs none.
+const OF_OPEN_MPI: &str = "--suppressions=/usr/share/openmpi/openmpi-valgrind.supp";
+/// What it lacks.
 const SUPPRESSIONS: &str = concat!(
     "--suppressions=",
     env!("CARGO_MANIFEST_DIR"),
@@ -174,14 +173,16 @@ const SUPPRESSIONS: &str = concat!(
 
 fn command(way: Way) -> Command {
     let mut command = if way.name == MEMORY {
-        let checker = [
+        let mut checker = vec![
             "valgrind",
             "--quiet",
             "--exit-on-first-error=yes",
             "--error-exitcode=9",
-            "--suppressions=/usr/share/openmpi/openmpi-valgrind.supp",
             SUPPRESSIONS,
         ];
+        if is_open_mpi() {
+            checker.push(OF_OPEN_MPI);
+        }
         mpirun_under(&checker, way.n_ranks)
     } else {
         mpirun(way.n_ranks)
