@@ -23,7 +23,7 @@ fn n_slots() -> usize {
 
 fn main() {
     support::two_ranks(measure, |world| {
-        for _ in 0..N_FILLS {
+        for _ in 0..2 * N_FILLS {
             drop(table(world));
         }
         drop(table(world));
@@ -51,11 +51,20 @@ fn keys(n: usize) -> Vec<u64> {
 fn measure(world: &World, criterion: &mut Criterion) {
     let n = n_slots() / 2;
     let keys = keys(n);
+    let entries: Vec<(u64, u64)> = keys.iter().map(|&key| (key, key)).collect();
     for _ in 0..N_FILLS {
-        fill(world, &keys);
+        fill("insert of new keys", world, &entries, |ours| {
+            for (key, value) in &entries {
+                ours.insert(key, *value).expect("half the slots stay free");
+            }
+        });
+        fill("insert_many of new keys", world, &entries, |ours| {
+            for batch in entries.chunks(BATCH) {
+                ours.insert_many(batch).expect("half the slots stay free");
+            }
+        });
     }
     let ours = table(world);
-    let entries: Vec<(u64, u64)> = keys.iter().map(|&key| (key, key)).collect();
     ours.insert_many(&entries).expect("half the slots are free");
     let theirs: hashbrown::HashMap<u64, u64> = entries.iter().copied().collect();
 
@@ -67,26 +76,29 @@ fn measure(world: &World, criterion: &mut Criterion) {
 }
 
 /// New keys into empty tables; a page that is touched first is part of the price on both sides.
-fn fill(world: &World, keys: &[u64]) {
+fn fill(
+    name: &str,
+    world: &World,
+    entries: &[(u64, u64)],
+    insert_all: impl FnOnce(&HashMap<u64, u64>),
+) {
     let ours = table(world);
     let per_key = |start: Instant| {
         #[expect(clippy::cast_precision_loss, reason = "a count of keys")]
-        let n = keys.len() as f64;
+        let n = entries.len() as f64;
         start.elapsed().as_secs_f64() * 1e9 / n
     };
     let start = Instant::now();
-    for key in keys {
-        ours.insert(key, *key).expect("half the slots stay free");
-    }
+    insert_all(&ours);
     let ours = per_key(start);
     let start = Instant::now();
-    let mut theirs = hashbrown::HashMap::<u64, u64>::with_capacity(keys.len());
-    for key in keys {
-        theirs.insert(*key, *key);
+    let mut theirs = hashbrown::HashMap::<u64, u64>::with_capacity(entries.len());
+    for (key, value) in entries {
+        theirs.insert(*key, *value);
     }
     black_box(&theirs);
     let theirs = per_key(start);
-    support::report("insert of new keys", theirs, ours, ours / theirs);
+    support::report(name, theirs, ours, ours / theirs);
 }
 
 fn finds(

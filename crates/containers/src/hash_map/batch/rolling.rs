@@ -15,6 +15,7 @@ use pgas_core::rma;
 use super::super::global::{GlobalSlot, LayoutOf};
 use super::super::hash::{Hash, Place};
 use super::super::layout::{Blocks as _, LINE};
+use super::super::quick::Found;
 use super::super::reach::{Near, Reach as _};
 use super::super::slot::SlotMemory as _;
 use super::super::state::StateWord;
@@ -127,6 +128,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
                 n_others += 1;
                 aside.late[aside.n_late] = i;
                 aside.n_late += 1;
+                // By the time that these are brought to their end, the block behind has come.
+                search.block.prefetch(LINE);
                 self.make_room(keys, values, aside)?;
             }
         }
@@ -240,7 +243,16 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
     fn find_late(&self, late: &[usize], keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         for &i in late {
             let key = object::key(&keys[i])?;
-            values[i] = self.find(self.home_of(&key), &key)?;
+            let found = if Self::IS_QUICK {
+                self.look_quickly(&key)?
+            } else {
+                Found::Unsure
+            };
+            values[i] = match found {
+                Found::Held(slot) => Some(self.word_in(slot)?),
+                Found::Absent => None,
+                Found::Unsure => self.find(self.home_of(&key), &key)?,
+            };
         }
         Ok(())
     }
