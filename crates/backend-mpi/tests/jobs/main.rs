@@ -5,10 +5,12 @@
 //! play one of the [`PARTS`].
 
 mod attached;
+mod codes;
 mod faults;
 mod hints;
 mod input;
 mod long;
+mod served;
 #[path = "../support/mod.rs"]
 mod support;
 #[path = "../support/wanted.rs"]
@@ -44,6 +46,9 @@ const PARTS: &[(&str, Part)] = &[
     ("transfer", long::transfer),
     ("hammer", words::hammer),
     ("pay", words::pay),
+    ("err", codes::err),
+    ("compute", served::compute),
+    ("choose", served::choose),
     ("attach", attached::attach),
     ("one_thread", attached::one_thread),
     ("many_threads", attached::many_threads),
@@ -60,6 +65,7 @@ const TESTS: &[(&str, Part)] = &[
     ("a_segment_that_cannot_be_is_refused", input::size_refused),
     ("nothing_is_lost_when_all_ranks_hammer_one_word", words::hammered),
     ("an_operation_needs_the_target_if_it_says_so", attached::target_needed),
+    ("a_thread_serves_a_rank_that_computes", served::by_a_thread),
     ("a_program_that_has_started_mpi_makes_worlds_of_it", attached::attached),
     ("a_program_for_one_thread_uses_the_world_from_that_thread", attached::attached_by_one),
     ("a_program_for_many_threads_uses_the_world_from_all", attached::attached_by_many),
@@ -68,6 +74,7 @@ const TESTS: &[(&str, Part)] = &[
 #[rustfmt::skip]
 const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
     ("window::an_operation_makes_the_calls_that_its_price_says", words::prices),
+    ("window::an_error_has_the_calls_name_and_mpis_text", codes::reported),
     ("window::mpi_takes_the_hints_about_its_window", hints::taken),
     ("window::an_mpi_with_the_separate_memory_model_is_refused", input::separate_model_refused),
     ("ways_that_differ_are_refused", input::ways_differ),
@@ -103,6 +110,10 @@ fn main() -> ExitCode {
     if !is_open_mpi() {
         let name = "hosts::nothing_is_lost_when_two_hosts_hammer_one_word";
         trials.push(trial(name.to_owned(), words::hammered_from_two_hosts));
+    }
+    if is_open_mpi() {
+        let name = "window::the_users_choice_of_a_component_is_kept";
+        trials.push(trial(name.to_owned(), served::by_a_choice));
     }
     if long::is_wanted() {
         let name = "window::a_transfer_beyond_2_gib_arrives_whole";
