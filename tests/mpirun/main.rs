@@ -29,7 +29,7 @@ fn sequence(n_bases: usize) -> String {
     (0..n_bases).map(base).collect()
 }
 
-/// An example, built with feature `mpi` and the MPI library of this test.
+/// An example, built with the MPI library of this test.
 fn example(name: &str) -> PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| {
@@ -41,7 +41,7 @@ fn example(name: &str) -> PathBuf {
             name => name,
         };
         let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--examples", "--features", "mpi"])
+            .args(["build", "--quiet", "--examples", "--features", "mpi,tokio"])
             .args(["--profile", profile_name, "--target-dir"])
             .arg(profile.parent().unwrap())
             .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -190,10 +190,11 @@ const KERNELS: &[(&str, &[&str])] = &[
     ("index_gather", &["--table", "50", "--accesses", "300"]),
     ("dht_rpc", &["--sizes", "8,4096", "--keys", "10"]),
     ("extend_add", &["--side", "6", "--rounds", "1"]),
+    ("tokio_rpcs", &["--calls", "20", "--idle", "0"]),
 ];
 
 #[test]
-fn kernels_and_tables_of_remote_calls_find_their_results_right() {
+fn kernels_and_remote_calls_find_their_results_right() {
     for (i, (name, args)) in KERNELS.iter().enumerate() {
         for (j, setting) in settings().into_iter().take(2).enumerate() {
             let n_ranks = if (i + j) % 2 == 0 { 2 } else { 3 };

@@ -22,7 +22,7 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
 }
 
 /// Lints, tests and documentation are of the library with its bridge to tokio: it only adds items, so that one build of
-/// each serves for both. The steps of the MPI backend build without it.
+/// each serves for both.
 const WITH_TOKIO: [&str; 2] = ["--features", "pgas/tokio,pgas-am/tokio"];
 
 /// The steps of `cargo xtask test`, cheapest first. A new one is a new row. Cargo's commands without a package are about the

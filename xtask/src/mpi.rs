@@ -23,10 +23,11 @@ const MPICH: Library = Library {
     target: "target/mpich",
 };
 
-/// What is built with an MPI library, and the hosts of namespaces that its tests run on.
+/// What is built with an MPI library, with the bridge to tokio for the examples, and the hosts of namespaces that its tests
+/// run on.
 #[rustfmt::skip]
 const PACKAGES: &[&str] = &[
-    "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "--features", "pgas/mpi",
+    "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "--features", "pgas/mpi,pgas/tokio",
 ];
 
 /// Their tests that are about MPI.
