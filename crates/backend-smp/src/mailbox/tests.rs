@@ -4,7 +4,9 @@ use std::{collections::VecDeque, thread, time::Instant};
 
 use proptest::prelude::*;
 
+use super::receive::{GIVE_BACKS_PER_RING, Lock};
 use super::*;
+use crate::sync::Ordering::Release;
 
 fn words(n_slots: usize) -> Vec<AtomicU64> {
     (0..Mailbox::bytes(n_slots) / WORD_BYTES)

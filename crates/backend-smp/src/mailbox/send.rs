@@ -1,0 +1,244 @@
+//! What senders do: they reserve slots, write a message into them, and publish it.
+
+use super::{
+    ELSEWHERE, Envelope, Full, HEAD, HEAD_HINT, Mailbox, PREFIX_WORDS, SRC_BITS, TAIL, WORD_BYTES,
+    published,
+};
+use crate::credits::Credits;
+use crate::payload::Whereabouts;
+use crate::sync::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed, Release},
+};
+
+/// How far ahead of a message slots are fetched: as many messages as are sent while a line comes.
+#[cfg(not(loom))]
+const SLOTS_AHEAD: u64 = 4;
+
+impl Mailbox<'_> {
+    /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
+    ///
+    /// The caller rings the owner's [`Doorbell`](crate::doorbell::Doorbell) afterwards, once for any number of messages.
+    /// A long message needs that much free space in one piece of the ring's order; a stream of short ones from other ranks can
+    /// keep it waiting, so whoever retries bounds its patience.
+    ///
+    /// # Cost
+    /// One compare-and-swap, one store a word, and two cache lines taken from other ranks (`tail` and the slot) for a message of up to 48 bytes.
+    ///
+    /// # Errors
+    /// [`Full`] if the ring lacks room now. No ticket is taken, nothing is written.
+    ///
+    /// # Panics
+    /// If the parts are longer than [`max_message`](Self::max_message), or `src` has more than 24 bits.
+    #[track_caller]
+    #[inline]
+    pub fn try_send(&self, src: u32, handler: u16, parts: &[&[u8]]) -> Result<(), Full> {
+        self.send(None, src, handler, parts)
+    }
+
+    /// As [`try_send`](Self::try_send), of a sender that takes no more than its part of the ring.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn try_send_within(
+        &self,
+        credits: &Credits,
+        src: u32,
+        handler: u16,
+        parts: &[&[u8]],
+    ) -> Result<(), Full> {
+        self.send(Some(credits), src, handler, parts)
+    }
+
+    #[track_caller]
+    #[inline]
+    fn send(
+        &self,
+        credits: Option<&Credits>,
+        src: u32,
+        handler: u16,
+        parts: &[&[u8]],
+    ) -> Result<(), Full> {
+        let len = parts
+            .iter()
+            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+        assert!(
+            len <= self.max_message(),
+            "message of {len} bytes, at most {} fit",
+            self.max_message()
+        );
+        assert!(
+            src >> SRC_BITS == 0,
+            "rank {src} does not fit in {SRC_BITS} bits"
+        );
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "at most `max_message`, which has 24 bits"
+        )]
+        let envelope = Envelope {
+            src,
+            handler,
+            len: len as u32,
+        };
+
+        let ticket = self.claim(credits, envelope.n_slots())?;
+        let first = self.first_word(ticket);
+        self.slots[first + 1].store(envelope.to_word(), Relaxed);
+        let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);
+        for part in parts {
+            writer.write(part);
+        }
+        writer.finish();
+        // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
+        self.slots[first].store(published(ticket), Release);
+        Ok(())
+    }
+
+    /// Sends a record of a message that lies in one of the sender's buffers, which is then the owner's until it has been handled.
+    ///
+    /// # Errors
+    /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+    #[inline]
+    pub(crate) fn try_send_whereabouts(
+        &self,
+        credits: Option<&Credits>,
+        src: u32,
+        handler: u16,
+        at: Whereabouts,
+    ) -> Result<(), Full> {
+        let envelope = Envelope {
+            src,
+            handler,
+            len: ELSEWHERE,
+        };
+        let ticket = self.claim(credits, 1)?;
+        let first = self.first_word(ticket);
+        self.slots[first + 1].store(envelope.to_word(), Relaxed);
+        self.slots[first + PREFIX_WORDS].store(at.to_word(), Relaxed);
+        // Release: as in `send`; the receiver then sees what was written to the buffer too.
+        self.slots[first].store(published(ticket), Release);
+        Ok(())
+    }
+
+    /// Reserves slots for a sender that may take so many, and says which.
+    #[inline]
+    fn claim(&self, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
+        let n = n_slots as u64;
+        if credits.is_some_and(|credits| !credits.allow(n, || self.head())) {
+            return Err(Full);
+        }
+        let ticket = self.reserve(n_slots)?;
+        let end = ticket.wrapping_add(n);
+        if let Some(credits) = credits {
+            credits.take(n, end);
+        }
+        self.fetch_ahead(end);
+        Ok(ticket)
+    }
+
+    /// Begins to take from the receiver's cache the line that one of the next messages goes to. The atomic instructions of a message
+    /// wait for the stores of the one before, and these for their lines.
+    #[inline]
+    fn fetch_ahead(&self, ticket: u64) {
+        #[cfg(not(loom))]
+        {
+            let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
+            pgas_core::raw::copy::prefetch_for_write((&raw const self.slots[word]).cast());
+        }
+        #[cfg(loom)]
+        let _ = ticket;
+    }
+
+    /// Takes `n_slots` consecutive slots for the caller, and says which.
+    #[inline]
+    pub(super) fn reserve(&self, n_slots: usize) -> Result<u64, Full> {
+        let n_free_needed = (self.n_slots() - n_slots) as u64;
+        // A tail that is older than the head gives a huge difference: no room, look again.
+        let has_room = |tail: u64, head: u64| tail.wrapping_sub(head) <= n_free_needed;
+
+        // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire with the receiver's release.
+        let mut head = self.control[HEAD_HINT].load(Acquire);
+        // Relaxed here and in the exchange: slots are handed from receiver to sender by `head`, never by `tail`.
+        let mut tail = self.control[TAIL].load(Relaxed);
+        loop {
+            if !has_room(tail, head) {
+                // Acquire: pairs with the receiver's release in `give_back`, whose zeroing must come before our stores.
+                head = self.control[HEAD].load(Acquire);
+                let newer_tail = self.control[TAIL].load(Relaxed);
+                if !has_room(newer_tail, head) && newer_tail == tail {
+                    return Err(Full);
+                }
+                self.control[HEAD_HINT].store(head, Release);
+                tail = newer_tail;
+                continue;
+            }
+            match self.control[TAIL].compare_exchange_weak(
+                tail,
+                tail.wrapping_add(n_slots as u64),
+                Relaxed,
+                Relaxed,
+            ) {
+                Ok(ticket) => return Ok(ticket),
+                Err(newer_tail) => tail = newer_tail,
+            }
+        }
+    }
+}
+
+/// Packs byte strings, one after the other, into the words of the ring.
+struct Writer<'a> {
+    slots: &'a [AtomicU64],
+    /// Where the next whole word goes, before wrapping.
+    at: usize,
+    /// Bytes that do not make a word yet, lowest first.
+    pending: u64,
+    n_pending_bits: u32,
+}
+
+impl<'a> Writer<'a> {
+    #[inline]
+    fn new(slots: &'a [AtomicU64], at: usize) -> Self {
+        Self {
+            slots,
+            at,
+            pending: 0,
+            n_pending_bits: 0,
+        }
+    }
+
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
+        if self.n_pending_bits == 0 {
+            for word in words {
+                self.store(u64::from_le_bytes(*word));
+            }
+        } else {
+            for word in words {
+                let word = u64::from_le_bytes(*word);
+                self.store(self.pending | word << self.n_pending_bits);
+                self.pending = word >> (u64::BITS - self.n_pending_bits);
+            }
+        }
+        for byte in rest {
+            self.pending |= u64::from(*byte) << self.n_pending_bits;
+            self.n_pending_bits += u8::BITS;
+            if self.n_pending_bits == u64::BITS {
+                self.store(self.pending);
+                (self.pending, self.n_pending_bits) = (0, 0);
+            }
+        }
+    }
+
+    #[inline]
+    fn finish(mut self) {
+        if self.n_pending_bits > 0 {
+            self.store(self.pending);
+        }
+    }
+
+    #[inline]
+    fn store(&mut self, word: u64) {
+        self.slots[self.at & (self.slots.len() - 1)].store(word, Relaxed);
+        self.at += 1;
+    }
+}
