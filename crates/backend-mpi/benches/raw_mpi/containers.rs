@@ -18,8 +18,8 @@ pub(crate) fn compare_with_smp() {
     let n_jobs = if is_smoke_test() { 1 } else { 5 };
     for (way, direct) in [("direct path", "1"), ("PGAS_DIRECT=0", "0")] {
         let pairs = Job::Containers.in_turn(n_jobs, direct);
-        for (name, mut pairs) in pairs {
-            report(&format!("{name}, {way}"), 1, &mut pairs);
+        for (name, pairs) in pairs {
+            report(&format!("{name}, {way}"), 1, &pairs);
         }
     }
 }

@@ -17,8 +17,8 @@ const N_OPS: usize = 4096;
 pub(crate) fn compare_with_smp() {
     println!("\nThe direct path: the shared-memory backend beside MPI's");
     let n_jobs = if is_smoke_test() { 1 } else { 7 };
-    for (name, mut pairs) in Job::OneSided.in_turn(n_jobs, "1") {
-        report(&name, N_OPS, &mut pairs);
+    for (name, pairs) in Job::OneSided.in_turn(n_jobs, "1") {
+        report(&name, N_OPS, &pairs);
     }
 }
 
