@@ -61,9 +61,20 @@ impl Barrier {
 
     pub(crate) fn test(&mut self, mpi: &Mpi, ticket: BarrierTicket) -> Result<bool> {
         if self.is_open && ticket.0 == self.n_entered {
-            self.is_open = !sys::test(mpi, &mut self.request)?;
+            self.glance(mpi)?;
         }
         Ok(ticket.0 < self.n_entered || !self.is_open)
+    }
+
+    /// Whether this rank waits in a barrier.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Whether all ranks have now entered the open barrier. Makes MPI's progress, by its shortest call for that.
+    pub(crate) fn glance(&mut self, mpi: &Mpi) -> Result<bool> {
+        self.is_open = !sys::test(mpi, &mut self.request)?;
+        Ok(!self.is_open)
     }
 
     /// That of the open barrier, or null; who finds it complete says so by [`complete`](Self::complete).

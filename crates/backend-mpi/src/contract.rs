@@ -24,6 +24,9 @@ use crate::sys;
 
 /// How often a call of progress looks for work, and how often a parked rank calls it: some microseconds.
 const LOOKS: u32 = 16;
+/// How many looks there are in a barrier, in the same time, and one in how many is also one at what has come for this rank.
+const LOOKS_IN_BARRIER: u32 = 32;
+const LOOKS_A_PUMP: u32 = 8;
 const TURNS_A_PARK: u32 = 4;
 /// How often a rank parks between two yields. A yield takes as long as the answer to an operation of another rank, which
 /// meanwhile waits; other threads and programs can wait for a tenth of a millisecond.
@@ -124,8 +127,8 @@ unsafe impl Backend for Network {
             return unsafe { self.member.put_signal(near, src, len, near_signal, update) };
         }
         // SAFETY: the caller's promises are the same.
-        unsafe { self.put_bytes(dst, src, len) }?;
-        self.flush_rank(dst.rank)?;
+        unsafe { self.put(dst, src, len) }?;
+        self.flush(dst.rank)?;
         // SAFETY: the caller promises an aligned word in a segment.
         unsafe { self.update(signal, atomics::call_of(update)) }
     }
@@ -273,13 +276,23 @@ unsafe impl Backend for Network {
     }
 
     /// Looks several times where nobody else needs the processor: what others put and get here is served by a look,
-    /// which is short beside the way to it.
+    /// which is short beside the way to it. In a barrier most looks are glances, which serve as much in half the time.
     fn progress(&self) -> Result<bool> {
-        let n_looks = if self.is_crowded() { 1 } else { LOOKS };
         let mut state = self.state();
         let mpi = sys::enter()?;
-        for _ in 0..n_looks {
-            if self.pump(&mut state, &mpi)? {
+        let is_in_barrier = state.barrier.is_open();
+        let n_looks = match (self.is_crowded(), is_in_barrier) {
+            (true, _) => 1,
+            (false, true) => LOOKS_IN_BARRIER,
+            (false, false) => LOOKS,
+        };
+        for look in 0..n_looks {
+            let worked = if look.is_multiple_of(LOOKS_A_PUMP) || !is_in_barrier {
+                self.pump(&mut state, &mpi)?
+            } else {
+                state.barrier.glance(&mpi)?
+            };
+            if worked {
                 return Ok(true);
             }
         }

@@ -14,10 +14,10 @@ pub(crate) struct Flushes {
     peers: Vec<Peer>,
     /// The place of the last one that was begun on.
     last: usize,
-    /// Those with operations that no flush has completed.
-    open: Vec<u32>,
-    /// Those with operations that MPI may not have sent yet: no flush of either kind came after them.
-    unsent: Vec<u32>,
+    /// How many have operations that no flush has completed.
+    n_open: usize,
+    /// How many have operations that MPI may not have sent yet: no flush of either kind came after them.
+    n_unsent: usize,
     /// How many of them have puts whose sources are staged, and the last of these.
     n_staged: usize,
     last_staged: u32,
@@ -26,13 +26,13 @@ pub(crate) struct Flushes {
 #[derive(Debug)]
 struct Peer {
     rank: u32,
-    /// How often what was begun was completed there and here, and how often here.
-    n_flushes: u64,
-    n_local_flushes: u64,
     is_open: bool,
     is_unsent: bool,
     /// Whether that is a put from a staged source, which then is open and unsent.
     is_staged: bool,
+    /// How often what was begun was completed there and here, and how often here.
+    n_flushes: u64,
+    n_local_flushes: u64,
 }
 
 impl Flushes {
@@ -41,10 +41,8 @@ impl Flushes {
     pub(crate) fn begin(&mut self, rank: u32) -> u64 {
         let place = self.place(rank);
         let peer = &mut self.peers[place];
-        if !peer.is_open {
-            peer.is_open = true;
-            self.open.push(rank);
-        }
+        self.n_open += usize::from(!peer.is_open);
+        peer.is_open = true;
         peer.n_flushes
     }
 
@@ -54,10 +52,8 @@ impl Flushes {
     pub(crate) fn leave_open(&mut self, rank: u32) -> u64 {
         let place = self.place(rank);
         let peer = &mut self.peers[place];
-        if !peer.is_unsent {
-            peer.is_unsent = true;
-            self.unsent.push(rank);
-        }
+        self.n_unsent += usize::from(!peer.is_unsent);
+        peer.is_unsent = true;
         peer.n_local_flushes
     }
 
@@ -80,14 +76,10 @@ impl Flushes {
         peer.is_staged = true;
         self.n_staged += 1;
         self.last_staged = rank;
-        if !peer.is_open {
-            peer.is_open = true;
-            self.open.push(rank);
-        }
-        if !peer.is_unsent {
-            peer.is_unsent = true;
-            self.unsent.push(rank);
-        }
+        self.n_open += usize::from(!peer.is_open);
+        peer.is_open = true;
+        self.n_unsent += usize::from(!peer.is_unsent);
+        peer.is_unsent = true;
     }
 
     /// Whether sources are staged.
@@ -105,13 +97,25 @@ impl Flushes {
     /// Whether there are operations on `rank` that may not be sent yet.
     #[inline]
     pub(crate) fn is_unsent(&self, rank: u32) -> bool {
-        !self.unsent.is_empty() && self.peer(rank).is_some_and(|peer| peer.is_unsent)
+        self.n_unsent > 0 && self.peer(rank).is_some_and(|peer| peer.is_unsent)
+    }
+
+    /// Whether there are operations on any rank that may not be sent yet.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.n_unsent > 0
     }
 
     /// Whether there are operations on others than `rank` that may not be sent yet.
     #[inline]
     pub(crate) fn has_unsent_beside(&self, rank: u32) -> bool {
-        self.unsent.iter().any(|other| *other != rank)
+        self.n_unsent > usize::from(self.is_unsent(rank))
+    }
+
+    /// The same for the rank at that place.
+    #[inline]
+    pub(crate) fn has_unsent_beside_place(&self, place: usize) -> bool {
+        self.n_unsent > usize::from(self.peers[place].is_unsent)
     }
 
     #[inline]
@@ -126,16 +130,17 @@ impl Flushes {
         self.last
     }
 
+    #[inline(never)]
     fn new_place(&mut self, rank: u32) -> usize {
         let peers = &mut self.peers;
         *self.places.entry(rank).or_insert_with(|| {
             peers.push(Peer {
                 rank,
-                n_flushes: 0,
-                n_local_flushes: 0,
                 is_open: false,
                 is_unsent: false,
                 is_staged: false,
+                n_flushes: 0,
+                n_local_flushes: 0,
             });
             peers.len() - 1
         })
@@ -145,8 +150,13 @@ impl Flushes {
     fn known_place(&self, rank: u32) -> Option<usize> {
         match self.peers.get(self.last) {
             Some(peer) if peer.rank == rank => Some(self.last),
-            _ => self.places.get(&rank).copied(),
+            _ => self.find(rank),
         }
+    }
+
+    #[inline(never)]
+    fn find(&self, rank: u32) -> Option<usize> {
+        self.places.get(&rank).copied()
     }
 
     #[inline]
@@ -169,7 +179,7 @@ impl Flushes {
     /// What has begun on `rank` is complete here.
     #[inline]
     pub(crate) fn complete_here(&mut self, rank: u32) {
-        if !self.unsent.is_empty()
+        if self.n_unsent > 0
             && let Some(place) = self.known_place(rank)
         {
             self.close_here(place);
@@ -178,8 +188,11 @@ impl Flushes {
 
     /// What has begun on any rank is.
     pub(crate) fn complete_all_here(&mut self) {
-        while let Some(&rank) = self.unsent.last() {
-            self.complete_here(rank);
+        for place in 0..self.peers.len() {
+            if self.n_unsent == 0 {
+                return;
+            }
+            self.close_here(place);
         }
     }
 
@@ -191,51 +204,71 @@ impl Flushes {
         }
         peer.is_unsent = false;
         peer.n_local_flushes += 1;
-        self.n_staged -= usize::from(peer.is_staged);
-        peer.is_staged = false;
-        forget(&mut self.unsent, peer.rank);
+        self.n_unsent -= 1;
+        // Without the branch the two numbers are read as one, which were written as two.
+        if peer.is_staged {
+            peer.is_staged = false;
+            self.n_staged -= 1;
+        }
     }
 
     /// Whether there are operations on `rank` that a flush has to complete.
     #[inline]
     pub(crate) fn is_open(&self, rank: u32) -> bool {
-        self.peer(rank).is_some_and(|peer| peer.is_open)
+        self.open_place(rank).is_some()
     }
 
-    /// The ranks of which this is so.
-    pub(crate) fn open(&self) -> &[u32] {
-        &self.open
+    /// The place of `rank`, for [`complete_at`](Self::complete_at), if this is so.
+    #[inline]
+    pub(crate) fn open_place(&self, rank: u32) -> Option<usize> {
+        let place = self.known_place(rank)?;
+        self.peers[place].is_open.then_some(place)
+    }
+
+    /// How many ranks there are of which this is so.
+    #[inline]
+    pub(crate) fn n_open(&self) -> usize {
+        self.n_open
+    }
+
+    /// These ranks, the one that was begun on last before all others.
+    pub(crate) fn open(&self) -> impl Iterator<Item = u32> {
+        let others = self.peers.iter().enumerate();
+        let others = others.filter_map(|(place, peer)| (place != self.last).then_some(peer));
+        let all = self.peers.get(self.last).into_iter().chain(others);
+        all.filter(|peer| peer.is_open)
+            .map(|peer| peer.rank)
+            .take(self.n_open)
     }
 
     /// All operations on `rank` are complete.
     #[inline]
     pub(crate) fn complete(&mut self, rank: u32) {
-        let Some(place) = self.known_place(rank) else {
-            return;
-        };
+        if let Some(place) = self.known_place(rank) {
+            self.complete_at(place);
+        }
+    }
+
+    /// As [`complete`](Self::complete), for the rank at that place.
+    #[inline]
+    pub(crate) fn complete_at(&mut self, place: usize) {
         let peer = &mut self.peers[place];
         if peer.is_open {
             peer.is_open = false;
             peer.n_flushes += 1;
-            forget(&mut self.open, rank);
+            self.n_open -= 1;
         }
         self.close_here(place);
     }
 
     /// All operations on all ranks are.
     pub(crate) fn complete_all(&mut self) {
-        while let Some(&rank) = self.open.last() {
-            self.complete(rank);
+        for place in 0..self.peers.len() {
+            if self.n_open == 0 && self.n_unsent == 0 {
+                return;
+            }
+            self.complete_at(place);
         }
-        self.complete_all_here();
-    }
-}
-
-/// Takes `rank` out, which most often is the last one.
-#[inline]
-fn forget(ranks: &mut Vec<u32>, rank: u32) {
-    if ranks.pop_if(|last| *last == rank).is_none() {
-        ranks.retain(|other| *other != rank);
     }
 }
 
@@ -270,7 +303,11 @@ mod tests {
         let mut flushes = Flushes::default();
         let (first, other) = (flushes.begin(7), flushes.begin(3));
         assert_eq!(flushes.begin(7), first);
-        assert_eq!(flushes.open(), [7, 3]);
+        assert_eq!(flushes.n_open(), 2);
+        assert!(flushes.open().eq([7, 3]));
+        flushes.begin(3);
+        assert!(flushes.open().eq([3, 7]));
+        flushes.begin(7);
         flushes.complete(7);
         assert!(!flushes.is_open(7) && flushes.is_open(3));
         assert_ne!(flushes.n_flushes(7), first);
@@ -278,7 +315,7 @@ mod tests {
         let second = flushes.begin(7);
         assert_eq!(second, flushes.n_flushes(7));
         flushes.complete_all();
-        assert!(flushes.open().is_empty());
+        assert_eq!(flushes.open().next(), None);
         assert_ne!(flushes.n_flushes(7), second);
         assert_ne!(flushes.n_flushes(3), other);
     }

@@ -50,7 +50,8 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::put`].
-    #[inline(never)]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for its callers")]
     unsafe fn put_staged(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
         let (rank, staging) = (dst.rank.number(), &self.staging);
         let mut mpi = sys::enter()?;
@@ -67,10 +68,15 @@ impl Network {
                 staging.take(len).expect("room for a short put")
             }
         };
-        // SAFETY: the caller promises the source; the copy's place is this put's alone.
-        unsafe { copy.copy_from_nonoverlapping(src, len) };
+        if len == size_of::<u64>() {
+            // SAFETY: as below; a length that the compiler knows needs no call.
+            unsafe { copy.copy_from_nonoverlapping(src, size_of::<u64>()) };
+        } else {
+            // SAFETY: the caller promises the source; the copy's place is this put's alone.
+            unsafe { copy.copy_from_nonoverlapping(src, len) };
+        }
         // SAFETY: the caller promises the target; the copy is left alone until a flush of the rank.
-        unsafe { self.issue_put(&mut mpi, dst, copy, len) }?;
+        unsafe { self.call_put(&mpi, dst, copy, len) }?;
         self.flushes.get(&mut mpi).stage(rank);
         Ok(())
     }
@@ -103,13 +109,31 @@ impl Network {
         src: *const u8,
         len: usize,
     ) -> Result<()> {
+        self.turn_to(mpi, dst.rank.number())?;
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.call_put(mpi, dst, src, len) }
+    }
+
+    /// As [`issue_put`](Self::issue_put), where this rank has turned to the target.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put`], until local completion.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for its caller")]
+    unsafe fn call_put(
+        &self,
+        mpi: &Mpi,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+    ) -> Result<()> {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
             ty: &byte,
         };
         let to = (target_of(dst), layout);
-        self.turn_to(mpi, dst.rank.number())?;
         // SAFETY: the caller's promises are the same.
         unsafe { sys::put(mpi, &self.window, (src, layout), to) }
     }
@@ -193,18 +217,40 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::put`].
-    #[inline]
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a put that is a call of MPI and some tens of instructions notices each call in between"
+    )]
     pub(crate) unsafe fn put_bytes(
         &self,
         dst: RemoteAddr,
         src: *const u8,
         len: usize,
     ) -> Result<()> {
+        if self.is_direct || self.is_polite {
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.put_with_care(dst, src, len) }
+        } else if len <= Staging::LONGEST {
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.put_staged(dst, src, len) }
+        } else {
+            // SAFETY: the caller's promises are the same.
+            unsafe { self.put_whole(dst, src, len) }
+        }
+    }
+
+    /// A put that may not be one through the window, or must not wait inside of MPI.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::put`].
+    #[inline(never)]
+    unsafe fn put_with_care(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
         if let Some(near) = self.near_place(dst) {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.put(near, src, len) };
         }
-        // A put that is a call of MPI and some tens of instructions notices each call in between.
         if self.is_polite {
             // SAFETY: the caller's promises are the same.
             unsafe { self.put_politely(dst, src, len) }
@@ -234,8 +280,24 @@ impl Network {
     /// # Safety
     ///
     /// As [`Backend::get`].
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) unsafe fn get_bytes(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        if self.is_direct || self.is_polite {
+            // SAFETY: the caller's promises are the same.
+            return unsafe { self.get_with_care(src, dst, len) };
+        }
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.get_whole(src, dst, len) }
+    }
+
+    /// A get that may not be one through the window, or must not wait inside of MPI.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::get`].
+    #[inline(never)]
+    unsafe fn get_with_care(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
         if let Some(near) = self.near_place(src) {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.member.get(near, dst, len) };
@@ -244,6 +306,18 @@ impl Network {
             // SAFETY: the caller's promises are the same.
             return unsafe { self.get_politely(src, dst, len) };
         }
+        // SAFETY: the caller's promises are the same.
+        unsafe { self.get_whole(src, dst, len) }
+    }
+
+    /// A get that waits for its bytes inside of MPI.
+    ///
+    /// # Safety
+    ///
+    /// As [`Backend::get`].
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put")]
+    unsafe fn get_whole(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
         let mut mpi = sys::enter()?;
         // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
         unsafe { self.issue_get(&mut mpi, src, dst, len) }?;
@@ -518,25 +592,28 @@ impl Network {
         self.complete(&Begun::On(src.rank)).and(begun)
     }
 
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
+        if self.is_direct || self.at_target || self.is_polite {
+            return self.flush_with_care(rank);
+        }
+        self.flush_open(&mut sys::enter()?, rank.number())
+    }
+
+    /// A flush of `rank` that may be more than that of the window.
+    #[inline(never)]
+    fn flush_with_care(&self, rank: Rank) -> Result<()> {
         if self.near(rank).is_some() {
             return self.member.flush_all();
         }
         if self.at_target {
             self.await_answers(Some(rank.number()))?;
         }
-        if self.is_polite {
-            self.approach_open(rank)?;
-        }
-        self.flush_open(&mut sys::enter()?, rank.number())
-    }
-
-    #[cold]
-    fn approach_open(&self, rank: Rank) -> Result<()> {
-        if self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
+        if self.is_polite && self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
             self.approach(&[rank])?;
         }
-        Ok(())
+        self.flush_open(&mut sys::enter()?, rank.number())
     }
 
     pub(crate) fn flush_ranks(&self) -> Result<()> {
@@ -545,34 +622,43 @@ impl Network {
         let mut mpi = sys::enter()?;
         if self.is_polite {
             let open = self.flushes.get(&mut mpi).open();
-            let open: Vec<Rank> = open.iter().copied().map(Rank::new).collect();
+            let open: Vec<Rank> = open.map(Rank::new).collect();
             drop(mpi);
             self.approach(&open)?;
             mpi = sys::enter()?;
         }
-        match *self.flushes.get(&mut mpi).open() {
-            [] => Ok(()),
-            [rank] => self.flush_open(&mut mpi, rank),
-            _ => {
-                sys::flush_all(&mpi, &self.window)?;
-                self.flushes.get(&mut mpi).complete_all();
-                Ok(())
-            }
+        let flushes = self.flushes.get(&mut mpi);
+        if flushes.n_open() > 1 {
+            sys::flush_all(&mpi, &self.window)?;
+            self.flushes.get(&mut mpi).complete_all();
+            return Ok(());
         }
+        let rank = flushes.open().next();
+        rank.map_or(Ok(()), |rank| self.flush_open(&mut mpi, rank))
     }
 
     /// Completes what this rank has begun on `rank`, if there is anything.
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) fn flush_open(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
-        if !self.flushes.get(mpi).is_open(rank) {
+        let Some(place) = self.flushes.get(mpi).open_place(rank) else {
             return Ok(());
-        }
-        self.turn_to(mpi, rank)?;
-        if self.is_open_mpi && self.flushes.get(mpi).has_unsent_beside(rank) {
-            self.flush_all_here(mpi)?;
+        };
+        if self.is_open_mpi && self.flushes.get(mpi).has_unsent_beside_place(place) {
+            self.send_beside(mpi, rank)?;
         }
         sys::flush(mpi, &self.window, c_rank(rank))?;
-        self.flushes.get(mpi).complete(rank);
+        self.flushes.get(mpi).complete_at(place);
+        Ok(())
+    }
+
+    /// Makes Open MPI send what was begun on others than `rank`; see [`flush_here`](Self::flush_here).
+    #[inline(never)]
+    fn send_beside(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        self.turn_to(mpi, rank)?;
+        if self.flushes.get(mpi).has_unsent_beside(rank) {
+            self.flush_all_here(mpi)?;
+        }
         Ok(())
     }
 
@@ -584,6 +670,15 @@ impl Network {
     /// operation only, and a flush of both sides for several.
     #[inline]
     pub(crate) fn flush_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        if self.flushes.get(mpi).has_unsent() {
+            return self.flush_several_here(mpi, rank);
+        }
+        sys::flush_local(mpi, &self.window, c_rank(rank))
+    }
+
+    /// As [`flush_here`](Self::flush_here), where there are operations that may not be sent yet.
+    #[inline(never)]
+    fn flush_several_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
         let flushes = self.flushes.get(mpi);
         if self.is_open_mpi && flushes.has_unsent_beside(rank) {
             return self.flush_all_here(mpi);

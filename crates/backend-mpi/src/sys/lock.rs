@@ -50,12 +50,19 @@ impl Drop for Guard {
         // SAFETY: this thread is inside until the end of this function, so that no other one touches it.
         let by_mutex = unsafe { &mut *self.lock.by_mutex.get() };
         if by_mutex.is_some() {
-            drop(by_mutex.take());
+            release(by_mutex);
         } else {
             // Release: pairs with the acquire of who is inside next.
             self.lock.is_held.store(false, Ordering::Release);
         }
     }
+}
+
+/// Ends a stay that came by the mutex.
+#[cold]
+#[inline(never)]
+fn release(by_mutex: &mut Option<MutexGuard<'static, ()>>) {
+    drop(by_mutex.take());
 }
 
 impl Lock {

@@ -258,9 +258,7 @@ pub(crate) fn enter() -> Result<Mpi> {
             static IS_IT: Cell<bool> = const { Cell::new(false) };
         }
         if !IS_IT.get() {
-            if thread::current().id() != *only {
-                return Err(wrong_thread());
-            }
+            be_the_only_thread(*only)?;
             IS_IT.set(true);
         }
     }
@@ -291,11 +289,16 @@ impl<T> Inside<T> {
     }
 }
 
+/// An error unless this thread is `only`.
 #[cold]
-fn wrong_thread() -> Error {
+#[inline(never)]
+fn be_the_only_thread(only: ThreadId) -> Result<()> {
+    if thread::current().id() == only {
+        return Ok(());
+    }
     let text = "the application started MPI for one thread only (below MPI_THREAD_SERIALIZED), \
                 and another one communicates";
-    Error::backend(NAMES[Call::QueryThread as usize], 0, text)
+    Err(Error::backend(NAMES[Call::QueryThread as usize], 0, text))
 }
 
 /// From now on only this thread may call MPI.
