@@ -118,7 +118,7 @@ impl<'scope> Scope<'scope, '_> {
                 .backend()
                 .get_nb(at, bytes.as_mut_ptr(), bytes.len())
         }?;
-        self.ops.borrow_mut().push(op);
+        self.note(op);
         Ok(())
     }
 
@@ -147,14 +147,21 @@ impl<'scope> Scope<'scope, '_> {
         // SAFETY: the range was checked; `values` is borrowed beyond the end of the scope, which
         // waits for the operation.
         let op = unsafe { self.world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
-        self.ops.borrow_mut().push(op);
+        self.note(op);
         Ok(())
+    }
+
+    /// Something is in flight, or complete already. Of a flood that has one id for all its operations one is enough.
+    fn note(&self, op: OpId) {
+        let mut ops = self.ops.borrow_mut();
+        if op != OpId::DONE && ops.last() != Some(&op) {
+            ops.push(op);
+        }
     }
 
     #[track_caller]
     fn complete(&self) -> Result<()> {
         let mut ops = self.ops.take();
-        ops.retain(|op| *op != OpId::DONE);
         let mut failure = None;
         let backend = self.world.backend();
         let mut is_empty = || {
