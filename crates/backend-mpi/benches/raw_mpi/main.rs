@@ -10,6 +10,7 @@
 
 mod containers;
 mod pairs;
+mod pieces;
 mod raw;
 mod shared;
 
@@ -17,6 +18,9 @@ use std::process::{Command, ExitCode};
 
 /// The argument by which the program measures; without it, it starts itself under the launcher.
 const PAIRS: &str = "--pairs-of-ranks";
+/// With it, atomics alone, executed at the target: the direct path is on, and the ranks are on two hosts. MPICH can be
+/// told so (`MPIR_CVAR_ODD_EVEN_CLIQUES=1`), and `cargo xtask hosts` has real ones for either library.
+const AT_TARGET: &str = "--at-target";
 /// The argument by which a rank measures the direct path alone.
 const ALONE: &str = "--direct-path";
 

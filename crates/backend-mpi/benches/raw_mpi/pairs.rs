@@ -6,23 +6,24 @@ use std::time::Instant;
 
 use mpi::Threading;
 use mpi::topology::Communicator as _;
+use pgas_core::backend::{AtomicOp, AtomicsBy};
 use pgas_core::{Config, GlobalPtr, Rank, Statistics, World};
 use zerocopy::IntoBytes as _;
 
 use crate::raw::RawWindow;
-use crate::{is_smoke_test, is_wanted, median};
+use crate::{AT_TARGET, is_smoke_test, is_wanted, median, pieces};
 
 /// Words of each window.
 const N_WORDS: usize = 1 << 23;
-const TARGET: Rank = Rank::new(1);
+pub(crate) const TARGET: Rank = Rank::new(1);
 
 /// What is measured, on each of the two ranks: two windows written straight on MPI, and ours.
-struct Sides {
-    world: World,
+pub(crate) struct Sides {
+    pub(crate) world: World,
     raw: RawWindow,
     /// As `raw`. Where the two differ, it is by chance or by their place in memory.
     twin: RawWindow,
-    ours: GlobalPtr<u64>,
+    pub(crate) ours: GlobalPtr<u64>,
 }
 
 /// Seconds of one round.
@@ -53,7 +54,7 @@ impl Sides {
     /// Runs `raw` on both windows and `ours` in turn on rank 0, many times, while rank 1 waits in the barrier of the
     /// side that is measured, and prints the medians of the rounds' ratios: what disturbs a machine for longer than a
     /// moment disturbs all.
-    fn compare(
+    pub(crate) fn compare(
         &self,
         name: &str,
         n_ops: usize,
@@ -125,7 +126,8 @@ pub(crate) fn measure() {
     let comm = universe.world();
     assert_eq!(comm.size(), 2, "the bench is for two ranks");
     let mut config = Config::from_env().expect("usable settings");
-    config.direct = false;
+    let at_target = std::env::args().any(|argument| argument == AT_TARGET);
+    config.direct = at_target;
     config.statistics = Statistics::Off;
     config.segment_bytes = Some(256 << 20);
     let world = pgas_mpi::init_on(&comm, &config).expect("two ranks over MPI");
@@ -144,8 +146,16 @@ pub(crate) fn measure() {
         ours: array.on(TARGET),
         world,
     };
-    words(&sides);
-    floods(&sides);
+    if at_target {
+        assert_eq!(sides.world.capabilities().atomics, AtomicsBy::Cpu);
+        let is_here = sides.world.is_direct(TARGET) && sides.world.rank() != TARGET;
+        assert!(!is_here, "the ranks are on one host");
+        atomics(&sides, &random_places());
+    } else {
+        words(&sides);
+        pieces::measure(&sides);
+        floods(&sides);
+    }
     let Sides {
         world, raw, twin, ..
     } = sides;
@@ -154,11 +164,17 @@ pub(crate) fn measure() {
     world.barrier().expect("both ranks are here");
 }
 
+/// Words all over the window.
+fn random_places() -> Vec<usize> {
+    let n_ops = if is_smoke_test() { 8 } else { 500 };
+    (0..n_ops).map(|i| (i * 0x9e37_79b1) % N_WORDS).collect()
+}
+
 /// Latency of eight bytes at random places, one operation after the other.
 fn words(sides: &Sides) {
     let world = &sides.world;
-    let n_ops = if is_smoke_test() { 8 } else { 500 };
-    let places: Vec<usize> = (0..n_ops).map(|i| (i * 0x9e37_79b1) % N_WORDS).collect();
+    let places = random_places();
+    let n_ops = places.len();
     let each = |f: &mut dyn FnMut(usize)| places.iter().for_each(|&at| f(at));
     let value = 7_u64;
     sides.compare(
@@ -223,6 +239,17 @@ fn atomics(sides: &Sides, places: &[usize]) {
             each(&mut |at| {
                 let former = sides.ours.offset(at).fetch_add(world, 1);
                 black_box(former.expect("an atomic"));
+            });
+        },
+    );
+    sides.compare(
+        "add without a result",
+        places.len(),
+        |window| each(&mut |at| window.add(at * 8)),
+        || {
+            each(&mut |at| {
+                let done = sides.ours.offset(at).atomic_op(world, AtomicOp::Add, 1);
+                done.expect("an atomic");
             });
         },
     );

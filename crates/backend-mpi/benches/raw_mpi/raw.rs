@@ -18,6 +18,46 @@ pub(crate) struct RawWindow {
     comm: ffi::MPI_Comm,
 }
 
+/// Places of the window that one operation reads or writes.
+pub(crate) enum Pieces {
+    /// So many blocks of so many bytes, with the distance from one to the next, from the window's beginning on.
+    Grid(usize, usize, usize),
+    /// Blocks at these places, each of so many bytes.
+    At(Vec<usize>, usize),
+}
+
+impl Pieces {
+    /// As a type of MPI, which the caller frees.
+    fn ty(&self) -> ffi::MPI_Datatype {
+        // SAFETY: a constant of the library.
+        let byte = unsafe { ffi::RSMPI_UINT8_T };
+        let mut ty = byte;
+        let to = &raw mut ty;
+        let int = |n: usize| c_int::try_from(n).expect("a small number");
+        match self {
+            Self::Grid(n, bytes, distance) => {
+                let (n, bytes, distance) = (int(*n), int(*bytes), disp(*distance));
+                // SAFETY: the new handle is writable.
+                ok(unsafe { ffi::MPI_Type_create_hvector(n, bytes, distance, byte, to) });
+            }
+            Self::At(places, bytes) => {
+                let places: Vec<ffi::MPI_Aint> = places.iter().map(|at| disp(*at)).collect();
+                let (n, at) = (int(places.len()), places.as_ptr());
+                // SAFETY: there are `n` places, and the new handle is writable.
+                ok(unsafe { ffi::MPI_Type_create_hindexed_block(n, int(*bytes), at, byte, to) });
+            }
+        }
+        // SAFETY: the type was made just now.
+        ok(unsafe { ffi::MPI_Type_commit(to) });
+        ty
+    }
+}
+
+fn free(mut ty: ffi::MPI_Datatype) {
+    // SAFETY: operations in flight keep what they need of the type.
+    ok(unsafe { ffi::MPI_Type_free(&raw mut ty) });
+}
+
 fn ok(code: c_int) {
     assert_eq!(code, 0, "MPI complains");
 }
@@ -70,6 +110,39 @@ impl RawWindow {
         let to = bytes.as_mut_ptr().cast();
         // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
         ok(unsafe { ffi::MPI_Get(to, count, ty, TARGET, disp, count, ty, self.window) });
+    }
+
+    /// Begins to put `bytes` to pieces of the window, in one operation.
+    pub(crate) fn put_pieces(&self, pieces: &Pieces, bytes: &[u8]) {
+        // SAFETY: a constant of the library.
+        let byte = unsafe { ffi::RSMPI_UINT8_T };
+        let (count, ty, from) = (count(bytes), pieces.ty(), bytes.as_ptr().cast());
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        ok(unsafe { ffi::MPI_Put(from, count, byte, TARGET, 0, 1, ty, self.window) });
+        free(ty);
+    }
+
+    /// Begins to get `bytes` from pieces of the window, in one operation.
+    pub(crate) fn get_pieces(&self, pieces: &Pieces, bytes: &mut [u8]) {
+        // SAFETY: a constant of the library.
+        let byte = unsafe { ffi::RSMPI_UINT8_T };
+        let (count, ty, to) = (count(bytes), pieces.ty(), bytes.as_mut_ptr().cast());
+        // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
+        ok(unsafe { ffi::MPI_Get(to, count, byte, TARGET, 0, 1, ty, self.window) });
+        free(ty);
+    }
+
+    /// Adds 1 to the word at `at`, and completes that here.
+    pub(crate) fn add(&self, at: usize) {
+        // SAFETY: a constant of the library.
+        let ty = unsafe { ffi::RSMPI_UINT64_T };
+        // SAFETY: a constant of the library.
+        let sum = unsafe { ffi::RSMPI_SUM };
+        let one = 1_u64;
+        let from = (&raw const one).cast();
+        // SAFETY: one word, which lives until the flush, and `at` is a word of the window.
+        ok(unsafe { ffi::MPI_Accumulate(from, 1, ty, TARGET, disp(at), 1, ty, sum, self.window) });
+        self.flush_local();
     }
 
     /// Adds 1 to the word at `at`, and gives what stood there.

@@ -3,6 +3,8 @@
 
 mod jobs;
 mod parts;
+#[path = "../support/wanted.rs"]
+mod wanted;
 
 use std::env;
 use std::process::ExitCode;
