@@ -25,6 +25,7 @@
 mod atomics;
 mod barrier;
 mod collectives;
+mod completion;
 mod contract;
 mod farewell;
 mod flushes;
@@ -35,6 +36,7 @@ mod note;
 mod one_host;
 mod ops;
 mod output;
+mod pieces;
 mod rma;
 mod serve;
 mod session;

@@ -71,6 +71,27 @@ pub(crate) fn type_hvector(
     Ok(new)
 }
 
+/// A block of `inner` for each length, so many bytes from the first place.
+pub(crate) fn type_hindexed(
+    _: &Mpi,
+    lens: &[c_int],
+    places: &[isize],
+    inner: &Datatype,
+) -> Result<Datatype> {
+    assert_eq!(lens.len(), places.len(), "a place for each block");
+    let mut new = Datatype::byte();
+    let n_blocks =
+        c_int::try_from(lens.len()).expect("a block has a byte, and core keeps to max_transfer");
+    let aint =
+        |place: &isize| ffi::MPI_Aint::try_from(*place as i128).expect("as wide as an address");
+    let places: Vec<ffi::MPI_Aint> = places.iter().map(aint).collect();
+    let (lens, places, to) = (lens.as_ptr(), places.as_ptr(), &raw mut new.0);
+    // SAFETY: there are so many lengths and places, `inner` is a valid type, and `new` is writable.
+    let code = unsafe { ffi::MPI_Type_create_hindexed(n_blocks, lens, places, inner.0, to) };
+    check(Call::TypeHindexed, code)?;
+    Ok(new)
+}
+
 /// Makes a type fit for communication.
 pub(crate) fn type_commit(_: &Mpi, ty: &mut Datatype) -> Result<()> {
     // SAFETY: the type is valid.

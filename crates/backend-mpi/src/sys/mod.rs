@@ -34,7 +34,7 @@ pub(crate) use comm::{
     comm_size, comm_split_shared, dup_raw, dup_world, finalize, init_thread, is_finalized,
     is_initialized, is_thread_main, library_version, meet, query_thread,
 };
-pub(crate) use datatype::{Datatype, type_commit, type_free, type_hvector};
+pub(crate) use datatype::{Datatype, type_commit, type_free, type_hindexed, type_hvector};
 pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
@@ -96,6 +96,7 @@ pub(crate) enum Call {
     Wait,
     Ibarrier,
     TypeHvector,
+    TypeHindexed,
     TypeCommit,
     TypeFree,
     Ibcast,
@@ -116,7 +117,7 @@ pub(crate) enum Call {
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 62] = [
+const NAMES: [&str; 63] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -162,6 +163,7 @@ const NAMES: [&str; 62] = [
     "MPI_Wait",
     "MPI_Ibarrier",
     "MPI_Type_create_hvector",
+    "MPI_Type_create_hindexed",
     "MPI_Type_commit",
     "MPI_Type_free",
     "MPI_Ibcast",

@@ -19,6 +19,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, fragments_on_all_ranks_move_what_loops_would),
     case!(1, fragments_of_nothing_move_nothing),
     case!(1, indexed_blocks_move_what_loops_would),
+    case!(1, long_lists_of_words_may_name_a_word_twice),
     case!(1, a_transposition_by_strides),
 ];
 
@@ -273,6 +274,25 @@ fn indexed_blocks_move_what_loops_would(world: &World) -> Result<()> {
         let mut out = vec![0; values.len()];
         world.get_indexed(there, &slots, block, &mut out)?;
         assert_eq!(out, values);
+    }
+    world.barrier()
+}
+
+fn long_lists_of_words_may_name_a_word_twice(world: &World) -> Result<()> {
+    const N: usize = 600;
+    let array = world.alloc_symmetric::<u64>(3 * N)?;
+    let there = array.on(neighbour(world, 1));
+    let places: Vec<usize> = (0..N).rev().map(|i| 3 * i).collect();
+    let values: Vec<u64> = (1..=N as u64).collect();
+    world.put_indexed(there, &places, 1, &values)?;
+    world.flush(there.rank())?;
+    let twice = [&places[..], &places[..]].concat();
+    let mut out = vec![0; 2 * N];
+    world.get_indexed(there, &twice, 1, &mut out)?;
+    assert_eq!(out, [&values[..], &values[..]].concat());
+    let all = there.get_vec(world, 3 * N)?;
+    for (i, triple) in all.chunks(3).enumerate() {
+        assert_eq!(*triple, [(N - i) as u64, 0, 0]);
     }
     world.barrier()
 }

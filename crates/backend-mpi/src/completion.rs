@@ -1,0 +1,177 @@
+//! How what was begun is completed: flushes of one rank or of all, on this side or on both.
+#![expect(unsafe_code, reason = "lends words to MPI while this rank waits")]
+
+use std::thread;
+
+use pgas_core::backend::Backend;
+use pgas_core::{Rank, Result};
+
+use crate::network::Network;
+use crate::session::c_rank;
+use crate::sys::{self, Mpi};
+
+impl Network {
+    /// Before anything is begun on `rank`, or only this one is flushed, with Open MPI: short puts to another one leave
+    /// their staged sources, by the local flush that they have saved until now. So there is one at most for each put. With
+    /// MPICH they may be on their way to many ranks: it sends them at once, and would wait for their arrival here.
+    #[inline]
+    pub(crate) fn turn_to(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        if !self.is_open_mpi {
+            return Ok(());
+        }
+        match self.flushes.get(mpi).staged_beside(rank) {
+            Some(other) => self.flush_here(mpi, other),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes MPI take all that is staged.
+    #[cold]
+    pub(crate) fn unstage(&self, mpi: &mut Mpi) -> Result<()> {
+        if self.is_open_mpi {
+            return self.flush_all_here(mpi);
+        }
+        sys::flush_all(mpi, &self.window)?;
+        self.flushes.get(mpi).complete_all();
+        Ok(())
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put")]
+    pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
+        if self.is_direct || self.at_target || self.is_polite {
+            return self.flush_with_care(rank);
+        }
+        self.flush_open(&mut sys::enter()?, rank.number())
+    }
+
+    /// A flush of `rank` that may be more than that of the window.
+    #[inline(never)]
+    fn flush_with_care(&self, rank: Rank) -> Result<()> {
+        if self.near(rank).is_some() {
+            return self.member.flush_all();
+        }
+        if self.at_target {
+            self.await_answers(Some(rank.number()))?;
+        }
+        if self.is_polite && self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
+            self.approach(&[rank])?;
+        }
+        self.flush_open(&mut sys::enter()?, rank.number())
+    }
+
+    pub(crate) fn flush_ranks(&self) -> Result<()> {
+        self.member.flush_all()?;
+        self.await_answers(None)?;
+        let mut mpi = sys::enter()?;
+        if self.is_polite {
+            let open = self.flushes.get(&mut mpi).open();
+            let open: Vec<Rank> = open.map(Rank::new).collect();
+            drop(mpi);
+            self.approach(&open)?;
+            mpi = sys::enter()?;
+        }
+        let flushes = self.flushes.get(&mut mpi);
+        if flushes.n_open() > 1 {
+            sys::flush_all(&mpi, &self.window)?;
+            self.flushes.get(&mut mpi).complete_all();
+            return Ok(());
+        }
+        let rank = flushes.open().next();
+        rank.map_or(Ok(()), |rank| self.flush_open(&mut mpi, rank))
+    }
+
+    /// Completes what this rank has begun on `rank`, if there is anything.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as for a put")]
+    pub(crate) fn flush_open(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        let Some(place) = self.flushes.get(mpi).open_place(rank) else {
+            return Ok(());
+        };
+        if self.is_open_mpi && self.flushes.get(mpi).has_unsent_beside_place(place) {
+            self.send_beside(mpi, rank)?;
+        }
+        sys::flush(mpi, &self.window, c_rank(rank))?;
+        self.flushes.get(mpi).complete_at(place);
+        Ok(())
+    }
+
+    /// Makes Open MPI send what was begun on others than `rank`; see [`flush_here`](Self::flush_here).
+    #[inline(never)]
+    fn send_beside(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        self.turn_to(mpi, rank)?;
+        if self.flushes.get(mpi).has_unsent_beside(rank) {
+            self.flush_all_here(mpi)?;
+        }
+        Ok(())
+    }
+
+    /// Completes here what this rank has begun on `rank`.
+    ///
+    /// For one rank Open MPI's `pt2pt` waits for ever for what it has not even sent to another one, so that this is
+    /// flushed too. MPICH, over UCX, knows of each rank only what the last operation needs: a get and then a put that is
+    /// free at once leave nothing for a local flush to wait for, though the get is under way. So it waits for one
+    /// operation only, and a flush of both sides for several.
+    #[inline]
+    pub(crate) fn flush_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        if self.flushes.get(mpi).has_unsent() {
+            return self.flush_several_here(mpi, rank);
+        }
+        sys::flush_local(mpi, &self.window, c_rank(rank))
+    }
+
+    /// As [`flush_here`](Self::flush_here), where there are operations that may not be sent yet.
+    #[inline(never)]
+    fn flush_several_here(&self, mpi: &mut Mpi, rank: u32) -> Result<()> {
+        let flushes = self.flushes.get(mpi);
+        if self.is_open_mpi && flushes.has_unsent_beside(rank) {
+            return self.flush_all_here(mpi);
+        }
+        if !self.is_open_mpi && flushes.is_unsent(rank) {
+            sys::flush(mpi, &self.window, c_rank(rank))?;
+            self.flushes.get(mpi).complete(rank);
+            return Ok(());
+        }
+        sys::flush_local(mpi, &self.window, c_rank(rank))?;
+        self.flushes.get(mpi).complete_here(rank);
+        Ok(())
+    }
+
+    pub(crate) fn flush_all_here(&self, mpi: &mut Mpi) -> Result<()> {
+        sys::flush_local_all(mpi, &self.window)?;
+        self.flushes.get(mpi).complete_all_here();
+        Ok(())
+    }
+
+    /// Before this rank waits inside of MPI for what it has begun on `ranks`: waits outside of it until each
+    /// has answered something later. Then the wait is a short one.
+    pub(crate) fn approach(&self, ranks: &[Rank]) -> Result<()> {
+        let mut words = vec![[0_u64; 2]; ranks.len()];
+        let mut outcome = Ok(());
+        let mut probes = Vec::with_capacity(ranks.len());
+        for (rank, words) in ranks.iter().zip(&mut words) {
+            let begun = sys::enter().and_then(|mpi| {
+                // SAFETY: there are two words for each probe, which outlive the waiting below.
+                unsafe { self.begin_probe(&mpi, rank.number(), words.as_mut_ptr()) }
+            });
+            match begun {
+                Ok(probe) => probes.push(probe),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        for mut probe in probes {
+            loop {
+                let tested = sys::enter().and_then(|mpi| sys::test(&mpi, &mut probe));
+                match tested {
+                    Ok(false) => thread::yield_now(),
+                    Ok(true) => break,
+                    Err(error) => {
+                        outcome = Err(error);
+                        break;
+                    }
+                }
+            }
+        }
+        outcome
+    }
+}
