@@ -27,10 +27,7 @@ use pgas_genomics::output::Draft;
 use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Share};
 
 /// What is put together if no files are named.
-const BUNDLED: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/examples/data/lambda_NC_001416.fa.gz"
-);
+const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/lambda_NC_001416.fa.gz");
 /// The room of an inbox, in k-mers.
 const INBOX: usize = 1 << 16;
 

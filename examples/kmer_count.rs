@@ -39,7 +39,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 /// The genome that is counted if no files are named.
 const BUNDLED: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
-    "/examples/data/ecoli_536_NC_008253.fna.gz"
+    "/data/ecoli_536_NC_008253.fna.gz"
 );
 
 /// K-mers that are added to the table in one call, so that their waits for memory overlap.

@@ -1,10 +1,17 @@
-//! The examples of remote calls and active messages, as their users start them.
+//! The examples as their users start them: processes that start their own ranks.
+//!
+//! An unoptimized build counts a whole genome slowly, so a release build tests far more combinations:
+//! `cargo test --release --test examples`.
 
-#![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod contig_gen;
 mod dht_rpc;
 mod extend_add;
+mod isx;
 mod kernels;
+mod kmer_count;
+mod program;
 mod run;
 #[cfg(feature = "tokio")]
 mod tokio;

@@ -5,17 +5,11 @@ use std::process::Command;
 use pgas_testkit::job::{self, Ended};
 use serde_json::Value;
 
-/// What this test was built with.
-const FEATURES: &[&str] = if cfg!(feature = "tokio") {
-    &["tokio"]
-} else {
-    &[]
-};
+use crate::program::program;
 
 /// Runs the example `name` to its end.
 pub(crate) fn run(name: &str, arguments: &[&str]) -> Ended {
-    let program = pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), name, FEATURES);
-    let mut command = Command::new(program);
+    let mut command = Command::new(program(name));
     command.args(arguments);
     job::start(command).end()
 }

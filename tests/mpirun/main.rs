@@ -44,7 +44,7 @@ fn example(name: &str) -> PathBuf {
             .args(["build", "--quiet", "--examples", "--features", "mpi,tokio"])
             .args(["--profile", profile_name, "--target-dir"])
             .arg(profile.parent().unwrap())
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"))
             .status();
         assert!(built.unwrap().success(), "the examples do not build");
         profile.join("examples")

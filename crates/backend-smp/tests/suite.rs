@@ -2,11 +2,11 @@
 //! and through the backend.
 
 use std::env;
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 
 use pgas_core::Config;
 use pgas_testkit::runner::Suite;
-use pgas_testkit::{Case, SEGMENT_BYTES, case_named};
+use pgas_testkit::{Case, SEGMENT_BYTES, case_named, job};
 
 /// The argument by which the binary runs as one rank of the case that follows it.
 const RANK_OF: &str = "--rank-of";
@@ -41,23 +41,22 @@ fn over_threads(case: &Case, n_ranks: u32, direct: bool) -> Result<(), String> {
     outcomes.map(drop).map_err(|error| error.to_string())
 }
 
-/// Starts this binary as the ranks of a job.
+/// Starts this binary, which starts the ranks of a job.
 fn over_processes(case: &Case, n_ranks: u32, direct: &str) -> Result<(), String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_pgas-run"))
-        .args(["-n", &n_ranks.to_string(), "--prefix", "--timeout", "100"])
-        .arg(env::current_exe().expect("this program"))
+    let mut command = Command::new(env::current_exe().expect("this program"));
+    command
         .args([RANK_OF, case.name])
+        .env("PGAS_RANKS", n_ranks.to_string())
         .env("PGAS_SEGMENT", SEGMENT_BYTES.to_string())
-        .env("PGAS_DIRECT", direct)
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| format!("pgas-run: {error}"))?;
-    if output.status.success() {
+        .env("PGAS_DIRECT", direct);
+    let ended = job::start(command).end();
+    if ended.status.success() {
         return Ok(());
     }
-    let told =
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    Err(format!("{}\n{}{}", output.status, told[0], told[1]))
+    Err(format!(
+        "{}\n{}{}",
+        ended.status, ended.stdout, ended.stderr
+    ))
 }
 
 fn run_as_rank(name: &str) -> ExitCode {

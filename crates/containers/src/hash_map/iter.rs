@@ -18,7 +18,7 @@ use crate::Result;
 use crate::object::{self, KeyHasher, Object};
 
 /// Slots of another rank that are fetched at once, and a few more if they lie in blocks.
-const CHUNK: usize = 256;
+pub(super) const CHUNK: usize = 256;
 
 /// As many slots as that are blocks.
 const fn chunk<K: Object, V: Object>() -> usize {
@@ -80,50 +80,6 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             f(key, value);
         }
         Ok(())
-    }
-
-    /// As [`for_each_local`](Self::for_each_local), by all threads of rayon's pool.
-    ///
-    /// # Cost
-    ///
-    /// As [`local_iter`](Self::local_iter).
-    ///
-    /// # Errors
-    ///
-    /// As [`local_iter`](Self::local_iter); then `f` was called for some of the entries.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_containers::HashMap;
-    /// use std::sync::atomic::{AtomicU64, Ordering};
-    ///
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let map = HashMap::<u64, u64>::with_capacity(&world, 100)?;
-    /// map.insert_many(&[(1, 10), (2, 20)])?;
-    /// let sum = AtomicU64::new(0);
-    /// map.par_for_each_local(|_, value| {
-    ///     sum.fetch_add(value, Ordering::Relaxed);
-    /// })?;
-    /// assert_eq!(sum.into_inner(), 30);
-    /// # Ok::<(), pgas_containers::Error>(())
-    /// ```
-    pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()>
-    where
-        P: Looks,
-    {
-        use rayon::prelude::*;
-        let rank = self.world().rank();
-        (0..self.table.ring.local_capacity())
-            .into_par_iter()
-            .with_min_len(CHUNK)
-            .try_for_each(|local| {
-                let entry = over_slots!(self.table, |view| view.entry_at(rank, local))?;
-                if let Some((key, value)) = entry {
-                    f(key, value);
-                }
-                Ok(())
-            })
     }
 
     /// The number of keys that this rank holds, whoever inserted them.
@@ -267,7 +223,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
 
     /// The entry in a slot, if it has one.
     #[inline]
-    fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
+    pub(super) fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
         let slot = self.slot_on(rank, local);
         let state = slot.load_state()?;
         match state.state() {

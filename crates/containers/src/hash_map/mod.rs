@@ -34,6 +34,8 @@ mod local;
 #[cfg(all(test, loom))]
 mod models;
 mod multi;
+#[cfg(feature = "rayon")]
+mod parallel;
 mod phase;
 mod quick;
 mod reach;

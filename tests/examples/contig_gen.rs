@@ -1,7 +1,5 @@
 //! The example `contig_gen`, as its users start it.
 
-#![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
-
 use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
@@ -11,31 +9,25 @@ use std::process::{Command, Output};
 use memchr::memmem;
 use tempfile::tempdir;
 
-/// What this test was built with.
-const FEATURES: &[&str] = if cfg!(feature = "tokio") {
-    &["tokio"]
-} else {
-    &[]
-};
+use crate::program::{ECOLI, LAMBDA, program};
 
 /// Runs the program.
 fn contig_gen(arguments: &[&str]) -> Output {
-    let program = pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), "contig_gen", FEATURES);
-    Command::new(program).args(arguments).output().unwrap()
+    Command::new(program("contig_gen"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 /// The genome of lambda, in upper case.
 fn lambda() -> Vec<u8> {
-    genome("lambda_NC_001416.fa.gz")
+    genome(LAMBDA)
 }
 
 /// The one sequence of a file that comes with the project, in upper case.
 fn genome(file: &str) -> Vec<u8> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("examples/data")
-        .join(file);
     let mut text = String::new();
-    let mut file = flate2::read::MultiGzDecoder::new(fs::File::open(path).unwrap());
+    let mut file = flate2::read::MultiGzDecoder::new(fs::File::open(file).unwrap());
     file.read_to_string(&mut text).unwrap();
     let lines = text.lines().filter(|line| !line.starts_with('>'));
     lines.collect::<String>().to_uppercase().into_bytes()
@@ -137,7 +129,7 @@ fn the_genome_that_comes_with_the_project_is_put_together_from_its_pieces() {
 fn contigs_of_a_bacterial_genome_are_pieces_of_it_and_no_k_mer_is_told_twice() {
     const K: usize = 31;
     let dir = tempdir().unwrap();
-    let mut genome = genome("ecoli_536_NC_008253.fna.gz");
+    let mut genome = genome(ECOLI);
     if cfg!(debug_assertions) {
         genome.truncate(150_000);
     }

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::oracle;
-use crate::run::{LAMBDA, kmer_count, names, stdout};
+use super::oracle;
+use super::run::{kmer_count, names, stdout};
+use crate::program::LAMBDA;
 
 /// Two reads that are the reverse complement of each other, and one of a single letter.
 const READS: &str = ">a\nGATTACA\n>b\nTGTAATC\n>c\nAAAAAAAAAA\n";

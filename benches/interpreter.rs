@@ -20,7 +20,10 @@ const CKB_BASE: u64 = 0x1_0000;
 const PAGE: u64 = 4096;
 
 fn guest(name: &str) -> Image {
-    let path = format!("{}/guest/asm/{name}.s", env!("CARGO_MANIFEST_DIR"));
+    let path = format!(
+        "{}/../crates/riscv-sim/guest/asm/{name}.s",
+        env!("CARGO_MANIFEST_DIR")
+    );
     let source = std::fs::read_to_string(path).expect("the guest is there");
     asm::assemble(&source, Profile::Rae2020).expect("the guest is assembly")
 }

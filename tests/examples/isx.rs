@@ -1,21 +1,16 @@
 //! The example `isx`, as its users start it.
 
-#![expect(clippy::unwrap_used, reason = "what cannot be started fails the test")]
-
 use std::process::{Command, Output};
+
+use crate::program::program;
 
 /// Runs the program.
 fn isx(arguments: &[&str]) -> Output {
-    let program = pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), "isx", FEATURES);
-    Command::new(program).args(arguments).output().unwrap()
+    Command::new(program("isx"))
+        .args(arguments)
+        .output()
+        .unwrap()
 }
-
-/// What this test was built with.
-const FEATURES: &[&str] = if cfg!(feature = "tokio") {
-    &["tokio"]
-} else {
-    &[]
-};
 
 #[test]
 fn the_keys_of_any_number_of_ranks_are_sorted() {

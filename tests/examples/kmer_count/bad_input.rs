@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::run::{ECOLI, LAMBDA, end, kmer_count, names, start};
+use super::run::{end, kmer_count, names, start};
+use crate::program::{ECOLI, LAMBDA};
 
 /// Runs as three ranks, with a dump and a spectrum to be written, and asserts that one line is all
 /// there is to see: the file that the dump would have replaced is as before.

@@ -2,39 +2,17 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::program::program;
+
 /// What one run may take at most before a test fails; far more than any needs.
 const DEADLINE: Duration = Duration::from_secs(300);
-
-/// The genomes that come with the project.
-pub(crate) const LAMBDA: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/examples/data/lambda_NC_001416.fa.gz"
-);
-pub(crate) const ECOLI: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/examples/data/ecoli_536_NC_008253.fna.gz"
-);
-
-/// The program.
-fn program() -> &'static Path {
-    /// What this test was built with.
-    const FEATURES: &[&str] = if cfg!(feature = "tokio") {
-        &["tokio"]
-    } else {
-        &[]
-    };
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM
-        .get_or_init(|| pgas_testkit::example(env!("CARGO_MANIFEST_DIR"), "kmer_count", FEATURES))
-}
 
 /// A run that has ended.
 #[derive(Debug)]
@@ -54,7 +32,7 @@ pub(crate) struct Running {
 
 /// `kmer_count` with these arguments.
 pub(crate) fn kmer_count<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
-    let mut command = Command::new(program());
+    let mut command = Command::new(program("kmer_count"));
     command.args(args).stdin(Stdio::null());
     for name in ["PGAS_RANKS", "PGAS_SEGMENT", "PGAS_DIRECT"] {
         command.env_remove(name);

@@ -10,8 +10,9 @@ use flate2::write::GzEncoder;
 use pgas_genomics::simulate::{Genome, ReadPlan, SimulatedReads};
 use tempfile::TempDir;
 
-use crate::oracle::{self, assert_same_dump};
-use crate::run::{ECOLI, LAMBDA, kmer_count, stdout};
+use super::oracle::{self, assert_same_dump};
+use super::run::{kmer_count, stdout};
+use crate::program::{ECOLI, LAMBDA};
 
 const LENGTHS: [usize; 4] = [5, 21, 31, 32];
 /// The step `main-job` of the test command has all of them, in an optimized build, which is ten times faster.

@@ -1,0 +1,55 @@
+//! Iteration over the local entries by the threads of rayon's pool.
+
+use rayon::prelude::*;
+
+use super::HashMap;
+use super::iter::CHUNK;
+use super::phase::{Looks, Phase};
+use super::table::over_slots;
+use crate::Result;
+use crate::object::{KeyHasher, Object};
+
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// As [`for_each_local`](Self::for_each_local), by all threads of rayon's pool.
+    ///
+    /// # Cost
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter); then `f` was called for some of the entries.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u64, u64>::with_capacity(&world, 100)?;
+    /// map.insert_many(&[(1, 10), (2, 20)])?;
+    /// let sum = AtomicU64::new(0);
+    /// map.par_for_each_local(|_, value| {
+    ///     sum.fetch_add(value, Ordering::Relaxed);
+    /// })?;
+    /// assert_eq!(sum.into_inner(), 30);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn par_for_each_local(&self, f: impl Fn(K, V) + Sync) -> Result<()>
+    where
+        P: Looks,
+    {
+        let rank = self.world().rank();
+        (0..self.table.ring.local_capacity())
+            .into_par_iter()
+            .with_min_len(CHUNK)
+            .try_for_each(|local| {
+                let entry = over_slots!(self.table, |view| view.entry_at(rank, local))?;
+                if let Some((key, value)) = entry {
+                    f(key, value);
+                }
+                Ok(())
+            })
+    }
+}
