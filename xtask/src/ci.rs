@@ -1,12 +1,11 @@
-//! The test command: a table of steps, run in order, each timed, stopping at the first that fails.
+//! The test command: a table of steps, run in order, each timed. A step that fails lets those behind it run.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::process::{self, Outcome, cargo, command};
-use crate::{memory, mpi};
+use crate::{dependencies, memory, mpi, publish};
 use crate::{setup, tidy};
 
 /// One row of the table.
@@ -21,29 +20,70 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
     Step { name, about, run }
 }
 
-/// Lints, tests and documentation are of the library with its bridge to tokio: it only adds items, so that one build of
-/// each serves for both.
-const WITH_TOKIO: [&str; 2] = ["--features", "pgas/tokio,pgas-am/tokio"];
+/// The optional features that need no foreign library. They only add items, so one build with them serves for both.
+const FEATURES: [&str; 2] = [
+    "--features",
+    "pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/tokio",
+];
 
 /// The steps of `cargo xtask test`, cheapest first. A new one is a new row. Cargo's commands without a package are about the
-/// workspace's default members: all but the MPI backend, which has steps of its own.
+/// workspace's default members: all but the MPI backend, which has steps of its own, and the hosts of its tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
-    step("setup", "system packages and cargo-deny", setup::run),
+    step("setup", "system packages", setup::run),
     step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
-    step("clippy", "lints, as errors", || cargo(["clippy", "--all-targets", WITH_TOKIO[0], WITH_TOKIO[1], "--", "-D", "warnings"])),
     step("tidy", "rules of the house", tidy::run),
-    step("tests", "unit, integration and doc tests", || cargo(["test", WITH_TOKIO[0], WITH_TOKIO[1]])),
-    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", || process::run(&mut optimized(&["test", "--release", "--test", "kmer_count", "--test", "contig_gen"]))),
-    step("doc", "documentation, with warnings as errors", || doc(false)),
-    step("deny", "licences, duplicate versions and sources of the dependencies", deny),
+    step("dependencies", "licences, versions and sources of the dependencies", dependencies::run),
+    step("clippy", "lints of the whole workspace, as errors", clippy),
+    step("tests", "unit, integration and doc tests", || cargo(["test", FEATURES[0], FEATURES[1]])),
+    step("bench-smoke", "every bench, once", bench_smoke),
+    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
+    step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
+    step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
     step("loom", "interleavings of the lock-free parts", memory::loom),
-    step("mpi-lint", "lints and documentation of the MPI backend", mpi::lint),
     step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
     step("mpich", "the MPI backend with MPICH", mpi::mpich),
-    step("bench-smoke", "every bench, once", bench_smoke),
     step("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
 ];
+
+/// The inner loop: what needs neither root nor anything installed.
+#[rustfmt::skip]
+const QUICK: &[Step] = &[
+    step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
+    step("tidy", "rules of the house", tidy::run),
+    step("quick-tests", "unit and doc tests of the library, and the conformance suite over shared memory", quick_tests),
+];
+
+/// Lints, with the MPI backend: Open MPI's headers and MPICH's differ too little to do it twice.
+fn clippy() -> Result<Outcome> {
+    let mut cargo = mpi::for_lints(&["clippy", "--workspace", "--all-targets"]);
+    process::run(cargo.args(FEATURES).args([
+        "--features",
+        "pgas/mpi,pgas-examples/mpi",
+        "--",
+        "-D",
+        "warnings",
+    ]))
+}
+
+/// Tests of the library alone, whatever the machine lacks.
+fn quick_tests() -> Result<Outcome> {
+    let library = [
+        "-p",
+        "pgas",
+        "-p",
+        "pgas-am",
+        "-p",
+        "pgas-containers",
+        "-p",
+        "pgas-core",
+        "-p",
+        "pgas-smp",
+    ];
+    let mut tests = command("cargo", ["test", "--lib", "--test", "suite"]);
+    process::run(tests.args(library))?;
+    process::run(command("cargo", ["test", "--doc"]).args(library))
+}
 
 /// Every criterion bench; what follows goes to criterion.
 pub(crate) const BENCH: &[&str] = &["bench", "--bench", "*", "--"];
@@ -54,26 +94,44 @@ fn bench_smoke() -> Result<Outcome> {
         "test",
         "--bench",
         "*",
-        WITH_TOKIO[0],
-        WITH_TOKIO[1],
+        FEATURES[0],
+        FEATURES[1],
         "--",
         "--test",
     ])
 }
 
-/// Cargo for optimized programs that are not measured, without what costs a build more than it gains a test.
-fn optimized(args: &[&str]) -> Command {
-    let mut cargo = command("cargo", args);
-    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
-    cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    cargo
+/// The tests of the examples once more, optimized, which makes them try more.
+fn main_job() -> Result<Outcome> {
+    cargo([
+        "test",
+        "--release",
+        "-p",
+        "pgas",
+        "-p",
+        "pgas-examples",
+        "--test",
+        "examples",
+        "--",
+        "kmer_count",
+        "contig_gen",
+    ])
 }
 
 /// Runs the named steps, or all, in the order of the table.
 pub(crate) fn run(names: &[String]) -> Result<Outcome> {
-    let steps = select(names)?;
+    run_all(&select(names)?)
+}
+
+/// Runs the steps of the inner loop.
+pub(crate) fn run_quick() -> Result<Outcome> {
+    run_all(&QUICK.iter().collect::<Vec<_>>())
+}
+
+/// Runs steps one after the other, whatever becomes of those before, and tells of all of them at the end.
+fn run_all(steps: &[&Step]) -> Result<Outcome> {
     let start = Instant::now();
-    let mut summary = Vec::new();
+    let (mut summary, mut failed) = (Vec::new(), Vec::new());
     for (i, step) in steps.iter().enumerate() {
         println!(
             "\n=== [{}/{}] {}: {}",
@@ -83,17 +141,13 @@ pub(crate) fn run(names: &[String]) -> Result<Outcome> {
             step.about
         );
         let start = Instant::now();
-        let outcome = (step.run)().with_context(|| {
-            format!(
-                "step {} failed after {}; repeat it with `cargo xtask test {}`",
-                step.name,
-                seconds(start.elapsed()),
-                step.name
-            )
-        })?;
-        let what = match outcome {
-            Outcome::Passed => "passed".to_owned(),
-            Outcome::NotRun(why) => format!("NOT RUN: {why}"),
+        let what = match (step.run)() {
+            Ok(Outcome::Passed) => "passed".to_owned(),
+            Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
+            Err(error) => {
+                failed.push(step.name);
+                format!("FAILED: {error:#}")
+            }
         };
         let line = format!("{:<12} {:>8}  {what}", step.name, seconds(start.elapsed()));
         println!("=== {line}");
@@ -101,6 +155,10 @@ pub(crate) fn run(names: &[String]) -> Result<Outcome> {
     }
     println!("\n{}", summary.join("\n"));
     println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
+    if !failed.is_empty() {
+        let failed = failed.join(" ");
+        bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
+    }
     Ok(Outcome::Passed)
 }
 
@@ -111,22 +169,12 @@ pub(crate) fn list() {
     }
 }
 
-/// Builds the documentation of the workspace's default members.
+/// Builds the documentation of the workspace.
 pub(crate) fn doc(open: bool) -> Result<Outcome> {
-    let mut cargo = command("cargo", ["doc", "--no-deps"]);
-    cargo.args(WITH_TOKIO);
-    cargo.args(open.then_some("--open"));
+    let mut cargo = mpi::for_lints(&["doc", "--no-deps", "--workspace"]);
+    cargo.args(FEATURES).args(open.then_some("--open"));
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     process::run(&mut cargo)
-}
-
-/// Checks the dependencies against `deny.toml`. Advisories need a network, so they are not part of it.
-pub(crate) fn deny() -> Result<Outcome> {
-    let mut cargo = command(
-        "cargo",
-        ["deny", "--workspace", "check", "--hide-inclusion-graph"],
-    );
-    process::run(cargo.args(["licenses", "bans", "sources"]))
 }
 
 fn select(names: &[String]) -> Result<Vec<&'static Step>> {
@@ -147,10 +195,10 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{STEPS, select};
-    use crate::process::root;
+    use super::{STEPS, Step, run_all, select, step};
+    use crate::process::{Outcome, root};
 
-    fn names(steps: &[&super::Step]) -> Vec<&'static str> {
+    fn names(steps: &[&Step]) -> Vec<&'static str> {
         steps.iter().map(|step| step.name).collect()
     }
 
@@ -171,6 +219,23 @@ mod tests {
     fn an_unknown_step_is_an_error_that_names_it() {
         let error = select(&["fmt".to_owned(), "typo".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("typo"), "{error}");
+    }
+
+    #[test]
+    fn steps_behind_one_that_fails_run_and_all_that_failed_are_named() {
+        const STEPS: &[Step] = &[
+            step("good", "", || Ok(Outcome::Passed)),
+            step("bad", "", || anyhow::bail!("no")),
+            step("absent", "", || {
+                Ok(Outcome::NotRun("it is not here".to_owned()))
+            }),
+            step("worse", "", || anyhow::bail!("never")),
+        ];
+        let error = run_all(&STEPS.iter().collect::<Vec<_>>()).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("bad worse"), "{message}");
+        assert!(!message.contains("good"), "{message}");
+        assert!(!message.contains("absent"), "{message}");
     }
 
     #[test]

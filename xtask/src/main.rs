@@ -11,9 +11,11 @@
 )]
 
 mod ci;
+mod dependencies;
 mod memory;
 mod mpi;
 mod process;
+mod publish;
 mod setup;
 mod tidy;
 
@@ -41,8 +43,11 @@ enum Verb {
         /// Prints the steps and runs none
         #[arg(long)]
         list: bool,
+        /// Runs the inner loop instead: what needs neither root nor anything installed
+        #[arg(long, conflicts_with = "steps")]
+        quick: bool,
     },
-    /// Installs what the tests need and this machine lacks: system packages and cargo-deny
+    /// Installs what the tests need and this machine lacks: system packages
     Setup,
     /// Checks the rules of the house that no compiler checks, and reports long files and functions
     Tidy,
@@ -52,8 +57,10 @@ enum Verb {
     Asan,
     /// Runs miri on the core's unit tests (needs a nightly toolchain with the miri component)
     Miri,
-    /// Checks licences, duplicate versions and sources of the dependencies
-    Deny,
+    /// Checks licences, versions and sources of the dependencies
+    Dependencies,
+    /// Packs the published crates, and builds and runs a new crate that uses them
+    Publish,
     /// Builds the documentation, with warnings as errors
     Doc {
         /// Opens it in a browser
@@ -94,13 +101,15 @@ fn run(verb: Verb) -> Result<Outcome> {
             ci::list();
             Ok(Outcome::Passed)
         }
-        Verb::Test { steps, list: false } => ci::run(&steps),
+        Verb::Test { quick: true, .. } => ci::run_quick(),
+        Verb::Test { steps, .. } => ci::run(&steps),
         Verb::Setup => setup::run(),
         Verb::Tidy => tidy::run(),
         Verb::Loom => memory::loom(),
         Verb::Asan => memory::asan(),
         Verb::Miri => memory::miri(),
-        Verb::Deny => ci::deny(),
+        Verb::Dependencies => dependencies::run(),
+        Verb::Publish => publish::run(),
         Verb::Doc { open } => ci::doc(open),
         Verb::Bench { args } => {
             let args = args.iter().map(String::as_str);

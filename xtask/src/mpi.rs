@@ -27,7 +27,8 @@ const MPICH: Library = Library {
 /// run on.
 #[rustfmt::skip]
 const PACKAGES: &[&str] = &[
-    "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "--features", "pgas/mpi,pgas/tokio",
+    "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "-p", "pgas-examples",
+    "--features", "pgas/mpi,pgas/tokio,pgas-examples/mpi,pgas-examples/tokio",
 ];
 
 /// Their tests that are about MPI.
@@ -52,18 +53,13 @@ impl Library {
     }
 }
 
-/// Lints and documentation; the libraries' differences are too small to do it twice. In the folder of the other lints,
-/// which have looked at most of the dependencies already.
-pub(crate) fn lint() -> Result<Outcome> {
+/// Cargo for what only reads the backend's source, in the folder of everything else.
+pub(crate) fn for_lints(args: &[&str]) -> Command {
     let here = Library {
         target: "target",
         ..OPEN_MPI
     };
-    let mut clippy = here.cargo(&["clippy"]);
-    clippy.args(PACKAGES);
-    process::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
-    let mut doc = here.cargo(&["doc", "-p", "pgas-mpi", "--no-deps"]);
-    process::run(doc.env("RUSTDOCFLAGS", "-D warnings"))
+    here.cargo(args)
 }
 
 /// Tests with Open MPI, and the bench once, so that it does not rot.

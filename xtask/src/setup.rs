@@ -102,9 +102,6 @@ impl Tool {
     }
 }
 
-/// The release of cargo-deny that is installed when none is there.
-const CARGO_DENY: &str = "0.20.2";
-
 /// Installs what is missing. Does nothing, and needs neither root nor a network, if nothing is.
 pub(crate) fn run() -> Result<Outcome> {
     let mut missing = Vec::new();
@@ -117,7 +114,6 @@ pub(crate) fn run() -> Result<Outcome> {
     if !missing.is_empty() {
         install_packages(&missing)?;
     }
-    install_cargo_deny()?;
     Ok(Outcome::Passed)
 }
 
@@ -154,16 +150,6 @@ fn install_packages(missing: &[&Tool]) -> Result<()> {
             );
         }
     }
-    Ok(())
-}
-
-fn install_cargo_deny() -> Result<()> {
-    if let Some(version) = process::output(&mut process::command("cargo", ["deny", "--version"])) {
-        println!("present: {} (licences and sources)", version.trim());
-        return Ok(());
-    }
-    println!("missing: cargo-deny (licences and sources); building it takes some minutes");
-    process::cargo(["install", "--locked", "cargo-deny", "--version", CARGO_DENY])?;
     Ok(())
 }
 

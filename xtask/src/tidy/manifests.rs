@@ -1,5 +1,5 @@
 //! Every package takes its licence, edition, version and lints from the workspace. What licences the dependencies have is
-//! checked by cargo-deny.
+//! checked in `dependencies`.
 
 use super::Finding;
 
