@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use crate::process::{self, Outcome, command};
 
 /// The packages whose lock-free parts have models: unit tests whose names begin with `loom_`.
-const WITH_MODELS: &[&str] = &["pgas-smp", "pgas-containers", "pgas-am"];
+const WITH_MODELS: &[&str] = &["pgas-lockfree", "pgas-containers", "pgas-am"];
 
 /// Every model, with the atomics replaced by loom's. A package without any is an error: nothing would have been checked.
 pub(crate) fn loom() -> Result<Outcome> {

@@ -14,7 +14,8 @@ use std::{
     time::Instant,
 };
 
-use pgas_smp::{doorbell::Doorbell, mailbox::Mailbox};
+use pgas_lockfree::mailbox::Mailbox;
+use pgas_smp::doorbell::Doorbell;
 
 const N_SLOTS: usize = 1024;
 const N_ROUND_TRIPS: u64 = 400_000;

@@ -9,11 +9,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::barrier::Barrier;
+use pgas_lockfree::barrier::Barrier;
+use pgas_lockfree::mailbox::Mailbox;
+use pgas_lockfree::payload::Buffers;
+
 use crate::doorbell::Doorbell;
-use crate::mailbox::Mailbox;
 use crate::membarrier;
-use crate::payload::Buffers;
 
 /// The first word of a job's memory.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");

@@ -6,8 +6,7 @@
 //! compiler from moving its two accesses past each other ([`light`]).
 //!
 //! This needs that the process on the light side has asked for it ([`register`]), else `light` is a full fence too; and that the heavy side may
-//! make the call, which [`register`] tells: who may not [says so](crate::doorbell::Doorbell::refuse_light_fences). `membarrier_model.rs`
-//! stands in for this file under loom.
+//! make the call, which [`register`] tells: who may not [says so](crate::doorbell::Doorbell::refuse_light_fences).
 #![expect(unsafe_code, reason = "the membarrier system call")]
 
 use std::sync::OnceLock;

@@ -12,13 +12,14 @@ use pgas_core::backend::{
     Place, Sent,
 };
 use pgas_core::{Config, Error, Rank, Result};
+use pgas_lockfree::barrier::Ticket;
+use pgas_lockfree::credits::Credits;
+use pgas_lockfree::mailbox::Corrupt;
 
-use crate::barrier::Ticket;
 use crate::control::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT, Membership};
 use crate::cores::Cores;
-use crate::credits::Credits;
 use crate::liveness::{self, Liveness};
-use crate::mailbox::Corrupt;
+use crate::machine::Native;
 use crate::segment::Job;
 
 /// One rank of a job over shared memory: the [`Backend`](pgas_core::backend::Backend) of this crate.
@@ -163,18 +164,22 @@ impl Member {
         check_length(bytes)?;
         let control = self.job.control();
         let mailbox = control.mailbox(to, class as usize);
-        let sent = match class {
-            MessageClass::Request => {
-                let credits = &self.credits[to as usize];
-                mailbox.try_send_within(credits, self.rank, handler.0, parts)
-            }
-            MessageClass::Reply => mailbox.try_send(self.rank, handler.0, parts),
-        };
+        let credits = self.credits(to, class);
+        let sent = mailbox.try_send_within::<Native>(credits, self.rank, handler.0, parts);
         if sent.is_err() {
             return Ok(Sent::BackPressure);
         }
         control.bell(to).ring();
         Ok(Sent::Accepted)
+    }
+
+    /// What a sender of this class is limited by. Replies are not.
+    #[inline]
+    fn credits(&self, to: u32, class: MessageClass) -> Option<&Credits> {
+        match class {
+            MessageClass::Request => Some(&self.credits[to as usize]),
+            MessageClass::Reply => None,
+        }
     }
 
     /// A buffer for `len` bytes that this rank may fill, if one is free.
@@ -184,14 +189,15 @@ impl Member {
         let buffers = self.job.control().buffers();
         // Relaxed: a hint; a buffer is taken by its own word.
         let hint = self.next_buffer.load(Ordering::Relaxed);
-        let Some(index) = buffers.take(self.rank, hint, len) else {
+        let Some(index) = buffers.take::<Native>(self.rank, hint, len) else {
             return Ok(Offer::BackPressure);
         };
         // The one behind it has been on its way longest.
         self.next_buffer.store(index + 1, Ordering::Relaxed);
-        let (start, _) = buffers.payload(self.rank, index);
+        let payload = buffers.payload(self.rank, index).as_ptr();
         Ok(Offer::InPlace(Place {
-            start: NonNull::new(start).expect("a mapping is never at address zero"),
+            start: NonNull::new(payload.cast_mut().cast())
+                .expect("a mapping is never at address zero"),
             len,
             id: u32::try_from(index).expect("buffers are few"),
         }))
@@ -218,11 +224,8 @@ impl Member {
             return Ok(None);
         };
         let mailbox = control.mailbox(to, class as usize);
-        let credits = match class {
-            MessageClass::Request => Some(&self.credits[to as usize]),
-            MessageClass::Reply => None,
-        };
-        let sent = mailbox.try_send_whereabouts(credits, self.rank, handler.0, at);
+        let credits = self.credits(to, class);
+        let sent = mailbox.try_send_whereabouts::<Native>(credits, self.rank, handler.0, at);
         if sent.is_err() {
             return Ok(Some(Sent::BackPressure));
         }
@@ -260,7 +263,7 @@ impl Member {
             return Ok(0);
         }
         let buffers = || Some(self.job.control().buffers());
-        let received = mailbox.receive_from(buffers, limit, |envelope, payload| {
+        let received = mailbox.receive_from::<Native>(buffers, limit, |envelope, payload| {
             sink(Message {
                 from: Rank::new(envelope.src),
                 class,

@@ -13,7 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use pgas_smp::{barrier::Barrier, doorbell::Doorbell, mailbox::Mailbox};
+use pgas_lockfree::{barrier::Barrier, mailbox::Mailbox};
+use pgas_smp::doorbell::Doorbell;
 
 const N_RANKS: u32 = 4;
 const N_SLOTS: usize = 32;

@@ -1,30 +1,26 @@
-//! The word that a [`Doorbell`](super::Doorbell) sleeps on: Linux's futex. `futex_model.rs` stands in for it under loom.
+//! The word that a [`Doorbell`](super::Doorbell) sleeps on: Linux's futex.
 #![expect(unsafe_code, reason = "the futex system call takes addresses")]
 
 use std::{io, ptr, time::Duration};
 
-use crate::sync::{
-    AtomicU32,
-    Ordering::{Acquire, Release},
-};
+use std::sync::atomic::AtomicU32;
+
+use pgas_lockfree::doorbell::Bell;
+
+use crate::membarrier;
 
 /// A 32-bit word in memory that several processes map.
 #[derive(Debug, Default)]
 #[repr(transparent)]
-pub(super) struct Futex(AtomicU32);
+pub struct Futex(AtomicU32);
 
-impl Futex {
-    pub(super) fn load(&self) -> u32 {
-        // Acquire: pairs with the release in `increment`; who sees the ring sees what it announces.
-        self.0.load(Acquire)
+impl Bell for Futex {
+    #[inline]
+    fn word(&self) -> &AtomicU32 {
+        &self.0
     }
 
-    pub(super) fn increment(&self) {
-        self.0.fetch_add(1, Release);
-    }
-
-    /// Sleeps while the word is `expected`, until woken or `timeout` is over. May return early.
-    pub(super) fn wait(&self, expected: u32, timeout: Option<Duration>) {
+    fn wait(&self, expected: u32, timeout: Option<Duration>) {
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
             tv_nsec: libc::c_long::from(timeout.subsec_nanos().cast_signed()),
@@ -44,11 +40,20 @@ impl Futex {
         );
     }
 
-    pub(super) fn wake_all(&self) {
+    fn wake_all(&self) {
         let word = self.0.as_ptr();
         // SAFETY: FUTEX_WAKE takes the address as a key and does not access it.
         let n_woken = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
         debug_assert!(n_woken >= 0, "futex wake: {}", io::Error::last_os_error());
+    }
+
+    #[inline]
+    fn light_fence() {
+        membarrier::light();
+    }
+
+    fn heavy_fence() {
+        membarrier::heavy();
     }
 }
 

@@ -8,6 +8,7 @@ use super::{
     Corrupt, ELSEWHERE, Envelope, HEAD, LOCK, Mailbox, PREFIX_WORDS, RECEIVED, SLOT_PAYLOAD_WORDS,
     SLOT_WORDS, WORD_BYTES,
 };
+use crate::machine::{Machine, Portable};
 use crate::payload::{Buffers, Whereabouts};
 use crate::sync::{
     AtomicU64,
@@ -51,12 +52,15 @@ impl Mailbox<'_> {
         limit: usize,
         sink: impl FnMut(Envelope, &[u8]),
     ) -> Result<usize, Corrupt> {
-        self.receive_from(|| None, limit, sink)
+        self.receive_from::<Portable>(|| None, limit, sink)
     }
 
     /// As [`receive`](Self::receive), of messages in the ring and in `buffers`.
+    ///
+    /// # Errors
+    /// [`Corrupt`] if what stands there cannot be a message; it stays there.
     #[inline]
-    pub(crate) fn receive_from<'b>(
+    pub fn receive_from<'b, M: Machine>(
         &self,
         buffers: impl Fn() -> Option<Buffers<'b>>,
         limit: usize,
@@ -79,7 +83,7 @@ impl Mailbox<'_> {
             let envelope = Envelope::from_word(self.slots[first + 1].load(Relaxed));
             let len = envelope.len as usize;
             if len > self.max_message() {
-                self.receive_elsewhere(buffers(), ticket, envelope, &mut sink)?;
+                self.receive_elsewhere::<M>(buffers(), ticket, envelope, &mut sink)?;
                 n_received += 1;
                 continue;
             }
@@ -101,7 +105,7 @@ impl Mailbox<'_> {
 
     /// Hands a message to `sink` that lies in one of its sender's buffers, and gives the buffer back. For the holder of the lock.
     #[inline(never)]
-    fn receive_elsewhere(
+    fn receive_elsewhere<M: Machine>(
         &self,
         buffers: Option<Buffers<'_>>,
         ticket: u64,
@@ -112,14 +116,14 @@ impl Mailbox<'_> {
         let at = Whereabouts::from_word(word);
         let arrived = buffers
             .filter(|_| envelope.len == ELSEWHERE)
-            .and_then(|buffers| buffers.arrived(envelope.src, at))
+            .and_then(|buffers| buffers.arrived::<M>(envelope.src, at))
             .ok_or_else(|| self.corrupt(ticket, envelope))?;
         self.advance(ticket.wrapping_add(1));
         let envelope = Envelope {
             len: arrived.len,
             ..envelope
         };
-        arrived.read(|payload| sink(envelope, payload));
+        M::read(&arrived, |payload| sink(envelope, payload));
         Ok(())
     }
 
@@ -179,7 +183,7 @@ impl Mailbox<'_> {
 
     /// Lets senders have all that was received, once there is nothing more to receive.
     #[inline]
-    pub(crate) fn give_back_the_rest(&self) {
+    pub fn give_back_the_rest(&self) {
         // Relaxed: a look without the lock, to save taking it.
         if self.control[HEAD].load(Relaxed) != self.control[RECEIVED].load(Relaxed)
             && let Some(_lock) = Lock::try_take(&self.control[LOCK])

@@ -4,6 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
+use crate::machine::Portable;
 use crate::mailbox::{Corrupt, Mailbox};
 
 const N_SLOTS: usize = 64;
@@ -43,13 +44,13 @@ impl Shared {
         let at = self.buffers().open(rank, index, opening, text.len());
         let sent = self
             .mailbox()
-            .try_send_whereabouts(None, rank, 9, at.unwrap());
+            .try_send_whereabouts::<Portable>(None, rank, 9, at.unwrap());
         sent.unwrap();
     }
 
     fn receive(&self) -> Result<Vec<Vec<u8>>, Corrupt> {
         let mut received = vec![];
-        self.mailbox().receive_from(
+        self.mailbox().receive_from::<Portable>(
             || Some(self.buffers()),
             10,
             |envelope, payload| {
@@ -67,10 +68,10 @@ fn messages_of_buffers_and_of_the_ring_arrive_whole_and_in_their_order() {
     let shared = Shared::new();
     let opening = [7; OPENING_WORDS * 8];
     for rank in [0, 1] {
-        let index = shared.buffers().take(rank, 0, 8).unwrap();
+        let index = shared.buffers().take::<Portable>(rank, 0, 8).unwrap();
         shared.send(rank, index, &opening, b"filled in place");
         shared.mailbox().try_send(rank, 9, &[b"copied"]).unwrap();
-        let index = shared.buffers().take(rank, 0, 8).unwrap();
+        let index = shared.buffers().take::<Portable>(rank, 0, 8).unwrap();
         shared.send(rank, index, &[], &[1; CAPACITY]);
     }
     let in_place = [&opening[..], b"filled in place"].concat();
@@ -87,13 +88,13 @@ fn each_rank_has_its_own_buffers_and_each_is_taken_once_until_it_was_read() {
     let buffers = shared.buffers();
     let take_all = |rank| {
         (0..5)
-            .map_while(|_| buffers.take(rank, 1, 8))
+            .map_while(|_| buffers.take::<Portable>(rank, 1, 8))
             .collect::<Vec<_>>()
     };
     assert_eq!(take_all(0), [1, 2, 0]);
     assert_eq!(take_all(1), [1, 2, 0]);
     shared.send(0, 2, &[], b"x");
-    assert_eq!(buffers.take(0, 0, 8), None);
+    assert_eq!(buffers.take::<Portable>(0, 0, 8), None);
     shared.receive().unwrap();
     assert_eq!(take_all(0), [2]);
     buffers.give_back(1, 0);
@@ -103,16 +104,16 @@ fn each_rank_has_its_own_buffers_and_each_is_taken_once_until_it_was_read() {
 #[test]
 fn a_buffer_is_free_again_when_its_handler_panics() {
     let shared = Shared::new();
-    let index = shared.buffers().take(0, 0, 8).unwrap();
+    let index = shared.buffers().take::<Portable>(0, 0, 8).unwrap();
     shared.send(0, index, &[], b"x");
     let receive = || {
         let sink = |_, _: &[u8]| panic!("a handler");
         shared
             .mailbox()
-            .receive_from(|| Some(shared.buffers()), 1, sink)
+            .receive_from::<Portable>(|| Some(shared.buffers()), 1, sink)
     };
     assert!(catch_unwind(AssertUnwindSafe(receive)).is_err());
-    assert_eq!(shared.buffers().take(0, index, 8), Some(index));
+    assert_eq!(shared.buffers().take::<Portable>(0, index, 8), Some(index));
 }
 
 #[test]
@@ -154,12 +155,16 @@ fn a_record_that_names_no_buffer_is_corrupt() {
     ];
     for (rank, at) in bad {
         let shared = Shared::new();
-        let sent = shared.mailbox().try_send_whereabouts(None, rank, 9, at);
+        let sent = shared
+            .mailbox()
+            .try_send_whereabouts::<Portable>(None, rank, 9, at);
         sent.unwrap();
         assert!(shared.receive().is_err(), "{rank}: {at:?}");
     }
     let shared = Shared::new();
-    let sent = shared.mailbox().try_send_whereabouts(None, 1, 9, good);
+    let sent = shared
+        .mailbox()
+        .try_send_whereabouts::<Portable>(None, 1, 9, good);
     sent.unwrap();
     assert!(
         shared.mailbox().receive(1, |_, _| {}).is_err(),

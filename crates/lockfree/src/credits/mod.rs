@@ -21,7 +21,7 @@ const PARTS_PER_RING: usize = 2 * N_PARTS;
 /// What one sender has taken of one mailbox. Of the sender's process; its threads share it, and two that send at once may be counted as
 /// one.
 #[derive(Debug)]
-pub(crate) struct Credits {
+pub struct Credits {
     /// Slots of a part.
     part: u64,
     /// Slots ever taken.
@@ -32,7 +32,8 @@ pub(crate) struct Credits {
 
 impl Credits {
     /// For a ring of `n_slots`.
-    pub(crate) fn new(n_slots: usize) -> Self {
+    #[must_use]
+    pub fn new(n_slots: usize) -> Self {
         Self {
             part: (n_slots / PARTS_PER_RING).max(1) as u64,
             n_taken: AtomicU64::new(0),
@@ -42,7 +43,7 @@ impl Credits {
 
     /// Whether `n` more slots may be taken. `head` says how far the receiver has given slots back, and is seldom asked.
     #[inline]
-    pub(crate) fn allow(&self, n: u64, head: impl FnOnce() -> u64) -> bool {
+    pub fn allow(&self, n: u64, head: impl FnOnce() -> u64) -> bool {
         let first = self.n_taken.load(Relaxed);
         let (begun, last) = (first.div_ceil(self.part), (first + n - 1) / self.part);
         if begun > last {
@@ -54,7 +55,7 @@ impl Credits {
 
     /// Counts `n` slots that were taken, up to the ticket `end`.
     #[inline]
-    pub(crate) fn take(&self, n: u64, end: u64) {
+    pub fn take(&self, n: u64, end: u64) {
         let first = self.n_taken.load(Relaxed);
         for part in first / self.part..=(first + n - 1) / self.part {
             self.end_of(part).store(end, Relaxed);
@@ -63,7 +64,8 @@ impl Credits {
     }
 
     /// Slots that may be taken one by one, while the receiver has given back those before `head`.
-    pub(crate) fn n_left(&self, head: u64) -> u64 {
+    #[must_use]
+    pub fn n_left(&self, head: u64) -> u64 {
         let first = self.n_taken.load(Relaxed);
         let begun = first.div_ceil(self.part);
         let free = (begun..)

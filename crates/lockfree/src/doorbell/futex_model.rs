@@ -1,4 +1,4 @@
-//! The kernel's promise about a futex, in loom's terms.
+//! The system's promise about a word that threads sleep on, in loom's terms.
 //!
 //! Comparing the word and going to sleep are one step with regard to a wake-up; changing the word is not. Time does not
 //! pass, so a wake-up that gets lost is a deadlock, which loom reports.
@@ -7,28 +7,28 @@ use std::time::Duration;
 
 use loom::sync::{Condvar, Mutex, MutexGuard};
 
+use super::Bell;
 use crate::sync::{
     AtomicU32,
-    Ordering::{Acquire, Relaxed, Release},
+    Ordering::{Relaxed, SeqCst},
+    fence,
 };
 
+pub(crate) type Doorbell = super::Doorbell<Futex>;
+
 #[derive(Debug, Default)]
-pub(super) struct Futex {
+pub(crate) struct Futex {
     word: AtomicU32,
     queue: Mutex<()>,
     woken: Condvar,
 }
 
-impl Futex {
-    pub(super) fn load(&self) -> u32 {
-        self.word.load(Acquire)
+impl Bell for Futex {
+    fn word(&self) -> &AtomicU32 {
+        &self.word
     }
 
-    pub(super) fn increment(&self) {
-        self.word.fetch_add(1, Release);
-    }
-
-    pub(super) fn wait(&self, expected: u32, _timeout: Option<Duration>) {
+    fn wait(&self, expected: u32, _timeout: Option<Duration>) {
         let queue = self.lock();
         if self.word.load(Relaxed) == expected {
             let queue = self.woken.wait(queue);
@@ -36,11 +36,22 @@ impl Futex {
         }
     }
 
-    pub(super) fn wake_all(&self) {
+    fn wake_all(&self) {
         let _queue = self.lock();
         self.woken.notify_all();
     }
 
+    /// What the system's fences amount to: both sides fence.
+    fn light_fence() {
+        fence(SeqCst);
+    }
+
+    fn heavy_fence() {
+        fence(SeqCst);
+    }
+}
+
+impl Futex {
     fn lock(&self) -> MutexGuard<'_, ()> {
         let queue = self.queue.lock();
         queue.expect("no model panics while it holds the queue")

@@ -85,15 +85,19 @@ const MAX_SLOTS: usize = MESSAGES_PER_RING << (LEN_BITS as usize - SLOT_BYTES.il
 /// The ring had no room for the message; nothing was reserved or written.
 ///
 /// An expected outcome: the sender serves its own mailboxes and tries again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("mailbox full")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("mailbox full")
+    }
+}
+
+impl std::error::Error for Full {}
+
 /// What stands in the ring is no message: memory of the job was overwritten, or the ranks disagree about the layout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "corrupt mailbox: message at slot ticket {ticket} claims {len} bytes, more than the longest possible of {max}"
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt {
     /// Position of the message: slots that were consumed before it.
     pub ticket: u64,
@@ -102,6 +106,18 @@ pub struct Corrupt {
     /// [`Mailbox::max_message`].
     pub max: u32,
 }
+
+impl fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ticket, len, max } = self;
+        write!(
+            f,
+            "corrupt mailbox: message at slot ticket {ticket} claims {len} bytes, more than the longest possible of {max}"
+        )
+    }
+}
+
+impl std::error::Error for Corrupt {}
 
 /// What a received message says beside its payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +162,7 @@ impl Envelope {
 /// # Examples
 /// ```
 /// use std::sync::atomic::AtomicU64;
-/// use pgas_smp::mailbox::Mailbox;
+/// use pgas_lockfree::mailbox::Mailbox;
 ///
 /// let words: Vec<_> = (0..Mailbox::bytes(64) / 8).map(|_| AtomicU64::new(0)).collect();
 /// let mailbox = Mailbox::attach(&words, 64);
@@ -235,8 +251,9 @@ impl<'a> Mailbox<'a> {
     }
 
     /// Slots ever given back by the receiver.
+    #[must_use]
     #[inline]
-    pub(crate) fn head(&self) -> u64 {
+    pub fn head(&self) -> u64 {
         // Relaxed: who reserves slots looks again.
         self.control[HEAD].load(Relaxed)
     }

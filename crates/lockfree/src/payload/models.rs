@@ -4,6 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
+use crate::machine::Portable;
 use crate::mailbox::Mailbox;
 
 const N_SLOTS: usize = 8;
@@ -33,7 +34,7 @@ impl Shared {
 
     /// Takes the buffer, if it is free, and fills it.
     fn prepare(&self, value: u64) -> bool {
-        let is_taken = self.buffers().take(0, 0, 8).is_some();
+        let is_taken = self.buffers().take::<Portable>(0, 0, 8).is_some();
         if is_taken {
             self.buffers().buffer(0, 0).payload()[0].store(value, Relaxed);
         }
@@ -42,13 +43,15 @@ impl Shared {
 
     fn commit(&self) {
         let at = self.buffers().open(0, 0, &[], 8).unwrap();
-        self.mailbox().try_send_whereabouts(None, 0, 7, at).unwrap();
+        self.mailbox()
+            .try_send_whereabouts::<Portable>(None, 0, 7, at)
+            .unwrap();
     }
 
     fn receive(&self) -> Option<u64> {
         let mut received = None;
         self.mailbox()
-            .receive_from(
+            .receive_from::<Portable>(
                 || Some(self.buffers()),
                 1,
                 |envelope, payload| {

@@ -4,6 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::Credits;
+use crate::machine::Portable;
 use crate::mailbox::Mailbox;
 use crate::sync::AtomicU64;
 
@@ -23,7 +24,10 @@ fn loom_a_sender_that_has_taken_its_part_of_the_room_leaves_the_others_theirs() 
             Arc::new((0..n_words).map(|_| AtomicU64::new(0)).collect());
         let mailbox = Mailbox::attach(&words, N_SLOTS);
         let greedy = Credits::new(N_SLOTS);
-        while mailbox.try_send_within(&greedy, 1, 0, &[]).is_ok() {}
+        while mailbox
+            .try_send_within::<Portable>(Some(&greedy), 1, 0, &[])
+            .is_ok()
+        {}
         assert_eq!(mailbox.n_free_slots(), 8, "it has taken half");
         assert_eq!(greedy.n_left(mailbox.head()), 0);
         let other = {
@@ -32,7 +36,7 @@ fn loom_a_sender_that_has_taken_its_part_of_the_room_leaves_the_others_theirs() 
                 let mailbox = Mailbox::attach(&words, N_SLOTS);
                 let credits = Credits::new(N_SLOTS);
                 for _ in 0..2 {
-                    let sent = mailbox.try_send_within(&credits, 2, 0, &[]);
+                    let sent = mailbox.try_send_within::<Portable>(Some(&credits), 2, 0, &[]);
                     assert!(sent.is_ok(), "whoever has credits finds room");
                 }
             })
@@ -41,7 +45,8 @@ fn loom_a_sender_that_has_taken_its_part_of_the_room_leaves_the_others_theirs() 
             let words = Arc::clone(&words);
             thread::spawn(move || {
                 let mailbox = Mailbox::attach(&words, N_SLOTS);
-                let sent = (0..2).map(|_| mailbox.try_send_within(&greedy, 1, 0, &[]));
+                let sent =
+                    (0..2).map(|_| mailbox.try_send_within::<Portable>(Some(&greedy), 1, 0, &[]));
                 sent.filter(Result::is_ok).count()
             })
         };

@@ -20,13 +20,8 @@
 //!
 //! The sender's that took it, by compare-and-swap with acquire, alone; it may write to it without further ado. With the record's publication it
 //! becomes the receiver's, which the record names it to, and which reads it while the handler runs. Its store of 0, with release, ends that.
-//! Only this crate writes records, one for a buffer that was taken.
+//! A record is sent once for a buffer that was taken.
 
-#[cfg(not(loom))]
-mod bytes;
-#[cfg(loom)]
-#[path = "bytes_model.rs"]
-mod bytes;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
@@ -34,6 +29,7 @@ mod models;
 #[cfg(not(loom))]
 mod tests;
 
+use crate::machine::Machine;
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -44,7 +40,6 @@ const LINE_WORDS: usize = 8;
 /// The state and the room for an opening: a cache line.
 const FRONT_WORDS: usize = LINE_WORDS;
 /// Lines of a payload that are fetched at once; behind them the processor notices by itself what is wanted.
-#[cfg(not(loom))]
 const LINES_AHEAD: usize = 16;
 const OPENING_WORDS: usize = FRONT_WORDS - 1;
 
@@ -58,9 +53,9 @@ const TAKEN: u64 = 1;
 
 /// Where a message lies: what the record in the ring says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Whereabouts {
+pub struct Whereabouts {
     /// Which of the sender's buffers.
-    pub(crate) index: u32,
+    pub index: u32,
     /// Words of the opening.
     n_opening_words: u32,
     /// Bytes of the payload behind the opening.
@@ -94,7 +89,7 @@ impl Whereabouts {
 
 /// The buffers of all ranks of a job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffers<'a> {
+pub struct Buffers<'a> {
     words: &'a [AtomicU64],
     /// Of each rank.
     n_buffers: usize,
@@ -103,13 +98,15 @@ pub(crate) struct Buffers<'a> {
 
 impl<'a> Buffers<'a> {
     /// Bytes of one rank's buffers for payloads of `capacity` bytes.
-    pub(crate) const fn bytes_of_rank(n_buffers: usize, capacity: usize) -> usize {
+    #[must_use]
+    pub const fn bytes_of_rank(n_buffers: usize, capacity: usize) -> usize {
         n_buffers * buffer_words(capacity) * WORD_BYTES
     }
 
     /// Views `words` as buffers of several ranks, of `n_buffers` for payloads of `capacity` bytes each.
+    #[must_use]
     #[inline]
-    pub(crate) fn attach(words: &'a [AtomicU64], n_buffers: usize, capacity: usize) -> Self {
+    pub fn attach(words: &'a [AtomicU64], n_buffers: usize, capacity: usize) -> Self {
         Self {
             words,
             n_buffers,
@@ -128,36 +125,30 @@ impl<'a> Buffers<'a> {
     /// Takes a free buffer of `rank`, beginning with the one at `hint`, and says which; the one behind it is the best hint then. About `len`
     /// bytes are going to be written to it.
     #[inline]
-    pub(crate) fn take(&self, rank: u32, hint: usize, len: usize) -> Option<usize> {
+    pub fn take<M: Machine>(&self, rank: u32, hint: usize, len: usize) -> Option<usize> {
         let n = self.n_buffers;
         let candidates = (hint..n).chain(0..hint.min(n));
         let taken = candidates
             .into_iter()
             .find(|index| self.buffer(rank, *index).try_take());
         if let Some(index) = taken {
-            self.buffer(rank, index).fetch_for_writing(len);
+            self.buffer(rank, index).fetch(len, M::prefetch_for_write);
         }
         taken
     }
 
-    /// Where the payload of a buffer begins, and how much fits.
-    #[cfg(not(loom))]
+    /// The payload of a buffer.
+    #[must_use]
     #[inline]
-    pub(crate) fn payload(&self, rank: u32, index: usize) -> (*mut u8, usize) {
-        let words = self.buffer(rank, index).payload();
-        (words.as_ptr().cast_mut().cast(), size_of_val(words))
+    pub fn payload(&self, rank: u32, index: usize) -> &'a [AtomicU64] {
+        self.buffer(rank, index).payload()
     }
 
     /// Writes the opening of a message with `len` bytes of payload in front of these, and says where it all lies then; `None` for an opening that
     /// does not fit. For who has taken the buffer.
+    #[must_use]
     #[inline]
-    pub(crate) fn open(
-        &self,
-        rank: u32,
-        index: usize,
-        opening: &[u8],
-        len: usize,
-    ) -> Option<Whereabouts> {
+    pub fn open(&self, rank: u32, index: usize, opening: &[u8], len: usize) -> Option<Whereabouts> {
         let (words, []) = opening.as_chunks() else {
             return None;
         };
@@ -177,13 +168,13 @@ impl<'a> Buffers<'a> {
 
     /// Gives back a buffer that was taken, from which nothing was sent.
     #[inline]
-    pub(crate) fn give_back(&self, rank: u32, index: usize) {
+    pub fn give_back(&self, rank: u32, index: usize) {
         self.buffer(rank, index).give_back();
     }
 
     /// The message that a record from `rank` speaks of; `None` if it makes no sense. The record was published, and is seen once.
     #[inline]
-    pub(crate) fn arrived(&self, rank: u32, at: Whereabouts) -> Option<Arrived<'a>> {
+    pub(crate) fn arrived<M: Machine>(&self, rank: u32, at: Whereabouts) -> Option<Arrived<'a>> {
         let index = at.index as usize;
         let n_ranks = self.words.len() / (self.n_buffers * self.buffer_words);
         if index >= self.n_buffers || rank as usize >= n_ranks {
@@ -195,7 +186,7 @@ impl<'a> Buffers<'a> {
             return None;
         }
         let len = at.n_opening_words * 8 + at.len;
-        buffer.fetch_for_reading(at.len as usize);
+        buffer.fetch(at.len as usize, M::prefetch);
         Some(Arrived { buffer, first, len })
     }
 }
@@ -211,32 +202,15 @@ impl<'a> Buffer<'a> {
         &self.words[FRONT_WORDS..]
     }
 
-    /// Begins to take the first lines of a payload of `len` bytes from the cache of who had the buffer last, all at once.
+    /// Begins to take the front and the first lines of a payload of `len` bytes from the cache of who had the buffer last, all at once.
     #[inline]
-    fn fetch_for_writing(self, len: usize) {
-        #[cfg(not(loom))]
-        self.lines(len)
-            .for_each(pgas_core::raw::copy::prefetch_for_write);
-        #[cfg(loom)]
-        let _ = len;
-    }
-
-    /// The same, of what is going to be read.
-    #[inline]
-    fn fetch_for_reading(self, len: usize) {
-        #[cfg(not(loom))]
-        self.lines(len).for_each(pgas_core::raw::copy::prefetch);
-        #[cfg(loom)]
-        let _ = len;
-    }
-
-    /// The front, and the first lines of a payload of `len` bytes.
-    #[cfg(not(loom))]
-    #[inline]
-    fn lines(self, len: usize) -> impl Iterator<Item = *const u8> {
+    fn fetch(self, len: usize, prefetch: impl Fn(&AtomicU64)) {
         let n_lines = 1 + len.div_ceil(LINE_WORDS * WORD_BYTES).min(LINES_AHEAD);
         let (lines, _) = self.words.as_chunks::<LINE_WORDS>();
-        lines.iter().take(n_lines).map(|line| line.as_ptr().cast())
+        lines
+            .iter()
+            .take(n_lines)
+            .for_each(|line| prefetch(&line[0]));
     }
 
     #[inline]
@@ -257,12 +231,24 @@ impl<'a> Buffer<'a> {
 
 /// A message in the sender's buffer, given back on drop.
 #[derive(Debug)]
-pub(crate) struct Arrived<'a> {
+pub struct Arrived<'a> {
     buffer: Buffer<'a>,
     /// The first word of the opening.
     first: usize,
     /// Bytes of opening and payload.
     pub(crate) len: u32,
+}
+
+impl<'a> Arrived<'a> {
+    /// The words of opening and payload, and how many bytes of them there are. Nobody writes to them while this value lives, if all
+    /// records come from ranks that keep to the protocol.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> (&'a [AtomicU64], usize) {
+        let words = &self.buffer.words[self.first..];
+        let len = (self.len as usize).min(words.len() * WORD_BYTES);
+        (words, len)
+    }
 }
 
 impl Drop for Arrived<'_> {

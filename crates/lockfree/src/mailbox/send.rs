@@ -5,6 +5,7 @@ use super::{
     published,
 };
 use crate::credits::Credits;
+use crate::machine::{Machine, Portable};
 use crate::payload::Whereabouts;
 use crate::sync::{
     AtomicU64,
@@ -12,7 +13,6 @@ use crate::sync::{
 };
 
 /// How far ahead of a message slots are fetched: as many messages as are sent while a line comes.
-#[cfg(not(loom))]
 const SLOTS_AHEAD: u64 = 4;
 
 impl Mailbox<'_> {
@@ -33,25 +33,31 @@ impl Mailbox<'_> {
     #[track_caller]
     #[inline]
     pub fn try_send(&self, src: u32, handler: u16, parts: &[&[u8]]) -> Result<(), Full> {
-        self.send(None, src, handler, parts)
+        self.send::<Portable>(None, src, handler, parts)
     }
 
-    /// As [`try_send`](Self::try_send), of a sender that takes no more than its part of the ring.
+    /// As [`try_send`](Self::try_send), of a sender with `credits` that takes no more than its part of the ring.
+    ///
+    /// # Errors
+    /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+    ///
+    /// # Panics
+    /// As [`try_send`](Self::try_send).
     #[track_caller]
     #[inline]
-    pub(crate) fn try_send_within(
+    pub fn try_send_within<M: Machine>(
         &self,
-        credits: &Credits,
+        credits: Option<&Credits>,
         src: u32,
         handler: u16,
         parts: &[&[u8]],
     ) -> Result<(), Full> {
-        self.send(Some(credits), src, handler, parts)
+        self.send::<M>(credits, src, handler, parts)
     }
 
     #[track_caller]
     #[inline]
-    fn send(
+    fn send<M: Machine>(
         &self,
         credits: Option<&Credits>,
         src: u32,
@@ -80,7 +86,7 @@ impl Mailbox<'_> {
             len: len as u32,
         };
 
-        let ticket = self.claim(credits, envelope.n_slots())?;
+        let ticket = self.claim::<M>(credits, envelope.n_slots())?;
         let first = self.first_word(ticket);
         self.slots[first + 1].store(envelope.to_word(), Relaxed);
         let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);
@@ -98,7 +104,7 @@ impl Mailbox<'_> {
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
     #[inline]
-    pub(crate) fn try_send_whereabouts(
+    pub fn try_send_whereabouts<M: Machine>(
         &self,
         credits: Option<&Credits>,
         src: u32,
@@ -110,7 +116,7 @@ impl Mailbox<'_> {
             handler,
             len: ELSEWHERE,
         };
-        let ticket = self.claim(credits, 1)?;
+        let ticket = self.claim::<M>(credits, 1)?;
         let first = self.first_word(ticket);
         self.slots[first + 1].store(envelope.to_word(), Relaxed);
         self.slots[first + PREFIX_WORDS].store(at.to_word(), Relaxed);
@@ -121,7 +127,7 @@ impl Mailbox<'_> {
 
     /// Reserves slots for a sender that may take so many, and says which.
     #[inline]
-    fn claim(&self, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
+    fn claim<M: Machine>(&self, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
         let n = n_slots as u64;
         if credits.is_some_and(|credits| !credits.allow(n, || self.head())) {
             return Err(Full);
@@ -131,21 +137,16 @@ impl Mailbox<'_> {
         if let Some(credits) = credits {
             credits.take(n, end);
         }
-        self.fetch_ahead(end);
+        self.fetch_ahead::<M>(end);
         Ok(ticket)
     }
 
     /// Begins to take from the receiver's cache the line that one of the next messages goes to. The atomic instructions of a message
     /// wait for the stores of the one before, and these for their lines.
     #[inline]
-    fn fetch_ahead(&self, ticket: u64) {
-        #[cfg(not(loom))]
-        {
-            let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
-            pgas_core::raw::copy::prefetch_for_write((&raw const self.slots[word]).cast());
-        }
-        #[cfg(loom)]
-        let _ = ticket;
+    fn fetch_ahead<M: Machine>(&self, ticket: u64) {
+        let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
+        M::prefetch_for_write(&self.slots[word]);
     }
 
     /// Takes `n_slots` consecutive slots for the caller, and says which.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use loom::{sync::Arc, thread};
 
 use super::*;
-use crate::doorbell::Doorbell;
+use crate::doorbell::futex_model::Doorbell;
 
 /// Not used up under loom, where a sleep ends by a wake-up alone.
 const LONG: Duration = Duration::from_secs(3600);

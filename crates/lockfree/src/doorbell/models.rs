@@ -2,6 +2,7 @@
 
 use loom::{sync::Arc, thread};
 
+use super::futex_model::Doorbell;
 use super::*;
 use crate::{mailbox::Mailbox, sync::AtomicU64};
 

@@ -1,0 +1,26 @@
+//! The lock-free structures of `pgas`: what ranks, and threads of a rank, do to memory that they share.
+//!
+//! | structure | for |
+//! |---|---|
+//! | [`mailbox`] | messages from many senders to one receiver; [`credits`] share its room, [`payload`] has buffers that are filled in place |
+//! | [`barrier`] | all ranks wait for all |
+//! | [`doorbell`] | sleeping and waking between processes |
+//!
+//! They are written against atomic words that are borrowed: no pointers, valid when zero, the same at every address. Who maps memory,
+//! sleeps in the system or knows the processor passes that in ([`doorbell::Bell`], [`machine::Machine`]).
+//!
+//! # Models
+//!
+//! Under `--cfg loom` the words are loom's, which runs a model through every interleaving and every value that a weak load may
+//! return. What the models run is the code that ships; `cargo xtask loom` runs them all, `cargo xtask mutants` shows that they
+//! would notice.
+
+#![forbid(unsafe_code)]
+
+pub mod barrier;
+pub mod credits;
+pub mod doorbell;
+pub mod machine;
+pub mod mailbox;
+pub mod payload;
+mod sync;
