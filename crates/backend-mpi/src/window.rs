@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "lends the segment to MPI")]
 
 use std::ffi::CStr;
+use std::sync::OnceLock;
 
 use pgas_core::backend::{Backend, NeedsTarget};
 use pgas_core::{Error, Rank, Result};
@@ -74,11 +75,18 @@ impl Nature {
     };
 
     pub(crate) fn of(mpi: &Mpi, is_open_mpi: bool) -> Result<Self> {
+        // The setting does not change while MPI runs, and Open MPI loads all of its components to answer: fifth parts of a
+        // second, most of them naps in the constructor of a network's library.
+        static OPEN_MPIS: OnceLock<Nature> = OnceLock::new();
         if !is_open_mpi {
             return Ok(Self::MESSAGES);
         }
+        if let Some(known) = OPEN_MPIS.get() {
+            return Ok(*known);
+        }
         let selection = sys::setting(mpi, c"osc")?;
-        Ok(Self::of_components(selection.as_deref().unwrap_or("")))
+        let nature = Self::of_components(selection.as_deref().unwrap_or(""));
+        Ok(*OPEN_MPIS.get_or_init(|| nature))
     }
 
     /// By Open MPI's setting `osc`: a list of components, or of those that are left out. Of its components `rdma`,

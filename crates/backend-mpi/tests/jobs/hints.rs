@@ -48,6 +48,28 @@ pub(crate) fn create(_: &str) {
     world().barrier().expect("all are here");
 }
 
+/// What MPI does not change while it runs it is asked for once, however many worlds a process makes: Open MPI loads all of its
+/// components for an answer.
+pub(crate) fn asked_once() {
+    let mut command = ranks(2, "create_often", "", "0");
+    command.env("PGAS_STATS", "1");
+    assert_well(&run(command));
+}
+
+pub(crate) fn create_often(_: &str) {
+    let worlds = [(); 3].map(|()| world());
+    let n_asked = || {
+        let mut calls = pgas_mpi::calls();
+        let found = calls.find(|(name, _)| *name == "MPI_T_init_thread");
+        found.expect("a call that is counted").1
+    };
+    assert_eq!(n_asked(), u64::from(is_open_mpi()));
+    // MPI ends with the first one.
+    for world in worlds.into_iter().rev() {
+        world.barrier().expect("all are here");
+    }
+}
+
 /// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2).
 ///
 /// # Safety
