@@ -1,13 +1,12 @@
 //! The end of a job of processes by the failure of one rank, or of what started it.
 
 use std::thread;
-use std::time::Instant;
 
 use libtest_mimic::Trial;
 use pgas::World;
 use pgas_testkit::fault::{Fault, assert_blamed, assert_known, assert_over, give_up};
 use pgas_testkit::job::{END_OF_JOB, JOB_LIMIT, eventually, exit, say};
-use pgas_testkit::soon::assert_soon;
+use pgas_testkit::soon::{Moment, assert_soon};
 
 use crate::jobs::{WATCHED, Way, start};
 use crate::trial;
@@ -105,7 +104,7 @@ fn the_death_of_what_started_the_ranks_ends_them() {
         job.job.lines(usize::try_from(N_RANKS).unwrap());
         let n_processes = usize::try_from(N_RANKS).unwrap() + 1;
         assert_eq!(job.job.processes().len(), n_processes);
-        let killed = Instant::now();
+        let killed = Moment::now();
         job.job.child.kill().unwrap();
         eventually("no process is left", || job.job.processes().is_empty());
         assert_soon(killed.elapsed(), END_OF_JOB, &way);

@@ -3,14 +3,13 @@
 
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
-use std::time::Instant;
 
 use libtest_mimic::Trial;
 use pgas::Config;
 use pgas_testkit::fault::Fault;
 use pgas_testkit::job::END_OF_JOB;
 use pgas_testkit::panic_text;
-use pgas_testkit::soon::assert_soon;
+use pgas_testkit::soon::{Moment, assert_soon};
 
 use crate::trial;
 use crate::waits::{FAILING, Part, WAITS, Wait};
@@ -47,7 +46,7 @@ fn run(wait: &Wait, fault: Fault) -> (Vec<String>, Result<(), String>) {
         let ranks =
             pgas::threads_with(N_RANKS, &config, |world| match wait.play(&world).unwrap() {
                 Part::Fail => {
-                    *failed.lock().unwrap() = Some(Instant::now());
+                    *failed.lock().unwrap() = Some(Moment::now());
                     if fault != Fault::Leave {
                         fault.strike(world);
                     }

@@ -7,9 +7,11 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
+
+use crate::soon::Moment;
 
 /// What a job may take at most before its test fails; far more than any needs.
 pub const JOB_LIMIT: Duration = Duration::from_secs(60);
@@ -25,7 +27,7 @@ pub struct Job {
     stdout: Option<BufReader<ChildStdout>>,
     stderr: JoinHandle<String>,
     watchdog: Watchdog,
-    started: Instant,
+    started: Moment,
     mark: String,
 }
 
@@ -38,10 +40,10 @@ pub struct Ended {
     pub stdout: String,
     /// What it complained of.
     pub stderr: String,
-    /// How long it took.
+    /// How long it took, while nobody waited for a processor.
     pub took: Duration,
     /// When it had ended.
-    pub at: SystemTime,
+    pub at: Moment,
     /// The processes of the job that are still there.
     pub left: Vec<u32>,
 }
@@ -74,7 +76,7 @@ pub fn start(mut command: Command) -> Job {
         .env(key, value)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let started = Instant::now();
+    let started = Moment::now();
     let mut child = command.spawn().expect("the job's first process starts");
     let stdout = child.stdout.take().map(BufReader::new);
     let mut stderr = child.stderr.take().expect("it is piped");
@@ -144,7 +146,7 @@ impl Job {
             rest.read_to_end(&mut stdout).expect("a pipe can be read");
         }
         let status = self.child.wait().expect("a child can be waited for");
-        let (took, at) = (self.started.elapsed(), SystemTime::now());
+        let at = Moment::now();
         let stderr = self.stderr.join().expect("its reader does not fail");
         self.watchdog.stop();
         let left = marked(&self.mark);
@@ -153,7 +155,7 @@ impl Job {
             status,
             stdout,
             stderr,
-            took,
+            took: at.since(self.started),
             at,
             left,
         }

@@ -1,8 +1,68 @@
-//! Bounds on how soon something is over, on a machine that may stand still for a moment.
+//! Bounds on how soon something is over, on a machine that is busy with other work or stands still for a moment.
 
 use std::fmt::Debug;
+use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// A moment by a clock that all processes share, and that stands still while somebody on this machine waits for a
+/// processor. The time between two moments is what a job spends asleep or with a processor of its own, however busy the
+/// machine is, so that a bound on it is a claim about the library alone.
+///
+/// Where the kernel does not count such waits (`/proc/pressure/cpu`), time is the plain one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// This moment.
+    #[must_use]
+    pub fn now() -> Self {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now = Duration::try_from(now).expect("the clock begins at zero");
+        Self(now.saturating_sub(waited_for_processors()))
+    }
+
+    /// The time since then.
+    #[must_use]
+    pub fn elapsed(self) -> Duration {
+        Self::now().since(self)
+    }
+
+    /// The time from `earlier` to here.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// As a number, for another process of this machine.
+    #[must_use]
+    pub fn nanoseconds(self) -> u128 {
+        self.0.as_nanos()
+    }
+
+    /// What [`nanoseconds`](Self::nanoseconds) gave; `None` for a number that no clock shows.
+    #[must_use]
+    pub fn of_nanoseconds(number: u128) -> Option<Self> {
+        u64::try_from(number)
+            .ok()
+            .map(Duration::from_nanos)
+            .map(Self)
+    }
+}
+
+/// For how long in all, since the machine's start, some task was ready to run and had no processor.
+fn waited_for_processors() -> Duration {
+    let text = fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    Duration::from_micros(total_of(&text).unwrap_or(0))
+}
+
+/// The total of the line about some tasks.
+fn total_of(pressure: &str) -> Option<u64> {
+    let some = pressure.lines().find(|line| line.starts_with("some "))?;
+    some.rsplit_once("total=")?.1.parse().ok()
+}
 
 /// How often a case that is over too late is tried.
 const TRIES: u32 = 3;
@@ -10,7 +70,8 @@ const TRIES: u32 = 3;
 /// What a case panics with that was over too late.
 struct TooLate(String);
 
-/// Asserts that something was over within `limit`; a case that is [`tried`] may be so once in a while.
+/// Asserts that something was over within `limit`, by the clock of [`Moment`]; a case that is [`tried`] may be late once in
+/// a while.
 ///
 /// # Panics
 ///
@@ -19,6 +80,17 @@ pub fn assert_soon(took: Duration, limit: Duration, what: &dyn Debug) {
     if took >= limit {
         let text = format!("{took:?} are too long, of {limit:?}: {what:?}");
         panic::panic_any(TooLate(text));
+    }
+}
+
+/// Asserts what is so if every process of a job gets its turns in time; else as [`assert_soon`].
+///
+/// # Panics
+///
+/// If it is not so.
+pub fn assert_timely(is_so: bool, what: &dyn Debug) {
+    if !is_so {
+        panic::panic_any(TooLate(format!("somebody came too late: {what:?}")));
     }
 }
 
@@ -53,6 +125,27 @@ mod tests {
     use crate::panic_text;
 
     const LIMIT: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn waits_for_processors_are_read_from_what_the_kernel_shows() {
+        let shown = "some avg10=96.49 avg60=96.99 avg300=80.38 total=565497431\n\
+                     full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n";
+        assert_eq!(total_of(shown), Some(565_497_431));
+        assert_eq!(total_of(""), None);
+    }
+
+    #[test]
+    fn a_moment_goes_to_another_process_as_a_number() {
+        let moment = Moment::now();
+        assert_eq!(Moment::of_nanoseconds(moment.nanoseconds()), Some(moment));
+        assert_eq!(Moment::of_nanoseconds(u128::MAX), None);
+        assert_eq!(moment.since(moment), Duration::ZERO);
+        // Not more than the plain time.
+        let began = std::time::Instant::now();
+        let moment = Moment::now();
+        let took = moment.elapsed();
+        assert!(took <= began.elapsed(), "{took:?}");
+    }
 
     /// How often a case runs that takes each of `seconds` in turn, and what it fails with.
     fn runs(seconds: &[u64], fails: bool) -> (usize, Option<String>) {

@@ -1,6 +1,7 @@
 //! Running `pgas-run`.
 
 use std::process::Command;
+use std::time::Duration;
 
 pub(crate) use pgas_testkit::job::{END_OF_JOB, Ended, eventually, start, state_of};
 
@@ -21,4 +22,13 @@ pub(crate) fn pgas_run(n_ranks: u32, options: &[&str], script: &str) -> Command 
         .args(options)
         .args(["--", "sh", "-c", script]);
     command
+}
+
+/// When a rank ended, by the line that says so: `what`, and the time.
+#[track_caller]
+pub(crate) fn end_after(line: &str, what: &str) -> Duration {
+    let after = line.split_once(&format!("{what} after "));
+    let seconds = after.and_then(|(_, rest)| rest.split_once(" s; ending the job"));
+    let seconds = seconds.and_then(|(seconds, _)| seconds.parse().ok());
+    Duration::from_secs_f64(seconds.unwrap_or_else(|| panic!("no time after {what:?}: {line}")))
 }

@@ -1,9 +1,9 @@
 //! Signals to the launcher.
 
 use crate::job::{END_OF_JOB, eventually, pgas_run, start, state_of};
+use pgas_testkit::soon::Moment;
 use rustix::process::Signal;
 use std::os::unix::process::CommandExt;
-use std::time::Instant;
 
 #[test]
 fn a_request_to_end_reaches_the_ranks() {
@@ -14,7 +14,7 @@ fn a_request_to_end_reaches_the_ranks() {
     ] {
         let mut job = start(pgas_run(3, &[], "echo ready; exec sleep 60"));
         job.lines(3);
-        let sent = Instant::now();
+        let sent = Moment::now();
         job.signal(signal);
         let ended = job.end();
         assert!(sent.elapsed() < END_OF_JOB, "{ended:?}");
@@ -53,7 +53,7 @@ fn a_second_request_to_end_kills_the_job() {
     assert_eq!(job.lines(2), ["no", "no"]);
     // Requests at once after another are one; the ranks say when enough time has passed.
     std::thread::sleep(std::time::Duration::from_millis(250));
-    let sent = Instant::now();
+    let sent = Moment::now();
     job.signal(Signal::INT);
     let ended = job.end();
     assert!(sent.elapsed() < END_OF_JOB, "{ended:?}");
