@@ -10,9 +10,14 @@ use pgas_core::{Config, Error, World};
 /// with their exit code: then this call does not return in it, but in each of the ranks. Call it first
 /// thing in `main`.
 ///
+/// A process joins one job. Who calls this again, a library for example, gets another handle on the same
+/// world; on a thread that is a rank ([`threads`]) that rank's. When the last handle is dropped the rank
+/// leaves the job, for good.
+///
 /// # Errors
 ///
-/// A setting that cannot be used, a transport that refuses, memory that cannot be had.
+/// A setting that cannot be used, a transport that refuses, memory that cannot be had;
+/// [`HasLeft`](Error::HasLeft) once the rank has left its job.
 ///
 /// # Examples
 ///
@@ -30,7 +35,8 @@ pub fn init() -> Result<World, Error> {
     init_with(&Config::from_env()?)
 }
 
-/// As [`init`], with settings of the program's own, such as a number of ranks from its command line.
+/// As [`init`], with settings of the program's own, such as a number of ranks from its command line. Those
+/// of the first call hold.
 ///
 /// # Errors
 ///

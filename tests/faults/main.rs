@@ -16,6 +16,7 @@ mod progress;
 mod stalls;
 mod threads;
 mod waits;
+mod worlds;
 
 use std::process::ExitCode;
 use std::sync::{PoisonError, RwLock};
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         stalls::trials(),
         messages::trials(),
         many::trials(),
+        worlds::trials(),
     ];
     libtest_mimic::run(
         &Arguments::from_args(),

@@ -9,7 +9,7 @@ use pgas_smp::Watcher;
 use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
-use crate::{ends, limits, many, messages, progress, stalls};
+use crate::{ends, limits, many, messages, progress, stalls, worlds};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
@@ -53,6 +53,7 @@ fn rank(words: &[String]) {
         "served" => messages::served(&world).unwrap(),
         "handler" => messages::rank_that_fails_in_a_handler(world, words),
         "prepared" => messages::rank_that_fails_before_it_commits(world, words),
+        "nested" => worlds::nested(world),
         "many" => many::everything(&world).unwrap(),
         other => panic!("no rank plays {other:?}"),
     }

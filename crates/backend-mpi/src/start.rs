@@ -13,7 +13,7 @@ use std::{env, thread};
 use mpi::ffi::MPI_Comm;
 use mpi::raw::AsRaw;
 use pgas_core::config::launch::{Launcher, Place};
-use pgas_core::{Config, Error, Result, Statistics, World};
+use pgas_core::{Config, Error, Result, Statistics, World, process};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{Member, create_job};
 
@@ -25,7 +25,8 @@ use crate::session::{Session, c_rank, number};
 use crate::sys::{self, ThreadLevel};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
-/// is left. If the application has started MPI already, this is [`init_on`] its world.
+/// is left. If the application has started MPI already, this is [`init_on`] its world. In a process that has joined
+/// already it gives another handle on that world ([`process::join_once`]).
 ///
 /// Where the user has chosen nothing else, Open MPI is told to use the window components `sm` and `pt2pt`
 /// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the other crashes in
@@ -37,8 +38,13 @@ use crate::sys::{self, ThreadLevel};
 /// # Errors
 ///
 /// What MPI reports; a launcher that is not the one of this program's MPI; ranks with different settings;
-/// memory that cannot be had.
+/// memory that cannot be had; [`Error::HasLeft`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
+    process::join_once(|| launched(config))
+}
+
+/// Joins the job of what started this process.
+fn launched(config: &Config) -> Result<World> {
     let mpi = sys::enter()?;
     if sys::is_finalized(&mpi)? {
         let text = "MPI was ended in this process, and cannot be started again";
@@ -62,6 +68,9 @@ pub fn init(config: &Config) -> Result<World> {
 
 /// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective over `comm`.
 /// MPI keeps running when the world is left.
+///
+/// Each call makes a world of its own, with segments of its own, so that worlds of several communicators, or
+/// several of one, may exist side by side and after one another; none of them is the one that `init` gives.
 ///
 /// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` and
 /// `MPI_THREAD_SERIALIZED` any thread may use the world. With the latter the application sees to it that it

@@ -6,14 +6,15 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pgas_core::config::launch::Launcher;
-use pgas_core::{Config, Error, Result, World};
+use pgas_core::{Config, Error, Result, World, process};
 
 use crate::control::Membership;
 use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
 use crate::member::Member;
 use crate::segment::{Job, create_job};
 
-/// Joins the job that `config.launcher` describes.
+/// Joins the job that `config.launcher` describes; in a process that has joined already it gives another
+/// handle on that world ([`process::join_once`]).
 ///
 /// With [`Launcher::SelfLaunch`] this process starts the ranks and ends with their exit code; the call
 /// returns in the ranks only.
@@ -21,8 +22,13 @@ use crate::segment::{Job, create_job};
 /// # Errors
 ///
 /// When the settings do not fit, memory is refused, the job spans several hosts, or its other ranks
-/// do not come.
+/// do not come; [`Error::HasLeft`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
+    process::join_once(|| launched(config))
+}
+
+/// Joins the job of what started this process.
+fn launched(config: &Config) -> Result<World> {
     match &config.launcher {
         Launcher::Own { rank, job_fd, .. } => {
             die_with_parent()?;

@@ -4,7 +4,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
 use std::thread;
 
-use pgas_core::{Config, Result, World};
+use pgas_core::{Config, Result, World, process};
 
 use crate::member::Member;
 use crate::segment::{self, Job};
@@ -15,7 +15,8 @@ const SEGMENT_BYTES: u64 = 1 << 30;
 /// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in order.
 ///
 /// A rank that panics fails the job: the others' waits return [`Error::RankFailed`], and the panic is
-/// resumed here when all have ended.
+/// resumed here when all have ended. `init` on such a thread gives another handle on its rank's world.
+/// Jobs of threads know nothing of each other, nor of the job that the process is in.
 ///
 /// [`Error::RankFailed`]: pgas_core::Error::RankFailed
 ///
@@ -76,7 +77,9 @@ pub fn threads_with<R: Send>(
             let name = format!("rank {}", world.rank());
             let run = move || {
                 let rank = world.rank().number();
-                let result = panic::catch_unwind(AssertUnwindSafe(|| body(world)));
+                let as_rank = world.downgrade();
+                let played = || process::play(&as_rank, || body(world));
+                let result = panic::catch_unwind(AssertUnwindSafe(played));
                 if let Err(payload) = &result {
                     job.control()
                         .fail(rank, &format!("panicked: {}", message(&**payload)));

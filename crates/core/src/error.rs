@@ -45,6 +45,16 @@ pub enum Error {
         /// What was to be waited for.
         what: &'static str,
     },
+    /// A job was to be joined by who has left one: with the last handle on its world a process, or a
+    /// thread that is a rank, leaves for good.
+    #[error(
+        "this {who} has left its job, since the last handle on the world was dropped, and cannot join \
+         again; keep a clone of the `World` for as long as one is needed"
+    )]
+    HasLeft {
+        /// `"process"` or `"thread"`.
+        who: &'static str,
+    },
     /// What the [`Layer`](crate::Layer) above core reports.
     #[error(transparent)]
     Layer(Box<dyn std::error::Error + Send + Sync>),

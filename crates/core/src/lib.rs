@@ -11,6 +11,7 @@ mod event;
 mod global_ptr;
 mod in_place;
 mod pod;
+pub mod process;
 mod progress;
 mod rank;
 

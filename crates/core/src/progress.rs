@@ -29,6 +29,16 @@ impl ProgressThread {
         self.n_handles.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a new handle of the program, if it has one still: without any the rank is leaving.
+    pub(crate) fn count_handle_if_held(&self) -> bool {
+        let more = |n: usize| (n > 0).then_some(n + 1);
+        // Relaxed, as in `count_handle`.
+        let counted = self
+            .n_handles
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.is_ok()
+    }
+
     /// Uncounts a handle, and ends the thread with the last one; `wake` ends its nap.
     pub(crate) fn drop_handle(&self, wake: impl FnOnce()) {
         // AcqRel: what the other handles did comes before the end.

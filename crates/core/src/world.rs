@@ -62,6 +62,13 @@ impl WeakWorld {
             is_counted: true,
         })
     }
+
+    /// The world, if the program has a handle on it still.
+    pub(crate) fn upgrade_if_held(&self) -> Option<World> {
+        let inner = self.inner.upgrade()?;
+        let is_counted = inner.progress.count_handle_if_held();
+        is_counted.then(|| World { inner, is_counted })
+    }
 }
 
 #[derive(Debug)]

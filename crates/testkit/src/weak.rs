@@ -37,7 +37,7 @@ use pgas_core::backend::{
     Message, MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
     Stage, SwapCall, loopback,
 };
-use pgas_core::{Config, Error, Rank, Result, World};
+use pgas_core::{Config, Error, Rank, Result, World, process};
 
 use crate::support::panic_text;
 
@@ -604,7 +604,11 @@ pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync
         let start = |world: World| {
             let body = &body;
             let name = format!("rank {}", world.rank());
-            let run = move || panic::catch_unwind(AssertUnwindSafe(|| body(world)));
+            let run = move || {
+                let as_rank = world.downgrade();
+                let played = || process::play(&as_rank, || body(world));
+                panic::catch_unwind(AssertUnwindSafe(played))
+            };
             thread::Builder::new()
                 .name(name)
                 .spawn_scoped(scope, run)

@@ -45,6 +45,38 @@ pub(crate) fn attach(_: &str) {
     all.barrier();
 }
 
+/// A process joins once; who asks again gets the same world, beside which others may be made of communicators.
+pub(crate) fn joined_twice(direct: &str) {
+    assert_well(&run(ranks(3, "twice", "", direct)));
+}
+
+pub(crate) fn twice(_: &str) {
+    let first = world();
+    let second = world();
+    assert_eq!(first.rank(), second.rank());
+    let cells: Vec<_> = (0..8)
+        .map(|i| [&first, &second][i % 2].alloc::<u64>(2).expect("words"))
+        .collect();
+    for (i, cell) in cells.iter().enumerate() {
+        cell.put_slice(&first, &[i as u64; 2]).expect("a put");
+    }
+    for (i, cell) in cells.iter().enumerate() {
+        assert_eq!(cell.get_vec(&second, 2).expect("a get"), [i as u64; 2]);
+    }
+    drop(first);
+    second.barrier().expect("one handle is enough");
+    let config = Config::from_env().expect("settings that mean something");
+    let beside = pgas_mpi::init_on(&mpi::topology::SimpleCommunicator::world(), &config);
+    let beside = beside.expect("another world, of all");
+    let sum: u32 = beside.allreduce(1, |a, b| a + b).expect("a sum");
+    assert_eq!(sum, world().n_ranks());
+    // Worlds are left by all ranks in the same order.
+    drop(beside);
+    drop(second);
+    let left = pgas_mpi::init(&config).map(drop);
+    assert!(matches!(left, Err(Error::HasLeft { .. })), "{left:?}");
+}
+
 pub(crate) fn attached_by_one(direct: &str) {
     let mut command = ranks(2, "one_thread", "", direct);
     command.env("OMPI_MCA_osc", "sm,pt2pt");

@@ -51,6 +51,7 @@ const PARTS: &[(&str, Part)] = &[
     ("compute", served::compute),
     ("choose", served::choose),
     ("attach", attached::attach),
+    ("twice", attached::twice),
     ("one_thread", attached::one_thread),
     ("many_threads", attached::many_threads),
     ("need", attached::need),
@@ -68,6 +69,7 @@ const TESTS: &[(&str, Part)] = &[
     ("an_operation_needs_the_target_if_it_says_so", attached::target_needed),
     ("a_thread_serves_a_rank_that_computes", served::by_a_thread),
     ("a_program_that_has_started_mpi_makes_worlds_of_it", attached::attached),
+    ("a_process_joins_once_and_who_asks_again_gets_the_same_world", attached::joined_twice),
     ("a_program_for_one_thread_uses_the_world_from_that_thread", attached::attached_by_one),
     ("a_program_for_many_threads_uses_the_world_from_all", attached::attached_by_many),
 ];

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::{Job, Loopback, Options, SEGMENT_BYTES, job};
-use crate::{Config, Result, World};
+use crate::{Config, Result, World, process};
 
 /// The world of a job of one rank, for documentation and tests.
 ///
@@ -141,7 +141,7 @@ fn run_rank<R>(
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         let world =
             World::new(Arc::new(backend), config.clone()).expect("settings that can be used");
-        body(world)
+        process::play(&world.downgrade(), || body(world))
     }));
     if let Err(panic) = &outcome {
         job.fail(rank, format!("panicked: {}", text(&**panic)));
