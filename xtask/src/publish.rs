@@ -65,8 +65,19 @@ pub(crate) fn run() -> Result<Outcome> {
     check_output(self_started.env("PGAS_RANKS", "3"))?;
     let mut started = Command::new(programs.join("pgas-run"));
     check_output(started.args(["-n", "3"]).arg(programs.join("user")))?;
+    document_without_mpi()?;
     println!("a new crate builds with the packed ones and runs on 3 ranks");
     Ok(Outcome::Passed)
+}
+
+/// Builds the documentation of the MPI backend as a server without an MPI library does.
+fn document_without_mpi() -> Result<()> {
+    let mut doc = command("cargo", ["doc", "-p", "pgas-mpi", "--no-deps"]);
+    doc.env("CARGO_TARGET_DIR", "target/docs");
+    doc.env("MPICC", "no-such-compiler");
+    doc.env("RUSTFLAGS", "--cfg pgas_docs");
+    doc.env("RUSTDOCFLAGS", "--cfg pgas_docs -D warnings");
+    process::run(&mut doc).map(drop)
 }
 
 /// Names and versions of the packages that are published. Fails for one that does not say what it is.

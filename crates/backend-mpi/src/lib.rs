@@ -22,6 +22,21 @@
 //! one kind only. Where Open MPI's component `rdma` may serve the window (attached with `MPI_THREAD_MULTIPLE`, or chosen by
 //! the user) that is CPU atomics at the target always: its compare-and-swap crashes.
 
+// Stands for the crate `mpi`, which needs an MPI library.
+#[cfg(pgas_docs)]
+extern crate self as mpi;
+#[cfg(pgas_docs)]
+#[expect(
+    missing_docs,
+    non_camel_case_types,
+    reason = "MPI's own names, and not part of this crate"
+)]
+#[doc(hidden)]
+#[path = "documented.rs"]
+mod documented;
+#[cfg(pgas_docs)]
+use documented::{ffi, raw};
+
 mod atomics;
 mod barrier;
 mod collectives;

@@ -1,0 +1,19 @@
+//! The types of MPI that signatures name, for documentation that is built where no MPI library is (`--cfg pgas_docs`). Nothing is
+//! compiled with them: rustdoc does not look into functions.
+
+pub mod ffi {
+    pub type MPI_Aint = isize;
+    pub type MPI_Comm = usize;
+    pub type MPI_Datatype = usize;
+    pub type MPI_Info = usize;
+    pub type MPI_Op = usize;
+    pub type MPI_Request = usize;
+    pub type MPI_Status = usize;
+    pub type MPI_Win = usize;
+}
+
+pub mod raw {
+    pub trait AsRaw {
+        type Raw;
+    }
+}
