@@ -43,6 +43,8 @@
 //! | `mpirun -n 4 ...`, `srun -n 4 ...` on one host | four ranks over shared memory |
 //! | the same on several hosts, built with feature `mpi` | ranks over shared memory and MPI-3 RMA |
 //!
+//! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its ranks are [`threads`].
+//!
 //! # The crates
 //!
 //! | crate | has |

@@ -1,4 +1,4 @@
-//! How a process becomes a rank, whatever started it.
+//! Linux only: how a process becomes a rank, whatever started it. `attach_portable.rs` stands in for it elsewhere.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,6 +10,7 @@ use pgas_core::{Config, Error, Result, World, process};
 
 use crate::control::Membership;
 use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
+use crate::liveness::{self, Liveness};
 use crate::member::Member;
 use crate::segment::{Job, create_job};
 
@@ -62,6 +63,33 @@ pub fn join(memory: File, rank: u32, config: &Config) -> Result<World> {
         Arc::new(Member::join(memory, rank, config)?),
         config.clone(),
     )
+}
+
+impl Member {
+    /// Joins the job whose memory [`create_job`](crate::create_job) made, as `rank`.
+    ///
+    /// # Errors
+    ///
+    /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
+    /// of the job or is taken by a live process.
+    pub fn join(memory: File, rank: u32, config: &Config) -> Result<Self> {
+        let job = Job::open(memory)?;
+        let n_ranks = job.layout().n_ranks;
+        if rank >= n_ranks {
+            let reason = format!("the job's memory was made for {n_ranks} ranks");
+            return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
+        }
+        Self::process(job, rank, config)
+    }
+
+    /// Joins the job as `rank`, a process of its own.
+    fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
+        let file = job.file().expect("a job of processes has a file");
+        liveness::hold(file, rank)?;
+        let member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
+        member.job().control().join(rank, std::process::id());
+        Ok(member)
+    }
 }
 
 /// Ties this process to the one that started it: the launcher, or a script between the two, whose

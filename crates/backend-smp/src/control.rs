@@ -16,11 +16,6 @@ use pgas_lockfree::payload::Buffers;
 use crate::doorbell::Doorbell;
 use crate::membarrier;
 
-/// The first word of a job's memory.
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");
-/// Changes whenever this layout does, so that no two versions share a job.
-pub(crate) const VERSION: u64 = 2;
-
 /// Slots of each mailbox: 128 KiB, of which only what is used costs memory.
 pub(crate) const MAILBOX_SLOTS: usize = 2048;
 /// The longest message of [`MAILBOX_SLOTS`].

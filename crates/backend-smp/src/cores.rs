@@ -1,4 +1,4 @@
-//! Whether each rank of a host has a processor of its own.
+//! Linux only: whether each rank of a host has a processor of its own.
 
 use std::sync::OnceLock;
 

@@ -3,6 +3,12 @@
 //! [`init`] makes a rank's world of what started the process. A backend for several hosts takes [`create_job`],
 //! [`launcher::share`] and [`Member`], for the ranks that share a host.
 //!
+//! # Systems
+//!
+//! Ranks as processes, their launcher and what brings them together are Linux's. Elsewhere, as on macOS, a job is one process or its
+//! ranks are [`threads`], and [`init`] refuses anything else in one sentence. Files that belong to Linux alone say so in their first
+//! line; `*_portable.rs` stand in for them. `RUSTFLAGS='--cfg pgas_portable'` builds the crate with these on Linux too, to test them.
+//!
 //! # Building blocks
 //!
 //! Mailboxes, barrier and doorbells are those of [`pgas_lockfree`], inside the mapping that all ranks share. What they ask of the
@@ -11,20 +17,41 @@
 // The models of other packages use nothing of this one.
 #![cfg(not(loom))]
 
+#[cfg_attr(
+    any(pgas_portable, not(target_os = "linux")),
+    path = "attach_portable.rs"
+)]
 mod attach;
 mod control;
+#[cfg_attr(
+    any(pgas_portable, not(target_os = "linux")),
+    path = "cores_portable.rs"
+)]
 mod cores;
 pub mod doorbell;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub mod launcher;
+#[cfg_attr(
+    any(pgas_portable, not(target_os = "linux")),
+    path = "liveness_portable.rs"
+)]
 mod liveness;
 mod machine;
+#[cfg_attr(
+    any(pgas_portable, not(target_os = "linux")),
+    path = "membarrier_portable.rs"
+)]
 mod membarrier;
 mod member;
 mod rma;
 mod segment;
 mod threads;
 
-pub use attach::{Watcher, init, join};
+pub use attach::init;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+pub use attach::{Watcher, join};
 pub use member::Member;
-pub use segment::{create_job, segment_bytes};
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+pub use segment::create_job;
+pub use segment::segment_bytes;
 pub use threads::{threads, threads_with};

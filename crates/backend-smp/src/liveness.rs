@@ -1,4 +1,4 @@
-//! Whether the other ranks of a job of processes live.
+//! Linux only: whether the other ranks of a job of processes live.
 //!
 //! Every rank holds a lock on one byte of the job's file. The kernel releases it when the process
 //! ends, however it ends, before anybody could reap it; so a rank that is in the job and whose lock is

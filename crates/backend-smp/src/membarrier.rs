@@ -1,4 +1,4 @@
-//! Fences of which one side pays for both.
+//! Linux only: fences of which one side pays for both. `membarrier_portable.rs` stands in for it elsewhere.
 //!
 //! Who publishes something and then looks whether somebody sleeps needs a full fence in between, tens of nanoseconds at every message. Who goes to
 //! sleep is in no hurry. So the sleeper has the system run a full fence on every processor that runs a process of the job ([`heavy`],

@@ -1,6 +1,5 @@
 //! One rank's membership of a job: its messages, barriers and sleep, and what it tells of failures.
 
-use std::fs::File;
 use std::io::Write;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -11,14 +10,14 @@ use pgas_core::backend::{
     AtomicsBy, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, NeedsTarget, Offer,
     Place, Sent,
 };
-use pgas_core::{Config, Error, Rank, Result};
+use pgas_core::{Error, Rank, Result};
 use pgas_lockfree::barrier::Ticket;
 use pgas_lockfree::credits::Credits;
 use pgas_lockfree::mailbox::Corrupt;
 
 use crate::control::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT, Membership};
 use crate::cores::Cores;
-use crate::liveness::{self, Liveness};
+use crate::liveness::Liveness;
 use crate::machine::Native;
 use crate::segment::Job;
 
@@ -54,31 +53,6 @@ impl Member {
         max_transfer: u64::MAX,
     };
 
-    /// Joins the job whose memory [`create_job`](crate::create_job) made, as `rank`.
-    ///
-    /// # Errors
-    ///
-    /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
-    /// of the job or is taken by a live process.
-    pub fn join(memory: File, rank: u32, config: &Config) -> Result<Self> {
-        let job = Job::open(memory)?;
-        let n_ranks = job.layout().n_ranks;
-        if rank >= n_ranks {
-            let reason = format!("the job's memory was made for {n_ranks} ranks");
-            return Err(Error::setting("PGAS_RANK", rank.to_string(), reason));
-        }
-        Self::process(job, rank, config)
-    }
-
-    /// Joins the job as `rank`, a process of its own.
-    pub(crate) fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
-        let file = job.file().expect("a job of processes has a file");
-        liveness::hold(file, rank)?;
-        let member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
-        member.job.control().join(rank, std::process::id());
-        Ok(member)
-    }
-
     /// Joins the job as `rank`, a thread of this process.
     pub(crate) fn thread(job: Arc<Job>, rank: u32) -> Self {
         let member = Self::new(job, rank, None);
@@ -86,7 +60,7 @@ impl Member {
         member
     }
 
-    fn new(job: Arc<Job>, rank: u32, liveness: Option<Liveness>) -> Self {
+    pub(crate) fn new(job: Arc<Job>, rank: u32, liveness: Option<Liveness>) -> Self {
         let n_ranks = job.layout().n_ranks;
         Self {
             job,

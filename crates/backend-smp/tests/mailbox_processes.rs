@@ -1,4 +1,5 @@
-//! Mailboxes, barrier and doorbells between processes that map the same memory at different addresses.
+//! Linux only: mailboxes, barrier and doorbells between processes that map the same memory at different addresses.
+#![cfg(all(target_os = "linux", not(pgas_portable)))]
 #![expect(unsafe_code, reason = "maps memory and forks")]
 
 use std::{

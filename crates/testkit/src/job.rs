@@ -13,6 +13,9 @@ use rustix::process::{Pid, Signal};
 
 use crate::soon::Moment;
 
+/// Whether ranks can be processes here: Linux only, and not in a build with the portable files of `pgas-smp`.
+pub const ARE_POSSIBLE: bool = cfg!(all(target_os = "linux", not(pgas_portable)));
+
 /// What a job may take at most before its test fails; far more than any needs.
 pub const JOB_LIMIT: Duration = Duration::from_secs(60);
 

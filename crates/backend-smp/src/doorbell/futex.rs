@@ -1,4 +1,4 @@
-//! The word that a [`Doorbell`](super::Doorbell) sleeps on: Linux's futex.
+//! Linux only: the word that a [`Doorbell`](super::Doorbell) sleeps on, a futex. `futex_portable.rs` stands in for it elsewhere.
 #![expect(unsafe_code, reason = "the futex system call takes addresses")]
 
 use std::{io, ptr, time::Duration};

@@ -1,5 +1,9 @@
 //! The doorbell of a rank on this system: ranks that found nothing to do for a while sleep, whoever gives them work rings.
 
+#[cfg_attr(
+    any(pgas_portable, not(target_os = "linux")),
+    path = "futex_portable.rs"
+)]
 mod futex;
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! Starting the ranks of a job as processes of this host, watching them, and bringing the processes
+//! Linux only: starting the ranks of a job as processes of this host, watching them, and bringing the processes
 //! of a foreign launcher together.
 //!
 //! - [`supervise`] starts the ranks and stays with them until the last has ended. `pgas-run` is a

@@ -1,27 +1,30 @@
 //! The memory of a job: one file without a name, or one anonymous mapping, that holds the control
 //! words and every rank's segment, mapped whole by every rank.
 //!
-//! It is reserved, not allocated: pages cost memory once they are touched. The file lives on a
-//! private tmpfs with 2 MiB pages where the system grants one, else it is a memfd; either way it has
-//! no name, so that nothing of a job can be left behind.
+//! It is reserved, not allocated: pages cost memory once they are touched. The file, which only jobs of
+//! processes have, is Linux's business (`system.rs`).
 #![expect(unsafe_code, reason = "maps memory and hands out views of it")]
+
+#[cfg_attr(
+    any(pgas_portable, not(target_os = "linux")),
+    path = "system_portable.rs"
+)]
+mod system;
 
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
 use pgas_core::segment::MIN_SEGMENT_BYTES;
 use pgas_core::{Config, Error, GlobalPtr, Result};
-use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
-use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::mm::{MapFlags, ProtFlags};
 
-use crate::control::{Control, Layout, MAGIC, Places, VERSION};
+use crate::control::{Control, Layout, Places};
 use crate::doorbell::Doorbell;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+pub use system::create_job;
 
 /// The size of a large page; segments are multiples of it unless they are smaller.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
@@ -44,33 +47,6 @@ unsafe impl Send for Job {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Job {}
 
-/// Creates the memory of a job of `n_ranks` processes; each of them passes it to `Job::open`.
-///
-/// # Errors
-///
-/// [`Error::Setting`] for segments that do not fit, [`Error::Backend`] for a refusal of the system.
-pub fn create_job(n_ranks: u32, config: &Config) -> Result<File> {
-    let layout = layout(n_ranks, config)?;
-    let Some(total) = layout.total_bytes() else {
-        return Err(Error::backend(
-            "ftruncate",
-            0,
-            "the segments do not fit the address space",
-        ));
-    };
-    let file = match config.huge_pages.then(huge_file) {
-        Some(Ok(file)) => file,
-        _ => memfd()?,
-    };
-    file.set_len(total as u64)
-        .map_err(|error| Error::os("ftruncate", error))?;
-    let header = [MAGIC, VERSION, u64::from(n_ranks), layout.segment_bytes];
-    let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();
-    file.write_all_at(&bytes, 0)
-        .map_err(|error| Error::os("pwrite", error))?;
-    Ok(file)
-}
-
 /// The size of each segment in bytes in a job of `n_ranks` processes of this host, as `config` asks for it.
 ///
 /// # Errors
@@ -85,11 +61,11 @@ pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
     let wanted = config
         .segment_bytes
-        .unwrap_or_else(|| memory_of_host().min(limit));
+        .unwrap_or_else(|| system::memory_of_host().min(limit));
     let granule = if wanted >= HUGE_PAGE as u64 {
         HUGE_PAGE as u64
     } else {
-        4096
+        rustix::param::page_size() as u64
     };
     let segment_bytes = wanted.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
     if !(MIN_SEGMENT_BYTES..=limit).contains(&segment_bytes) {
@@ -104,75 +80,7 @@ pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
     })
 }
 
-/// Bytes of memory that the host has: the largest segment that one rank could fill.
-fn memory_of_host() -> u64 {
-    let info = rustix::system::sysinfo();
-    let bytes = info.totalram.saturating_mul(u64::from(info.mem_unit));
-    bytes.max(1 << 30) & !(HUGE_PAGE as u64 - 1)
-}
-
-fn memfd() -> Result<File> {
-    let fd = rustix::fs::memfd_create("pgas", MemfdFlags::CLOEXEC)
-        .map_err(|errno| Error::os("memfd_create", errno.into()))?;
-    Ok(File::from(fd))
-}
-
-/// A file without a name on a tmpfs of our own that uses 2 MiB pages. The tmpfs is mounted nowhere
-/// and ends with the file. Needs the right to mount.
-fn huge_file() -> rustix::io::Result<File> {
-    let fs = rustix::mount::fsopen(c"tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
-    rustix::mount::fsconfig_set_string(&fs, c"huge", c"always")?;
-    // No limit of its own: a tmpfs would stop at half of the memory.
-    rustix::mount::fsconfig_set_string(&fs, c"size", c"0")?;
-    rustix::mount::fsconfig_create(&fs)?;
-    let mount: OwnedFd =
-        rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    rustix::fs::openat(&mount, c".", flags, Mode::RUSR | Mode::WUSR).map(File::from)
-}
-
 impl Job {
-    /// Maps the memory that [`create_job`] made.
-    pub(crate) fn open(file: File) -> Result<Self> {
-        let mut bytes = [0; 32];
-        file.read_exact_at(&mut bytes, 0)
-            .map_err(|error| Error::os("pread", error))?;
-        let word = |i: usize| {
-            u64::from_ne_bytes(bytes[i * 8..][..8].try_into().expect("eight bytes of 32"))
-        };
-        if (word(0), word(1)) != (MAGIC, VERSION) {
-            let text = "the inherited memory was made by another program or version";
-            return Err(Error::backend("attach", 0, text));
-        }
-        let n_ranks = u32::try_from(word(2)).unwrap_or(0);
-        let layout = Layout {
-            n_ranks,
-            segment_bytes: word(3),
-        };
-        let Some(total) = layout.total_bytes().filter(|_| n_ranks > 0) else {
-            return Err(Error::backend(
-                "attach",
-                0,
-                "the job's memory has a broken header",
-            ));
-        };
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        let map = |at: *mut c_void| {
-            // SAFETY: `at` is the start of `total` bytes that `reserve` has just set aside for this.
-            unsafe {
-                let prot = ProtFlags::READ | ProtFlags::WRITE;
-                rustix::mm::mmap(at, total, prot, flags | MapFlags::FIXED, &file, 0)
-            }
-        };
-        let base = reserve(total, map)?;
-        Ok(Self {
-            base,
-            layout,
-            places: Places::of(layout),
-            file: Some(file),
-        })
-    }
-
     /// Memory of a job whose ranks are threads of this process.
     pub(crate) fn anonymous(layout: Layout) -> Result<Self> {
         let Some(total) = layout.total_bytes() else {
@@ -195,20 +103,8 @@ impl Job {
             places: Places::of(layout),
             file: None,
         };
-        job.advise_huge();
+        system::advise_huge(&job);
         Ok(job)
-    }
-
-    /// Asks for 2 MiB pages for segments that are large; a refusal only costs speed.
-    fn advise_huge(&self) {
-        if self.layout.segment_bytes < 64 * HUGE_PAGE as u64 {
-            return;
-        }
-        let total = self.layout.total_bytes().expect("it is mapped");
-        // SAFETY: the range is this job's own mapping, and the advice changes no contents.
-        let advised =
-            unsafe { rustix::mm::madvise(self.base.as_ptr().cast(), total, Advice::LinuxHugepage) };
-        let _ = advised;
     }
 
     pub(crate) fn layout(&self) -> Layout {
@@ -248,29 +144,21 @@ impl Job {
     /// Gives the whole pages of a range of the segment of `rank` back to the system; they read as zero
     /// afterwards. Says whether all of the range does.
     pub(crate) fn discard(&self, rank: u32, offset: u64, bytes: u64) -> bool {
+        let page = rustix::param::page_size() as u64;
+        let from = self.layout.segment_at(rank) as u64;
         let end = offset.saturating_add(bytes).min(self.layout.segment_bytes);
-        let (start, end) = (offset.next_multiple_of(4096), end & !4095);
+        let (start, end) = (
+            (from + offset).next_multiple_of(page),
+            (from + end) & !(page - 1),
+        );
         if start >= end {
             return false;
         }
-        let at = self.layout.segment_at(rank) as u64 + start;
-        let freed = if let Some(file) = &self.file {
-            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            rustix::fs::fallocate(file, flags, at, end - start)
-        } else {
-            let Ok(index) = usize::try_from(at) else {
-                return false;
-            };
-            let Ok(len) = usize::try_from(end - start) else {
-                return false;
-            };
-            // SAFETY: the range is inside of the segment of `rank`.
-            let first = unsafe { self.base.as_ptr().add(index) };
-            // SAFETY: it is this job's private mapping, whose pages become zero; they are only accessed
-            // atomically, so that no reference sees them change.
-            unsafe { rustix::mm::madvise(first.cast(), len, Advice::LinuxDontNeed) }
+        let (Ok(at), Ok(len)) = (usize::try_from(start), usize::try_from(end - start)) else {
+            return false;
         };
-        freed.is_ok() && (start, end) == (offset, offset + bytes)
+        let is_whole = (start, len as u64) == (from + offset, bytes);
+        system::give_back(self, at, len).is_ok() && is_whole
     }
 }
 
@@ -314,5 +202,59 @@ impl Drop for Job {
         let total = self.layout.total_bytes().expect("it is mapped");
         // SAFETY: the mapping is this job's own, and views of it borrow the job.
         let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), total) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    /// The first word of the byte range that begins at `at` in the segment of `rank`.
+    fn word(job: &Job, rank: u32, at: usize) -> &AtomicU64 {
+        let segment = job.segment(rank);
+        // SAFETY: the tests name places inside of the segment.
+        let place = unsafe { segment.add(at) };
+        // SAFETY: it is aligned, mapped while `job` lives, and accessed as atomic words alone.
+        unsafe { place.cast().as_ref() }
+    }
+
+    #[test]
+    fn whole_pages_that_are_given_back_read_as_zero_and_their_neighbours_stay() {
+        let page = rustix::param::page_size();
+        let job = Job::anonymous(Layout {
+            n_ranks: 2,
+            segment_bytes: 64 * page as u64,
+        });
+        let job = job.unwrap();
+        let words = [0, 1, 2, 3, 4].map(|i| word(&job, 1, i * page));
+        let other = word(&job, 0, 2 * page);
+        let held = || words.map(|word| word.load(Relaxed));
+        words.iter().for_each(|word| word.store(7, Relaxed));
+        other.store(7, Relaxed);
+        let page = page as u64;
+        assert!(job.discard(1, page, 2 * page));
+        assert_eq!(held(), [7, 0, 0, 7, 7]);
+        assert!(
+            !job.discard(1, 3 * page - 8, page + 16),
+            "parts of pages stay"
+        );
+        assert_eq!(held(), [7, 0, 0, 0, 7]);
+        assert!(
+            !job.discard(1, 4 * page + 8, 8),
+            "there is no whole page in it"
+        );
+        assert_eq!((held()[4], other.load(Relaxed)), (7, 7));
+        words[1].store(8, Relaxed);
+        assert_eq!(words[1].load(Relaxed), 8, "the pages can be used again");
+    }
+
+    #[test]
+    fn segments_are_whole_pages_so_that_each_can_be_given_back() {
+        let mut config = Config::default();
+        config.segment_bytes = Some(MIN_SEGMENT_BYTES + 1);
+        let bytes = segment_bytes(3, &config).unwrap();
+        assert!(bytes.is_multiple_of(rustix::param::page_size() as u64));
     }
 }
