@@ -32,10 +32,12 @@ extern crate self as mpi;
     reason = "MPI's own names, and not part of this crate"
 )]
 #[doc(hidden)]
-#[path = "documented.rs"]
 mod documented;
 #[cfg(pgas_docs)]
 use documented::{ffi, raw};
+
+#[cfg(any(pgas_portable, not(target_os = "linux")))]
+compile_error!("pgas-mpi needs Linux: ranks of one host share memory there as processes");
 
 mod atomics;
 mod barrier;

@@ -1,5 +1,8 @@
 //! The core of `pgas`.
 
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");
+
 pub mod atomics;
 pub mod backend;
 pub mod collective;

@@ -1,0 +1,14 @@
+//! `linux.rs` on other systems, where no ranks can be started as processes.
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+const REFUSAL: &[u8] = b"pgas-run: ranks as processes need Linux; here a program is one rank, \
+    or its ranks are threads (`pgas::threads`)\n";
+
+/// Says so.
+pub(crate) fn main() -> ExitCode {
+    // There is nobody left to tell about a failure of this.
+    io::stderr().write_all(REFUSAL).ok();
+    ExitCode::FAILURE
+}

@@ -1,0 +1,158 @@
+//! Linux only: the command line of `pgas-run`, around the launcher of `pgas-smp`.
+
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+use pgas_core::Config;
+use pgas_smp::launcher::{self, Output, SuperviseError, SuperviseOptions};
+use pgas_smp::{Watcher, create_job};
+
+/// The exit codes that shells use for a program that cannot be started.
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+/// The exit code for a command line that makes no sense.
+const USAGE: u8 = 2;
+
+/// Starts the ranks of a pgas program on this host and stays with them until all have ended.
+///
+/// Rank 0 reads standard input. What the ranks print is passed on line by line. When a rank fails,
+/// one line says which, how and when, and the other ranks are ended; pgas-run then exits with the
+/// failed rank's exit code, or 128 and the number of the signal that killed it.
+#[derive(Debug, Parser)]
+#[command(name = "pgas-run", version, after_help = AFTER_HELP)]
+struct Arguments {
+    /// The number of ranks
+    #[arg(short, long = "ranks", value_name = "RANKS", value_parser = number_of_ranks)]
+    n: u32,
+
+    /// Begin each line of output with the rank that printed it, as in `[3] text`
+    #[arg(short, long)]
+    prefix: bool,
+
+    /// Leave the output to the ranks: a terminal stays a terminal, but their lines may mix
+    #[arg(long, conflicts_with = "prefix")]
+    inherit: bool,
+
+    /// End the job after this time, with exit code 124
+    #[arg(short, long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// Set an environment variable for the ranks; may be given several times
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    env: Vec<(OsString, OsString)>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  pgas-run -n 4 ./my_program input.txt
+  pgas-run -n 2 --prefix --timeout 60 -- cargo test --test ring
+
+Signals to pgas-run are passed on to the ranks; a second SIGINT or SIGTERM kills the job.
+Memory of a job has no name in any file system, and nothing is left behind however the job ends.";
+
+pub(crate) fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return usage(&error),
+    };
+    match run(arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            complain(&error.to_string());
+            ExitCode::from(code_of(&*error))
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let mut command = arguments.command.into_iter();
+    let program = command.next().unwrap_or_default();
+    let mut options = SuperviseOptions::new(program, arguments.n);
+    options.args = command.collect();
+    options.env = arguments.env;
+    options.timeout = arguments.timeout;
+    options.output = match arguments {
+        Arguments { inherit: true, .. } => Output::Inherit,
+        Arguments { prefix, .. } => Output::Forward { prefix },
+    };
+    let config = Config::from_env_over(&|name| {
+        let set = options.env.iter().rev().find(|(key, _)| key == name);
+        set.map(|(_, value)| value.to_string_lossy().into_owned())
+    })?;
+    let memory = create_job(options.n_ranks, &config)?;
+    let outcome = launcher::supervise(&options, memory.as_fd(), &mut Watcher::new(&memory)?)?;
+    Ok(outcome.exit_code())
+}
+
+/// One line for a mistake, and the whole text for a question.
+fn usage(error: &clap::Error) -> ExitCode {
+    if matches!(
+        error.kind(),
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
+    ) {
+        return error
+            .print()
+            .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
+    let text = error.to_string();
+    // The lines behind the first name what is missing, if anything, then the usage.
+    let told = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.is_empty());
+    let told = told.collect::<Vec<_>>().join(" ");
+    complain(&format!(
+        "{} (try pgas-run --help)",
+        told.trim_start_matches("error: ")
+    ));
+    ExitCode::from(USAGE)
+}
+
+fn complain(message: &str) {
+    // There is nobody left to tell about a failure of this.
+    io::stderr()
+        .write_all(format!("pgas-run: {message}\n").as_bytes())
+        .ok();
+}
+
+fn code_of(error: &(dyn Error + 'static)) -> u8 {
+    match error.downcast_ref() {
+        Some(SuperviseError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            NOT_FOUND
+        }
+        Some(SuperviseError::Start { .. }) => NOT_EXECUTABLE,
+        _ => 1,
+    }
+}
+
+fn number_of_ranks(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(0) | Err(_) => Err("a job has 1 rank or more".to_owned()),
+        Ok(n_ranks) => Ok(n_ranks),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(|| "a number of seconds above 0, such as 30 or 0.5, is needed".to_owned())
+}
+
+fn key_and_value(text: &str) -> Result<(OsString, OsString), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("it has to be KEY=VALUE".to_owned()),
+    }
+}
