@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, Outcome, cargo, command};
 use crate::{dependencies, memory, mpi, publish};
-use crate::{setup, tidy};
+use crate::{setup, tidy, toolchains};
 
 /// One row of the table.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ const FEATURES: [&str; 2] = [
 /// workspace's default members: all but the MPI backend, which has steps of its own, and the hosts of its tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
-    step("setup", "system packages", setup::run),
+    step("setup", "system packages, and what rustup has", setup::run),
     step("fmt", "formatting", || cargo(["fmt", "--all", "--check"])),
     step("tidy", "rules of the house", tidy::run),
     step("dependencies", "licences, versions and sources of the dependencies", dependencies::run),
@@ -40,6 +40,8 @@ pub(crate) const STEPS: &[Step] = &[
     step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
+    step("targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
+    step("msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
     step("loom", "interleavings of the lock-free parts", memory::loom),
     step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
     step("mpich", "the MPI backend with MPICH", mpi::mpich),

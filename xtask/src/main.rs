@@ -18,6 +18,7 @@ mod process;
 mod publish;
 mod setup;
 mod tidy;
+mod toolchains;
 
 use std::process::ExitCode;
 
@@ -47,7 +48,7 @@ enum Verb {
         #[arg(long, conflicts_with = "steps")]
         quick: bool,
     },
-    /// Installs what the tests need and this machine lacks: system packages
+    /// Installs what the tests need and this machine lacks: system packages, targets and the oldest Rust
     Setup,
     /// Checks the rules of the house that no compiler checks, and reports long files and functions
     Tidy,

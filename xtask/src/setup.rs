@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::process::{self, Outcome};
+use crate::toolchains;
 
 /// Something that building or testing needs, and the Debian package that brings it.
 struct Tool {
@@ -114,6 +115,7 @@ pub(crate) fn run() -> Result<Outcome> {
     if !missing.is_empty() {
         install_packages(&missing)?;
     }
+    toolchains::install();
     Ok(Outcome::Passed)
 }
 

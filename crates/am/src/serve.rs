@@ -125,7 +125,11 @@ fn send_failure(
     text: &str,
     panicked_at: Option<&str>,
 ) -> Result<()> {
-    let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
+    let cut = |text: &str| {
+        let mut ends = (0..=MAX_TEXT).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end));
+        text[..end.unwrap_or(0)].to_owned()
+    };
     let mut out = Encoder::new();
     out.write(&cookie.to_ne_bytes());
     out.put(&(cut(text), panicked_at.map(cut)))?;

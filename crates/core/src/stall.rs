@@ -184,7 +184,9 @@ impl State {
         } else {
             waits.join("; another thread ")
         };
-        text.truncate(text.floor_char_boundary(MAX_ANSWER));
+        let mut ends = (0..=MAX_ANSWER).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
         text
     }
 }

@@ -1,0 +1,177 @@
+//! The processors, systems and Rust versions that published crates promise to build for, besides the toolchain that
+//! `rust-toolchain.toml` names. What is missing of them comes from rustup; where rustup is absent, the steps say so and do not run.
+
+use anyhow::Result;
+
+use crate::process::{self, Outcome, cargo, command, output, root};
+
+/// What the facade must compile for: laptops that are not Linux, and Linux on other processors.
+const TARGETS: &[&str] = &[
+    MACOS,
+    "aarch64-unknown-linux-gnu",
+    "riscv64gc-unknown-linux-gnu",
+];
+const MACOS: &str = "aarch64-apple-darwin";
+
+/// The packages whose tests use ranks as threads, and so run on any system.
+#[rustfmt::skip]
+const WITH_THREADS: &[&str] = &[
+    "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-am", "-p", "pgas-containers",
+];
+
+/// The published packages, which all build with the oldest Rust that the workspace's manifest names.
+#[rustfmt::skip]
+const PUBLISHED: &[&str] = &[
+    "-p", "pgas", "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-am", "-p", "pgas-containers",
+    "-p", "pgas-mpi", "-p", "pgas-run", "-p", "pgas-riscv-sim",
+];
+
+/// Checks the facade for each target, the tests for macOS, and runs what stands in for Linux there.
+pub(crate) fn targets() -> Result<Outcome> {
+    // As users have it; the other steps build it with the bridge to tokio.
+    cargo(["check", "-p", "pgas"])?;
+    portable()?;
+    let missing = missing_targets();
+    if !missing.is_empty() {
+        let why = format!("no standard library for {}; {ADVICE}", missing.join(", "));
+        return Ok(Outcome::NotRun(why));
+    }
+    let mut facade = command("cargo", ["check", "-p", "pgas", "--features", "pgas/tokio"]);
+    for target in TARGETS {
+        facade.args(["--target", target]);
+    }
+    process::run(&mut facade)?;
+    let mut tests = command("cargo", ["check", "--tests", "--target", MACOS]);
+    process::run(tests.args(WITH_THREADS))
+}
+
+/// The shared-memory backend as it is on systems that are not Linux, with its tests and the suite over threads.
+fn portable() -> Result<Outcome> {
+    let mut cargo = command("cargo", ["test", "-p", "pgas-smp"]);
+    cargo.args(["--lib", "--test", "suite"]);
+    cargo.env("CARGO_TARGET_DIR", "target/portable");
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    cargo.env("RUSTFLAGS", "--cfg pgas_portable");
+    process::run(&mut cargo)
+}
+
+/// Checks the published packages with the oldest Rust that they promise.
+pub(crate) fn msrv() -> Result<Outcome> {
+    let oldest = oldest_rust();
+    if !has_toolchain(&oldest) {
+        let why = format!("there is no toolchain {oldest}; {ADVICE}");
+        return Ok(Outcome::NotRun(why));
+    }
+    let mut cargo = command("rustup", ["run", &oldest, "cargo", "check", "--locked"]);
+    cargo.args(PUBLISHED).args(["--features", "pgas/tokio"]);
+    cargo.env("CARGO_TARGET_DIR", "target/msrv");
+    cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
+    process::run(&mut cargo)
+}
+
+const ADVICE: &str =
+    "`cargo xtask setup` installs it by rustup, where there is rustup and a network";
+
+/// Installs what is missing. What cannot be had is said, and the steps that need it will not run.
+pub(crate) fn install() {
+    if output(&mut command("rustup", ["--version"])).is_none() {
+        println!("missing: rustup; the steps `targets` and `msrv` will not run, or not whole");
+        return;
+    }
+    let missing = missing_targets();
+    if missing.is_empty() {
+        println!("present: standard libraries for {}", TARGETS.join(", "));
+    } else {
+        let add = ["target", "add"].into_iter().chain(missing);
+        attempt(&add.collect::<Vec<_>>());
+    }
+    let oldest = oldest_rust();
+    if has_toolchain(&oldest) {
+        println!("present: Rust {oldest} (the oldest that published crates promise)");
+    } else {
+        attempt(&["toolchain", "install", &oldest, "--profile", "minimal"]);
+    }
+}
+
+fn attempt(rustup: &[&str]) {
+    if let Err(error) = process::run(&mut command("rustup", rustup)) {
+        println!("cannot be had: {error:#}");
+    }
+}
+
+/// The targets whose standard library is not installed for the workspace's toolchain; all of them without rustup.
+fn missing_targets() -> Vec<&'static str> {
+    let installed = output(&mut command("rustup", ["target", "list", "--installed"]));
+    let installed = installed.unwrap_or_default();
+    let is_missing = |target: &&&str| !installed.lines().any(|line| line.trim() == **target);
+    TARGETS.iter().filter(is_missing).copied().collect()
+}
+
+fn has_toolchain(version: &str) -> bool {
+    // `rustup run` would install a toolchain that is missing, whole.
+    let installed = output(&mut command("rustup", ["toolchain", "list"]));
+    let begins = |line: &str| line.strip_prefix(version)?.starts_with('-').then_some(());
+    installed.is_some_and(|list| list.lines().any(|line| begins(line).is_some()))
+}
+
+/// The `rust-version` of the workspace.
+fn oldest_rust() -> String {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap_or_default();
+    version_in(&manifest).expect("tidy has seen to it that the manifest names one")
+}
+
+fn version_in(manifest: &str) -> Option<String> {
+    let value = |line: &str| {
+        Some(
+            line.strip_prefix("rust-version = \"")?
+                .strip_suffix('"')?
+                .to_owned(),
+        )
+    };
+    manifest.lines().find_map(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PUBLISHED, oldest_rust, version_in};
+    use crate::process::root;
+
+    #[test]
+    fn the_oldest_rust_is_the_one_of_the_manifest() {
+        let manifest = "[workspace.package]\nedition = \"2024\"\nrust-version = \"1.88\"\n";
+        assert_eq!(version_in(manifest).as_deref(), Some("1.88"));
+        assert_eq!(version_in("rust-version.workspace = true\n"), None);
+    }
+
+    #[test]
+    fn the_lints_and_the_readme_name_the_same_rust() {
+        let oldest = oldest_rust();
+        let read = |path| std::fs::read_to_string(root().join(path)).unwrap();
+        assert!(read("clippy.toml").contains(&format!("msrv = \"{oldest}\"")));
+        assert!(read("README.md").contains(&format!("Rust {oldest} or newer")));
+    }
+
+    #[test]
+    fn every_published_package_is_checked() {
+        let mut manifests = vec![root().join("Cargo.toml")];
+        for folder in std::fs::read_dir(root().join("crates")).unwrap() {
+            manifests.push(folder.unwrap().path().join("Cargo.toml"));
+        }
+        for path in manifests {
+            let Ok(manifest) = std::fs::read_to_string(&path) else {
+                continue;
+            };
+            let name = manifest
+                .lines()
+                .find_map(|line| line.strip_prefix("name = "));
+            let name = name.unwrap_or_default().trim_matches('"');
+            let is_published = !manifest.contains("publish = false");
+            assert_eq!(
+                PUBLISHED.contains(&name),
+                is_published,
+                "{name} in {}",
+                path.display()
+            );
+        }
+    }
+}
