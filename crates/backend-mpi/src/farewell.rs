@@ -129,6 +129,9 @@ impl Drop for Network {
         if is_over && self.close().is_ok() {
             return;
         }
+        if let Err(failure) = self.health() {
+            self.session.tell_of(&failure);
+        }
         // The launcher ends the job. Until then MPI may still read and write what was lent to it.
         self.staging.get_mut().leave();
         let _ = Arc::into_raw(Arc::clone(&self.member));

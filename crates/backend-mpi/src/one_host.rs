@@ -69,14 +69,18 @@ impl Drop for OneHost {
             self.session.abort(101, "panicked, which ends the job");
         }
         // With a failure the launcher ends the job; without one all have left by now.
-        if self.member.health().is_ok() && self.member.have_all_left() {
+        let health = self.member.health();
+        if health.is_ok() && self.member.have_all_left() {
             // Nobody is left to tell.
             drop(self.collectives.close());
             drop(self.session.close(false));
-        } else {
-            // A rank that left in good order may exit with 0, which is not how the job ends.
-            self.session.watch_exit();
+            return;
         }
+        if let Err(failure) = health {
+            self.session.tell_of(&failure);
+        }
+        // A rank that left in good order may exit with 0, which is not how the job ends.
+        self.session.watch_exit();
     }
 }
 

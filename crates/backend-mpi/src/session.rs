@@ -118,11 +118,21 @@ impl Session {
         }
     }
 
-    /// Prints `message`, then ends the whole job.
-    pub(crate) fn abort(&self, code: i32, message: &str) -> ! {
+    /// Says why the job ends, when this rank leaves it after a failure: its exit may be what the launcher ends the others for,
+    /// before they have said a word.
+    pub(crate) fn tell_of(&self, failure: &Error) {
+        self.say(&format!("leaves a job that has failed: {failure}"));
+    }
+
+    fn say(&self, message: &str) {
         let line = format!("pgas: rank {} {message}\n", self.rank);
         // One write, so that lines of several ranks do not mix.
         drop(std::io::stderr().write_all(line.as_bytes()));
+    }
+
+    /// Prints `message`, then ends the whole job.
+    pub(crate) fn abort(&self, code: i32, message: &str) -> ! {
+        self.say(message);
         drop(std::io::stdout().flush());
         crate::output::await_readers();
         sys::unwatch_exit();

@@ -23,9 +23,11 @@ pub(crate) fn ends_by(fault: Fault, direct: &str) {
             assert!(stderr.contains(text), "{ended:?}");
             assert_eq!(ended.code(), 5, "{ended:?}");
         }
+        // Whoever ends first says why, one of those that wait or the one that leaves.
         Fault::Leave => {
             let text = "rank 1 has left the job while others wait for it in a barrier";
-            assert!(stdout.contains(text), "{ended:?}");
+            let is_told = stdout.contains(text) || stderr.contains(text);
+            assert!(is_told, "{ended:?}");
         }
         Fault::Stop => {
             let text = "rank 1 has been stopped for 1s";
@@ -83,6 +85,27 @@ pub(crate) fn returned_early(direct: &str) {
     let is_told = texts.iter().any(|text| ended.stdout.contains(text));
     assert!(is_told, "{ended:?}");
     assert_nothing_left(&ended);
+}
+
+pub(crate) fn told_by_who_left(direct: &str) {
+    let ended = run(ranks(3, "leave_the_silent", "", direct));
+    assert!(ended.took < END, "{ended:?}");
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let text = "pgas: rank 1 leaves a job that has failed: rank 1 has left the job while others wait for it in a barrier";
+    assert!(ended.stderr.contains(text), "{ended:?}");
+    assert_nothing_left(&ended);
+}
+
+/// Rank 1 leaves in good order; the others, whose barrier fails of that, say nothing and stay.
+pub(crate) fn leave_the_silent(_: &str) {
+    let world = world();
+    world.barrier().expect("all are here");
+    if world.rank().number() == 1 {
+        Fault::Leave.strike(world);
+    }
+    let failed = world.barrier();
+    assert!(failed.is_err(), "nobody else ends the barrier");
+    std::thread::sleep(END);
 }
 
 /// A `main` that returns an error on one rank: the world is dropped first.

@@ -39,6 +39,7 @@ type Part = fn(&str);
 const PARTS: &[(&str, Part)] = &[
     ("fail", faults::fail),
     ("wait", faults::wait),
+    ("leave_the_silent", faults::leave_the_silent),
     ("return_early", faults::return_early),
     ("leave_often", faults::leave_often),
     ("start", input::start),
@@ -62,6 +63,7 @@ const PARTS: &[(&str, Part)] = &[
 const TESTS: &[(&str, Part)] = &[
     ("a_killed_launcher_leaves_nothing_behind", faults::launcher_killed),
     ("a_rank_that_returns_early_ends_the_job", faults::returned_early),
+    ("a_rank_that_leaves_others_waiting_says_why_the_job_ends", faults::told_by_who_left),
     ("ranks_that_leave_early_disturb_no_later_world", faults::left_often),
     ("segments_of_different_sizes_are_refused", input::sizes_differ),
     ("a_segment_that_cannot_be_is_refused", input::size_refused),
