@@ -8,11 +8,9 @@
 mod hosts;
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 use pgas_testkit::job::{self, Ended, eventually};
 use serde_json::Value;
@@ -31,25 +29,8 @@ fn sequence(n_bases: usize) -> String {
 
 /// An example, built with the MPI library of this test.
 fn example(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let test = std::env::current_exe().unwrap();
-        // target/debug/deps/mpirun-0123456789abcdef
-        let profile = test.ancestors().nth(2).unwrap();
-        let profile_name = match profile.file_name().and_then(OsStr::to_str).unwrap() {
-            "debug" => "dev",
-            name => name,
-        };
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--quiet", "--examples", "--features", "mpi,tokio"])
-            .args(["--profile", profile_name, "--target-dir"])
-            .arg(profile.parent().unwrap())
-            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/examples"))
-            .status();
-        assert!(built.unwrap().success(), "the examples do not build");
-        profile.join("examples")
-    });
-    folder.join(name)
+    const PACKAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
+    pgas_testkit::example(PACKAGE, name, &["mpi", "tokio"])
 }
 
 /// The launchers of the two libraries: the one that fits this program, and the other one.

@@ -42,6 +42,8 @@ impl Library {
     fn test(self, targets: &[&str]) -> Command {
         let mut cargo = self.cargo(&["test"]);
         cargo.args(PACKAGES).args(targets);
+        // See `test` below.
+        cargo.env("PGAS_TEST_EXAMPLES_BUILT", "1");
         cargo
     }
 
@@ -97,6 +99,8 @@ fn inherit(heir: Library, from: Library) -> Result<()> {
 
 /// The tests of the backend and of the hosts, and those of the examples.
 fn test(library: Library) -> Result<Outcome> {
+    let mut examples = library.cargo(&["build"]);
+    process::run(examples.args(PACKAGES).arg("--examples"))?;
     let mut tests = library.test(&["--lib", "--bins"]);
     for name in TESTS {
         tests.args(["--test", name]);

@@ -8,6 +8,9 @@ use std::sync::{Mutex, PoisonError};
 /// The example `name` of the package in `manifest_dir`, built as the test that asks is: `cargo test --test` alone builds no
 /// example, or leaves an old one. The features are the test's own, so that nothing is built twice.
 ///
+/// Who starts the tests of several packages builds the examples together with these, since cargo builds what they share anew
+/// for each choice of packages, and says by `PGAS_TEST_EXAMPLES_BUILT=1` that they are there.
+///
 /// # Panics
 ///
 /// If it does not build.
@@ -24,6 +27,10 @@ pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
         None => panic!("{} is no folder of a profile", profile.display()),
     };
     let program = profile.join("examples").join(name);
+    if crate::setting("PGAS_TEST_EXAMPLES_BUILT", 0) == 1 {
+        assert!(program.exists(), "{} was not built", program.display());
+        return program;
+    }
     let mut all_built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
     if all_built.contains(&program) {
         return program;
