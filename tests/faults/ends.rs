@@ -10,7 +10,7 @@ use pgas_testkit::soon::{Moment, assert_soon};
 
 use crate::jobs::{WATCHED, Way, start};
 use crate::trial;
-use crate::waits::{FAILING, Part, WAITS, Wait};
+use crate::waits::{FAILING, Part, WAITS, Wait, assert_told_again};
 
 /// Enough for one that fails between others.
 const N_RANKS: u32 = 4;
@@ -54,6 +54,7 @@ pub(crate) fn rank_that_waits(world: World, words: &[String]) -> ! {
     match Wait::named(&words[0]).play(&world) {
         Ok(Part::Fail) => fault.strike(world),
         Ok(Part::Failed(error)) => {
+            assert_told_again(&world);
             // As a `main` that returns the error does.
             drop(world);
             give_up(rank, &error)

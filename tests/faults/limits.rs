@@ -1,7 +1,6 @@
 //! Limits: memory that is exhausted, and waits that take too long.
 
 use std::fmt::Debug;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -148,19 +147,16 @@ fn a_late_rank_is_named_by_processes(way: crate::jobs::Way) {
 fn a_late_rank_is_named_by_threads() {
     let mut config = Config::default();
     config.timeout = Some(LIMIT);
-    let (say, said) = mpsc::channel();
-    let said = std::sync::Mutex::new(said);
     let ranks = pgas::threads_with(N_RANKS, &config, |world| {
         if world.rank() == FAILING {
-            let said = said.lock().unwrap();
-            for _ in 1..N_RANKS {
-                said.recv_timeout(Duration::from_secs(30)).unwrap();
-            }
-            return;
+            // It comes when another one has given up, which ends the others' waits.
+            while world.progress().is_ok() {}
         }
-        let error = world.barrier().unwrap_err().to_string();
-        assert!(is_told(world.rank(), &error), "{error}");
-        say.send(()).unwrap();
+        world.barrier().unwrap_err().to_string()
     });
-    ranks.unwrap();
+    // Each by its own limit, or by the first one that gave up.
+    for error in ranks.unwrap() {
+        let told = (0..N_RANKS).any(|rank| is_told(Rank::new(rank), &error));
+        assert!(told, "{error}");
+    }
 }

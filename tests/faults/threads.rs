@@ -12,7 +12,7 @@ use pgas_testkit::panic_text;
 use pgas_testkit::soon::{Moment, assert_soon};
 
 use crate::trial;
-use crate::waits::{FAILING, Part, WAITS, Wait};
+use crate::waits::{FAILING, Part, WAITS, Wait, assert_told_again};
 
 const N_RANKS: u32 = 4;
 
@@ -51,7 +51,10 @@ fn run(wait: &Wait, fault: Fault) -> (Vec<String>, Result<(), String>) {
                         fault.strike(world);
                     }
                 }
-                Part::Failed(error) => told.lock().unwrap().push(error.to_string()),
+                Part::Failed(error) => {
+                    assert_told_again(&world);
+                    told.lock().unwrap().push(error.to_string());
+                }
             });
         ranks.unwrap();
     }));

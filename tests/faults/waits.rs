@@ -270,3 +270,20 @@ fn map_with_slot_in_state<V: Object>(
     }
     Ok(map)
 }
+
+/// Asserts that nothing waits any more once the job has failed: each call tells why, as often as it is made.
+pub(crate) fn assert_told_again(world: &World) {
+    for _ in 0..3 {
+        let barrier = world.barrier();
+        let sum = world.allreduce(1_u32, |a, b| a + b).map(drop);
+        let memory = world.alloc_symmetric::<u64>(1).map(drop);
+        for again in [barrier, sum, memory] {
+            let error = again.unwrap_err();
+            assert!(matches!(error, pgas_core::Error::RankFailed(_)), "{error}");
+            assert!(
+                error.to_string().starts_with(&format!("rank {FAILING} ")),
+                "{error}"
+            );
+        }
+    }
+}

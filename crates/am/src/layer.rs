@@ -110,7 +110,10 @@ pub fn attach(world: &World) -> Result<()> {
     if world.layer::<Attached>().is_some() {
         return Ok(());
     }
-    let program = Program::own()?;
+    let program = Program::own();
+    let program = world
+        .team()
+        .all_succeeded("looking at the program", program)?;
     serve::note_where_panics_are();
     let am = Arc::new(Am {
         handle: Handle::unused(),

@@ -18,11 +18,11 @@ use crate::layer::am;
 ///
 /// # Cost
 ///
-/// Two or more reductions of two words. Collective over the world.
+/// Two or more reductions of three words. Collective over the world.
 ///
 /// # Errors
 ///
-/// The failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`].
+/// What went wrong with a message, on all ranks; the failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`].
 ///
 /// # Examples
 ///
@@ -50,14 +50,27 @@ pub fn quiet(world: &World) -> Result<()> {
     let _waits = pgas_core::part_of(what);
     let mut rounds = Rounds::default();
     loop {
-        while world.progress()? {}
+        let served = all_progress(world);
         let (n_sent, n_served) = am.tally.sums();
-        let mut sums = [n_sent + am.tasks.n_running(), n_served];
-        world.allreduce_slice(&mut sums, Sum)?;
-        if rounds.are_over(sums) {
+        let n_failed = u64::from(served.is_err());
+        let mut sums = [n_sent + am.tasks.n_running(), n_served, n_failed];
+        let summed = world.allreduce_slice(&mut sums, Sum);
+        let [n_sent, n_served, n_failed] = sums;
+        if n_failed > 0 && summed.is_ok() {
+            // One that failed alone would leave the others behind.
+            return Ok(world.team().all_succeeded(what, served)?);
+        }
+        served.and(summed)?;
+        if rounds.are_over([n_sent, n_served]) {
             return Ok(());
         }
     }
+}
+
+/// Makes progress until there is none.
+fn all_progress(world: &World) -> pgas_core::Result<()> {
+    while world.progress()? {}
+    Ok(())
 }
 
 /// The sums of what was sent and what was served, of one round after the other.

@@ -184,6 +184,7 @@ unsafe impl Backend for Network {
     }
 
     fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        self.health()?;
         let mut state = self.state();
         let mpi = sys::enter()?;
         state.barrier.enter(&mpi).map(Some)

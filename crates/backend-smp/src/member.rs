@@ -95,8 +95,19 @@ impl Member {
         (control.membership(rank) != Membership::Absent).then(|| control.pid(rank))
     }
 
-    pub(crate) fn arrive(&self) -> BarrierTicket {
+    /// Enters a barrier, unless the job has failed, as it has when the last one is not over: it would be
+    /// complete for this rank alone.
+    pub(crate) fn arrive(&self) -> Result<BarrierTicket> {
         let control = self.job.control();
+        if control.has_failed() {
+            self.check_health()?;
+        }
+        // Relaxed, as below.
+        let last = Ticket::of_epoch(self.epoch.load(Ordering::Relaxed));
+        if !control.barrier().is_complete(last) {
+            let cause = "entered a barrier before its last one was over";
+            return Err(self.record_failure(Rank::new(self.rank), cause));
+        }
         let ticket = control.barrier().arrive(self.rank);
         // Relaxed: read by this rank's own threads, to know what it sleeps for.
         self.epoch.store(ticket.epoch(), Ordering::Relaxed);
@@ -105,7 +116,7 @@ impl Member {
                 control.bell(rank).ring();
             }
         }
-        BarrierTicket(ticket.epoch())
+        Ok(BarrierTicket(ticket.epoch()))
     }
 
     pub(crate) fn is_complete(&self, ticket: BarrierTicket) -> bool {

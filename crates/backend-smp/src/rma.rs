@@ -241,7 +241,7 @@ unsafe impl Backend for Member {
     }
 
     fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
-        Ok(Some(self.arrive()))
+        self.arrive().map(Some)
     }
 
     fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {

@@ -38,6 +38,9 @@ pub enum Error {
     /// The ranks called different collectives, or one with different arguments (`PGAS_CHECK=1`).
     #[error(transparent)]
     Mismatch(#[from] Box<Mismatch>),
+    /// A step of a collective call failed on another rank, and so the call on all of them.
+    #[error(transparent)]
+    Elsewhere(#[from] Box<Elsewhere>),
     /// Something that waits was called inside the handler of a message, which may not wait: what it
     /// waits for may be the very thread that runs it.
     #[error("{what} was waited for inside a handler, where nothing may wait")]
@@ -174,6 +177,18 @@ pub struct Mismatch {
     pub rank_b: Rank,
     /// Its value.
     pub value_b: String,
+}
+
+/// A step of a collective call that failed on another rank. All ranks can go on.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{what} failed on rank {rank}: {cause}")]
+pub struct Elsewhere {
+    /// Where it failed, first of all by the number of the rank.
+    pub rank: Rank,
+    /// The step.
+    pub what: &'static str,
+    /// That rank's own error, as it is told.
+    pub cause: String,
 }
 
 impl Error {

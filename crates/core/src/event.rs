@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use crate::backend::{OpId, Stage};
 use crate::wait::Awaited;
 use crate::world::lock;
-use crate::{Rank, Result, World};
+use crate::{Error, Rank, Result, World};
 
 /// A non-blocking operation and its result.
 ///
@@ -179,7 +179,8 @@ impl<T: Send + 'static> Event<T> {
                     number: Some(task.number()),
                     missing: &|| task.missing(),
                 };
-                task.world().wait_until(&awaited, || Ok(task.is_done()))?;
+                let waited = task.world().wait_until(&awaited, || Ok(task.is_done()));
+                waited.map_err(|error| given_up(&*task, error))?;
                 task.take()
             }
         }
@@ -224,8 +225,21 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
                 State::Pending(_) | State::Taken => panic!("polled after completion"),
             },
             Ok(false) => Poll::Pending,
-            Err(error) => Poll::Ready(Err(error)),
+            Err(error) => Poll::Ready(Err(match &event.state {
+                State::Task(task) => given_up(&**task, error),
+                State::Ready(_) | State::Pending(_) | State::Taken => error,
+            })),
         }
+    }
+}
+
+/// What the wait for a collective's result returns for its own `error`: this rank does without the result
+/// that the others get, unless it was refused the wait.
+#[cold]
+fn given_up<T>(task: &dyn Task<T>, error: Error) -> Error {
+    match error {
+        Error::InHandler { .. } => error,
+        _ => task.world().wire().give_up(task.what(), error),
     }
 }
 

@@ -30,7 +30,7 @@ pub use config::Config;
 pub use cost::{Costs, Statistics};
 pub use engine::{Layer, as_handler, in_handler};
 pub use error::{
-    BackendError, Error, Exhausted, Mismatch, RankFailure, Result, SettingError, Timeout,
+    BackendError, Elsewhere, Error, Exhausted, Mismatch, RankFailure, Result, SettingError, Timeout,
 };
 pub use event::Event;
 pub use global_ptr::GlobalPtr;

@@ -243,11 +243,12 @@ impl World {
             return Err(Error::InHandler { what: "a barrier" });
         }
         self.count(CostKind::Barrier, None, 1, 0);
-        self.flush_all()?;
+        self.flush_for_all()?;
         if self.config().check {
             return self.team().meet();
         }
-        let Some(ticket) = self.backend().barrier_begin()? else {
+        let begun = self.backend().barrier_begin();
+        let Some(ticket) = self.or_all_fail("a barrier", begun)? else {
             return self.team().meet();
         };
         let missing = || self.backend().barrier_missing(ticket);
@@ -256,7 +257,18 @@ impl World {
             number: Some(ticket.0),
             missing: &missing,
         };
-        self.wait_until(&awaited, || self.backend().barrier_test(ticket))
+        let waited = self.wait_until(&awaited, || self.backend().barrier_test(ticket));
+        self.or_all_fail("a barrier", waited)
+    }
+
+    /// The flush of a barrier, for which the others wait.
+    pub(crate) fn flush_for_all(&self) -> Result<()> {
+        self.or_all_fail("the flush of a barrier", self.flush_all())
+    }
+
+    /// The outcome of a part of a collective; an error fails the job, since the others wait for this rank.
+    fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|error| self.inner.wire.give_up(what, error))
     }
 
     /// Waits until this rank's earlier puts and atomics on `rank` are complete there.

@@ -29,6 +29,7 @@ mod cases;
 mod deadline;
 mod example;
 pub mod fault;
+pub mod faulty;
 pub mod job;
 pub mod linearizability;
 pub mod model;

@@ -24,7 +24,6 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::panic::{self, AssertUnwindSafe};
 use std::ptr::NonNull;
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,9 +36,9 @@ use pgas_core::backend::{
     Message, MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
     Stage, SwapCall, loopback,
 };
-use pgas_core::{Config, Error, Rank, Result, World, process};
+use pgas_core::{Config, Error, Rank, Result, World};
 
-use crate::support::panic_text;
+use crate::support::run_ranks;
 
 /// Ids of this transport's own operations; the inner one's stay below.
 const OWN: u64 = 1 << 63;
@@ -600,30 +599,5 @@ pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
 /// size cannot be used, or the system has no thread for a rank.
 pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync) {
     let worlds = worlds(n_ranks, config, seed).expect("a usable segment");
-    let panics: Vec<_> = thread::scope(|scope| {
-        let start = |world: World| {
-            let body = &body;
-            let name = format!("rank {}", world.rank());
-            let run = move || {
-                let as_rank = world.downgrade();
-                let played = || process::play(&as_rank, || body(world));
-                panic::catch_unwind(AssertUnwindSafe(played))
-            };
-            thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, run)
-                .expect("a thread for each rank")
-        };
-        let running: Vec<_> = worlds.into_iter().map(start).collect();
-        let ends = running.into_iter().map(|rank| rank.join());
-        ends.filter_map(|end| end.expect("panics are caught inside").err())
-            .collect()
-    });
-    let follows = |text: &str| text.contains("RankFailed");
-    let (later, first): (Vec<_>, Vec<_>) = panics
-        .into_iter()
-        .partition(|payload| follows(panic_text(&**payload)));
-    if let Some(payload) = first.into_iter().chain(later).next() {
-        panic::resume_unwind(payload);
-    }
+    run_ranks(worlds, body);
 }

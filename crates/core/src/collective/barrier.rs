@@ -1,10 +1,15 @@
 //! Meeting, and agreeing.
 
+use std::fmt;
+
 use super::call::Lane;
-use super::{Kind, Signature, doublings};
+use super::{Kind, Signature, doublings, op};
 use crate::cost::CostKind;
 use crate::event::Event;
-use crate::{Result, Team};
+use crate::{Elsewhere, Error, Result, Team};
+
+/// What is told of an error to the members that did not have it, in bytes.
+const TOLD_BYTES: usize = 512;
 
 /// Waits until all members have come here: a round for each distance 1, 2, 4, ..., in which every
 /// member tells the one that far behind it of all that it has heard of.
@@ -51,7 +56,7 @@ impl Team {
             return self.world().barrier();
         }
         self.world().count(CostKind::Barrier, None, 1, 0);
-        self.world().flush_all()?;
+        self.world().flush_for_all()?;
         self.meet()
     }
 
@@ -80,7 +85,7 @@ impl Team {
     /// ```
     pub fn barrier_nb(&self) -> Result<Event<()>> {
         self.world().count(CostKind::Barrier, None, 1, 0);
-        self.world().flush_all()?;
+        self.world().flush_for_all()?;
         let call = self.begin(Signature::new(Kind::Barrier));
         Ok(self.launch(call, |call| async move {
             match call.enter().await? {
@@ -88,6 +93,68 @@ impl Team {
                 None => meet(call.main()).await,
             }
         }))
+    }
+
+    /// Finds out whether a step of a collective call went well on every member: gives the member's own
+    /// `outcome` if so, else an error on all of them. For what can fail on one member alone, such as an
+    /// allocation or a file, before the others wait for it; `what` names the step.
+    ///
+    /// # Cost
+    ///
+    /// An allreduce of a word; a broadcast of 512 bytes more if it has failed. Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// Where it failed `outcome`'s own; elsewhere [`Error::Elsewhere`](crate::Error::Elsewhere), which names
+    /// the first member that failed; the failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::backend::loopback;
+    /// loopback::run(3, |world| {
+    ///     let n = if world.rank().number() == 1 { usize::MAX } else { 1 };
+    ///     let allocated = world.alloc::<u64>(n);
+    ///     let error = world.team().all_succeeded("an allocation", allocated).unwrap_err();
+    ///     assert!(error.to_string().contains("rank 1: the local heap cannot serve"));
+    ///     world.barrier().unwrap(); // all go on
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn all_succeeded<T, E>(&self, what: &'static str, outcome: Result<T, E>) -> Result<T, E>
+    where
+        E: From<Error> + fmt::Display,
+    {
+        let own = if outcome.is_err() {
+            self.rank()
+        } else {
+            u32::MAX
+        };
+        let first = match self.allreduce(own, op::Min) {
+            Ok(u32::MAX) => return outcome,
+            Ok(first) => first,
+            Err(error) => return outcome.and(Err(error.into())),
+        };
+        let mut text = [0; TOLD_BYTES];
+        if let Err(error) = &outcome
+            && first == self.rank()
+        {
+            let told = error.to_string();
+            let told = &told.as_bytes()[..told.len().min(TOLD_BYTES)];
+            text[..told.len()].copy_from_slice(told);
+        }
+        let broadcast = self.broadcast_slice(first, &mut text);
+        outcome.and_then(|_| {
+            broadcast?;
+            // A text that was cut within a character ends with a mark of that.
+            let text = String::from_utf8_lossy(&text);
+            let elsewhere = Elsewhere {
+                rank: self.world_rank(first),
+                what,
+                cause: text.trim_end_matches('\0').to_owned(),
+            };
+            Err(Error::from(Box::new(elsewhere)).into())
+        })
     }
 
     /// The meeting of a barrier, without the flush.

@@ -98,6 +98,18 @@ impl Wire {
         self.backend.blame(rank, &cause)
     }
 
+    /// What this rank returns for an `error` that ends a collective, or what belongs to one, here alone. The
+    /// others may wait for this rank, so that it is the failure of the job, by which they are told.
+    #[cold]
+    pub(crate) fn give_up(&self, what: &str, error: Error) -> Error {
+        if self.backend.health().is_ok() {
+            let cause = format!("failed in {what}: {error}");
+            // It may be recorded already, by another rank, which the next wait tells.
+            drop(self.backend.blame(self.backend.rank(), &cause));
+        }
+        error
+    }
+
     /// Whether `rank` has left the job, and nothing more will come of it.
     pub(super) fn has_left(&self, rank: Rank) -> bool {
         self.backend.has_left(rank)
@@ -157,6 +169,8 @@ pub(crate) struct Call {
     ticket: Option<Ticket>,
     /// Whether it was called inside a handler, where it is an error that changes nothing.
     is_refused: bool,
+    /// Whether it ends with an error that all members get.
+    is_agreed: AtomicBool,
     /// The rank whose message the algorithm waits for, for the message of a failed wait.
     awaits: AtomicU32,
 }
@@ -187,6 +201,8 @@ impl Call {
     }
 
     async fn admit(&self) -> Result<()> {
+        // What others have sent before the job failed would let this member alone go on.
+        self.wire.backend.health()?;
         let window = self.number / WINDOW;
         if self.number.is_multiple_of(WINDOW) && window > 0 {
             self.reached(window - 1).await;
@@ -196,7 +212,11 @@ impl Call {
             self.reached(window).await;
         }
         if self.wire.check {
-            check::compare(self.lane(Phase::Check), &self.signature).await?;
+            let compared = check::compare(self.lane(Phase::Check), &self.signature).await;
+            // Relaxed: whoever polls the algorithm asks for it.
+            let is_agreed = matches!(compared, Err(Error::Mismatch(_)));
+            self.is_agreed.store(is_agreed, Ordering::Relaxed);
+            compared?;
         }
         Ok(())
     }
@@ -227,6 +247,15 @@ impl Call {
 
     pub(super) fn kind(&self) -> Kind {
         self.signature.kind
+    }
+
+    /// The outcome on this rank; an error that the other members do not get fails the job.
+    fn outcome<T>(&self, result: Result<T>) -> Result<T> {
+        // Relaxed, as in `admit`.
+        if self.is_refused || self.is_agreed.load(Ordering::Relaxed) {
+            return result;
+        }
+        result.map_err(|error| self.wire.give_up(self.signature.kind.name(), error))
     }
 
     fn awaited(&self) -> Vec<Rank> {
@@ -367,6 +396,7 @@ impl Team {
             ticket,
             is_refused,
             signature,
+            is_agreed: AtomicBool::new(false),
             awaits: AtomicU32::new(NOBODY),
         }
     }
@@ -386,12 +416,13 @@ impl Team {
             number: Some(call.number),
             missing: &|| call.awaited(),
         };
-        self.world().wait_until(&awaited, || {
+        let waited = self.world().wait_until(&awaited, || {
             if let Poll::Ready(result) = algorithm.as_mut().poll(&mut cx) {
                 output = Some(result?);
             }
             Ok(output.is_some())
-        })?;
+        });
+        call.outcome(waited)?;
         Ok(output.expect("the wait ended because the algorithm has"))
     }
 
@@ -408,6 +439,7 @@ impl Team {
         let (kind, number) = (call.kind(), call.number);
         let call = Arc::new(call);
         let weak = Arc::downgrade(&call);
+        let same = Arc::clone(&call);
         let algorithm = algorithm(call);
         let outcome = Arc::new(Outcome {
             is_done: AtomicBool::new(false),
@@ -415,7 +447,8 @@ impl Team {
         });
         let for_task = Arc::clone(&outcome);
         let mut task: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async move {
-            let result = algorithm.await;
+            let result = same.outcome(algorithm.await);
+            drop(same);
             *lock(&for_task.result) = Some(result);
             // Pairs with the load in `is_done`: who sees the flag finds the result.
             for_task.is_done.store(true, Ordering::Release);

@@ -4,8 +4,9 @@
 //! member calls the same collectives of a team in the same order, with the same root, length and
 //! operator, from one thread at a time; collectives of different teams may interleave. With
 //! `PGAS_CHECK=1` members that disagree get [`Error::Mismatch`](crate::Error::Mismatch), each of them,
-//! instead of a hang. After any other error the team's collectives cannot be used any more: its members
-//! no longer agree how far they are.
+//! instead of a hang. Any other error is the job's failure: the members no longer agree how far they are, so
+//! all ranks are told, by their next wait at the latest, which rank failed in what. What can fail on one
+//! member alone before it takes part is agreed on by [`Team::all_succeeded`], and then all go on.
 //!
 //! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its buffers,
 //! advances whenever its rank makes progress, and completes even if its event is dropped, since other

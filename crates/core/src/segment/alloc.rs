@@ -67,7 +67,8 @@ impl World {
     ///
     /// # Cost
     ///
-    /// B + an allreduce, and zeroing of memory that was used before. Collective over the world.
+    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce. Collective over
+    /// the world.
     ///
     /// # Errors
     ///
@@ -93,7 +94,12 @@ impl World {
         let align = align_of::<T>() as u64;
         let block = self.symmetric_heap().allocate(self.rank(), bytes, align)?;
         let symmetric = Symmetric::new(self.clone(), block.range.start, n);
-        self.zero(block.stale)?;
+        // All ranks have allocated and freed the same, so that all have something to zero, or none.
+        if !block.stale.is_empty() {
+            let zeroed = self.zero(block.stale);
+            self.team()
+                .all_succeeded("zeroing a symmetric allocation", zeroed)?;
+        }
         self.barrier()?;
         Ok(symmetric)
     }

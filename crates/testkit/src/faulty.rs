@@ -1,0 +1,590 @@
+//! A transport of which the n-th step fails on one rank, around another one: for the outcomes of collective
+//! calls, which all ranks have to agree on.
+//!
+//! [`every_step_fails`] lets each step of a collective call fail in turn, on each rank, in a job of its own
+//! each time, and asserts that all ranks get an error, in time, and that they can go on, or have all been told
+//! that the job has failed. [`every_shortage_fails`] does so with the memory of one rank's local heap.
+//!
+//! ```
+//! use pgas_testkit::faulty::{After, Steps, every_step_fails};
+//!
+//! every_step_fails("an update", 3, Steps::OneSided, After::MayHaveFailed, |world| {
+//!     let cell = world.alloc_symmetric::<u64>(1)?;
+//!     let put = cell.here().put(world, 7);
+//!     // Everybody learns that it failed on one rank.
+//!     world.team().all_succeeded("a put", put)?;
+//!     Ok::<(), pgas_core::Error>(())
+//! });
+//! ```
+#![expect(
+    unsafe_code,
+    reason = "passes the contract's calls on, or refuses them"
+)]
+
+use std::fmt::{self, Debug, Display};
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use pgas_core::backend::{
+    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
+    MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
+    SwapCall, loopback,
+};
+use pgas_core::{Config, Error, Rank, Result, World};
+
+use crate::Deadline;
+use crate::support::run_ranks;
+
+/// What a call may take at most once a step of it has failed, on a busy machine; far more than it needs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A job tries at most so many faults of one call: a call with more steps is tried with the first ones.
+const MOST_FAULTS: u64 = 400;
+
+/// Which calls of the transport count as steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Transfers, atomics and flushes.
+    OneSided,
+    /// Sending a message, and entering a barrier.
+    Messages,
+    /// Receiving messages, progress, and asking whether a barrier or an operation is complete: their number
+    /// depends on how long the rank waits.
+    Looking,
+}
+
+/// How a job is after a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// All ranks can make the same call again, and it does well.
+    GoesOn,
+    /// The job has failed, and every rank has been told so; or it goes on.
+    MayHaveFailed,
+}
+
+/// What fails, once.
+struct Fault {
+    steps: Steps,
+    is_armed: AtomicBool,
+    /// How many steps do well before the one that fails.
+    n_before: AtomicU64,
+    has_struck: AtomicBool,
+}
+
+impl Fault {
+    fn new(steps: Steps, n_before: u64) -> Self {
+        Self {
+            steps,
+            is_armed: AtomicBool::new(false),
+            n_before: AtomicU64::new(n_before),
+            has_struck: AtomicBool::new(false),
+        }
+    }
+
+    /// Counts a step, and lets it fail if it is the one.
+    fn step(&self, steps: Steps, name: &str) -> Result<()> {
+        if steps != self.steps || !self.is_armed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        let less = |n: u64| n.checked_sub(1);
+        let counted = self
+            .n_before
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        if counted.is_ok() || self.has_struck.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let text = format!("{INJECTED} into {name}");
+        Err(Error::backend("injected", 0, text))
+    }
+}
+
+/// What an injected error says.
+const INJECTED: &str = "a fault was injected";
+
+/// A rank's transport, of which a step fails.
+struct Faulty {
+    inner: Arc<dyn Backend>,
+    /// On the rank that is to fail.
+    fault: Option<Arc<Fault>>,
+}
+
+impl Faulty {
+    fn step(&self, steps: Steps, name: &str) -> Result<()> {
+        match &self.fault {
+            Some(fault) => fault.step(steps, name),
+            None => Ok(()),
+        }
+    }
+
+    fn one_sided(&self, name: &str) -> Result<()> {
+        self.step(Steps::OneSided, name)
+    }
+}
+
+impl Debug for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Faulty({:?})", self.inner)
+    }
+}
+
+// SAFETY: every call is the inner transport's, with the same arguments, or fails before anything was begun;
+// so the promises are the inner one's.
+unsafe impl Backend for Faulty {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn rank(&self) -> Rank {
+        self.inner.rank()
+    }
+
+    fn n_ranks(&self) -> u32 {
+        self.inner.n_ranks()
+    }
+
+    fn capabilities(&self) -> &Capabilities {
+        self.inner.capabilities()
+    }
+
+    fn segment_bytes(&self) -> u64 {
+        self.inner.segment_bytes()
+    }
+
+    fn mapped_ranks(&self) -> Range<u32> {
+        // Every access is a step.
+        0..0
+    }
+
+    fn mapped(&self, _: Rank) -> Option<NonNull<u8>> {
+        None
+    }
+
+    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
+        self.one_sided("put")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.put(dst, src, len) }
+    }
+
+    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
+        self.one_sided("get")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.get(src, dst, len) }
+    }
+
+    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
+        self.one_sided("put_nb")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.put_nb(dst, src, len) }
+    }
+
+    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
+        self.one_sided("get_nb")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.get_nb(src, dst, len) }
+    }
+
+    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
+        self.one_sided("put_fragments")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.put_fragments(fragments) }
+    }
+
+    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
+        self.one_sided("get_fragments")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.get_fragments(fragments) }
+    }
+
+    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
+        self.one_sided("put_strided")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.put_strided(dst, src, shape) }
+    }
+
+    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
+        self.one_sided("get_strided")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.get_strided(src, dst, shape) }
+    }
+
+    unsafe fn put_signal(
+        &self,
+        dst: RemoteAddr,
+        src: *const u8,
+        len: usize,
+        signal: RemoteAddr,
+        update: SignalUpdate,
+    ) -> Result<()> {
+        self.one_sided("put_signal")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.put_signal(dst, src, len, signal, update) }
+    }
+
+    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+        self.one_sided("atomic")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.atomic(target, call) }
+    }
+
+    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+        self.one_sided("fetch_atomic")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.fetch_atomic(target, call) }
+    }
+
+    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+        self.one_sided("compare_swap")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.compare_swap(target, call) }
+    }
+
+    unsafe fn fetch_atomic_nb(
+        &self,
+        target: RemoteAddr,
+        call: AtomicCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        self.one_sided("fetch_atomic_nb")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.fetch_atomic_nb(target, call, result) }
+    }
+
+    unsafe fn compare_swap_nb(
+        &self,
+        target: RemoteAddr,
+        call: SwapCall,
+        result: *mut u64,
+    ) -> Result<OpId> {
+        self.one_sided("compare_swap_nb")?;
+        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
+        unsafe { self.inner.compare_swap_nb(target, call, result) }
+    }
+
+    fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
+        if let Err(error) = self.step(Steps::Looking, "test") {
+            // What has failed is over: nothing may write to its buffers any more.
+            while !self.inner.test(op, Stage::Operation)? {
+                self.inner.progress()?;
+            }
+            return Err(error);
+        }
+        self.inner.test(op, stage)
+    }
+
+    fn flush(&self, rank: Rank) -> Result<()> {
+        self.step(Steps::OneSided, "flush")?;
+        self.inner.flush(rank)
+    }
+
+    fn flush_all(&self) -> Result<()> {
+        self.step(Steps::OneSided, "flush_all")?;
+        self.inner.flush_all()
+    }
+
+    fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
+        self.step(Steps::Messages, "barrier_begin")?;
+        self.inner.barrier_begin()
+    }
+
+    fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool> {
+        self.step(Steps::Looking, "barrier_test")?;
+        self.inner.barrier_test(ticket)
+    }
+
+    fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
+        self.inner.barrier_missing(ticket)
+    }
+
+    fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        self.step(Steps::Messages, "try_send")?;
+        self.inner.try_send(to, class, handler, parts)
+    }
+
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        self.step(Steps::Messages, "prepare")?;
+        self.inner.prepare(to, len)
+    }
+
+    unsafe fn try_commit(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        place: Place,
+        opening: &[u8],
+    ) -> Result<Sent> {
+        self.step(Steps::Messages, "try_commit")?;
+        // SAFETY: the caller promises what the inner transport asks; the place is the inner one's.
+        unsafe { self.inner.try_commit(to, class, handler, place, opening) }
+    }
+
+    unsafe fn give_back(&self, to: Rank, place: Place) {
+        // SAFETY: as above.
+        unsafe { self.inner.give_back(to, place) }
+    }
+
+    fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        self.inner.n_credits(to, class)
+    }
+
+    fn poll(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        self.step(Steps::Looking, "poll")?;
+        self.inner.poll(class, limit, sink)
+    }
+
+    fn progress(&self) -> Result<bool> {
+        self.step(Steps::Looking, "progress")?;
+        self.inner.progress()
+    }
+
+    fn park(&self, at_most: Duration) {
+        self.inner.park(at_most);
+    }
+
+    fn notify(&self, rank: Rank) {
+        self.inner.notify(rank);
+    }
+
+    fn is_oversubscribed(&self) -> bool {
+        self.inner.is_oversubscribed()
+    }
+
+    fn health(&self) -> Result<()> {
+        self.inner.health()
+    }
+
+    fn has_left(&self, rank: Rank) -> bool {
+        self.inner.has_left(rank)
+    }
+
+    fn blame(&self, rank: Rank, cause: &str) -> Error {
+        self.inner.blame(rank, cause)
+    }
+
+    fn discard(&self, offset: u64, bytes: u64) -> bool {
+        self.inner.discard(offset, bytes)
+    }
+
+    fn abort(&self, code: i32, message: &str) -> ! {
+        self.inner.abort(code, message)
+    }
+
+    fn leave(&self) {
+        self.inner.leave();
+    }
+}
+
+/// What became of a call on one rank.
+struct Outcome {
+    /// The error, as it is told.
+    error: Option<String>,
+    /// Whether that is of the job.
+    has_failed: bool,
+    /// What became of the same call again.
+    again: Option<String>,
+}
+
+/// Lets each step of `call`, which is known by `name`, fail in turn, on each rank, each time in a new job of `n_ranks` ranks.
+///
+/// `call` is collective. What it does besides the call that is looked at must not fail by itself. The error
+/// of a rank on which a step failed is its own, and the others' tells of that.
+///
+/// # Panics
+///
+/// If a rank gets no error although a step has failed on some rank; if a rank cannot go on where it should, or
+/// waits for too long.
+#[track_caller]
+pub fn every_step_fails<T, E: Display + Debug>(
+    name: &str,
+    n_ranks: u32,
+    steps: Steps,
+    after: After,
+    call: impl Fn(&World) -> Result<T, E> + Sync,
+) {
+    for culprit in (0..n_ranks).map(Rank::new) {
+        for n_before in 0..MOST_FAULTS {
+            let what = format!("{name}: step {n_before} of rank {culprit} ({steps:?})");
+            let fault = Arc::new(Fault::new(steps, n_before));
+            let worlds = worlds(n_ranks, culprit, &fault);
+            let outcomes = run(worlds, &what, &call, |world, is_armed| {
+                if world.rank() == culprit {
+                    fault.is_armed.store(is_armed, Ordering::SeqCst);
+                }
+            });
+            if !fault.has_struck.load(Ordering::SeqCst) {
+                for (rank, outcome) in outcomes.iter().enumerate() {
+                    assert_eq!(outcome.error, None, "{what}: rank {rank} without a fault");
+                }
+                break;
+            }
+            assert_agreed(&outcomes, after, culprit, &what, INJECTED);
+        }
+    }
+}
+
+/// Lets `call` find ever more free memory in the local heap of one rank, from none to as much as it takes, and
+/// asserts what [`every_step_fails`] does; returns whether it was ever short of memory.
+///
+/// # Panics
+///
+/// As [`every_step_fails`].
+#[track_caller]
+pub fn every_shortage_fails<T, E: Display + Debug>(
+    name: &str,
+    n_ranks: u32,
+    call: impl Fn(&World) -> Result<T, E> + Sync,
+) -> bool {
+    let mut was_short = false;
+    for culprit in (0..n_ranks).map(Rank::new) {
+        let mut left = 0;
+        loop {
+            let what = format!("{name}: {left} bytes free on rank {culprit}");
+            let fault = Arc::new(Fault::new(Steps::OneSided, u64::MAX));
+            let worlds = worlds(n_ranks, culprit, &fault);
+            let outcomes = run(worlds, &what, &call, |world, is_before| {
+                if is_before && world.rank() == culprit {
+                    leave_free(world, left);
+                }
+            });
+            if outcomes.iter().all(|outcome| outcome.error.is_none()) {
+                break;
+            }
+            was_short = true;
+            let errors: Vec<_> = outcomes.iter().map(|outcome| &outcome.error).collect();
+            let all_are_told = errors.iter().all(|error| error.is_some());
+            assert!(all_are_told, "{what}: {errors:?}");
+            let text = "local heap cannot serve";
+            for error in errors.into_iter().flatten() {
+                assert!(error.contains(text), "{what}: {error}");
+                assert!(
+                    error.contains(&format!("rank {culprit}")),
+                    "{what}: {error}"
+                );
+            }
+            let none_failed = outcomes.iter().all(|outcome| !outcome.has_failed);
+            assert!(none_failed, "{what}: the job has failed");
+            left = (left * 3 / 2).next_multiple_of(64).max(64);
+        }
+    }
+    was_short
+}
+
+/// Allocates memory of this rank's local heap until `left` bytes are free, and keeps it.
+///
+/// # Panics
+///
+/// If less is free.
+pub fn leave_free(world: &World, left: u64) {
+    loop {
+        let usage = world.local_heap_use();
+        assert!(usage.free >= left, "{usage:?}");
+        let bytes = usage.largest.min(usage.free - left);
+        if bytes == 0 {
+            return;
+        }
+        let bytes = usize::try_from(bytes).expect("a heap fits the address space");
+        world.alloc::<u8>(bytes).expect("so much is free");
+    }
+}
+
+/// The worlds of a job over the reference transport, of which `culprit` has the fault.
+fn worlds(n_ranks: u32, culprit: Rank, fault: &Arc<Fault>) -> Vec<World> {
+    let mut config = Config::default();
+    // A hang is an error of the wait, and shows in the outcome.
+    config.timeout = Some(LIMIT / 2);
+    let faulty = |inner: loopback::Loopback| {
+        let fault = (inner.rank() == culprit).then(|| Arc::clone(fault));
+        let inner: Arc<dyn Backend> = Arc::new(inner);
+        let backend = Arc::new(Faulty { inner, fault });
+        World::new(backend, config.clone()).expect("the segments can be used")
+    };
+    loopback::job(n_ranks, SEGMENT_BYTES, &loopback::Options::default())
+        .into_iter()
+        .map(faulty)
+        .collect()
+}
+
+/// Enough for what small collective calls allocate.
+const SEGMENT_BYTES: u64 = 1 << 20;
+
+/// Makes the call on all ranks, with what `arm` does on each just before it and just after it, and once more
+/// if that failed.
+fn run<T, E: Display + Debug>(
+    worlds: Vec<World>,
+    what: &str,
+    call: &(impl Fn(&World) -> Result<T, E> + Sync),
+    arm: impl Fn(&World, bool) + Sync,
+) -> Vec<Outcome> {
+    let _deadline = Deadline::new(what.to_owned(), LIMIT);
+    let meeting = Barrier::new(worlds.len());
+    run_ranks(worlds, |world| {
+        pgas_am::attach(&world).expect("nothing has failed yet");
+        // What comes before and behind the call is no part of it, on any rank.
+        meeting.wait();
+        arm(&world, true);
+        let error = call(&world).err().map(|error| error.to_string());
+        arm(&world, false);
+        // Who was done before the fault is told by what comes next.
+        let next = || world.barrier().err().map(|error| error.to_string());
+        let error = error.or_else(next);
+        let has_failed = has_failed(&world);
+        let again = error.as_ref().filter(|_| !has_failed).map(|_| call(&world));
+        let again = again.and_then(Result::err).map(|error| error.to_string());
+        meeting.wait();
+        Outcome {
+            error,
+            has_failed,
+            again,
+        }
+    })
+}
+
+/// Whether the job has, as its ranks are told when there is nothing else to do.
+fn has_failed(world: &World) -> bool {
+    loop {
+        match world.progress() {
+            Ok(true) => {}
+            Ok(false) => return false,
+            Err(_) => return true,
+        }
+    }
+}
+
+#[track_caller]
+fn assert_agreed(outcomes: &[Outcome], after: After, culprit: Rank, what: &str, cause: &str) {
+    let none_failed = outcomes.iter().all(|outcome| !outcome.has_failed);
+    for (rank, outcome) in outcomes.iter().enumerate() {
+        let Some(error) = &outcome.error else {
+            panic!(
+                "{what}: rank {rank} was told nothing of {:?}",
+                outcomes[culprit.index()].error
+            );
+        };
+        assert!(
+            error.contains(cause),
+            "{what}: rank {rank} was told {error}"
+        );
+        let names = rank == culprit.index() || error.contains(&format!("rank {culprit}"));
+        assert!(names, "{what}: rank {rank} was told {error}");
+        if after == After::GoesOn {
+            assert!(none_failed, "{what}: the job has failed: {error}");
+        }
+        if none_failed {
+            assert_eq!(outcome.again, None, "{what}: rank {rank} again");
+        }
+    }
+}

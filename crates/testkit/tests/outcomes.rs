@@ -1,0 +1,202 @@
+//! Collective calls end alike on all ranks: whatever step of one fails, on whichever rank, all ranks get an error that
+//! tells which, and they can go on, or the job has failed and nobody waits.
+
+use pgas_am::{RemoteCalls, quiet};
+use pgas_core::collective::op::{Min, Sum};
+use pgas_core::{Rank, Result, World};
+use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails};
+
+const N_RANKS: u32 = 3;
+
+/// A collective call with results that are checked by other tests.
+type Call = fn(&World) -> Result<()>;
+
+/// The collectives of core, and what is made of them.
+const CALLS: &[(&str, Call)] = &[
+    ("barrier", World::barrier),
+    ("team barrier", |world| odd_and_even(world)?.barrier()),
+    ("barrier_nb", |world| world.team().barrier_nb()?.wait()),
+    ("broadcast", |world| {
+        world.broadcast(Rank::new(1), 7).map(drop)
+    }),
+    ("broadcast_slice", |world| {
+        world.broadcast_slice(Rank::new(2), &mut vec![1_u64; 20_000])
+    }),
+    ("broadcast_nb", |world| {
+        world.team().broadcast_nb(0, 7).wait().map(drop)
+    }),
+    ("broadcast_slice_nb", |world| {
+        world
+            .team()
+            .broadcast_slice_nb(0, vec![7; 9])
+            .wait()
+            .map(drop)
+    }),
+    ("reduce", |world| {
+        world.reduce(Rank::new(1), 7, Sum).map(drop)
+    }),
+    ("reduce_slice", |world| {
+        world.team().reduce_slice(2, &[1, 2], Min).map(drop)
+    }),
+    ("reduce_nb", |world| {
+        world.team().reduce_nb(0, 7, Sum).wait().map(drop)
+    }),
+    ("reduce_slice_nb", |world| {
+        world
+            .team()
+            .reduce_slice_nb(1, vec![7, 8], Sum)
+            .wait()
+            .map(drop)
+    }),
+    ("allreduce", |world| world.allreduce(7, Sum).map(drop)),
+    ("long allreduce_slice", |world| {
+        world.allreduce_slice(&mut vec![1_u64; 6000], Sum)
+    }),
+    ("allreduce_nb", |world| {
+        world.team().allreduce_nb(7, Sum).wait().map(drop)
+    }),
+    ("allreduce_slice_nb", |world| {
+        world
+            .team()
+            .allreduce_slice_nb(vec![7], Sum)
+            .wait()
+            .map(drop)
+    }),
+    ("gather", |world| {
+        world.gather(Rank::new(1), &[7, 8]).map(drop)
+    }),
+    ("long gather", |world| {
+        world.gather(Rank::new(1), &[7; 500]).map(drop)
+    }),
+    ("gather_nb", |world| {
+        world.team().gather_nb(0, vec![7]).wait().map(drop)
+    }),
+    ("allgather", |world| world.allgather(&[7]).map(drop)),
+    ("allgather_nb", |world| {
+        world.team().allgather_nb(vec![7]).wait().map(drop)
+    }),
+    ("all_to_all", |world| world.all_to_all(&[7; 3]).map(drop)),
+    ("long all_to_all", |world| {
+        world.all_to_all(&[7; 900]).map(drop)
+    }),
+    ("all_to_all_nb", |world| {
+        world.team().all_to_all_nb(vec![7; 3]).wait().map(drop)
+    }),
+    ("scan_inclusive", |world| {
+        world.scan_inclusive(7, Sum).map(drop)
+    }),
+    ("scan_exclusive", |world| {
+        world.scan_exclusive(7, 0, Sum).map(drop)
+    }),
+    ("scan_inclusive_slice", |world| {
+        world.team().scan_inclusive_slice(&mut [1, 2], Sum)
+    }),
+    ("scan_exclusive_slice", |world| {
+        world.team().scan_exclusive_slice(&mut [1, 2], 0, Sum)
+    }),
+    ("scan_inclusive_nb", |world| {
+        world.team().scan_inclusive_nb(7, Sum).wait().map(drop)
+    }),
+    ("scan_exclusive_nb", |world| {
+        world.team().scan_exclusive_nb(7, 0, Sum).wait().map(drop)
+    }),
+    ("gather_varying", |world| {
+        world.team().gather_varying(0, &[7]).map(drop)
+    }),
+    ("gather_varying_nb", |world| {
+        world.team().gather_varying_nb(0, vec![7]).wait().map(drop)
+    }),
+    ("allgather_varying", |world| {
+        world.team().allgather_varying(&[7]).map(drop)
+    }),
+    ("allgather_varying_nb", |world| {
+        world.team().allgather_varying_nb(vec![7]).wait().map(drop)
+    }),
+    ("all_to_all_varying", |world| {
+        world
+            .team()
+            .all_to_all_varying(&[vec![7], vec![], vec![8]])
+            .map(drop)
+    }),
+    ("all_to_all_varying_nb", |world| {
+        world
+            .team()
+            .all_to_all_varying_nb(vec![vec![7]; 3])
+            .wait()
+            .map(drop)
+    }),
+    ("split", |world| odd_and_even(world).map(drop)),
+    ("node_team", |world| world.node_team().map(drop)),
+    ("agree", |world| world.team().agree("a number", 7)),
+    ("all_succeeded", |world| {
+        world
+            .team()
+            .all_succeeded("nothing", Ok::<_, pgas_core::Error>(()))
+    }),
+    ("reclaim", World::reclaim),
+    ("alloc_symmetric", |world| {
+        world.alloc_symmetric::<u64>(9).map(drop)
+    }),
+    ("alloc_symmetric of used memory", |world| {
+        drop(world.alloc_symmetric::<u64>(2000)?);
+        world.alloc_symmetric::<u64>(2000).map(drop)
+    }),
+    ("attach", |world| Ok(pgas_am::attach(world)?)),
+    ("quiet", |world| Ok(quiet(world)?)),
+    ("quiet with calls", |world| {
+        let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
+        let sent = world.rpc_ff(next, |n: u64| assert_eq!(n, 7), 7);
+        world.team().all_succeeded("a call", sent)?;
+        Ok(quiet(world)?)
+    }),
+];
+
+fn odd_and_even(world: &World) -> Result<pgas_core::Team> {
+    let team = world.team().split(Some(world.rank().number() % 2), 0)?;
+    Ok(team.expect("a rank with a colour is in a team"))
+}
+
+fn every_call_fails(steps: Steps, after: After) {
+    for (name, call) in CALLS {
+        every_step_fails(name, N_RANKS, steps, after, call);
+    }
+}
+
+/// What was put before may be lost then, and nobody could say what, so that the job may fail.
+#[test]
+fn a_transfer_or_flush_that_fails_in_a_collective_fails_it_on_all_ranks() {
+    every_call_fails(Steps::OneSided, After::MayHaveFailed);
+}
+
+#[test]
+fn a_message_that_cannot_be_sent_in_a_collective_fails_it_on_all_ranks() {
+    every_call_fails(Steps::Messages, After::MayHaveFailed);
+}
+
+#[test]
+fn a_transport_that_fails_while_a_collective_waits_fails_it_on_all_ranks() {
+    every_call_fails(Steps::Looking, After::MayHaveFailed);
+}
+
+#[test]
+fn an_allocation_that_fails_on_one_rank_and_is_agreed_on_fails_on_all_and_they_go_on() {
+    let was_short = every_shortage_fails("an allocation", N_RANKS, |world| {
+        let cells = world.alloc::<u64>(100);
+        let cells = world.team().all_succeeded("an allocation", cells)?;
+        world.free(cells);
+        world.barrier()
+    });
+    assert!(was_short);
+}
+
+#[test]
+fn a_transfer_that_fails_on_one_rank_and_is_agreed_on_fails_on_all_and_they_go_on() {
+    every_step_fails("a put", N_RANKS, Steps::OneSided, After::GoesOn, |world| {
+        let put = world.alloc::<u64>(4).and_then(|cells| {
+            let put = cells.put_slice(world, &[1, 2, 3, 4]);
+            world.free(cells);
+            put.and_then(|()| world.flush(world.rank()))
+        });
+        world.team().all_succeeded("a put", put)
+    });
+}
