@@ -1,10 +1,5 @@
 //! The remote instructions on several nodes: what the authors' simulator measured, atomicity, reservations, faults, determinism.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use pgas_riscv_sim::hart::{Cause, CompareSwapForm};
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, asm};

@@ -1,10 +1,5 @@
 //! Nodes of several cores, without a clock and with one: what they share, what each has of its own, and what is atomic.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot build its machine fails there"
-)]
-
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::{Simulation, SimulationStats};

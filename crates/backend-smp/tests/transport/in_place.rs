@@ -1,7 +1,5 @@
 //! Messages whose payload is filled in where the target reads it.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::mem;
 use std::sync::{Arc, Mutex};
 

@@ -1,10 +1,5 @@
 //! Files that are no guests, or bad ones, are refused with a reason, whatever their bytes are; and the assembler says what is wrong.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, asm};
 use proptest::prelude::*;

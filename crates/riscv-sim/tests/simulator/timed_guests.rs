@@ -1,10 +1,5 @@
 //! Guests on the timed machine: the same results as without a clock, and the cycles that the blocks' arithmetic says.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot build its machine fails there"
-)]
-
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::TimedConfig;
 use pgas_riscv_sim::timed::simulation::{Simulation, SimulationStats};

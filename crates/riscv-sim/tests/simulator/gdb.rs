@@ -1,10 +1,5 @@
 //! GDB's remote protocol, spoken by hand: registers, memory, a breakpoint, a step, the end.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::Duration;

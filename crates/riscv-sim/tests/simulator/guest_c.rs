@@ -1,10 +1,5 @@
 //! Guests in C: the runtime in `guest/`, built by the cross compiler, on several numbers of nodes and under both profiles.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc;

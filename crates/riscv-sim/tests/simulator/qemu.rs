@@ -1,11 +1,6 @@
 //! Random programs on the simulator and on `qemu-riscv64`: all registers, the floating-point flags and memory must be the same
 //! afterwards.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt::Write as _;

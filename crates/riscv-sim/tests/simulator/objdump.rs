@@ -1,10 +1,5 @@
 //! The disassembler writes what binutils' objdump writes: every compressed instruction, and many words of every standard row.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use std::process::Command;
 
 use pgas_riscv_sim::disasm::disassemble;

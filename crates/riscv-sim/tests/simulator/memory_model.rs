@@ -1,11 +1,6 @@
 //! What nodes that race see of each other's writes, without a clock and with one: words never go back, what a fence orders stays
 //! in order, and what nothing orders may be overtaken.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot build its machine fails there"
-)]
-
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::timed::config::{LinePolicy, TimedConfig};
 use pgas_riscv_sim::timed::simulation::Simulation;

@@ -1,10 +1,5 @@
 //! `rae run --timed`: what it writes, and what it refuses.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test ends where something is not as it should be"
-)]
-
 use std::path::Path;
 use std::process::{Command, Output};
 

@@ -1,0 +1,15 @@
+//! The simulator from outside: guests on functional and timed machines, beside QEMU and binutils, and the program `rae`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod cores;
+mod gdb;
+mod guest_c;
+mod images;
+mod memory_model;
+mod objdump;
+mod privileged;
+mod qemu;
+mod remote;
+mod timed_cli;
+mod timed_guests;
