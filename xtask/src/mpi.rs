@@ -55,6 +55,9 @@ impl Library {
     }
 }
 
+/// The compiler wrapper for what only reads the backend's source: the libraries' headers differ too little to do it twice.
+pub(crate) const MPICC: &str = OPEN_MPI.mpicc;
+
 /// Cargo for what only reads the backend's source, in the folder of everything else.
 pub(crate) fn for_lints(args: &[&str]) -> Command {
     let here = Library {

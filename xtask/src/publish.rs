@@ -81,7 +81,7 @@ fn document_without_mpi() -> Result<()> {
 }
 
 /// Names and versions of the packages that are published. Fails for one that does not say what it is.
-fn published() -> Result<Vec<(String, String)>> {
+pub(crate) fn published() -> Result<Vec<(String, String)>> {
     let mut metadata = command("cargo", ["metadata", "--format-version", "1", "--no-deps"]);
     let metadata = process::output(&mut metadata).context("`cargo metadata` fails")?;
     let metadata: Value = serde_json::from_str(&metadata)?;
