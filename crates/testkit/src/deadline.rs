@@ -6,7 +6,10 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-/// Ends the process, with a message that names the test, unless it is dropped in time.
+use crate::soon::Patience;
+
+/// Ends the process, with a message that names the test, unless it is dropped in time, by the clock of
+/// [`Moment`](crate::soon::Moment).
 ///
 /// # Examples
 ///
@@ -28,11 +31,11 @@ impl Deadline {
     /// If the system has no thread for the watch.
     pub fn new(what: impl Into<String>, limit: Duration) -> Self {
         let (alive, watch) = mpsc::channel();
-        let what = what.into();
+        let (what, patience) = (what.into(), Patience::new(limit));
         thread::Builder::new()
             .name("deadline".into())
             .spawn(move || {
-                if watch.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                if patience.receive(&watch) == Err(RecvTimeoutError::Timeout) {
                     let text =
                         format!("\n{what} took more than {limit:?}: the process is aborted\n");
                     // Nothing better can be done about a standard error that is closed.

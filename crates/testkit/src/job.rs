@@ -7,11 +7,11 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
-use crate::soon::Moment;
+use crate::soon::{Moment, Patience};
 
 /// Whether ranks can be processes here: Linux only, and not in a build with the portable files of `pgas-smp`.
 pub const ARE_POSSIBLE: bool = cfg!(all(target_os = "linux", not(pgas_portable)));
@@ -175,8 +175,9 @@ struct Watchdog {
 impl Watchdog {
     fn start(mark: String) -> Self {
         let (stop, stopped) = mpsc::channel();
+        let patience = Patience::new(JOB_LIMIT);
         let thread = thread::spawn(move || {
-            if stopped.recv_timeout(JOB_LIMIT).is_err() {
+            if patience.receive(&stopped).is_err() {
                 for pid in marked(&mark) {
                     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
                     // Fails only for a process that has just ended.
@@ -220,12 +221,9 @@ pub fn state_of(pid: u32) -> Option<char> {
 ///
 /// If it does not within [`JOB_LIMIT`].
 pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let began = Instant::now();
+    let patience = Patience::new(JOB_LIMIT);
     while !condition() {
-        assert!(
-            began.elapsed() < JOB_LIMIT,
-            "not within {JOB_LIMIT:?}: {what}"
-        );
+        assert!(!patience.is_over(), "not within {JOB_LIMIT:?}: {what}");
         thread::sleep(Duration::from_millis(2));
     }
 }

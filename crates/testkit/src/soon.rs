@@ -3,7 +3,8 @@
 use std::fmt::Debug;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -49,6 +50,49 @@ impl Moment {
             .ok()
             .map(Duration::from_nanos)
             .map(Self)
+    }
+}
+
+/// A limit for what ends unless it hangs, by the clock of [`Moment`]; by any clock it ends after five times as long.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    limit: Duration,
+    began: (Moment, Instant),
+}
+
+impl Patience {
+    /// The longest time between two looks.
+    const TICK: Duration = Duration::from_millis(500);
+
+    /// A limit that begins now.
+    #[must_use]
+    pub fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            began: (Moment::now(), Instant::now()),
+        }
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let (moment, instant) = self.began;
+        let plain = instant.elapsed();
+        plain >= self.limit && (moment.elapsed() >= self.limit || plain >= 5 * self.limit)
+    }
+
+    /// Waits for an event.
+    ///
+    /// # Errors
+    ///
+    /// That the limit is over, or that nobody is left who could send one.
+    pub fn receive<T>(&self, events: &Receiver<T>) -> Result<T, RecvTimeoutError> {
+        loop {
+            match events.recv_timeout(self.limit.min(Self::TICK)) {
+                Err(RecvTimeoutError::Timeout) if !self.is_over() => {}
+                received => return received,
+            }
+        }
     }
 }
 
@@ -120,6 +164,7 @@ pub fn tried(case: impl Fn()) {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::mpsc;
 
     use super::*;
     use crate::panic_text;
@@ -141,10 +186,27 @@ mod tests {
         assert_eq!(Moment::of_nanoseconds(u128::MAX), None);
         assert_eq!(moment.since(moment), Duration::ZERO);
         // Not more than the plain time.
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let moment = Moment::now();
         let took = moment.elapsed();
         assert!(took <= began.elapsed(), "{took:?}");
+    }
+
+    #[test]
+    fn a_limit_ends_a_wait_for_what_does_not_come() {
+        let (send, events) = mpsc::channel();
+        let short = Patience::new(Duration::from_millis(20));
+        assert!(!short.is_over() || short.began.1.elapsed() >= short.limit);
+        assert_eq!(short.receive(&events), Err(RecvTimeoutError::Timeout));
+        assert!(short.is_over());
+        let took = short.began.1.elapsed();
+        assert!(took >= short.limit, "{took:?}");
+        let long = Patience::new(Duration::from_secs(3600));
+        send.send(7).expect("it is received below");
+        assert_eq!(long.receive(&events), Ok(7));
+        drop(send);
+        assert_eq!(long.receive(&events), Err(RecvTimeoutError::Disconnected));
+        assert!(!long.is_over());
     }
 
     /// How often a case runs that takes each of `seconds` in turn, and what it fails with.
