@@ -14,6 +14,7 @@ mod ci;
 mod dependencies;
 mod memory;
 mod mpi;
+mod mutants;
 mod process;
 mod publish;
 mod setup;
@@ -54,6 +55,12 @@ enum Verb {
     Tidy,
     /// Runs the lock-free parts under loom, which tries the interleavings
     Loom,
+    /// Changes lines of the lock-free code for the worse, one at a time, and checks that a model or a unit test notices
+    Mutants {
+        /// Only those with this in their file or text
+        #[arg(default_value = "")]
+        filter: String,
+    },
     /// Runs the tests under AddressSanitizer (needs a nightly toolchain)
     Asan,
     /// Runs miri on the core's unit tests (needs a nightly toolchain with the miri component)
@@ -107,6 +114,7 @@ fn run(verb: Verb) -> Result<Outcome> {
         Verb::Setup => setup::run(),
         Verb::Tidy => tidy::run(),
         Verb::Loom => memory::loom(),
+        Verb::Mutants { filter } => mutants::run(&filter),
         Verb::Asan => memory::asan(),
         Verb::Miri => memory::miri(),
         Verb::Dependencies => dependencies::run(),

@@ -302,7 +302,7 @@ impl Am {
     /// Looks at some of the calls in flight for those to ranks that have left, and tells who waits for them.
     #[cold]
     pub(crate) fn look_for_left(&self, world: &World, n: u32) {
-        let has_left = |rank| world.has_left(rank);
+        let has_left = |rank| world.has_left(Rank::new(rank));
         self.pending.look_for_left(n, has_left, |action| {
             pgas_core::as_handler(|| action(Outcome::Left, &[]));
         });

@@ -64,14 +64,13 @@ mod identity;
 mod layer;
 pub mod message;
 mod outbox;
-mod pending;
 mod pieces;
 mod quiescence;
 pub mod rpc;
 mod serve;
-mod sync;
-mod tally;
 mod tasks;
+
+use pgas_lockfree::{pending, tally};
 
 pub use aggregate::Aggregator;
 pub use codec::Wire;

@@ -1,12 +1,12 @@
 //! Whether all asynchronous work is done, everywhere.
 //!
-//! Every rank counts the messages that it has sent and those that it has served. All work is done when the sums over all
-//! ranks are equal, and were the same in the round before: the four-counter method of Mattern, "Algorithms for
-//! distributed termination detection" (1987). An answered call counts as served when its answer is
+//! Every rank counts the messages that it has sent and those that it has served. [`Rounds`] has what follows from the sums over all
+//! ranks. An answered call counts as served when its answer is
 //! back, so that no answer is under way either.
 
 use pgas_core::World;
 use pgas_core::collective::op::Sum;
+use pgas_lockfree::tally::Rounds;
 
 use crate::Result;
 use crate::layer::am;
@@ -71,18 +71,4 @@ pub fn quiet(world: &World) -> Result<()> {
 fn all_progress(world: &World) -> pgas_core::Result<()> {
     while world.progress()? {}
     Ok(())
-}
-
-/// The sums of what was sent and what was served, of one round after the other.
-#[derive(Debug, Default)]
-pub(crate) struct Rounds {
-    before: Option<[u64; 2]>,
-}
-
-impl Rounds {
-    /// Whether all work is done, with the `sums` of another round.
-    pub(crate) fn are_over(&mut self, sums: [u64; 2]) -> bool {
-        let is_as_before = self.before.replace(sums) == Some(sums);
-        is_as_before && sums[0] == sums[1]
-    }
 }

@@ -504,7 +504,7 @@ impl<'a> Way<'a> {
         args: &A,
         view: Option<&[u8]>,
     ) -> Result<PgasFuture<R>> {
-        let cookie = self.am.pending.take_slot(self.to);
+        let cookie = self.am.pending.take_slot(self.to.number());
         let future = PgasFuture::answer(self.am, cookie, self.to);
         let header = Call {
             function,

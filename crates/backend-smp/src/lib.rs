@@ -14,9 +14,6 @@
 //! Mailboxes, barrier and doorbells are those of [`pgas_lockfree`], inside the mapping that all ranks share. What they ask of the
 //! system and the processor is in [`doorbell`] and `machine`.
 
-// The models of other packages use nothing of this one.
-#![cfg(not(loom))]
-
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),
     path = "attach_portable.rs"

@@ -387,9 +387,8 @@ impl<T: Object> fmt::Debug for Distributor<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
     use super::*;
     use crate::testing::{Random, everywhere};

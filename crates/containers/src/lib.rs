@@ -27,7 +27,7 @@ pub mod hash_map;
 pub mod object;
 pub mod queue;
 mod store;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod testing;
 
 pub use array::{Array, DArray, DMatrix};

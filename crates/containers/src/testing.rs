@@ -1,7 +1,5 @@
 //! What the tests of all containers share.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::process::Command;
 
 use pgas_core::backend::loopback;

@@ -5,6 +5,11 @@
 //! | [`mailbox`] | messages from many senders to one receiver; [`credits`] share its room, [`payload`] has buffers that are filled in place |
 //! | [`barrier`] | all ranks wait for all |
 //! | [`doorbell`] | sleeping and waking between processes |
+//! | [`tickets`] | queues with many producers and consumers |
+//! | [`slots`] | hash tables |
+//! | [`pending`] | answers that threads of a rank wait for |
+//! | [`tally`] | counts of messages, a word a thread, and whether all were served |
+//! | [`word`], [`memory`] | single words, and what is larger, that all ranks access |
 //!
 //! They are written against atomic words that are borrowed: no pointers, valid when zero, the same at every address. Who maps memory,
 //! sleeps in the system or knows the processor passes that in ([`doorbell::Bell`], [`machine::Machine`]).
@@ -17,10 +22,20 @@
 
 #![forbid(unsafe_code)]
 
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+
 pub mod barrier;
 pub mod credits;
 pub mod doorbell;
 pub mod machine;
 pub mod mailbox;
+pub mod memory;
 pub mod payload;
-mod sync;
+pub mod pending;
+pub mod slots;
+pub mod sync;
+pub mod tally;
+pub mod tickets;
+pub mod word;

@@ -13,7 +13,7 @@ mod distributed;
 mod hosted;
 mod layout;
 mod matrix;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub use distributed::DArray;

@@ -1,7 +1,5 @@
 //! Tests of the arrays over every transport that needs nothing installed.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use pgas_core::backend::loopback;
 use pgas_core::{Rank, World};
 use proptest::prelude::*;

@@ -1,7 +1,5 @@
 //! Tests of the filter over every transport that needs nothing installed.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::collections::HashSet;
 
 use pgas_core::backend::loopback;

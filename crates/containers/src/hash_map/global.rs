@@ -7,10 +7,10 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::{Event, Pod, Result};
 use zerocopy::FromZeros as _;
 
-use super::layout::{Layout, Pair, StateAt, ValueKind};
+use super::layout::{Layout, Pair, ValueKind};
 use super::reach::{Far, Reach};
 use super::slot::SlotMemory;
-use super::state::StateWord;
+use super::state::{StateAt, StateWord};
 use crate::Result as ContainerResult;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 
@@ -158,6 +158,8 @@ impl<K: Object, V: Object> GlobalSlot<K, V, Far<'_>> {
 }
 
 impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
+    type Error = pgas_core::Error;
+    type Failure = crate::Error;
     type Key = KeyOf<K>;
     type KeySlot = SlotOf<K>;
     type Value = SlotOf<V>;
@@ -180,14 +182,7 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
 
     #[inline(always)]
     fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>> {
-        // Where looking costs nothing, a slot that is taken is left in the caches of its other readers.
-        if R::IS_NEAR {
-            let seen = self.load_state()?;
-            if seen != StateWord::FREE {
-                return Ok(Err(seen));
-            }
-        }
-        self.swap_state(StateWord::FREE, new)
+        self.reach.reserve(self.state_at(), new)
     }
 
     #[inline(always)]

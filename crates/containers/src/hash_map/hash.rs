@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use pgas_core::Rank;
+use pgas_lockfree::slots::state::Fingerprint;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
 use super::layout::Blocks;
@@ -67,25 +68,6 @@ impl Hash {
     #[inline]
     pub(super) const fn fingerprint(self) -> Fingerprint {
         Fingerprint::of(self.0)
-    }
-}
-
-/// 14 bits of a key's hash that stand in the slot's state word, so that nearly every slot of another
-/// key is passed without reading its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Fingerprint(u64);
-
-impl Fingerprint {
-    pub(super) const MASK: u64 = (1 << 14) - 1;
-
-    #[inline]
-    pub(super) const fn of(hash: u64) -> Self {
-        Self(hash & Self::MASK)
-    }
-
-    #[inline]
-    pub(super) const fn bits(self) -> u64 {
-        self.0
     }
 }
 

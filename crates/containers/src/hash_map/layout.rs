@@ -4,6 +4,8 @@ use std::marker::PhantomData;
 
 use pgas_core::Pod;
 use pgas_core::rma::Block;
+pub(super) use pgas_lockfree::slots::scan::MOST;
+use pgas_lockfree::slots::state::StateAt;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// How a value is read and written while others do the same.
@@ -38,9 +40,6 @@ impl<A: Copy, B: Copy> Copy for Pair<A, B> {}
 
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
-
-/// The most slots in one block: as many states as two vector registers hold.
-pub(super) const MOST: usize = 8;
 
 /// The places of slots and of their parts. Slots lie in blocks, which are as large and come one after the other.
 ///
@@ -173,14 +172,6 @@ impl<K: Pod, V: Pod> Block for Layout<K, V> {
     } else {
         larger(8, Self::PAIR_ALIGN)
     };
-}
-
-/// Where a state word is in its block, and how wide it is.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct StateAt {
-    pub(super) offset: usize,
-    /// Four bytes instead of eight.
-    pub(super) is_narrow: bool,
 }
 
 const fn larger(a: usize, b: usize) -> usize {

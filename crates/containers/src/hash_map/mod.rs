@@ -12,7 +12,7 @@
 //! says. A search walks from the key's home slot
 //! over the ring, in a block once around, until it meets the key or a free slot, so an absent key costs no more than a
 //! present one, and every slot can be reached from every home. On the direct path it looks at all slots of a cache line together.
-//! `slot.rs` has the protocol
+//! [`pgas_lockfree::slots`] has the protocol
 //! between ranks that meet at a slot, and says why it is linearizable.
 //!
 //! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile. Phases are
@@ -31,8 +31,6 @@ mod insert;
 mod iter;
 mod layout;
 mod local;
-#[cfg(all(test, loom))]
-mod models;
 mod multi;
 #[cfg(feature = "rayon")]
 mod parallel;
@@ -42,13 +40,10 @@ mod reach;
 mod rehash;
 mod scan;
 mod set;
-mod slot;
-mod state;
 mod table;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod view;
-mod walk;
 
 pub use buffer::HashMapBuffer;
 pub use hash::{RapidHasher, SeededHasher};
@@ -61,6 +56,8 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use pgas_core::{Rank, World};
+/// The protocol of a slot, and searches over slots.
+use pgas_lockfree::slots::{self as slot, state, walk};
 
 use crate::object::{KeyHasher, Object};
 use crate::{CapacitiesDiffer, Result};

@@ -134,7 +134,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     }
 
     /// As if `n` more values of `key` had been inserted and lost.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn give_numbers(&self, key: &K, n: u64) {
         self.numbers.fetch_add(key, n).expect("it is there");
     }

@@ -8,12 +8,12 @@
 use pgas_core::rma::Share;
 
 use super::global::{GlobalSlot, LayoutOf};
-use super::hash::{Fingerprint, Hash, Place};
+use super::hash::{Hash, Place};
 use super::layout::Blocks as _;
-use super::reach::{Near, Reach as _};
-use super::scan::{self, States};
+use super::reach::{Near, Reach as _, States};
+use super::scan;
 use super::slot::SlotMemory as _;
-use super::state::StateWord;
+use super::state::{Fingerprint, StateWord};
 use super::view::View;
 use crate::Result;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};

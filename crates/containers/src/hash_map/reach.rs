@@ -1,18 +1,20 @@
 //! How this process reaches the slots of a map: by its own instructions, or by operations on global
 //! pointers.
 
-use std::sync::atomic::{Ordering, fence};
-
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::{self, Block, FourWords, NearArray};
 use pgas_core::{Event, GlobalPtr, Pod, Result, World};
+use pgas_lockfree::memory;
+use pgas_lockfree::slots::{near, scan};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::hash::Place;
-use super::layout::{LINE, StateAt};
-use super::scan::States;
-use super::state::StateWord;
+use super::layout::LINE;
+use super::state::{StateAt, StateWord};
+
+/// The narrow states of a block.
+pub(super) type States = scan::States<FourWords>;
 
 /// A block of slots, and which one of them. Offsets are in bytes from the block's start.
 pub(super) trait Reach<'a>: Copy {
@@ -96,33 +98,18 @@ pub(super) trait Reach<'a>: Copy {
     fn prefetch_slot(&self);
 
     /// The state (A).
-    #[inline(always)]
-    fn load_state(&self, at: StateAt) -> Result<StateWord> {
-        let load = AtomicOp::Load;
-        Ok(if at.is_narrow {
-            StateWord::from_narrow(self.fetch_op(at.offset, load, 0_u32)?)
-        } else {
-            StateWord::from_bits(self.fetch_op(at.offset, load, 0_u64)?)
-        })
-    }
+    fn load_state(&self, at: StateAt) -> Result<StateWord>;
+
+    /// Replaces the state by `new` if the slot is free, else returns what it is (A).
+    fn reserve(&self, at: StateAt, new: StateWord) -> Result<Result<(), StateWord>>;
 
     /// Replaces the state if it is `current`, else returns what it is (A).
-    #[inline(always)]
     fn swap_state(
         &self,
         at: StateAt,
         current: StateWord,
         new: StateWord,
-    ) -> Result<Result<(), StateWord>> {
-        if at.is_narrow {
-            let (current, new) = (current.narrow(), new.narrow());
-            let swapped = self.compare_exchange(at.offset, current, new)?;
-            return Ok(swapped.map(|_| ()).map_err(StateWord::from_narrow));
-        }
-        let (current, new) = (current.to_bits(), new.to_bits());
-        let swapped = self.compare_exchange(at.offset, current, new)?;
-        Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
-    }
+    ) -> Result<Result<(), StateWord>>;
 }
 
 /// A slot in blocks like `L` that this process loads from and stores to; every step is an instruction or
@@ -196,13 +183,32 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
 
     #[inline(always)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
-        Ok(self.block.load(offset))
+        Ok(memory::load(&self.block, offset))
     }
 
     #[inline(always)]
     fn states(&self, n: usize) -> Result<States> {
-        let others = (n > 4).then(|| self.block.load_four(16));
-        Ok(States::new(n, self.block.load_four(0), others))
+        Ok(scan::states(&self.block, n))
+    }
+
+    #[inline(always)]
+    fn load_state(&self, at: StateAt) -> Result<StateWord> {
+        Ok(near::load_state(&self.block, at))
+    }
+
+    #[inline(always)]
+    fn reserve(&self, at: StateAt, new: StateWord) -> Result<Result<(), StateWord>> {
+        Ok(near::reserve(&self.block, at, new))
+    }
+
+    #[inline(always)]
+    fn swap_state(
+        &self,
+        at: StateAt,
+        current: StateWord,
+        new: StateWord,
+    ) -> Result<Result<(), StateWord>> {
+        Ok(near::swap_state(&self.block, at, current, new))
     }
 
     #[inline(always)]
@@ -212,12 +218,10 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
 
     #[inline(always)]
     fn pick<T: Pod>(&self, (): &(), at: StateAt, offset: usize) -> (StateWord, T) {
-        let state = if at.is_narrow {
-            StateWord::from_narrow(self.block.load(at.offset))
-        } else {
-            StateWord::from_bits(self.block.load(at.offset))
-        };
-        (state, self.block.load(offset))
+        (
+            near::load_state(&self.block, at),
+            memory::load(&self.block, offset),
+        )
     }
 
     #[inline(always)]
@@ -243,19 +247,7 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         at: StateAt,
         state: StateWord,
     ) -> Result<()> {
-        // Who sees some of the part sees the state that was written before (pairs with the acquire
-        // behind every load) ...
-        fence(Ordering::Release);
-        self.block.store(offset, value);
-        // ... and who sees the new state sees all of the part (pairs with the acquire of every atomic).
-        fence(Ordering::Release);
-        if at.is_narrow {
-            self.block
-                .fetch_op(at.offset, AtomicOp::Swap, state.narrow());
-        } else {
-            self.block
-                .fetch_op(at.offset, AtomicOp::Swap, state.to_bits());
-        }
+        near::publish(&self.block, offset, value, at, state);
         Ok(())
     }
 
@@ -267,10 +259,7 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         at: StateAt,
         state: StateWord,
     ) -> Result<()> {
-        self.block.store(offset, value);
-        // Who sees the state sees all of the part (pairs with the acquire of every load).
-        fence(Ordering::Release);
-        self.store_state(at, state);
+        near::publish_claimed(&self.block, offset, value, at, state);
         Ok(())
     }
 
@@ -284,7 +273,7 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         (): &(),
     ) -> Result<()> {
         self.block.store(offset, value);
-        self.store_state(at, state);
+        near::write_state(&self.block, at, state);
         Ok(())
     }
 
@@ -303,17 +292,6 @@ impl<'a, L: Block> Reach<'a> for Near<'a, L> {
         self.block.prefetch(0);
         if !LINE.is_multiple_of(L::BYTES) {
             self.block.prefetch(L::BYTES - 1);
-        }
-    }
-}
-
-impl<L: Block> Near<'_, L> {
-    #[inline(always)]
-    fn store_state(&self, at: StateAt, state: StateWord) {
-        if at.is_narrow {
-            self.block.store(at.offset, state.narrow());
-        } else {
-            self.block.store(at.offset, state.to_bits());
         }
     }
 }
@@ -398,6 +376,38 @@ impl<'a> Reach<'a> for Far<'a> {
         let four = |offset| self.get::<[u64; 2]>(offset).map(FourWords::from);
         let others = if n > 4 { Some(four(16)?) } else { None };
         Ok(States::new(n, four(0)?, others))
+    }
+
+    #[inline(always)]
+    fn load_state(&self, at: StateAt) -> Result<StateWord> {
+        let load = AtomicOp::Load;
+        Ok(if at.is_narrow {
+            StateWord::from_narrow(self.fetch_op(at.offset, load, 0_u32)?)
+        } else {
+            StateWord::from_bits(self.fetch_op(at.offset, load, 0_u64)?)
+        })
+    }
+
+    #[inline(always)]
+    fn reserve(&self, at: StateAt, new: StateWord) -> Result<Result<(), StateWord>> {
+        self.swap_state(at, StateWord::FREE, new)
+    }
+
+    #[inline(always)]
+    fn swap_state(
+        &self,
+        at: StateAt,
+        current: StateWord,
+        new: StateWord,
+    ) -> Result<Result<(), StateWord>> {
+        if at.is_narrow {
+            let (current, new) = (current.narrow(), new.narrow());
+            let swapped = self.compare_exchange(at.offset, current, new)?;
+            return Ok(swapped.map(|_| ()).map_err(StateWord::from_narrow));
+        }
+        let (current, new) = (current.to_bits(), new.to_bits());
+        let swapped = self.compare_exchange(at.offset, current, new)?;
+        Ok(swapped.map(|_| ()).map_err(StateWord::from_bits))
     }
 
     #[inline(never)]

@@ -7,12 +7,12 @@ use pgas_core::backend::AtomicOp;
 
 use super::Inserted;
 use super::global::{GlobalSlot, LayoutOf};
-use super::hash::{self, Fingerprint, Hash, Ring};
+use super::hash::{self, Hash, Ring};
 use super::layout::Blocks as _;
 use super::reach::Reach;
-use super::scan::Scan;
+use super::slot::scan::Scan;
 use super::slot::{self, Held, SlotMemory, Wanted};
-use super::state::StateWord;
+use super::state::{Fingerprint, StateWord};
 use super::table::apart_if_large;
 use super::walk::{self, Place, Slots, SlotsInBlocks};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};

@@ -52,7 +52,7 @@ mod encoded;
 mod hash;
 mod heap;
 mod parts;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 mod types;
 

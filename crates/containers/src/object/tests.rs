@@ -1,7 +1,5 @@
 //! Values in slots, over every transport that needs nothing installed.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 

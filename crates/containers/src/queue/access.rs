@@ -1,9 +1,9 @@
 //! Pushes and pops of a queue's slots, in each of the ways in which its words are reached.
 
-use std::sync::atomic::{Ordering, fence};
-
 use pgas_core::rma::Near;
-use pgas_core::{GlobalPtr, Pod, Result as CoreResult, World};
+use pgas_core::{Error as CoreError, GlobalPtr, Pod, Result as CoreResult, World};
+use pgas_lockfree::memory::Memory as _;
+use pgas_lockfree::word;
 
 use super::PushError;
 use super::ring::{Control, NearRing, Place, Ring, SlotBlock, index};
@@ -56,6 +56,8 @@ struct NearWords<'a> {
 }
 
 impl Words for NearWords<'_> {
+    type Error = CoreError;
+
     #[inline(always)]
     fn size(&self) -> Size {
         self.size
@@ -63,27 +65,20 @@ impl Words for NearWords<'_> {
 
     #[inline(always)]
     fn load(&self, word: Word) -> CoreResult<u64> {
-        Ok(self.control.load(Control::offset(word)))
+        Ok(word::load(self.control.word64(Control::offset(word))))
     }
 
     #[inline(always)]
     fn swap(&self, word: Word, current: u64, new: u64) -> CoreResult<Result<(), u64>> {
-        let offset = Control::offset(word);
-        let swapped = self.control.compare_exchange(offset, current, new);
+        let word = self.control.word64(Control::offset(word));
+        let swapped = word::compare_exchange(word, current, new);
         Ok(swapped.map(|_| ()))
     }
 
     #[inline(always)]
     fn advance(&self, word: Word, from: u64, to: u64) -> CoreResult<bool> {
-        if self.load(word)? != from {
-            return Ok(false);
-        }
-        // Pairs with the acquire of every load: who sees the word sees what was written under the ticket,
-        // or writes over what was read there after it was read. Nobody else moves the word away from
-        // `from`, so this needs no locked instruction.
-        fence(Ordering::Release);
-        self.control.store(Control::offset(word), to);
-        Ok(true)
+        let word = self.control.word64(Control::offset(word));
+        Ok(ticket::advance(word, from, to))
     }
 
     /// Some hundred nanoseconds, in which the rank that was faster goes on with the cache lines that it has: taken
@@ -119,6 +114,8 @@ struct FarWords<'a> {
 }
 
 impl Words for FarWords<'_> {
+    type Error = CoreError;
+
     fn size(&self) -> Size {
         self.place.size
     }
@@ -252,7 +249,7 @@ impl<'a> Access<'a> {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "all of push and pop")]
 fn perform_on(
-    words: &impl Words,
+    words: &impl Words<Error = CoreError>,
     seen: &mut Seen,
     request: Request,
     work: impl FnOnce(Tickets) -> Result<()>,

@@ -424,7 +424,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
         self.len().map(|n| n == 0)
     }
 
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(super) fn ring(&self) -> &Ring<T> {
         &self.ring
     }

@@ -10,20 +10,17 @@
 //! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
 //! go into different phases get an error that names both.
 //!
-//! `ticket.rs` has the protocol between ranks that push and pop at once, and says why it is
+//! [`pgas_lockfree::tickets`] has the protocol between ranks that push and pop at once, and says why it is
 //! linearizable.
 
 mod access;
 mod circular;
 mod fast;
 mod local;
-#[cfg(all(test, loom))]
-mod models;
 mod phase;
 mod ring;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
-mod ticket;
 
 pub use circular::CircularQueue;
 pub use fast::FastQueue;
@@ -31,8 +28,10 @@ pub use phase::{Local, Phase, Pop, Pops, Push, PushPop, Pushes};
 
 /// What other containers build on queues.
 pub(crate) use access::{Access, Request};
+/// The protocol of a queue that is pushed to and popped from at once.
+use pgas_lockfree::tickets as ticket;
+pub(crate) use pgas_lockfree::tickets::{Seen, Size, Tickets};
 pub(crate) use ring::{Line, Place, index, lines, size_of_capacity};
-pub(crate) use ticket::{Seen, Size, Tickets};
 
 use crate::Error;
 

@@ -13,7 +13,7 @@ mod arrays;
 mod filters;
 mod maps;
 mod queues;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 use std::fmt::Write as _;

@@ -1,7 +1,5 @@
 //! What some ranks save, others load.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::fs;
 
 use pgas_core::{Config, Rank, World};

@@ -17,7 +17,9 @@ mod imp;
 #[path = "copy_portable.rs"]
 mod portable;
 
-use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use pgas_lockfree::memory;
 
 use crate::Pod;
 
@@ -41,8 +43,7 @@ pub unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
 #[inline]
 pub unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
     // SAFETY: the caller's promises are those of the implementation.
-    unsafe { imp::from_shared(dst, src, len) }
-    fence(Ordering::Acquire);
+    memory::settled(|| unsafe { imp::from_shared(dst, src, len) });
 }
 
 /// Stores one value into shared memory: a single store where the type's size and alignment allow it.
@@ -94,7 +95,7 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
     }
 }
 
-/// Loads one value from shared memory: a single load where the type's size and alignment allow it.
+/// Loads one value from shared memory, as [`read`] does; later accesses of this thread come after.
 ///
 /// # Safety
 ///
@@ -105,6 +106,21 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
     reason = "size and alignment are constants, which leaves one load"
 )]
 pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
+    // SAFETY: the caller promises a readable `T`, aligned.
+    memory::settled(|| unsafe { read(src) })
+}
+
+/// Loads one value from shared memory: a single load where the type's size and alignment allow it. Orders nothing.
+///
+/// # Safety
+///
+/// `src` is valid for reads and aligned for `T`.
+#[inline(always)]
+#[expect(
+    clippy::inline_always,
+    reason = "size and alignment are constants, which leaves one load"
+)]
+pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
     let mut value = T::new_zeroed();
     // `FromBytes` and `IntoBytes` together make any bytes that are written here a value.
     let out = (&raw mut value).cast::<u8>();
@@ -113,25 +129,25 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
             // SAFETY: the caller promises a readable byte.
             let word = unsafe { AtomicU8::from_ptr(src) };
             // SAFETY: `out` points to one byte of `value`.
-            unsafe { out.write(word.load(Ordering::Acquire)) };
+            unsafe { out.write(word.load(Ordering::Relaxed)) };
         }
         (2, 2) => {
             // SAFETY: the caller promises two readable bytes, aligned as `T` is.
             let word = unsafe { AtomicU16::from_ptr(src.cast()) };
             // SAFETY: `out` points to `value`, of the same size and alignment.
-            unsafe { out.cast::<u16>().write(word.load(Ordering::Acquire)) };
+            unsafe { out.cast::<u16>().write(word.load(Ordering::Relaxed)) };
         }
         (4, 4) => {
             // SAFETY: as above, for four bytes.
             let word = unsafe { AtomicU32::from_ptr(src.cast()) };
             // SAFETY: `out` points to `value`, of the same size and alignment.
-            unsafe { out.cast::<u32>().write(word.load(Ordering::Acquire)) };
+            unsafe { out.cast::<u32>().write(word.load(Ordering::Relaxed)) };
         }
         (8, 8) => {
             // SAFETY: as above, for eight bytes.
             let word = unsafe { AtomicU64::from_ptr(src.cast()) };
             // SAFETY: `out` points to `value`, of the same size and alignment.
-            unsafe { out.cast::<u64>().write(word.load(Ordering::Acquire)) };
+            unsafe { out.cast::<u64>().write(word.load(Ordering::Relaxed)) };
         }
         (len @ (16 | 24 | 32), _) => {
             for i in 0..len / 8 {
@@ -144,11 +160,10 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
                 // SAFETY: this function's own memory; the write needs no alignment.
                 unsafe { out.cast::<u64>().write_unaligned(word) };
             }
-            fence(Ordering::Acquire);
         }
         (len, _) => {
             // SAFETY: `out` is this function's own memory of `len` bytes; the caller promises `src`.
-            unsafe { from_shared(out, src, len) }
+            unsafe { imp::from_shared(out, src, len) }
         }
     }
     value
@@ -157,7 +172,7 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
 /// Sixteen bytes as they were read from shared memory: a vector register where there are such.
 pub type Sixteen = imp::Sixteen;
 
-/// Loads sixteen bytes, of which each aligned word of four or eight is whole; later accesses of this thread come after.
+/// Loads sixteen bytes, of which each aligned word of four or eight is whole, and in the order of all [atomics](pgas_lockfree::word).
 ///
 /// # Safety
 ///
@@ -166,9 +181,7 @@ pub type Sixteen = imp::Sixteen;
 #[expect(clippy::inline_always, reason = "one load")]
 pub unsafe fn load_sixteen(src: *const u8) -> Sixteen {
     // SAFETY: the caller's promises are those of the implementation.
-    let bytes = unsafe { imp::load_sixteen(src) };
-    fence(Ordering::Acquire);
-    bytes
+    memory::settled(|| unsafe { imp::load_sixteen(src) })
 }
 
 /// Asks the memory system to fetch the cache line at `at`; any address is allowed.

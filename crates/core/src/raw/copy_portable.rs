@@ -2,6 +2,9 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
+#[cfg(not(target_arch = "x86_64"))]
+use pgas_lockfree::word;
+
 /// See [`super::to_shared`].
 pub(super) unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
     let mut i = 0;
@@ -71,19 +74,20 @@ pub(super) unsafe fn load_word(src: *const u8) -> u64 {
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) type Sixteen = [u64; 2];
 
-/// Loads sixteen bytes, each word of eight at once.
+/// Loads sixteen bytes, each word of eight at once and in the order of all atomics.
 ///
 /// # Safety
 ///
 /// They are readable and aligned.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) unsafe fn load_sixteen(src: *const u8) -> Sixteen {
-    // SAFETY: the first half of what the caller promises.
-    let first = unsafe { load_word(src) };
+    // SAFETY: the first half of what the caller promises, aligned; it is only accessed atomically.
+    let first = unsafe { AtomicU64::from_ptr(src.cast_mut().cast()) };
     // SAFETY: the other half lies within the same sixteen bytes.
     let behind = unsafe { src.add(8) };
     // SAFETY: as for the first half.
-    [first, unsafe { load_word(behind) }]
+    let second = unsafe { AtomicU64::from_ptr(behind.cast_mut().cast()) };
+    [word::load(first), word::load(second)]
 }
 
 /// Stores eight bytes, at once if they are aligned.

@@ -1,13 +1,15 @@
 //! Single words of shared memory: CPU atomics behind the calls of the [`backend`](crate::backend).
 #![expect(unsafe_code, reason = "atomics on raw shared memory")]
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use pgas_lockfree::word;
 
 use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
 
 /// Performs `call` at `at` with a CPU atomic and returns the former bits.
 ///
-/// Reads acquire and writes release, so that who sees an atomic's result sees what its author had
+/// It is [sequentially consistent](pgas_lockfree::word), so that also who sees an atomic's result sees what its author had
 /// flushed before.
 ///
 /// # Safety
@@ -54,17 +56,12 @@ pub unsafe fn compare_swap(at: *mut u8, call: SwapCall) -> Result<u64, u64> {
         // SAFETY: the caller promises validity, alignment and atomic access only.
         let word = unsafe { AtomicU32::from_ptr(at.cast()) };
         let (old, new) = (low(call.expected), low(call.desired));
-        let result = word.compare_exchange(old, new, Ordering::AcqRel, Ordering::Acquire);
+        let result = word::compare_exchange(word, old, new);
         return result.map(u64::from).map_err(u64::from);
     }
     // SAFETY: as above, for eight bytes.
     let word = unsafe { AtomicU64::from_ptr(at.cast()) };
-    word.compare_exchange(
-        call.expected,
-        call.desired,
-        Ordering::AcqRel,
-        Ordering::Acquire,
-    )
+    word::compare_exchange(word, call.expected, call.desired)
 }
 
 #[inline(always)]
@@ -75,29 +72,29 @@ pub unsafe fn compare_swap(at: *mut u8, call: SwapCall) -> Result<u64, u64> {
 fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
     let v = call.operand;
     match (call.op, call.ty) {
-        (AtomicOp::Load, _) => word.load(Ordering::Acquire),
-        (AtomicOp::Swap, _) => word.swap(v, Ordering::AcqRel),
+        (AtomicOp::Load, _) => word::load(word),
+        (AtomicOp::Swap, _) => word::swap(word, v),
         (AtomicOp::Add, AtomicType::F64) => {
-            update_u64(word, |x| (f64::from_bits(x) + f64::from_bits(v)).to_bits())
+            word::update(word, |x| (f64::from_bits(x) + f64::from_bits(v)).to_bits())
         }
-        (AtomicOp::Add, _) => word.fetch_add(v, Ordering::AcqRel),
-        (AtomicOp::And, _) => word.fetch_and(v, Ordering::AcqRel),
-        (AtomicOp::Or, _) => word.fetch_or(v, Ordering::AcqRel),
-        (AtomicOp::Xor, _) => word.fetch_xor(v, Ordering::AcqRel),
+        (AtomicOp::Add, _) => word::add(word, v),
+        (AtomicOp::And, _) => word::and(word, v),
+        (AtomicOp::Or, _) => word::or(word, v),
+        (AtomicOp::Xor, _) => word::xor(word, v),
         (AtomicOp::Min, AtomicType::F64) => {
-            update_u64(word, |x| f64::from_bits(x).min(f64::from_bits(v)).to_bits())
+            word::update(word, |x| f64::from_bits(x).min(f64::from_bits(v)).to_bits())
         }
         (AtomicOp::Max, AtomicType::F64) => {
-            update_u64(word, |x| f64::from_bits(x).max(f64::from_bits(v)).to_bits())
+            word::update(word, |x| f64::from_bits(x).max(f64::from_bits(v)).to_bits())
         }
-        (AtomicOp::Min, AtomicType::I64) => update_u64(word, |x| {
+        (AtomicOp::Min, AtomicType::I64) => word::update(word, |x| {
             x.cast_signed().min(v.cast_signed()).cast_unsigned()
         }),
-        (AtomicOp::Max, AtomicType::I64) => update_u64(word, |x| {
+        (AtomicOp::Max, AtomicType::I64) => word::update(word, |x| {
             x.cast_signed().max(v.cast_signed()).cast_unsigned()
         }),
-        (AtomicOp::Min, _) => word.fetch_min(v, Ordering::AcqRel),
-        (AtomicOp::Max, _) => word.fetch_max(v, Ordering::AcqRel),
+        (AtomicOp::Min, _) => word::min(word, v),
+        (AtomicOp::Max, _) => word::max(word, v),
     }
 }
 
@@ -109,29 +106,29 @@ fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
 fn fetch_u32(word: &AtomicU32, call: AtomicCall) -> u32 {
     let v = low(call.operand);
     match (call.op, call.ty) {
-        (AtomicOp::Load, _) => word.load(Ordering::Acquire),
-        (AtomicOp::Swap, _) => word.swap(v, Ordering::AcqRel),
+        (AtomicOp::Load, _) => word::load(word),
+        (AtomicOp::Swap, _) => word::swap(word, v),
         (AtomicOp::Add, AtomicType::F32) => {
-            update_u32(word, |x| (f32::from_bits(x) + f32::from_bits(v)).to_bits())
+            word::update(word, |x| (f32::from_bits(x) + f32::from_bits(v)).to_bits())
         }
-        (AtomicOp::Add, _) => word.fetch_add(v, Ordering::AcqRel),
-        (AtomicOp::And, _) => word.fetch_and(v, Ordering::AcqRel),
-        (AtomicOp::Or, _) => word.fetch_or(v, Ordering::AcqRel),
-        (AtomicOp::Xor, _) => word.fetch_xor(v, Ordering::AcqRel),
+        (AtomicOp::Add, _) => word::add(word, v),
+        (AtomicOp::And, _) => word::and(word, v),
+        (AtomicOp::Or, _) => word::or(word, v),
+        (AtomicOp::Xor, _) => word::xor(word, v),
         (AtomicOp::Min, AtomicType::F32) => {
-            update_u32(word, |x| f32::from_bits(x).min(f32::from_bits(v)).to_bits())
+            word::update(word, |x| f32::from_bits(x).min(f32::from_bits(v)).to_bits())
         }
         (AtomicOp::Max, AtomicType::F32) => {
-            update_u32(word, |x| f32::from_bits(x).max(f32::from_bits(v)).to_bits())
+            word::update(word, |x| f32::from_bits(x).max(f32::from_bits(v)).to_bits())
         }
-        (AtomicOp::Min, AtomicType::I32) => update_u32(word, |x| {
+        (AtomicOp::Min, AtomicType::I32) => word::update(word, |x| {
             x.cast_signed().min(v.cast_signed()).cast_unsigned()
         }),
-        (AtomicOp::Max, AtomicType::I32) => update_u32(word, |x| {
+        (AtomicOp::Max, AtomicType::I32) => word::update(word, |x| {
             x.cast_signed().max(v.cast_signed()).cast_unsigned()
         }),
-        (AtomicOp::Min, _) => word.fetch_min(v, Ordering::AcqRel),
-        (AtomicOp::Max, _) => word.fetch_max(v, Ordering::AcqRel),
+        (AtomicOp::Min, _) => word::min(word, v),
+        (AtomicOp::Max, _) => word::max(word, v),
     }
 }
 
@@ -151,18 +148,6 @@ pub fn apply(old: u64, call: AtomicCall) -> u64 {
     let word = AtomicU64::new(old);
     fetch_u64(&word, call);
     word.into_inner()
-}
-
-#[inline]
-fn update_u64(word: &AtomicU64, f: impl Fn(u64) -> u64) -> u64 {
-    word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |x| Some(f(x)))
-        .unwrap_or_else(|seen| seen)
-}
-
-#[inline]
-fn update_u32(word: &AtomicU32, f: impl Fn(u32) -> u32) -> u32 {
-    word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |x| Some(f(x)))
-        .unwrap_or_else(|seen| seen)
 }
 
 #[inline(always)]

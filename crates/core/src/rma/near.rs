@@ -8,6 +8,9 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::num::NonZero;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use pgas_lockfree::memory::{self, Memory, Part};
 
 use crate::atomics::{Atomic, call};
 use crate::backend::{AtomicOp, SwapCall};
@@ -302,8 +305,7 @@ impl<B: Block> Near<'_, B> {
     #[expect(clippy::inline_always, reason = "one load")]
     #[track_caller]
     pub fn load<T: Pod>(&self, offset: usize) -> T {
-        // SAFETY: `part` found it in mapped memory, and aligned.
-        unsafe { copy::load(self.part::<T>(offset)) }
+        memory::load(self, offset)
     }
 
     /// Reads four words of four bytes from `offset` on, each of them whole; later accesses of this thread come after.
@@ -316,10 +318,7 @@ impl<B: Block> Near<'_, B> {
     #[expect(clippy::inline_always, reason = "one load")]
     #[track_caller]
     pub fn load_four(&self, offset: usize) -> FourWords {
-        let is_aligned = B::ALIGN >= 16 && offset.is_multiple_of(16);
-        assert!(is_aligned, "a misaligned part of a block");
-        // SAFETY: `part` found sixteen bytes in mapped memory, and the assertion that they are aligned.
-        FourWords(unsafe { copy::load_sixteen(self.part::<[u64; 2]>(offset)) })
+        Memory::load_four(self, offset)
     }
 
     /// Writes the value at `offset`. A later release of this thread orders it.
@@ -331,8 +330,7 @@ impl<B: Block> Near<'_, B> {
     #[expect(clippy::inline_always, reason = "one store")]
     #[track_caller]
     pub fn store<T: Pod>(&self, offset: usize, value: T) {
-        // SAFETY: `part` found it in mapped memory, and aligned.
-        unsafe { copy::store(self.part::<T>(offset), value) }
+        self.write(offset, value);
     }
 
     /// Performs `op` on the word at `offset` and returns the former value. Acquires and releases.
@@ -384,6 +382,52 @@ impl<B: Block> Near<'_, B> {
     #[expect(clippy::inline_always, reason = "one instruction")]
     pub fn prefetch(&self, offset: usize) {
         copy::prefetch(self.place.as_ptr().wrapping_add(offset));
+    }
+}
+
+impl<B: Block> Memory for Near<'_, B> {
+    type Four = FourWords;
+
+    #[inline(always)]
+    #[track_caller]
+    fn word32(&self, offset: usize) -> &AtomicU32 {
+        let place = self.part::<u32>(offset);
+        // SAFETY: `part` found the word in mapped memory, and aligned; the world keeps that mapped, and segments are only accessed
+        // atomically.
+        unsafe { AtomicU32::from_ptr(place.cast()) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn word64(&self, offset: usize) -> &AtomicU64 {
+        let place = self.part::<u64>(offset);
+        // SAFETY: as for `word32`.
+        unsafe { AtomicU64::from_ptr(place.cast()) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn load_four(&self, offset: usize) -> FourWords {
+        let is_aligned = B::ALIGN >= 16 && offset.is_multiple_of(16);
+        assert!(is_aligned, "a misaligned part of a block");
+        // SAFETY: `part` found sixteen bytes in mapped memory, and the assertion that they are aligned.
+        FourWords(unsafe { copy::load_sixteen(self.part::<[u64; 2]>(offset)) })
+    }
+}
+
+impl<T: Pod, B: Block> Part<T> for Near<'_, B> {
+    #[inline(always)]
+    #[track_caller]
+    fn read(&self, offset: usize) -> T {
+        // SAFETY: `part` found it in mapped memory, and aligned.
+        unsafe { copy::read(self.part::<T>(offset)) }
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn write(&self, offset: usize, value: T) {
+        // SAFETY: `part` found it in mapped memory, and aligned.
+        unsafe { copy::store(self.part::<T>(offset), value) }
     }
 }
 

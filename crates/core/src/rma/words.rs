@@ -58,6 +58,13 @@ impl FourWords {
     }
 }
 
+impl pgas_lockfree::memory::FourWords for FourWords {
+    #[inline(always)]
+    fn matching(self, ignored: u32, wanted: u32) -> u32 {
+        self.matching(ignored, wanted)
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "sse2")]
 #[inline]

@@ -1,7 +1,5 @@
 //! Tests of the map over every transport that needs nothing installed.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 mod batches;
 mod buffers;
 mod concurrent;

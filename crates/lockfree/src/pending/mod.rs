@@ -29,8 +29,6 @@ mod tests;
 use std::sync::{OnceLock, PoisonError};
 use std::task::Waker;
 
-use pgas_core::Rank;
-
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -51,7 +49,7 @@ const ABANDONED: u32 = 4;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// With a result.
     Returned,
     /// With a panic or an error, which the bytes tell.
@@ -61,14 +59,15 @@ pub(crate) enum Outcome {
 }
 
 /// What is done when an answer comes.
-pub(crate) enum Watcher {
+pub enum Watcher {
     /// Wakes who awaits it.
     Wake(Waker),
     /// Runs what was to be done then. It gets the answer, and the slot is free.
     Call(Callback),
 }
 
-pub(crate) type Callback = Box<dyn FnOnce(Outcome, &[u8]) + Send>;
+/// An action that gets an answer.
+pub type Callback = Box<dyn FnOnce(Outcome, &[u8]) + Send>;
 
 #[derive(Default)]
 struct Slot {
@@ -86,8 +85,17 @@ struct Slot {
 
 const FAILED_BIT: u32 = 1 << 31;
 
+impl std::fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Wake(_) => "Wake",
+            Self::Call(_) => "Call",
+        })
+    }
+}
+
 /// The table of one rank.
-pub(crate) struct Pending {
+pub struct Pending {
     chunks: [OnceLock<Box<[Slot]>>; N_CHUNKS],
     /// The first free slot, and in the upper half how often it changed, against a slot that was taken and
     /// given back between a look and an exchange.
@@ -108,11 +116,11 @@ impl std::fmt::Debug for Pending {
 
 /// The name of a slot in one of its lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cookie(pub(crate) u64);
+pub struct Cookie(pub u64);
 
 impl Cookie {
     /// No slot.
-    pub(crate) const NONE: Self = Self(u64::MAX);
+    pub const NONE: Self = Self(u64::MAX);
 
     fn new(index: u32, generation: u32) -> Self {
         Self(u64::from(generation) << u32::BITS | u64::from(index))
@@ -162,11 +170,11 @@ impl Pending {
 
     /// Takes a slot for the answer of `target`.
     #[inline]
-    pub(crate) fn take_slot(&self, target: Rank) -> Cookie {
+    pub fn take_slot(&self, target: u32) -> Cookie {
         let index = self.pop_free().unwrap_or_else(|| self.new_slot());
         let slot = self.known(index);
         // Relaxed: the message that carries the cookie is sent after this, by this thread.
-        slot.target.store(target.number(), Relaxed);
+        slot.target.store(target, Relaxed);
         slot.state.store(WAITING, Relaxed);
         Cookie::new(index, slot.generation.load(Relaxed))
     }
@@ -220,13 +228,13 @@ impl Pending {
     }
 
     /// Gives back a slot whose call was not sent.
-    pub(crate) fn cancel(&self, cookie: Cookie) {
+    pub fn cancel(&self, cookie: Cookie) {
         self.give_back(cookie.parts().0);
     }
 
     /// Stores an answer; `false` if nothing waits for one by this name.
     #[inline]
-    pub(crate) fn complete(&self, Cookie(bits): Cookie, outcome: Outcome, answer: &[u8]) -> bool {
+    pub fn complete(&self, Cookie(bits): Cookie, outcome: Outcome, answer: &[u8]) -> bool {
         let (index, generation) = Cookie(bits).parts();
         let Some(slot) = self.slot(index) else {
             return false;
@@ -274,14 +282,14 @@ impl Pending {
 
     /// Whether the answer is there.
     #[inline]
-    pub(crate) fn is_done(&self, cookie: Cookie) -> bool {
+    pub fn is_done(&self, cookie: Cookie) -> bool {
         // Acquire: pairs with the exchanges in `complete`; the answer is visible then.
         self.known(cookie.parts().0).state.load(Acquire) == DONE
     }
 
     /// Takes the answer, which is there, and gives the slot back.
     #[inline]
-    pub(crate) fn take<R>(&self, cookie: Cookie, read: impl FnOnce(Outcome, &[u8]) -> R) -> R {
+    pub fn take<R>(&self, cookie: Cookie, read: impl FnOnce(Outcome, &[u8]) -> R) -> R {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
         let marked = slot.len.load(Relaxed);
@@ -306,7 +314,7 @@ impl Pending {
     }
 
     /// Has `watcher` called when the answer comes; gives it back if the answer is there.
-    pub(crate) fn watch(&self, cookie: Cookie, watcher: Watcher) -> Option<Watcher> {
+    pub fn watch(&self, cookie: Cookie, watcher: Watcher) -> Option<Watcher> {
         let slot = self.known(cookie.parts().0);
         let mut place = lock(&slot.watcher);
         *place = Some(watcher);
@@ -321,7 +329,7 @@ impl Pending {
     }
 
     /// Nobody wants the answer any more.
-    pub(crate) fn abandon(&self, cookie: Cookie) {
+    pub fn abandon(&self, cookie: Cookie) {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
         // AcqRel: pairs with the exchanges in `complete`; one of the two gives the slot back.
@@ -334,7 +342,7 @@ impl Pending {
 
     /// Gives back the slot of a call whose rank has left, which nothing can answer any more.
     #[cold]
-    pub(crate) fn give_up(&self, cookie: Cookie) {
+    pub fn give_up(&self, cookie: Cookie) {
         let (index, _) = cookie.parts();
         let watcher = lock(&self.known(index).watcher).take();
         self.give_back(index);
@@ -343,17 +351,17 @@ impl Pending {
 
     /// Whether a call was found whose rank has left.
     #[inline]
-    pub(crate) fn has_left(&self) -> bool {
+    pub fn has_left(&self) -> bool {
         // Relaxed: who sees it asks about its own rank.
         self.has_left.load(Relaxed)
     }
 
     /// Looks at the next `n` slots for calls whose rank `has_left`: wakes who awaits them, and hands what was to be run
     /// to `run`, with an outcome that says so.
-    pub(crate) fn look_for_left(
+    pub fn look_for_left(
         &self,
         n: u32,
-        mut has_left: impl FnMut(Rank) -> bool,
+        mut has_left: impl FnMut(u32) -> bool,
         mut run: impl FnMut(Callback),
     ) {
         let n_slots = self.n_slots.load(Relaxed);
@@ -368,7 +376,7 @@ impl Pending {
             if !matches!(slot.state.load(Acquire), WAITING | WATCHED) {
                 continue;
             }
-            let target = Rank::new(slot.target.load(Relaxed));
+            let target = slot.target.load(Relaxed);
             if known != Some(target) {
                 if !has_left(target) {
                     continue;
@@ -386,7 +394,7 @@ impl Pending {
     }
 
     #[cold]
-    fn tell_watcher(&self, index: u32, target: Rank, run: &mut impl FnMut(Callback)) {
+    fn tell_watcher(&self, index: u32, target: u32, run: &mut impl FnMut(Callback)) {
         let slot = self.known(index);
         let mut place = lock(&slot.watcher);
         match &*place {
@@ -398,7 +406,7 @@ impl Pending {
             }
             // The action of a call that was not answered is still here, and nobody else gives its slot back. Under the lock
             // the target is that of the same call.
-            Some(Watcher::Call(_)) if slot.target.load(Relaxed) == target.number() => {
+            Some(Watcher::Call(_)) if slot.target.load(Relaxed) == target => {
                 let watcher = place.take();
                 drop(place);
                 self.give_back(index);
@@ -411,8 +419,7 @@ impl Pending {
     }
 
     /// Wakes all who await an answer.
-    #[cfg(feature = "tokio")]
-    pub(crate) fn wake_all(&self) {
+    pub fn wake_all(&self) {
         for index in 0..self.n_slots.load(Relaxed) {
             let Some(slot) = self.slot(index) else {
                 continue;
@@ -425,9 +432,9 @@ impl Pending {
         }
     }
 
-    /// Slots that wait for an answer.
-    #[cfg(test)]
-    pub(crate) fn n_taken(&self) -> usize {
+    /// Slots that wait for an answer, for reports.
+    #[must_use]
+    pub fn n_taken(&self) -> usize {
         let n_slots = self.n_slots.load(Relaxed);
         (0..n_slots)
             .filter(|index| self.known(*index).state.load(Relaxed) != FREE)

@@ -11,13 +11,13 @@ use super::*;
 fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let cookie = pending.take_slot(Rank::ZERO);
+        let cookie = pending.take_slot(0);
         let other = Arc::clone(&pending);
         let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[1; 8]));
         pending.abandon(cookie);
         assert!(answer.join().unwrap());
         assert_eq!(pending.n_taken(), 0);
-        let (first, second) = (pending.take_slot(Rank::ZERO), pending.take_slot(Rank::ZERO));
+        let (first, second) = (pending.take_slot(0), pending.take_slot(0));
         assert_ne!(first, second);
     });
 }
@@ -27,7 +27,7 @@ fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
 fn loom_an_answer_that_is_seen_is_whole() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let cookie = pending.take_slot(Rank::ZERO);
+        let cookie = pending.take_slot(0);
         let other = Arc::clone(&pending);
         let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[7; 16]));
         while !pending.is_done(cookie) {
@@ -45,7 +45,7 @@ fn loom_an_action_and_an_answer_at_once_meet() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
         let n_runs = Arc::new(AtomicUsize::new(0));
-        let cookie = pending.take_slot(Rank::ZERO);
+        let cookie = pending.take_slot(0);
         let other = Arc::clone(&pending);
         let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[3; 4]));
         let seen = Arc::clone(&n_runs);
@@ -67,10 +67,10 @@ fn loom_an_action_and_an_answer_at_once_meet() {
 fn loom_slots_are_handed_to_one_at_a_time() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let used = pending.take_slot(Rank::ZERO);
+        let used = pending.take_slot(0);
         pending.cancel(used);
         let run = |pending: &Pending| {
-            let cookie = pending.take_slot(Rank::ZERO);
+            let cookie = pending.take_slot(0);
             assert!(pending.complete(cookie, Outcome::Returned, &[]));
             assert!(!pending.complete(cookie, Outcome::Returned, &[]));
             pending.take(cookie, |_, _| ());
@@ -89,7 +89,7 @@ fn loom_an_action_whose_rank_has_left_is_run_once() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
         let n_runs = Arc::new(AtomicUsize::new(0));
-        let cookie = pending.take_slot(Rank::ZERO);
+        let cookie = pending.take_slot(0);
         let other = Arc::clone(&pending);
         let look =
             |pending: &Pending| pending.look_for_left(1, |_| true, |call| call(Outcome::Left, &[]));
@@ -104,7 +104,7 @@ fn loom_an_action_whose_rank_has_left_is_run_once() {
         thread.join().unwrap();
         assert_eq!(n_runs.load(Relaxed), 1);
         assert_eq!(pending.n_taken(), 0);
-        let (first, second) = (pending.take_slot(Rank::ZERO), pending.take_slot(Rank::ZERO));
+        let (first, second) = (pending.take_slot(0), pending.take_slot(0));
         assert_ne!(first, second);
     });
 }
@@ -114,7 +114,7 @@ fn loom_an_action_whose_rank_has_left_is_run_once() {
 fn loom_a_call_that_is_given_up_during_a_look_leaves_the_next_one_alone() {
     loom::model(|| {
         let pending = Arc::new(Pending::default());
-        let (gone, stays) = (Rank::new(1), Rank::new(2));
+        let (gone, stays) = (1, 2);
         let cookie = pending.take_slot(gone);
         let wake = || Watcher::Wake(Waker::noop().clone());
         assert!(pending.watch(cookie, wake()).is_none());

@@ -1,4 +1,4 @@
-//! How many messages a rank has sent and served. Each thread counts for itself, because every message is counted at both ends, and
+//! How many messages a rank has sent and served, and whether all messages of all ranks were. Each thread counts for itself, because every message is counted at both ends, and
 //! a counter that threads share takes a locked instruction each time.
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ struct Counts {
 
 /// What a rank has sent and served.
 #[derive(Debug)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Unlike any other tally of the process.
     id: u64,
     threads: Mutex<Vec<Arc<Counts>>>,
@@ -48,24 +48,24 @@ impl Default for Tally {
 impl Tally {
     /// Counts a message before it is sent, so that nobody has served more than was sent.
     #[inline]
-    pub(crate) fn count_sent(&self) {
+    pub fn count_sent(&self) {
         self.add(|counts| &counts.n_sent, 1);
     }
 
     /// Takes the count back of a message that was not sent.
     #[inline]
-    pub(crate) fn count_unsent(&self) {
+    pub fn count_unsent(&self) {
         self.add(|counts| &counts.n_sent, u64::MAX);
     }
 
     /// Counts a message that was served.
     #[inline]
-    pub(crate) fn count_served(&self) {
+    pub fn count_served(&self) {
         self.add(|counts| &counts.n_served, 1);
     }
 
     /// The sums over all threads: what was sent, and what was served.
-    pub(crate) fn sums(&self) -> (u64, u64) {
+    pub fn sums(&self) -> (u64, u64) {
         let threads = self.lock();
         let threads = threads.iter().map(|counts| &**counts);
         sum_up(&threads.chain([&self.ended]).collect::<Vec<_>>())
@@ -130,6 +130,23 @@ impl Tally {
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Counts>>> {
         self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The sums over all ranks of what was sent and what was served, of one round after the other.
+///
+/// All work is done when the two are equal, and were the same in the round before: the four-counter method of Mattern, "Algorithms for
+/// distributed termination detection" (1987).
+#[derive(Debug, Default)]
+pub struct Rounds {
+    before: Option<[u64; 2]>,
+}
+
+impl Rounds {
+    /// Whether all work is done, with the `sums` of another round.
+    pub fn are_over(&mut self, sums: [u64; 2]) -> bool {
+        let is_as_before = self.before.replace(sums) == Some(sums);
+        is_as_before && sums[0] == sums[1]
     }
 }
 

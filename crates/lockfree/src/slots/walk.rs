@@ -1,15 +1,12 @@
 //! Walking over the ring of slots until the key is found, or a place for it.
 
-use pgas_core::Result;
-
-use super::hash::Fingerprint;
 use super::scan::Scan;
-use super::slot::{self, Claim, Held, Look, SlotMemory, Wanted};
-use super::state::StateWord;
-use crate::Result as ContainerResult;
+use super::state::{Fingerprint, StateWord};
+use super::{Claim, Held, Look, SlotMemory, Wanted};
+use crate::slots;
 
 /// The ring of slots.
-pub(super) trait Slots {
+pub trait Slots {
     /// One of them.
     type Slot: SlotMemory;
 
@@ -21,9 +18,9 @@ pub(super) trait Slots {
 }
 
 /// A ring whose slots lie in blocks that are looked at as a whole.
-pub(super) trait SlotsInBlocks: Slots {
+pub trait SlotsInBlocks: Slots {
     /// The states of all slots of the block that `slot` is in (A each, in any order).
-    fn scan(&self, slot: &Self::Slot, fingerprint: Fingerprint) -> Result<Scan>;
+    fn scan(&self, slot: &Self::Slot, fingerprint: Fingerprint) -> Result<Scan, ErrorOf<Self>>;
 
     /// How many slots there are in the block that `slot` is in; what a scan says of others means nothing.
     fn n_slots(&self, slot: &Self::Slot) -> usize;
@@ -42,27 +39,33 @@ pub(super) trait SlotsInBlocks: Slots {
 }
 
 type KeyOf<S> = <<S as Slots>::Slot as SlotMemory>::Key;
+type ErrorOf<S> = <<S as Slots>::Slot as SlotMemory>::Error;
 type HeldOf<S> = Held<<<S as Slots>::Slot as SlotMemory>::Value>;
+
+/// A slot that holds the key, and what is known of it.
+pub type Holding<S> = (<S as Slots>::Slot, HeldOf<S>);
 
 /// Where the search for a key begins.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Home<S> {
-    pub(super) slot: S,
-    pub(super) fingerprint: Fingerprint,
+pub struct Home<S> {
+    /// The slot that it begins at.
+    pub slot: S,
+    /// That of the key.
+    pub fingerprint: Fingerprint,
 }
 
 /// The slot that holds `key`, if one does.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
-pub(super) fn look<S: Slots>(
+pub fn look<S: Slots>(
     slots: &S,
     home: Home<S::Slot>,
     key: &KeyOf<S>,
     wanted: Wanted,
-) -> Result<Option<(S::Slot, HeldOf<S>)>> {
+) -> Result<Option<Holding<S>>, ErrorOf<S>> {
     let mut slot = home.slot;
     loop {
-        match slot::look(&slot, key, slots.heap(), home.fingerprint, wanted)? {
+        match slots::look(&slot, key, slots.heap(), home.fingerprint, wanted)? {
             Look::Free => return Ok(None),
             Look::Held(held) => return Ok(Some((slot, held))),
             Look::Other => slot = slots.next(&slot),
@@ -79,11 +82,11 @@ pub(super) fn look<S: Slots>(
 /// written there, if its insert returned before the search began. So nothing that is looked for is behind a block with a free slot.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
-pub(super) fn seek<S: SlotsInBlocks, T>(
+pub fn seek<S: SlotsInBlocks, T, E: From<ErrorOf<S>>>(
     slots: &S,
     home: Home<S::Slot>,
-    mut seek: impl FnMut(S::Slot) -> ContainerResult<Option<T>>,
-) -> ContainerResult<Option<T>> {
+    mut seek: impl FnMut(S::Slot) -> Result<Option<T>, E>,
+) -> Result<Option<T>, E> {
     let mut block = home.slot;
     loop {
         let scan = slots.scan(&block, home.fingerprint)?;
@@ -107,12 +110,12 @@ pub(super) fn seek<S: SlotsInBlocks, T>(
 /// A slot that was seen ready is not looked at again: its state was read before its key and its value are, and has no version.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
-pub(super) fn look_in_blocks<S: SlotsInBlocks>(
+pub fn look_in_blocks<S: SlotsInBlocks>(
     slots: &S,
     home: Home<S::Slot>,
     key: &KeyOf<S>,
     wanted: Wanted,
-) -> Result<Option<(S::Slot, HeldOf<S>)>> {
+) -> Result<Option<Holding<S>>, ErrorOf<S>> {
     let mut block = home.slot;
     loop {
         let scan = slots.scan(&block, home.fingerprint)?;
@@ -125,7 +128,7 @@ pub(super) fn look_in_blocks<S: SlotsInBlocks>(
         }
         for index in scan.unready() {
             let slot = slots.of_block(&block, index);
-            let look = slot::look(&slot, key, slots.heap(), home.fingerprint, wanted)?;
+            let look = slots::look(&slot, key, slots.heap(), home.fingerprint, wanted)?;
             if let Look::Held(held) = look {
                 return Ok(Some((slot, held)));
             }
@@ -141,7 +144,8 @@ pub(super) fn look_in_blocks<S: SlotsInBlocks>(
 }
 
 /// The slot for a key that is to be there.
-pub(super) enum Place<S, H> {
+#[derive(Debug)]
+pub enum Place<S, H> {
     /// It holds the key.
     Held(S, H),
     /// It is reserved for the key, and must be published.
@@ -153,15 +157,15 @@ pub(super) enum Place<S, H> {
 /// The slot that holds `key`, or else the first free one, reserved for it.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of an insert")]
-pub(super) fn claim<S: Slots>(
+pub fn claim<S: Slots>(
     slots: &S,
     home: Home<S::Slot>,
     key: &KeyOf<S>,
     wanted: Wanted,
-) -> Result<Place<S::Slot, HeldOf<S>>> {
+) -> Result<Place<S::Slot, HeldOf<S>>, ErrorOf<S>> {
     let mut slot = home.slot;
     loop {
-        match slot::claim(&slot, key, slots.heap(), home.fingerprint, wanted)? {
+        match slots::claim(&slot, key, slots.heap(), home.fingerprint, wanted)? {
             Claim::New => return Ok(Place::New(slot)),
             Claim::Held(held) => return Ok(Place::Held(slot, held)),
             Claim::Other => slot = slots.next(&slot),
@@ -178,12 +182,12 @@ pub(super) fn claim<S: Slots>(
 /// reserved ones, and then the first slot that was free. Should that be taken by now, the search goes on slot by slot.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of an insert")]
-pub(super) fn claim_in_blocks<S: SlotsInBlocks>(
+pub fn claim_in_blocks<S: SlotsInBlocks>(
     slots: &S,
     home: Home<S::Slot>,
     key: &KeyOf<S>,
     wanted: Wanted,
-) -> Result<Place<S::Slot, HeldOf<S>>> {
+) -> Result<Place<S::Slot, HeldOf<S>>, ErrorOf<S>> {
     let mut block = home.slot;
     loop {
         let scan = slots.scan(&block, home.fingerprint)?;
@@ -196,7 +200,7 @@ pub(super) fn claim_in_blocks<S: SlotsInBlocks>(
         }
         for index in scan.unready() {
             let slot = slots.of_block(&block, index);
-            let claim = slot::claim(&slot, key, slots.heap(), home.fingerprint, wanted)?;
+            let claim = slots::claim(&slot, key, slots.heap(), home.fingerprint, wanted)?;
             if let Claim::Held(held) = claim {
                 return Ok(Place::Held(slot, held));
             }

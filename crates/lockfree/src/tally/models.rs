@@ -3,8 +3,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Counts, increase, sum_up};
-use crate::quiescence::Rounds;
+use super::{Counts, Rounds, increase, sum_up};
 use crate::sync::{AtomicBool, Ordering};
 
 /// Two ranks: what each has counted, and whether a message is on its way to it.

@@ -20,7 +20,7 @@ fn answers_of_every_length_come_back() {
     let pending = Pending::default();
     for len in (0..100).chain([1000, 16_000]) {
         let answer: Vec<u8> = (0..len).map(|i| u8::try_from(i % 251).unwrap()).collect();
-        let cookie = pending.take_slot(Rank::ZERO);
+        let cookie = pending.take_slot(0);
         assert!(!pending.is_done(cookie));
         assert!(pending.complete(cookie, Outcome::Returned, &answer));
         assert_eq!(returned(&pending, cookie), answer);
@@ -32,7 +32,7 @@ fn answers_of_every_length_come_back() {
 #[test]
 fn a_failure_is_told_apart() {
     let pending = Pending::default();
-    let cookie = pending.take_slot(Rank::ZERO);
+    let cookie = pending.take_slot(0);
     pending.complete(cookie, Outcome::Failed, b"no");
     pending.take(cookie, |outcome, bytes| {
         assert_eq!((outcome, bytes), (Outcome::Failed, b"no".as_slice()));
@@ -42,7 +42,7 @@ fn a_failure_is_told_apart() {
 #[test]
 fn many_calls_in_flight_have_slots_of_their_own() {
     let pending = Pending::default();
-    let cookies: Vec<_> = (0..10_000).map(|_| pending.take_slot(Rank::ZERO)).collect();
+    let cookies: Vec<_> = (0..10_000).map(|_| pending.take_slot(0)).collect();
     for (i, cookie) in cookies.iter().enumerate().rev() {
         assert!(pending.complete(*cookie, Outcome::Returned, &i.to_ne_bytes()));
     }
@@ -56,7 +56,7 @@ fn many_calls_in_flight_have_slots_of_their_own() {
 fn an_answer_that_nothing_waits_for_is_refused() {
     let pending = Pending::default();
     assert!(!pending.complete(Cookie(0), Outcome::Returned, &[]));
-    let cookie = pending.take_slot(Rank::ZERO);
+    let cookie = pending.take_slot(0);
     let Cookie(bits) = cookie;
     assert!(!pending.complete(Cookie(bits + 1), Outcome::Returned, &[]));
     assert!(!pending.complete(Cookie(bits | 1 << 40), Outcome::Returned, &[]));
@@ -75,12 +75,12 @@ fn an_answer_that_nothing_waits_for_is_refused() {
 #[test]
 fn an_abandoned_call_gives_its_slot_back_when_the_answer_comes() {
     let pending = Pending::default();
-    let cookie = pending.take_slot(Rank::ZERO);
+    let cookie = pending.take_slot(0);
     pending.abandon(cookie);
     assert_eq!(pending.n_taken(), 1, "the answer is still to come");
     assert!(pending.complete(cookie, Outcome::Returned, &[1; 100]));
     assert_eq!(pending.n_taken(), 0);
-    let answered = pending.take_slot(Rank::ZERO);
+    let answered = pending.take_slot(0);
     pending.complete(answered, Outcome::Returned, &[]);
     pending.abandon(answered);
     assert_eq!(pending.n_taken(), 0);
@@ -99,7 +99,7 @@ fn watchers_are_called_once_and_an_early_answer_gives_them_back() {
     let pending = Pending::default();
     let count = Arc::new(Count(AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&count));
-    let cookie = pending.take_slot(Rank::ZERO);
+    let cookie = pending.take_slot(0);
     assert!(
         pending
             .watch(cookie, Watcher::Wake(waker.clone()))
@@ -115,7 +115,7 @@ fn watchers_are_called_once_and_an_early_answer_gives_them_back() {
     assert!(pending.watch(cookie, Watcher::Wake(waker)).is_some());
     pending.take(cookie, |_, _| ());
 
-    let cookie = pending.take_slot(Rank::ZERO);
+    let cookie = pending.take_slot(0);
     let seen = Arc::clone(&count);
     let call = Watcher::Call(Box::new(move |_, bytes| {
         seen.0.fetch_add(bytes.len(), Relaxed);
@@ -134,9 +134,7 @@ fn threads_take_and_give_slots_without_mixing_them_up() {
             let pending = &pending;
             scope.spawn(move || {
                 for i in 0..2000 {
-                    let cookies: Vec<_> = (0..1 + i % 5)
-                        .map(|_| pending.take_slot(Rank::ZERO))
-                        .collect();
+                    let cookies: Vec<_> = (0..1 + i % 5).map(|_| pending.take_slot(0)).collect();
                     for cookie in &cookies {
                         let Cookie(bits) = *cookie;
                         let answer = (bits ^ thread).to_ne_bytes();
@@ -158,7 +156,7 @@ fn a_look_for_who_has_left_tells_the_watchers_of_that_rank_alone() {
     let pending = Pending::default();
     let count = Arc::new(Count(AtomicUsize::new(0)));
     let waker = Waker::from(Arc::clone(&count));
-    let (gone, other) = (Rank::new(3), Rank::new(4));
+    let (gone, other) = (3, 4);
     let n_runs = Arc::new(AtomicUsize::new(0));
     let action = || {
         let seen = Arc::clone(&n_runs);

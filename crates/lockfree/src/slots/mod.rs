@@ -42,13 +42,13 @@
 //! have taken that one rather than a slot in a block behind.
 //!
 //! **Why an atomic find of a word needs no atomic instruction on the direct path.** There the state, the key and the word are
-//! three loads in this order, each whole, and each seen after the one before it (acquire); what is argued above needs no
-//! more. Over a network a get may be torn and orders nothing, so the state and the word are read by atomics.
+//! three loads in this order, each whole, and each seen after the one before it (acquire), and those of state and word are in the
+//! one order of all atomics on such words ([`word`](crate::word)). Over a network a get may be torn and orders nothing, so the state and the word are read by atomics.
 //!
 //! **Why an insert takes one atomic instruction on the direct path.** An insert that has returned must be seen by each search that begins
-//! later, or two threads could each insert a key, look for the other's key, and both find nothing. A claim is an atomic instruction,
-//! which other ranks see before anything that its thread reads later, and who looks for the key and sees the claim waits
-//! until the slot is published. So that can be a plain store with release, which may stay in the processor's store buffer
+//! later, or two threads could each insert a key, look for the other's key, and both find nothing. A claim is an atomic instruction, and it and
+//! the search's loads of states are sequentially consistent (to acquire and release would not be enough: `models/agreement.rs`). So other ranks see
+//! the claim before its thread reads anything later, and who looks for the key and sees the claim waits until the slot is published. So that can be a plain store with release, which may stay in the processor's store buffer
 //! for a while after the insert has returned.
 //!
 //! **What a value points to.** A long encoding lies in memory of its own, which is given back when the state has changed
@@ -56,15 +56,27 @@
 //!
 //! **What cannot hang.** No code of the user runs while a slot is reserved or locked, so none can panic
 //! or wait there. A rank that dies there ends the job, and whoever waits for it gets that as an error.
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "all that fails is what the memory reports"
+)]
 
-use pgas_core::Result;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+pub mod near;
+pub mod scan;
+pub mod state;
+pub mod walk;
 
-use super::hash::Fingerprint;
-use super::state::{SlotState, StateWord};
-use crate::Result as ContainerResult;
+use self::state::{Fingerprint, SlotState, StateWord};
 
 /// A slot's memory. Prices are those of one call.
-pub(super) trait SlotMemory: Copy {
+pub trait SlotMemory: Copy {
+    /// What fails of the memory.
+    type Error;
+    /// What fails of the heap, or of the memory.
+    type Failure: From<Self::Error>;
     /// What a key is looked for by.
     type Key;
     /// What a slot holds of a key.
@@ -87,60 +99,75 @@ pub(super) trait SlotMemory: Copy {
     fn is_same(&self, other: &Self) -> bool;
 
     /// The state (A).
-    fn load_state(&self) -> Result<StateWord>;
+    fn load_state(&self) -> Result<StateWord, Self::Error>;
 
     /// Replaces the state by `new` if the slot is free, else returns what it is (A).
-    fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>>;
+    fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>, Self::Error>;
 
     /// Replaces the state if it is `current`, else returns what it is (A).
-    fn swap_state(&self, current: StateWord, new: StateWord) -> Result<Result<(), StateWord>>;
+    fn swap_state(
+        &self,
+        current: StateWord,
+        new: StateWord,
+    ) -> Result<Result<(), StateWord>, Self::Error>;
 
     /// Writes key and value to a slot that this thread has reserved, then the state: who sees the state sees them (W + A).
-    fn publish_entry(&self, key: Self::KeySlot, value: Self::Value, state: StateWord)
-    -> Result<()>;
+    fn publish_entry(
+        &self,
+        key: Self::KeySlot,
+        value: Self::Value,
+        state: StateWord,
+    ) -> Result<(), Self::Error>;
 
     /// Writes the value, then the state, likewise. Who sees a part of the value also sees
     /// what this thread wrote to the state before (W + A).
-    fn publish_value(&self, value: Self::Value, state: StateWord) -> Result<()>;
+    fn publish_value(&self, value: Self::Value, state: StateWord) -> Result<(), Self::Error>;
 
     /// Whether the key is `key` (R).
-    fn has_key(&self, key: &Self::Key, heap: &Self::Heap) -> Result<bool>;
+    fn has_key(&self, key: &Self::Key, heap: &Self::Heap) -> Result<bool, Self::Error>;
 
     /// If the key is `key`, the value as it is read together with it, maybe torn (R).
-    fn entry_of(&self, key: &Self::Key, heap: &Self::Heap) -> Result<Option<Self::Value>>;
+    fn entry_of(
+        &self,
+        key: &Self::Key,
+        heap: &Self::Heap,
+    ) -> Result<Option<Self::Value>, Self::Error>;
 
     /// The value, maybe torn (R).
-    fn value(&self) -> Result<Self::Value>;
+    fn value(&self) -> Result<Self::Value, Self::Error>;
 
     /// The value as a word (A).
-    fn load_word(&self) -> Result<Self::Value>;
+    fn load_word(&self) -> Result<Self::Value, Self::Error>;
 
     /// Replaces the value as a word (A).
-    fn swap_word(&self, value: Self::Value) -> Result<()>;
+    fn swap_word(&self, value: Self::Value) -> Result<(), Self::Error>;
 
     /// Replaces the value as a word if it is `current`, else returns what it is (A).
     fn compare_swap_word(
         &self,
         current: Self::Value,
         new: Self::Value,
-    ) -> Result<Result<(), Self::Value>>;
+    ) -> Result<Result<(), Self::Value>, Self::Error>;
 
     /// Whether the value points to memory of its own.
     fn is_outside(value: &Self::Value) -> bool;
 
     /// Fetches what the value points to (R), which may have been given back by now.
-    fn fetch(value: Self::Value, heap: &Self::Heap) -> Result<Self::Loaded>;
+    fn fetch(value: Self::Value, heap: &Self::Heap) -> Result<Self::Loaded, Self::Error>;
 
     /// Gives back what the value points to, when it is no slot's any more.
-    fn release(value: &Self::Value, heap: &Self::Heap) -> ContainerResult<()>;
+    fn release(value: &Self::Value, heap: &Self::Heap) -> Result<(), Self::Failure>;
 
     /// Makes progress until `ready`.
-    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()>;
+    fn wait_until(
+        &self,
+        ready: &mut dyn FnMut() -> Result<bool, Self::Error>,
+    ) -> Result<(), Self::Error>;
 }
 
 /// What the operation that comes here wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub enum Wanted {
     /// Whether the key is there.
     Key,
     /// The value too.
@@ -149,9 +176,9 @@ pub(super) enum Wanted {
 
 /// A slot that holds the key that was looked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held<V> {
+pub struct Held<V> {
     /// Ready, locked or removed.
-    pub(super) state: StateWord,
+    pub state: StateWord,
     /// Whether that is ready.
     is_ready: bool,
     /// A wide value, read after the state.
@@ -160,7 +187,7 @@ pub(super) struct Held<V> {
 
 impl<V> Held<V> {
     /// With a value that was read after the state, and maybe torn.
-    pub(super) fn new(state: StateWord, value: V) -> Self {
+    pub fn new(state: StateWord, value: V) -> Self {
         Self {
             value: Some(value),
             ..Self::unread(state)
@@ -168,7 +195,7 @@ impl<V> Held<V> {
     }
 
     /// Without the value.
-    pub(super) fn unread(state: StateWord) -> Self {
+    pub fn unread(state: StateWord) -> Self {
         Self {
             state,
             is_ready: state.state() == SlotState::Ready,
@@ -179,7 +206,7 @@ impl<V> Held<V> {
 
 /// What a search finds in a slot.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Look<V> {
+pub enum Look<V> {
     /// Nothing, and nothing behind it.
     Free,
     /// Another key, or one that is not there yet.
@@ -190,7 +217,7 @@ pub(super) enum Look<V> {
 
 /// What an insert finds in a slot, or makes of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Claim<V> {
+pub enum Claim<V> {
     /// The slot was free and is now reserved for the key; it must be published.
     New,
     /// Another key.
@@ -202,13 +229,13 @@ pub(super) enum Claim<V> {
 /// Looks for `key` in the slot (A, and R where the fingerprint agrees). Waits for a rank that may be about to publish the same key here.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the whole of a lookup")]
-pub(super) fn look<M: SlotMemory>(
+pub fn look<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
     heap: &M::Heap,
     fingerprint: Fingerprint,
     wanted: Wanted,
-) -> Result<Look<M::Value>> {
+) -> Result<Look<M::Value>, M::Error> {
     let mut state = slot.load_state()?;
     if state == StateWord::FREE {
         return Ok(Look::Free);
@@ -230,13 +257,15 @@ pub(super) fn look<M: SlotMemory>(
 
 /// What there is in a slot whose value is a word.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Glance<V> {
-    pub(super) is_held: bool,
-    pub(super) is_free: bool,
+pub struct Glance<V> {
+    /// A ready slot with the key.
+    pub is_held: bool,
+    /// Nothing, and nothing behind it.
+    pub is_free: bool,
     /// A [`look`] tells more: somebody may insert this key now, or another key has its fingerprint.
-    pub(super) is_unsure: bool,
+    pub is_unsure: bool,
     /// That of the key, if it is held.
-    pub(super) value: V,
+    pub value: V,
 }
 
 /// [`look`] and [`load`] in one for values that are words, without a branch: key and value are read whatever the
@@ -244,12 +273,12 @@ pub(super) struct Glance<V> {
 /// ready sees both.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a few instructions")]
-pub(super) fn glance<M: SlotMemory>(
+pub fn glance<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
     heap: &M::Heap,
     fingerprint: Fingerprint,
-) -> Result<Glance<M::Value>> {
+) -> Result<Glance<M::Value>, M::Error> {
     debug_assert!(M::IS_WORD, "a wide value may be torn");
     let state = slot.load_state()?;
     let (is_key, value) = (slot.has_key(key, heap)?, slot.load_word()?);
@@ -267,13 +296,13 @@ pub(super) fn glance<M: SlotMemory>(
 /// may be about to publish the same key here.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of an insert")]
-pub(super) fn claim<M: SlotMemory>(
+pub fn claim<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
     heap: &M::Heap,
     fingerprint: Fingerprint,
     wanted: Wanted,
-) -> Result<Claim<M::Value>> {
+) -> Result<Claim<M::Value>, M::Error> {
     let reserved = StateWord::reserved(fingerprint);
     let Err(mut state) = slot.reserve(reserved)? else {
         return Ok(Claim::New);
@@ -297,7 +326,7 @@ fn compare<M: SlotMemory>(
     heap: &M::Heap,
     state: StateWord,
     wanted: Wanted,
-) -> Result<Option<Held<M::Value>>> {
+) -> Result<Option<Held<M::Value>>, M::Error> {
     if M::IS_WORD || wanted == Wanted::Key {
         return Ok(slot.has_key(key, heap)?.then(|| Held::unread(state)));
     }
@@ -307,7 +336,7 @@ fn compare<M: SlotMemory>(
 
 /// Waits until the slot is no longer reserved, and returns its state.
 #[cold]
-fn published<M: SlotMemory>(slot: M) -> Result<StateWord> {
+fn published<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     let mut state = StateWord::FREE;
     slot.wait_until(&mut || {
         state = slot.load_state()?;
@@ -320,7 +349,7 @@ fn published<M: SlotMemory>(slot: M) -> Result<StateWord> {
 /// it (A each time).
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "one compare")]
-fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
+fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() == SlotState::Ready {
         return Ok(state);
     }
@@ -328,7 +357,7 @@ fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
 }
 
 #[cold]
-fn settle<M: SlotMemory>(slot: M) -> Result<StateWord> {
+fn settle<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     let mut state = StateWord::FREE;
     slot.wait_until(&mut || {
         state = slot.load_state()?;
@@ -340,7 +369,7 @@ fn settle<M: SlotMemory>(slot: M) -> Result<StateWord> {
 /// Whether there is a word to work on; waits for a rank that is about to write it.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "one compare")]
-pub(super) fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool> {
+pub fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool, M::Error> {
     debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
     Ok(held.is_ready || settle(*slot)?.state() == SlotState::Ready)
 }
@@ -348,11 +377,11 @@ pub(super) fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<
 /// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
 /// and A + R more each time that a writer comes in between), `None` if it was removed.
 #[inline]
-pub(super) fn load<M: SlotMemory>(
+pub fn load<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
-) -> Result<Option<M::Loaded>> {
+) -> Result<Option<M::Loaded>, M::Error> {
     if !M::IS_WORD {
         return Ok(load_wide(slot, heap, held)?.map(|whole| whole.loaded));
     }
@@ -376,7 +405,7 @@ fn load_wide<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
-) -> Result<Option<Whole<M>>> {
+) -> Result<Option<Whole<M>>, M::Error> {
     if let Some(value) = held.value
         && held.is_ready
         && let Some(whole) = if_still(slot, heap, held.state, value)?
@@ -393,7 +422,7 @@ fn if_still<M: SlotMemory>(
     heap: &M::Heap,
     state: StateWord,
     value: M::Value,
-) -> Result<Option<Whole<M>>> {
+) -> Result<Option<Whole<M>>, M::Error> {
     // Before a pointer is followed it must have been read whole.
     if slot.load_state()? != state {
         return Ok(None);
@@ -408,7 +437,7 @@ fn if_still<M: SlotMemory>(
 }
 
 #[cold]
-fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whole<M>>> {
+fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whole<M>>, M::Error> {
     let mut whole = None;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
@@ -425,12 +454,12 @@ fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whol
 /// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and says whether it had one.
 /// A key that was removed gets it anew (3A for a word).
 #[inline]
-pub(super) fn store<M: SlotMemory>(
+pub fn store<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
     value: M::Value,
-) -> ContainerResult<bool> {
+) -> Result<bool, M::Failure> {
     if M::IS_WORD && held.is_ready {
         slot.swap_word(value)?;
         return Ok(true);
@@ -456,7 +485,7 @@ pub(super) fn store<M: SlotMemory>(
 }
 
 #[cold]
-fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool> {
+fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::Error> {
     loop {
         let state = settle(slot)?;
         if state.state() == SlotState::Ready {
@@ -471,7 +500,7 @@ fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool> {
 
 /// Gives a value to a key that was removed, unless another rank was faster (A; 3A for a word, 2A + W for
 /// a wide value).
-fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool> {
+fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool, M::Error> {
     let locked = state.locked();
     if state.state() != SlotState::Removed || slot.swap_state(state, locked)?.is_err() {
         return Ok(false);
@@ -488,10 +517,10 @@ fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<
 
 /// As [`revive`], if the key is removed now; else how it is held.
 #[cold]
-pub(super) fn insert_again<M: SlotMemory>(
+pub fn insert_again<M: SlotMemory>(
     slot: M,
     value: M::Value,
-) -> Result<Result<(), Held<M::Value>>> {
+) -> Result<Result<(), Held<M::Value>>, M::Error> {
     let state = settle(slot)?;
     Ok(if revive(&slot, state, value)? {
         Ok(())
@@ -502,7 +531,7 @@ pub(super) fn insert_again<M: SlotMemory>(
 
 /// Locks a slot that was ready, locked or removed in `state`, and returns its locked state.
 #[inline]
-fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
+fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() != SlotState::Locked && slot.swap_state(state, state.locked())?.is_ok() {
         return Ok(state.locked());
     }
@@ -510,7 +539,7 @@ fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord> {
 }
 
 #[cold]
-fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord> {
+fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     let mut locked = StateWord::FREE;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
@@ -524,12 +553,12 @@ fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord> {
 /// value that was read with the key), or `None` if the key was removed. `f` runs while nothing is locked, and again
 /// when another rank was faster.
 #[inline]
-pub(super) fn update<M: SlotMemory>(
+pub fn update<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
-    mut f: impl FnMut(M::Loaded) -> ContainerResult<M::Value>,
-) -> ContainerResult<Option<M::Loaded>> {
+    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Option<M::Loaded>, M::Failure> {
     if M::IS_WORD {
         if !has_word(slot, held)? {
             return Ok(None);
@@ -559,11 +588,11 @@ pub(super) fn update<M: SlotMemory>(
 
 /// Takes the value away from the key, and says whether it had one (A; R more for a value that may point to memory of its
 /// own, unless it was read with the key; 2A + R for each time that another rank was faster).
-pub(super) fn remove<M: SlotMemory>(
+pub fn remove<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
-) -> ContainerResult<bool> {
+) -> Result<bool, M::Failure> {
     let mut held = held;
     loop {
         let state = settled(slot, held.state)?;

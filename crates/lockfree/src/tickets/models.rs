@@ -1,17 +1,19 @@
-//! The protocol of the tickets under loom, which tries every interleaving and every value that a relaxed
-//! load may return: `RUSTFLAGS='--cfg loom' LOOM_MAX_PREEMPTIONS=2 CARGO_TARGET_DIR=target/loom cargo test
-//! --release -p pgas-containers --lib loom`.
+//! The protocol of the tickets under loom, which tries every interleaving and every value that a weak load may return. The words
+//! are accessed as those of a queue in memory of a process are.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the model")]
+#![expect(clippy::unwrap_used, reason = "nothing of a model fails")]
+
+use std::convert::Infallible;
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
-use pgas_core::Result;
 
-use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
+use super::{Seen, Side, Size, Tickets, Word, Words};
+use crate::sync::model::each;
+use crate::sync::{AtomicU64, Ordering};
+use crate::{tickets as ticket, word};
 
-/// A queue with the same orderings as one in directly addressable memory.
+/// A queue of words.
 struct Queue {
     size: Size,
     words: [AtomicU64; 4],
@@ -22,43 +24,38 @@ struct Queue {
 }
 
 impl Words for Queue {
+    type Error = Infallible;
+
     fn size(&self) -> Size {
         self.size
     }
 
-    fn load(&self, word: Word) -> Result<u64> {
-        Ok(self.words[word as usize].load(Ordering::Acquire))
+    fn load(&self, word: Word) -> Result<u64, Infallible> {
+        Ok(word::load(&self.words[word as usize]))
     }
 
-    fn swap(&self, word: Word, current: u64, new: u64) -> Result<Result<(), u64>> {
-        let word = &self.words[word as usize];
-        let swapped = word.compare_exchange(current, new, Ordering::AcqRel, Ordering::Acquire);
+    fn swap(&self, word: Word, current: u64, new: u64) -> Result<Result<(), u64>, Infallible> {
+        let swapped = word::compare_exchange(&self.words[word as usize], current, new);
         Ok(swapped.map(|_| ()))
     }
 
-    fn advance(&self, word: Word, from: u64, to: u64) -> Result<bool> {
-        if self.load(word)? != from {
-            return Ok(false);
-        }
-        fence(Ordering::Release);
-        self.words[word as usize].store(to, Ordering::Relaxed);
-        Ok(true)
+    fn advance(&self, word: Word, from: u64, to: u64) -> Result<bool, Infallible> {
+        Ok(ticket::advance(&self.words[word as usize], from, to))
     }
 
-    fn mark(&self, slot: u64) -> Result<u64> {
-        Ok(self.marks[index(slot)].load(Ordering::Acquire))
+    fn mark(&self, slot: u64) -> Result<u64, Infallible> {
+        Ok(word::load(&self.marks[index(slot)]))
     }
 
-    fn set_mark(&self, slot: u64, mark: u64) -> Result<()> {
-        self.marks[index(slot)].swap(mark, Ordering::AcqRel);
+    fn set_mark(&self, slot: u64, mark: u64) -> Result<(), Infallible> {
+        word::swap(&self.marks[index(slot)], mark);
         Ok(())
     }
 
-    fn clear_mark(&self, slot: u64, mark: u64) -> Result<()> {
-        let slot = &self.marks[index(slot)];
-        let cleared = slot.compare_exchange(mark, 0, Ordering::AcqRel, Ordering::Acquire);
+    fn clear_mark(&self, slot: u64, mark: u64) -> Result<(), Infallible> {
+        let cleared = word::compare_exchange(&self.marks[index(slot)], mark, 0);
         // Who finds another mark there leaves it alone.
-        let _: std::result::Result<u64, u64> = cleared;
+        let _: Result<u64, u64> = cleared;
         Ok(())
     }
 
@@ -66,7 +63,10 @@ impl Words for Queue {
         thread::yield_now();
     }
 
-    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+    fn wait_until(
+        &self,
+        ready: &mut dyn FnMut() -> Result<bool, Infallible>,
+    ) -> Result<(), Infallible> {
         while !ready()? {
             thread::yield_now();
         }
@@ -80,15 +80,19 @@ fn index(slot: u64) -> usize {
 
 impl Queue {
     fn new(capacity: u64, first: u64) -> Arc<Self> {
+        Arc::new(Self::of(capacity, first))
+    }
+
+    fn of(capacity: u64, first: u64) -> Self {
         let size = Size::of(capacity);
         let zeros = || (0..size.n_slots()).map(|_| AtomicU64::new(0)).collect();
-        Arc::new(Self {
+        Self {
             size,
             words: [(); 4].map(|()| AtomicU64::new(first)),
             slots: zeros(),
             marks: zeros(),
             first,
-        })
+        }
     }
 
     fn seen(&self) -> Seen {
@@ -289,4 +293,25 @@ fn loom_pushes_and_pops_go_round_a_ring_of_one_and_of_two() {
             },
         );
     }
+}
+
+/// Two ranks that push to a queue each and then pop from the other one's: one of the two finds an element.
+#[test]
+fn loom_of_two_pushes_to_two_queues_one_is_seen_by_who_made_the_other() {
+    each(|| {
+        loom::model(|| {
+            let queues = Arc::new([Queue::of(2, 0), Queue::of(2, 0)]);
+            let push_and_pop = |[one, other]: [&Queue; 2]| {
+                assert!(one.push(&mut one.seen(), 1, 1));
+                other.pop(&mut other.seen(), 1)
+            };
+            let first = {
+                let queues = Arc::clone(&queues);
+                thread::spawn(move || push_and_pop([&queues[0], &queues[1]]))
+            };
+            let second = push_and_pop([&queues[1], &queues[0]]);
+            let first = first.join().unwrap();
+            assert!(first == [1] || second == [1], "both miss each other");
+        });
+    });
 }

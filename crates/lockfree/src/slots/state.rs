@@ -1,7 +1,5 @@
 //! The state word of a slot: what is in it, a part of the key's hash, and how often its value changed.
 
-use super::hash::Fingerprint;
-
 const FINGERPRINT_SHIFT: u32 = 48;
 const GONE_SHIFT: u32 = 47;
 /// Whether the slot's key has no value.
@@ -11,9 +9,42 @@ const STATE_SHIFT: u32 = 62;
 /// Where the half of the word begins that a narrow one has.
 const NARROW_SHIFT: u32 = 32;
 
+/// 14 bits of a key's hash that stand in the slot's state word, so that nearly every slot of another
+/// key is passed without reading its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fingerprint(u64);
+
+impl Fingerprint {
+    /// The bits that are taken of a hash.
+    pub const MASK: u64 = (1 << 14) - 1;
+
+    /// That of a key with this hash.
+    #[must_use]
+    #[inline]
+    pub const fn of(hash: u64) -> Self {
+        Self(hash & Self::MASK)
+    }
+
+    /// It.
+    #[must_use]
+    #[inline]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// Where a state word is in its block, and how wide it is.
+#[derive(Clone, Copy, Debug)]
+pub struct StateAt {
+    /// In bytes from the block's start.
+    pub offset: usize,
+    /// Four bytes instead of eight.
+    pub is_narrow: bool,
+}
+
 /// What is in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum SlotState {
+pub enum SlotState {
     /// Nothing, and nothing ever was: a probe ends here.
     Free,
     /// A rank has taken it for a key with this fingerprint, and writes key and value now.
@@ -29,57 +60,70 @@ pub(super) enum SlotState {
 /// A slot's state (2 bits), the fingerprint of its key (14 bits), whether the value is gone (1 bit) and the version of
 /// its value (47 bits, wrapping around), in one word. The word of a free slot is zero, so zeroed memory is an empty table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct StateWord(u64);
+pub struct StateWord(u64);
 
 impl StateWord {
-    pub(super) const FREE: Self = Self(0);
+    /// That of a free slot.
+    pub const FREE: Self = Self(0);
 
+    /// The word with these bits.
+    #[must_use]
     #[inline]
-    pub(super) const fn from_bits(bits: u64) -> Self {
+    pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
+    /// Its bits.
+    #[must_use]
     #[inline]
-    pub(super) const fn to_bits(self) -> u64 {
+    pub const fn to_bits(self) -> u64 {
         self.0
     }
 
     /// The word of a slot whose state is [narrow](Self::narrow).
+    #[must_use]
     #[inline]
-    pub(super) const fn from_narrow(bits: u32) -> Self {
+    pub const fn from_narrow(bits: u32) -> Self {
         Self((bits as u64) << NARROW_SHIFT)
     }
 
     /// What a slot keeps whose value has no version, since it is only accessed by atomics: the upper half, which tells the state
     /// and has the fingerprint. Two states of such a slot that differ in the version alone are one.
+    #[must_use]
     #[inline]
-    pub(super) const fn narrow(self) -> u32 {
+    pub const fn narrow(self) -> u32 {
         (self.0 >> NARROW_SHIFT) as u32
     }
 
     /// The narrow word of every slot with this fingerprint that is not free, and of the free one if no bit of the fingerprint is set, once
     /// the bits [`UNWRITTEN`](Self::UNWRITTEN) are set in it.
+    #[must_use]
     #[inline]
-    pub(super) const fn written(fingerprint: Fingerprint) -> u32 {
+    pub const fn written(fingerprint: Fingerprint) -> u32 {
         Self::ready(fingerprint).narrow() | Self::UNWRITTEN
     }
 
     /// The bits of a narrow word that say nothing of the fingerprint.
-    pub(super) const UNWRITTEN: u32 = Self(3 << STATE_SHIFT | GONE).narrow();
+    pub const UNWRITTEN: u32 = Self(3 << STATE_SHIFT | GONE).narrow();
 
+    /// A slot that is taken for a key.
+    #[must_use]
     #[inline]
-    pub(super) const fn reserved(fingerprint: Fingerprint) -> Self {
+    pub const fn reserved(fingerprint: Fingerprint) -> Self {
         Self((1 << STATE_SHIFT) | fingerprint.bits() << FINGERPRINT_SHIFT)
     }
 
     /// A slot whose value was written once.
+    #[must_use]
     #[inline]
-    pub(super) const fn ready(fingerprint: Fingerprint) -> Self {
+    pub const fn ready(fingerprint: Fingerprint) -> Self {
         Self((2 << STATE_SHIFT) | fingerprint.bits() << FINGERPRINT_SHIFT)
     }
 
+    /// What is in the slot.
+    #[must_use]
     #[inline]
-    pub(super) const fn state(self) -> SlotState {
+    pub const fn state(self) -> SlotState {
         match self.0 >> STATE_SHIFT {
             0 => SlotState::Free,
             1 => SlotState::Reserved,
@@ -90,51 +134,59 @@ impl StateWord {
     }
 
     /// Whether the slot's key has this fingerprint, if it has a key.
+    #[must_use]
     #[inline]
-    pub(super) const fn has(self, fingerprint: Fingerprint) -> bool {
+    pub const fn has(self, fingerprint: Fingerprint) -> bool {
         (self.0 >> FINGERPRINT_SHIFT) & Fingerprint::MASK == fingerprint.bits()
     }
 
     /// Whether the slot is ready with a key that has this fingerprint.
+    #[must_use]
     #[inline]
-    pub(super) const fn is_ready_with(self, fingerprint: Fingerprint) -> bool {
+    pub const fn is_ready_with(self, fingerprint: Fingerprint) -> bool {
         self.0 >> GONE_SHIFT == Self::ready(fingerprint).0 >> GONE_SHIFT
     }
 
     /// Whether a rank writes the slot's value now, of a key with this fingerprint.
+    #[must_use]
     #[inline]
-    pub(super) const fn is_locked_with(self, fingerprint: Fingerprint) -> bool {
+    pub const fn is_locked_with(self, fingerprint: Fingerprint) -> bool {
         self.0 >> FINGERPRINT_SHIFT == Self::ready(fingerprint).locked().0 >> FINGERPRINT_SHIFT
     }
 
     /// Whether the key has no value, or had none when the slot was locked.
+    #[must_use]
     #[inline]
-    pub(super) const fn is_gone(self) -> bool {
+    pub const fn is_gone(self) -> bool {
         self.0 & GONE != 0
     }
 
     /// A ready or removed slot's word while its value is written.
+    #[must_use]
     #[inline]
-    pub(super) const fn locked(self) -> Self {
+    pub const fn locked(self) -> Self {
         Self(self.0 | (3 << STATE_SHIFT))
     }
 
     /// The word of a ready or locked slot after its value was written: ready, with the next version.
+    #[must_use]
     #[inline]
-    pub(super) const fn overwritten(self) -> Self {
+    pub const fn overwritten(self) -> Self {
         let key = self.0 & (Fingerprint::MASK << FINGERPRINT_SHIFT);
         let version = (self.0 + 1) & VERSION_MASK;
         Self((2 << STATE_SHIFT) | key | version)
     }
 
     /// The word of a ready slot after its key was removed.
+    #[must_use]
     #[inline]
-    pub(super) const fn removed(self) -> Self {
+    pub const fn removed(self) -> Self {
         Self(self.overwritten().0 | GONE)
     }
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

@@ -27,22 +27,38 @@
 //!
 //! **What cannot hang.** No code of the user runs while a ticket is worked on, so none can panic or wait
 //! there. A rank that dies there ends the job, and whoever waits for it gets that as an error.
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "all that fails is what the memory reports"
+)]
 
-use pgas_core::Result;
+#[cfg(test)]
+#[cfg(loom)]
+mod models;
+
+use crate::memory;
+use crate::sync::{AtomicU64, Ordering::Relaxed};
+use crate::word;
 
 /// The four words, each on cache lines of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
+pub enum Word {
+    /// Where pushes take tickets.
     Tail,
+    /// How far all elements are there.
     Published,
+    /// Where pops take tickets.
     Head,
+    /// How far all elements were read.
     Consumed,
 }
 
 /// Pushing or popping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Side {
+pub enum Side {
+    /// Elements come.
     Push,
+    /// Elements go.
     Pop,
 }
 
@@ -56,7 +72,7 @@ impl Side {
     }
 
     /// How far all work on tickets is done.
-    pub(super) const fn done(self) -> Word {
+    pub const fn done(self) -> Word {
         match self {
             Self::Push => Word::Published,
             Self::Pop => Word::Consumed,
@@ -73,9 +89,11 @@ impl Side {
 
 /// Consecutive tickets, taken by one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tickets {
-    pub(crate) first: u64,
-    pub(crate) n: u64,
+pub struct Tickets {
+    /// The first of them.
+    pub first: u64,
+    /// How many there are.
+    pub n: u64,
 }
 
 impl Tickets {
@@ -86,14 +104,17 @@ impl Tickets {
 
 /// How many slots there are, and how many elements they may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
-    pub(crate) capacity: u64,
+pub struct Size {
+    /// The most elements.
+    pub capacity: u64,
     /// The binary logarithm of the number of slots. A power of two, so that tickets may wrap around.
-    pub(crate) slot_bits: u32,
+    pub slot_bits: u32,
 }
 
 impl Size {
-    pub(super) fn of(capacity: u64) -> Self {
+    /// That of a queue of so many elements.
+    #[must_use]
+    pub fn of(capacity: u64) -> Self {
         let slot_bits = capacity.next_power_of_two().trailing_zeros();
         Self {
             capacity,
@@ -101,14 +122,16 @@ impl Size {
         }
     }
 
-    pub(super) const fn n_slots(self) -> u64 {
+    /// The slots, a power of two.
+    #[must_use]
+    pub const fn n_slots(self) -> u64 {
         1 << self.slot_bits
     }
 
     /// The slot of a ticket.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "one instruction")]
-    pub(super) const fn slot(self, ticket: u64) -> u64 {
+    pub const fn slot(self, ticket: u64) -> u64 {
         ticket & (self.n_slots() - 1)
     }
 }
@@ -135,41 +158,50 @@ fn marked(size: Size, side: Side, ticket: u64, mark: u64) -> Option<u64> {
 }
 
 /// A queue's words. Prices are those of one call.
-pub(super) trait Words {
+pub trait Words {
+    /// What fails of them.
+    type Error;
+
+    /// That of the queue.
     fn size(&self) -> Size;
 
     /// Reads a word, and what was written before it (A).
-    fn load(&self, word: Word) -> Result<u64>;
+    fn load(&self, word: Word) -> Result<u64, Self::Error>;
 
     /// Replaces a word if it is `current`, else returns what it is (A).
-    fn swap(&self, word: Word, current: u64, new: u64) -> Result<Result<(), u64>>;
+    fn swap(&self, word: Word, current: u64, new: u64) -> Result<Result<(), u64>, Self::Error>;
 
     /// Moves a word from `from` to `to` if it is there; nobody else moves it away from `from`. Who sees it
     /// sees what this rank did before (A).
-    fn advance(&self, word: Word, from: u64, to: u64) -> Result<bool>;
+    fn advance(&self, word: Word, from: u64, to: u64) -> Result<bool, Self::Error>;
 
     /// Reads the mark in a slot (A).
-    fn mark(&self, slot: u64) -> Result<u64>;
+    fn mark(&self, slot: u64) -> Result<u64, Self::Error>;
 
     /// Leaves a mark. Who sees it sees what this rank did before (A).
-    fn set_mark(&self, slot: u64, mark: u64) -> Result<()>;
+    fn set_mark(&self, slot: u64, mark: u64) -> Result<(), Self::Error>;
 
     /// Removes a mark if it is still this one (A).
-    fn clear_mark(&self, slot: u64, mark: u64) -> Result<()>;
+    fn clear_mark(&self, slot: u64, mark: u64) -> Result<(), Self::Error>;
 
     /// Lets other ranks go first, after so many swaps that came too late.
     fn give_way(&self, n_late: u32);
 
     /// Makes progress until `ready`.
-    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()>;
+    fn wait_until(
+        &self,
+        ready: &mut dyn FnMut() -> Result<bool, Self::Error>,
+    ) -> Result<(), Self::Error>;
 }
 
 /// What one side has seen: lower bounds of the word where it takes tickets, and of how far the other side
 /// is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen {
-    pub(crate) taken: u64,
-    pub(crate) limit: u64,
+pub struct Seen {
+    /// Where tickets are taken.
+    pub taken: u64,
+    /// How far the other side is done.
+    pub limit: u64,
 }
 
 /// How many tickets a side may take from `at` on, when the other side has come to `other`.
@@ -190,13 +222,13 @@ fn room(size: Size, side: Side, at: u64, other: u64) -> u64 {
 /// nothing if there is no room.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
-pub(super) fn take<W: Words>(
+pub fn take<W: Words>(
     words: &W,
     side: Side,
     seen: &mut Seen,
     (least, most): (u64, u64),
     meet: bool,
-) -> Result<Option<Tickets>> {
+) -> Result<Option<Tickets>, W::Error> {
     let size = words.size();
     let mut n_late = 0;
     loop {
@@ -231,7 +263,11 @@ pub(super) fn take<W: Words>(
 /// ticket that another rank would take now.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
-pub(super) fn take_next<W: Words>(words: &W, side: Side, seen: Seen) -> Result<Result<u64, u64>> {
+pub fn take_next<W: Words>(
+    words: &W,
+    side: Side,
+    seen: Seen,
+) -> Result<Result<u64, u64>, W::Error> {
     if room(words.size(), side, seen.taken, seen.limit) == 0 {
         return Ok(Err(seen.taken));
     }
@@ -251,7 +287,7 @@ fn find_room<W: Words>(
     side: Side,
     at: u64,
     (least, most): (u64, u64),
-) -> Result<Option<u64>> {
+) -> Result<Option<u64>, W::Error> {
     let (size, other) = (words.size(), side.other());
     // Who takes what there is takes all of it, also what is done but not moved over yet.
     let done = if least == most {
@@ -271,7 +307,12 @@ fn find_room<W: Words>(
 
 /// As [`find_room`], when work on tickets of the other side is under way.
 #[cold]
-fn wait_for_room<W: Words>(words: &W, side: Side, at: u64, least: u64) -> Result<Option<u64>> {
+fn wait_for_room<W: Words>(
+    words: &W,
+    side: Side,
+    at: u64,
+    least: u64,
+) -> Result<Option<u64>, W::Error> {
     let (size, other) = (words.size(), side.other());
     let mut limit = None;
     words.wait_until(&mut || {
@@ -290,7 +331,7 @@ fn wait_for_room<W: Words>(words: &W, side: Side, at: u64, least: u64) -> Result
 /// Says that the work on `tickets` is done (A; about 5A if an earlier one is still worked on).
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "the hot part of push and pop")]
-pub(super) fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<()> {
+pub fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<(), W::Error> {
     if words.advance(side.done(), tickets.first, tickets.end())? {
         return Ok(());
     }
@@ -299,7 +340,7 @@ pub(super) fn finish<W: Words>(words: &W, side: Side, tickets: Tickets) -> Resul
 
 /// As [`finish`], where an earlier ticket is still worked on.
 #[cold]
-pub(super) fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<()> {
+pub fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) -> Result<(), W::Error> {
     let size = words.size();
     words.set_mark(size.slot(tickets.first), mark(size, side, tickets))?;
     // Whoever was before may have come to these tickets before the mark was there.
@@ -307,7 +348,7 @@ pub(super) fn finish_early<W: Words>(words: &W, side: Side, tickets: Tickets) ->
 }
 
 /// Moves `done` over tickets that are marked, and returns where it then is.
-fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64> {
+fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64, W::Error> {
     let size = words.size();
     loop {
         let at = words.load(side.done())?;
@@ -322,7 +363,21 @@ fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64> {
     }
 }
 
+/// [`Words::advance`] of a word in memory of this process.
+#[inline(always)]
+pub fn advance(word: &AtomicU64, from: u64, to: u64) -> bool {
+    if word::load(word) != from {
+        return false;
+    }
+    // Pairs with the acquire of every load: who sees the word sees what was written under the ticket, or writes over what was read there
+    // after it was read. Nobody else moves the word away from `from`, so this needs no atomic instruction.
+    memory::release();
+    word.store(to, Relaxed);
+    true
+}
+
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
 

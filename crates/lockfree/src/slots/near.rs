@@ -1,0 +1,92 @@
+//! The steps of the [protocol](super) on a slot in memory of this process: an instruction or two each.
+
+use super::state::{StateAt, StateWord};
+use crate::memory::{self, Memory, Part};
+use crate::sync::Ordering::Relaxed;
+use crate::word;
+
+/// The state.
+#[inline(always)]
+pub fn load_state<M: Memory>(memory: &M, at: StateAt) -> StateWord {
+    if at.is_narrow {
+        StateWord::from_narrow(word::load(memory.word32(at.offset)))
+    } else {
+        StateWord::from_bits(word::load(memory.word64(at.offset)))
+    }
+}
+
+/// Replaces the state if it is `current`.
+///
+/// # Errors
+/// The state, if it is not `current`.
+#[inline(always)]
+pub fn swap_state<M: Memory>(
+    memory: &M,
+    at: StateAt,
+    current: StateWord,
+    new: StateWord,
+) -> Result<(), StateWord> {
+    if at.is_narrow {
+        let (current, new) = (current.narrow(), new.narrow());
+        let swapped = word::compare_exchange(memory.word32(at.offset), current, new);
+        return swapped.map(|_| ()).map_err(StateWord::from_narrow);
+    }
+    let (current, new) = (current.to_bits(), new.to_bits());
+    let swapped = word::compare_exchange(memory.word64(at.offset), current, new);
+    swapped.map(|_| ()).map_err(StateWord::from_bits)
+}
+
+/// Replaces the state of a free slot by `new`. A slot that is taken is only looked at, which leaves it in the caches of its other readers.
+///
+/// # Errors
+/// The state, if the slot is taken.
+#[inline(always)]
+pub fn reserve<M: Memory>(memory: &M, at: StateAt, new: StateWord) -> Result<(), StateWord> {
+    match load_state(memory, at) {
+        StateWord::FREE => swap_state(memory, at, StateWord::FREE, new),
+        seen => Err(seen),
+    }
+}
+
+/// Writes the part at `offset` of a slot that this thread has locked, then the state: who sees the state sees the part, and who sees some of
+/// the part sees what this thread wrote to the state before.
+#[inline(always)]
+pub fn publish<T, M: Part<T>>(memory: &M, offset: usize, value: T, at: StateAt, state: StateWord) {
+    // Who sees some of the part sees that the slot was locked before (pairs with the fence behind every read) ...
+    memory::release();
+    memory.write(offset, value);
+    // ... and who sees the new state sees all of the part. The swap releases it, and is an atomic instruction since it is this one with
+    // which the write takes effect: what this thread reads later comes after it.
+    if at.is_narrow {
+        word::swap(memory.word32(at.offset), state.narrow());
+    } else {
+        word::swap(memory.word64(at.offset), state.to_bits());
+    }
+}
+
+/// As [`publish`], of a slot that this thread has reserved: no one has read its part before, and who has returned from it may look elsewhere
+/// before others see the state.
+#[inline(always)]
+pub fn publish_claimed<T, M: Part<T>>(
+    memory: &M,
+    offset: usize,
+    value: T,
+    at: StateAt,
+    state: StateWord,
+) {
+    memory.write(offset, value);
+    // Who sees the state sees all of the part (pairs with the acquire of every load of the state).
+    memory::release();
+    write_state(memory, at, state);
+}
+
+/// Writes the state of a slot that nobody looks at.
+#[inline(always)]
+pub fn write_state<M: Memory>(memory: &M, at: StateAt, state: StateWord) {
+    // Relaxed: `publish_claimed` has fenced, and where nobody looks the end of the phase does.
+    if at.is_narrow {
+        memory.word32(at.offset).store(state.narrow(), Relaxed);
+    } else {
+        memory.word64(at.offset).store(state.to_bits(), Relaxed);
+    }
+}
