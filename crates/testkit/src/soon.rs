@@ -18,6 +18,10 @@ pub struct Moment(Duration);
 
 impl Moment {
     /// This moment.
+    ///
+    /// # Panics
+    ///
+    /// If the clock shows a time before its beginning.
     #[must_use]
     pub fn now() -> Self {
         let now = clock_gettime(ClockId::Monotonic);
