@@ -26,6 +26,9 @@ const FEATURES: [&str; 2] = [
     "pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/tokio",
 ];
 
+/// Tells tests that the examples are built already: with the same choice of packages, so that nothing is built anew.
+pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
+
 /// The steps of `cargo xtask test`, cheapest first. A new one is a new row. Cargo's commands without a package are about the
 /// workspace's default members: all but the MPI backend, which has steps of its own, and the hosts of its tests.
 #[rustfmt::skip]
@@ -35,7 +38,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("tidy", "rules of the house", tidy::run),
     step("dependencies", "licences, versions and sources of the dependencies", dependencies::run),
     step("clippy", "lints of the whole workspace, as errors", clippy),
-    step("tests", "unit, integration and doc tests", || cargo(["test", FEATURES[0], FEATURES[1]])),
+    step("tests", "unit, integration and doc tests", tests),
     step("bench-smoke", "every bench, once", bench_smoke),
     step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
@@ -103,21 +106,21 @@ fn bench_smoke() -> Result<Outcome> {
     ])
 }
 
+/// All tests of the default members, which builds their examples, too.
+fn tests() -> Result<Outcome> {
+    let mut tests = command("cargo", ["test"]);
+    process::run(tests.args(FEATURES).env(EXAMPLES_BUILT, "1"))
+}
+
 /// The tests of the examples once more, optimized, which makes them try more.
 fn main_job() -> Result<Outcome> {
-    cargo([
-        "test",
-        "--release",
-        "-p",
-        "pgas",
-        "-p",
-        "pgas-examples",
-        "--test",
-        "examples",
-        "--",
-        "kmer_count",
-        "contig_gen",
-    ])
+    let packages = ["--release", "-p", "pgas", "-p", "pgas-examples"];
+    process::run(command("cargo", ["build", "--examples"]).args(packages))?;
+    let mut tests = command("cargo", ["test", "--test", "examples"]);
+    tests
+        .args(packages)
+        .args(["--", "kmer_count", "contig_gen"]);
+    process::run(tests.env(EXAMPLES_BUILT, "1"))
 }
 
 /// Runs the named steps, or all, in the order of the table.

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use crate::ci::EXAMPLES_BUILT;
 use crate::process::{self, Outcome, command};
 
 /// An MPI library: its compiler wrapper, and where programs for it are built.
@@ -43,7 +44,7 @@ impl Library {
         let mut cargo = self.cargo(&["test"]);
         cargo.args(PACKAGES).args(targets);
         // See `test` below.
-        cargo.env("PGAS_TEST_EXAMPLES_BUILT", "1");
+        cargo.env(EXAMPLES_BUILT, "1");
         cargo
     }
 
