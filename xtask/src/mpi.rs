@@ -1,5 +1,5 @@
-//! The MPI backend's checks, once with each MPI library. Each build has a target folder of its own, because cargo does not
-//! notice that bindings to the other library are needed.
+//! The MPI backend's checks, once with each MPI library. Open MPI's build shares its folder with everything else, MPICH's has one
+//! of its own, because cargo does not notice that bindings to the other library are needed.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ struct Library {
 
 const OPEN_MPI: Library = Library {
     mpicc: "mpicc.openmpi",
-    target: "target/openmpi",
+    target: "target",
 };
 const MPICH: Library = Library {
     mpicc: "mpicc.mpich",
@@ -59,13 +59,9 @@ impl Library {
 /// The compiler wrapper for what only reads the backend's source: the libraries' headers differ too little to do it twice.
 pub(crate) const MPICC: &str = OPEN_MPI.mpicc;
 
-/// Cargo for what only reads the backend's source, in the folder of everything else.
+/// Cargo for what only reads the backend's source.
 pub(crate) fn for_lints(args: &[&str]) -> Command {
-    let here = Library {
-        target: "target",
-        ..OPEN_MPI
-    };
-    here.cargo(args)
+    OPEN_MPI.cargo(args)
 }
 
 /// Tests with Open MPI, and the bench once, so that it does not rot.
@@ -93,10 +89,12 @@ fn inherit(heir: Library, from: Library) -> Result<()> {
     if new.exists() || !old.join("debug").exists() {
         return Ok(());
     }
+    // All but linked programs. Times are kept, by which cargo knows what is new.
+    let new = new.join("debug");
     std::fs::create_dir_all(&new)?;
-    // Times are kept, by which cargo knows what is new.
-    let mut copy = command("cp", ["-a", "--reflink=auto"]);
-    process::run(copy.args([old.join("debug"), new]))?;
+    let copy = "(find .fingerprint build -type f; find deps -name '*.*') | tar --format=posix -cf - -T - | tar -xf - -C \"$0\"";
+    let mut copy = command("sh", ["-c", copy]);
+    process::run(copy.arg(new).current_dir(old.join("debug")))?;
     let mut clean = heir.cargo(&["clean"]);
     process::run(clean.args(["-p", "mpi-sys", "-p", "mpi", "-p", "pgas-mpi"])).map(drop)
 }
