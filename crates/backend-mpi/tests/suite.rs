@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use conversation::{Job, serve};
 use libtest_mimic::{Arguments, Failed, Trial};
+use mpi::topology::SimpleCommunicator;
 use pgas_core::{Config, World};
 use pgas_testkit::{Case, SEGMENT_BYTES, SUITE, case_named};
 use support::{is_open_mpi, mpirun, mpirun_under};
@@ -198,10 +199,13 @@ fn command(way: Way) -> Command {
 fn run_as_rank() {
     let settings = Config::from_env().expect("the launcher's settings");
     let first = pgas_mpi::init(&settings).expect("a rank of the job");
+    let comm = SimpleCommunicator::world();
     let agree = |line: String| told_by_rank_zero(&first, &line);
     serve(first.rank().number() == 0, agree, |name| {
         let case = case_named(name).expect("a case of the suite");
-        let world = pgas_mpi::init(&case.config(settings.clone())).expect("a world of its own");
+        let config = case.config(settings.clone());
+        let world = pgas_mpi::init_on(&comm, &config).expect("a world of its own");
+        assert_eq!(world.config().timeout, config.timeout, "its own settings");
         (case.run)(&world).expect("the case's operations succeed");
     });
 }

@@ -1,5 +1,6 @@
 //! How jobs end when a rank or the launcher fails, and when ranks leave at different times.
 
+use mpi::topology::SimpleCommunicator;
 use pgas_core::collective::op;
 use pgas_core::{Config, Rank};
 use pgas_testkit::fault::{Fault, STALL, give_up};
@@ -132,10 +133,11 @@ pub(crate) fn left_often(direct: &str) {
 
 pub(crate) fn leave_often(_: &str) {
     let outer = world();
+    let comm = SimpleCommunicator::world();
     let settings = Config::from_env().expect("settings that mean something");
     let values = vec![1_u32; 10_000];
     for round in 0..30 {
-        let world = pgas_mpi::init(&settings).expect("a world beside the first");
+        let world = pgas_mpi::init_on(&comm, &settings).expect("a world beside the first");
         let n = world.n_ranks();
         let sum = world.allreduce(round, op::Sum).expect("all are here");
         assert_eq!(sum, n * round, "a message of an earlier world");
