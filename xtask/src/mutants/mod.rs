@@ -170,7 +170,14 @@ impl Copy {
     /// Cargo on the tests that should notice.
     fn cargo(&self, by: By) -> Option<Command> {
         let mut cargo = match by {
-            By::Models(filter) => memory::loom_cargo(filter),
+            By::Models(filter) => {
+                let mut cargo = memory::loom_cargo(filter);
+                // Mutants are built more than they are run.
+                let package = "profile.release.package.pgas-lockfree.opt-level=1";
+                cargo.args(["--config", package]);
+                cargo.env("CARGO_INCREMENTAL", "1");
+                cargo
+            }
             By::Tests(filter) => {
                 let test = ["test", "--lib", "-p", memory::WITH_MODELS, filter];
                 process::command("cargo", test)

@@ -37,8 +37,10 @@
 mod models;
 
 use crate::memory;
-use crate::sync::{AtomicU64, Ordering::Relaxed};
-use crate::word;
+use crate::sync::{
+    AtomicU64,
+    Ordering::{Acquire, Relaxed},
+};
 
 /// The four words, each on cache lines of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -366,7 +368,8 @@ fn move_over_marks<W: Words>(words: &W, side: Side) -> Result<u64, W::Error> {
 /// [`Words::advance`] of a word in memory of this process.
 #[inline(always)]
 pub fn advance(word: &AtomicU64, from: u64, to: u64) -> bool {
-    if word::load(word) != from {
+    // Acquire: who comes after an earlier ticket releases what was done under it too.
+    if word.load(Acquire) != from {
         return false;
     }
     // Pairs with the acquire of every load: who sees the word sees what was written under the ticket, or writes over what was read there
