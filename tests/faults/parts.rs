@@ -48,6 +48,11 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
+        "guard" => {
+            if let Err(error) = stalls::rank_that_holds_a_guard(&world) {
+                panic!("{error}");
+            }
+        }
         "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
         "inattentive" => messages::inattentive(&world).unwrap(),
         "served" => messages::served(&world).unwrap(),

@@ -1,12 +1,13 @@
 //! A job in which somebody waits for long says who waits for what, and goes on, or ends if it was told to.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use pgas::collective::op::Sum;
-use pgas::{Config, Distributor, HashMap, Rank, RemoteCalls, World, quiet, when_all};
+use pgas::{Config, DistObject, Distributor, HashMap, Rank, RemoteCalls, World, quiet, when_all};
 use pgas_testkit::job::Ended;
 use pgas_testkit::soon::{Moment, assert_timely};
 
@@ -40,6 +41,20 @@ pub(crate) fn trials() -> Vec<Trial> {
                 assert_ne!(ended.code(), 0, "{ended:?}");
                 assert_reported(&ended);
                 assert!(ended.stderr.contains("(PGAS_STALL_END)"), "{ended:?}");
+            }
+        }),
+        trial("stall::a_guard_held_across_a_wait::processes", || {
+            for way in WATCHED {
+                let ended = start(way, 2, &["guard"], &[STALL, END]).end();
+                assert_ne!(ended.code(), 0, "{ended:?}");
+                for text in [
+                    "pgas: rank 0 has run the handler of a message of rank 1 for ",
+                    "which names distributed object 0 of team ",
+                    "Mutex<u64>",
+                    "drop guards before a call that waits",
+                ] {
+                    assert!(ended.stderr.contains(text), "{text}: {ended:?}");
+                }
             }
         }),
         trial("stall::ends_the_job::threads", || {
@@ -205,6 +220,21 @@ pub(crate) fn rank_that_stalls(world: &World) -> pgas_am::Result<()> {
         world.rpc(ABSENT, |x: u64| x + 1, 1)?.wait()?;
     }
     world.barrier()?;
+    Ok(())
+}
+
+/// Rank 0 waits while it holds the guard that a call of rank 1's wants.
+pub(crate) fn rank_that_holds_a_guard(world: &World) -> pgas_am::Result<()> {
+    type Shared = DistObject<Mutex<u64>>;
+    let shared = Shared::new(&world.team(), Mutex::new(0))?;
+    world.barrier()?;
+    let guard = (world.rank() == Rank::ZERO).then(|| shared.lock());
+    if guard.is_none() {
+        let add = |shared: Shared| *shared.lock().unwrap() += 1;
+        world.rpc(Rank::ZERO, add, shared.clone())?.wait()?;
+    }
+    world.barrier()?;
+    drop(guard);
     Ok(())
 }
 

@@ -6,11 +6,11 @@
 //! aside until then, and holds nothing else up.
 
 use std::any::{Any, type_name};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use pgas_core::backend::{HandlerId, Message, MessageClass};
@@ -47,7 +47,10 @@ impl fmt::Display for ObjectId {
 ///
 /// It dereferences to the instance; clones are handles on the same one. The instance lives until the last handle is
 /// dropped: drop it after all calls that name it have run, as after a [`quiet`](crate::quiet) or a barrier
-/// behind waited-for calls.
+/// behind waited-for calls. A later call is answered by an error; of one-way ones the next [`quiet`](crate::quiet) tells all ranks.
+///
+/// A guard of a lock inside of it must not be held across a call that waits: a call that arrives there and wants the lock waits for
+/// its own thread. After `PGAS_STALL` such a call is reported, with the object that it names.
 ///
 /// # Examples
 ///
@@ -112,7 +115,11 @@ impl<T: Send + Sync + 'static> DistObject<T> {
             let weak: Weak<Instance<T>> = Arc::downgrade(&instance);
             weak
         };
-        objects.built.insert(id, erased);
+        let built = Built {
+            instance: erased,
+            type_name: type_name::<T>(),
+        };
+        objects.built.insert(id, built);
         let called = objects.waiting.remove(&id).unwrap_or_default();
         objects.n_waiting -= called.len();
         objects.ready.extend(called);
@@ -213,18 +220,25 @@ pub(crate) struct Objects {
     tables: Mutex<Tables>,
     /// A hint that saves `advance` the lock.
     n_ready: AtomicUsize,
+    /// The object that the call which is served names, last if several: its team, and its number plus one.
+    named: [AtomicU64; 2],
 }
 
 #[derive(Default)]
 struct Tables {
     /// How many each team has built.
     n_built: HashMap<u64, u64>,
-    built: HashMap<ObjectId, Weak<dyn Any + Send + Sync>>,
+    built: HashMap<ObjectId, Built>,
     /// Calls that name an object that is not built yet.
     waiting: HashMap<ObjectId, Vec<SetAside>>,
     n_waiting: usize,
     /// Calls whose object has been built.
-    ready: Vec<SetAside>,
+    ready: VecDeque<SetAside>,
+}
+
+struct Built {
+    instance: Weak<dyn Any + Send + Sync>,
+    type_name: &'static str,
 }
 
 /// A call that was set aside.
@@ -232,6 +246,16 @@ struct SetAside {
     from: Rank,
     handler: HandlerId,
     payload: Vec<u8>,
+}
+
+impl SetAside {
+    fn of(message: &Message<'_>) -> Self {
+        Self {
+            from: message.from,
+            handler: message.handler,
+            payload: message.payload.to_vec(),
+        }
+    }
 }
 
 impl fmt::Debug for Objects {
@@ -248,7 +272,10 @@ impl Objects {
     /// The instance with this name.
     fn find(&self, id: ObjectId) -> Result<Arc<dyn Any + Send + Sync>> {
         let tables = self.lock();
-        if let Some(instance) = tables.built.get(&id).and_then(Weak::upgrade) {
+        let built = tables.built.get(&id);
+        if let Some(instance) = built.and_then(|built| built.instance.upgrade()) {
+            self.named[0].store(id.team, Ordering::Relaxed);
+            self.named[1].store(id.number + 1, Ordering::Relaxed);
             return Ok(instance);
         }
         let n_built = tables.n_built.get(&id.team).copied().unwrap_or(0);
@@ -259,19 +286,33 @@ impl Objects {
         Err(Error::NotBuilt(id.number, id.team))
     }
 
+    /// A call begins that has named no object yet.
+    #[inline]
+    pub(crate) fn forget_named(&self) {
+        self.named[1].store(0, Ordering::Relaxed);
+    }
+
+    /// The object that the call which is served names, for a report.
+    pub(crate) fn named_last(&self) -> Option<String> {
+        let [team, number] = [0, 1].map(|i| self.named[i].load(Ordering::Relaxed));
+        let number = number.checked_sub(1)?;
+        let id = ObjectId { team, number };
+        let name = self.lock().built.get(&id).map(|built| built.type_name);
+        Some(match name {
+            Some(name) => format!("{id} ({name})"),
+            None => id.to_string(),
+        })
+    }
+
     /// Keeps a call until the object that it names is built.
     #[cold]
     pub(crate) fn set_aside(&self, message: &Message<'_>, number: u64, team: u64) -> Result<()> {
         let id = ObjectId { team, number };
         let mut tables = self.lock();
-        let call = SetAside {
-            from: message.from,
-            handler: message.handler,
-            payload: message.payload.to_vec(),
-        };
+        let call = SetAside::of(message);
         // It may have been built by another thread since.
         if tables.built.contains_key(&id) {
-            tables.ready.push(call);
+            tables.ready.push_back(call);
             self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
             return Ok(());
         }
@@ -290,9 +331,32 @@ impl Objects {
         Ok(())
     }
 
+    /// Keeps a call for the next round of progress.
+    #[cold]
+    pub(crate) fn put_off(&self, message: &Message<'_>) {
+        let mut tables = self.lock();
+        tables.ready.push_back(SetAside::of(message));
+        self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
+    }
+
+    /// How many calls wait for an object that is not built, or to be made, of the handlers that are `counted`.
+    pub(crate) fn n_set_aside(&self, counted: impl Fn(HandlerId) -> bool) -> usize {
+        let tables = self.lock();
+        let calls = tables.waiting.values().flatten().chain(&tables.ready);
+        calls.filter(|call| counted(call.handler)).count()
+    }
+
+    /// Whether calls can be made.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.n_ready.load(Ordering::Relaxed) > 0
+    }
+
     /// Makes the calls whose object has been built, by `call`.
     #[inline]
-    pub(crate) fn advance(&self, call: impl FnMut(Message<'_>) -> Result<()>) -> Result<bool> {
+    pub(crate) fn advance(
+        &self,
+        call: impl FnMut(Message<'_>) -> pgas_core::Result<()>,
+    ) -> pgas_core::Result<bool> {
         if self.n_ready.load(Ordering::Relaxed) == 0 {
             return Ok(false);
         }
@@ -300,22 +364,35 @@ impl Objects {
     }
 
     #[cold]
-    fn call_ready(&self, mut call: impl FnMut(Message<'_>) -> Result<()>) -> Result<bool> {
-        // The tables are not locked while functions run: they may name and build objects.
-        let ready = {
-            let mut tables = self.lock();
-            self.n_ready.store(0, Ordering::Relaxed);
-            std::mem::take(&mut tables.ready)
-        };
-        let worked = !ready.is_empty();
-        for set_aside in &ready {
-            call(Message {
+    fn call_ready(
+        &self,
+        mut call: impl FnMut(Message<'_>) -> pgas_core::Result<()>,
+    ) -> pgas_core::Result<bool> {
+        // Those that are there now; one that has to wait again comes behind them.
+        let n = self.lock().ready.len();
+        let mut failure = None;
+        for _ in 0..n {
+            // The tables are not locked while functions run: they may name and build objects.
+            let Some(set_aside) = self.next_ready() else {
+                break;
+            };
+            let called = call(Message {
                 from: set_aside.from,
                 class: MessageClass::Request,
                 handler: set_aside.handler,
                 payload: &set_aside.payload,
-            })?;
+            });
+            if let Err(error) = called {
+                failure.get_or_insert(error);
+            }
         }
-        Ok(worked)
+        failure.map_or(Ok(n > 0), Err)
+    }
+
+    fn next_ready(&self) -> Option<SetAside> {
+        let mut tables = self.lock();
+        let next = tables.ready.pop_front();
+        self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
+        next
     }
 }

@@ -1,12 +1,14 @@
 //! What can go wrong with a message to another rank, or with the code that it runs there.
 
+use std::sync::Arc;
+
 use pgas_core::Rank;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a message was not sent, or what it asked for was not done.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The communication below failed.
@@ -66,6 +68,9 @@ pub enum Error {
     /// until it is.
     #[error("distributed object {0} of team {1:#x} is not built yet")]
     NotBuilt(u64, u64),
+    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the next [`quiet`](crate::quiet).
+    #[error(transparent)]
+    Undelivered(#[from] Box<Undelivered>),
     /// A promise was dropped before it was fulfilled.
     #[error("a promise was dropped before it was fulfilled")]
     BrokenPromise,
@@ -83,13 +88,13 @@ impl From<Error> for pgas_core::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::Core(error) => error,
-            other => Self::Layer(Box::new(other)),
+            other => Self::Layer(Arc::new(other)),
         }
     }
 }
 
 /// Two ranks that run different programs.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error(
     "the ranks run different programs: rank {rank_a} runs build {build_a:016x}, rank {rank_b} runs build \
      {build_b:016x}; start the same file everywhere"
@@ -128,7 +133,7 @@ pub struct RemoteError {
 }
 
 /// Bytes and type do not fit together.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{what} of type {type_name}: {reason}")]
 pub struct CodecError {
     /// What was attempted.
@@ -139,8 +144,20 @@ pub struct CodecError {
     pub reason: String,
 }
 
+/// One-way calls and messages that were not run: their object was dropped, their arguments could not be read, or their target had left.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{n} one-way calls were lost, at first on rank {rank}: {reason}")]
+pub struct Undelivered {
+    /// How many, on all ranks, since they were last told.
+    pub n: u64,
+    /// The first rank that has lost some.
+    pub rank: Rank,
+    /// What became of the first of that rank's.
+    pub reason: String,
+}
+
 /// A message that names something that this rank does not have.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("rank {rank} got a message from rank {from} for {what}, {reason}")]
 pub struct Unknown {
     /// Who got it.

@@ -2,9 +2,13 @@
 //!
 //! All ranks run one file ([`Program`] compares), loaded at different addresses; a function lies at the same
 //! distance from the start of the code in each. A message that calls one carries two such distances, that of the function and that
-//! of the *trampoline* that knows the function's type, and a 64-bit tag that is made from both and from the
-//! build. Who receives a call believes it only if the tag fits, so a damaged message cannot make a rank
-//! jump anywhere: but for one in 2^64 it is an error.
+//! of the *trampoline* that knows the function's type, and a 64-bit tag that is made from both, from the
+//! build and from a secret of the job. Who receives a call believes it only if the tag fits.
+//!
+//! Two things keep a call from jumping anywhere else. A program cannot send one by other means: the handlers of calls are
+//! the layer's own, to which only the holder of the [`LayerKey`] of this file sends. And a message that was damaged on its
+//! way, or made by whoever writes into the transport, has a tag that fits but for one in 2^64: the secret is drawn by
+//! the ranks when they attach, and no call gives it or a tag out.
 //!
 //! A function travels as a `fn` pointer, which closures become only if they capture nothing: what a
 //! closure has captured would mean nothing on another rank, not even a value of size zero.
@@ -16,6 +20,7 @@
 
 use std::mem;
 
+use pgas_core::backend::LayerKey;
 use pgas_core::{Pod, Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -23,6 +28,35 @@ use crate::codec::Wire;
 use crate::error::Unknown;
 use crate::identity::{Program, mix};
 use crate::{Error, Result, serve};
+
+/// The right to send calls.
+// SAFETY: the crate sends calls from `rpc.rs` alone, which begin with a [`FunctionId`] that was made for the type of the
+// function; a call that travels in pieces, or is kept until there is room, is the same bytes. Its other messages name no
+// functions, and are checked where they arrive: handlers by the registry, answers by the table of awaited ones, and arguments by
+// their codecs, which take any bytes.
+pub(crate) const LAYER_KEY: LayerKey = unsafe { LayerKey::new() };
+
+/// What functions are named by, equal on all ranks of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    program: &'static Program,
+    /// Made of the build and of a secret.
+    salt: u64,
+}
+
+impl Names {
+    /// The names of a job whose ranks know `secret`, and nobody else does.
+    pub(crate) fn new(program: &'static Program, secret: u64) -> Self {
+        let salt = mix(program.build ^ mix(secret));
+        Self { program, salt }
+    }
+
+    #[inline]
+    fn tag(&self, trampoline: u32, body: u32) -> u64 {
+        let places = u64::from(trampoline) << u32::BITS | u64::from(body);
+        mix(mix(places ^ self.salt).wrapping_add(self.salt))
+    }
+}
 
 /// What a function is called with.
 #[derive(Clone, Copy, Debug)]
@@ -97,23 +131,24 @@ pub(crate) struct FunctionId {
 impl FunctionId {
     /// The name of a function of one argument.
     #[inline]
-    pub(crate) fn of<A: Wire, R: Wire>(program: &Program, function: fn(A) -> R) -> Result<Self> {
-        Self::new(program, plain::<A, R>, function as *const ())
+    pub(crate) fn of<A: Wire, R: Wire>(names: &Names, function: fn(A) -> R) -> Result<Self> {
+        Self::new(names, plain::<A, R>, function as *const ())
     }
 
     /// The name of a function that also views a slice.
     #[inline]
     pub(crate) fn of_viewing<A: Wire, T: Pod, R: Wire>(
-        program: &Program,
+        names: &Names,
         function: fn(A, &[T]) -> R,
     ) -> Result<Self> {
-        Self::new(program, viewing::<A, T, R>, function as *const ())
+        Self::new(names, viewing::<A, T, R>, function as *const ())
     }
 
     /// The name of `body` for `trampoline`. Its callers are those above alone: what makes [`call`](Self::call)
     /// sound is that a trampoline never meets a body of another type.
     #[inline]
-    fn new(program: &Program, trampoline: Trampoline, body: *const ()) -> Result<Self> {
+    fn new(names: &Names, trampoline: Trampoline, body: *const ()) -> Result<Self> {
+        let program = names.program;
         let place = |address: usize| -> Option<u32> {
             let offset = address.checked_sub(program.code.start)?;
             let offset = u32::try_from(offset).ok()?;
@@ -127,15 +162,16 @@ impl FunctionId {
         Ok(Self {
             trampoline,
             body,
-            tag: tag(program, trampoline, body),
+            tag: names.tag(trampoline, body),
         })
     }
 
     /// Calls the function, if the name is right.
     #[inline]
-    pub(crate) fn call(self, program: &Program, incoming: Incoming<'_>) -> Result<()> {
+    pub(crate) fn call(self, names: &Names, incoming: Incoming<'_>) -> Result<()> {
+        let program = names.program;
         let is_inside = |offset: u32| (offset as usize) < program.code.len();
-        if self.tag != tag(program, self.trampoline, self.body)
+        if self.tag != names.tag(self.trampoline, self.body)
             || !is_inside(self.trampoline)
             || !is_inside(self.body)
         {
@@ -148,10 +184,15 @@ impl FunctionId {
             clippy::disallowed_methods,
             reason = "no safe conversion makes a function of a pointer"
         )]
-        // SAFETY: the tag shows that a rank of the same build computed this place from a `Trampoline` in
-        // `new`, and the same code lies there on this rank.
+        // SAFETY: the bits are those of a `Trampoline` of this rank. The tag fits, which takes the job's secret, so a rank of
+        // the job has made this name in `new`: it took the place from a `Trampoline` there, at this distance from the
+        // start of its code. That rank runs the same build, since the salt is made of it, and the code of a file is mapped as a
+        // whole: the same function lies at this distance from the start here. It is inside of the code, so the pointer
+        // is not null.
         let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
-        // SAFETY: the tag covers both places, so they met in `new`, to which the types fit.
+        // SAFETY: the trampoline asks that the body is a function of the type that it was made for. The tag covers both
+        // places, so one call of `new` has made both; it is called by `of` and `of_viewing`, which give a trampoline and
+        // a function of the same types.
         unsafe { trampoline(Body(at(self.body)), incoming) }
     }
 
@@ -164,12 +205,6 @@ impl FunctionId {
             reason: "and its tag does not fit: the message was damaged",
         }))
     }
-}
-
-#[inline]
-fn tag(program: &Program, trampoline: u32, body: u32) -> u64 {
-    let places = u64::from(trampoline) << u32::BITS | u64::from(body);
-    mix(mix(places ^ program.build).wrapping_add(program.build))
 }
 
 #[cfg(test)]
@@ -187,30 +222,34 @@ mod tests {
     #[test]
     fn a_function_is_found_by_its_name_and_by_no_other() {
         let world = pgas_core::backend::loopback::world();
-        let program = Program::own().unwrap();
-        let id = FunctionId::of(program, add_doubled).unwrap();
+        let names = Names::new(Program::own().unwrap(), 7);
+        let id = FunctionId::of(&names, add_doubled).unwrap();
         let incoming = Incoming {
             world: &world,
             from: Rank::ZERO,
             cookie: None,
             bytes: &21_u64.to_ne_bytes(),
         };
-        id.call(program, incoming).unwrap();
+        id.call(&names, incoming).unwrap();
         assert_eq!(SUM.load(Ordering::Relaxed), 42);
         for bit in 0..size_of::<FunctionId>() * 8 {
             let mut damaged = id;
             damaged.as_mut_bytes()[bit / 8] ^= 1 << (bit % 8);
-            let error = damaged.call(program, incoming).unwrap_err();
+            let error = damaged.call(&names, incoming).unwrap_err();
             assert!(matches!(error, Error::Unknown(_)), "{error}");
         }
+        // Whoever does not know the secret makes names that are refused.
+        let forged = Names::new(names.program, 8);
+        let id = FunctionId::of(&forged, add_doubled).unwrap();
+        assert!(matches!(id.call(&names, incoming), Err(Error::Unknown(_))));
         assert_eq!(SUM.load(Ordering::Relaxed), 42);
     }
 
     #[test]
     fn a_function_outside_of_the_program_is_refused() {
-        let program = Program::own().unwrap();
-        let outside = std::ptr::without_provenance(program.code.end);
-        let refused = FunctionId::new(program, plain::<u64, u64>, outside);
+        let names = Names::new(Program::own().unwrap(), 7);
+        let outside = std::ptr::without_provenance(names.program.code.end);
+        let refused = FunctionId::new(&names, plain::<u64, u64>, outside);
         assert!(matches!(refused, Err(Error::ForeignFunction)));
     }
 }

@@ -20,6 +20,9 @@ pub(crate) struct Program {
     pub(crate) build: u64,
 }
 
+/// What is read to know the program, as errors name it.
+pub(crate) const READ: &str = "read of /proc/self";
+
 /// Bytes that are read and hashed at once.
 const CHUNK: usize = 1 << 16;
 
@@ -30,7 +33,7 @@ impl Program {
         if let Some(program) = OWN.get() {
             return Ok(program);
         }
-        let program = Self::read().map_err(|error| Error::os("read of /proc/self", error))?;
+        let program = Self::read().map_err(|error| Error::os(READ, error))?;
         Ok(OWN.get_or_init(|| program))
     }
 

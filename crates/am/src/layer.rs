@@ -1,26 +1,29 @@
 //! What active messages add to a world: who handles what, which answers are awaited, and what is still to be sent.
 
-use std::sync::Arc;
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
-use pgas_core::{Layer, Rank, WeakWorld, World};
+use pgas_core::{Layer, Rank, Tasks, WeakWorld, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::buffers::Buffers;
 use crate::dist_object::Objects;
 use crate::driven::Driven;
 use crate::error::{MixedBinaries, Unknown};
-use crate::function::{FunctionId, Incoming};
+use crate::function::{FunctionId, Incoming, LAYER_KEY, Names};
 use crate::handle::Handle;
-use crate::identity::Program;
+use crate::identity::{Program, mix};
+use crate::lost::Lost;
 use crate::message::registry::Registry;
-use crate::outbox::Outbox;
+use crate::outbox::{Left, Outbox};
 use crate::pending::{Cookie, Outcome, Pending};
 use crate::pieces::Pieces;
-use crate::tally::Tally;
-use crate::tasks::Tasks;
+use crate::quiescence::Transfers;
+use crate::tally::{Served, Tally};
 use crate::{Error, Result, serve};
 
 /// A request without payload.
@@ -62,16 +65,22 @@ pub(crate) struct Call {
 pub(crate) struct Am {
     /// How futures name this.
     pub(crate) handle: Handle,
-    pub(crate) program: &'static Program,
+    /// What functions are named by, or why no function is called: set when the ranks have compared their programs.
+    names: OnceLock<Result<Names>>,
+    rank: Rank,
     pub(crate) world: WeakWorld,
     pub(crate) registry: Registry,
     pub(crate) pending: Pending,
     pub(crate) outbox: Outbox,
+    /// What was chained to transfers and collectives.
     pub(crate) tasks: Tasks,
+    /// Those of them that follow transfers.
+    pub(crate) transfers: Transfers,
     pub(crate) buffers: Buffers,
     pub(crate) pieces: Pieces,
     pub(crate) objects: Objects,
     pub(crate) driven: Driven,
+    pub(crate) lost: Lost,
     /// Rounds of progress.
     n_rounds: AtomicU32,
     /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
@@ -90,11 +99,12 @@ pub(crate) struct Attached(pub(crate) Arc<Am>);
 ///
 /// # Cost
 ///
-/// An allgather of a word. Collective over the world. Does nothing if it was called before.
+/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was called before.
 ///
 /// # Errors
 ///
-/// [`Error::MixedBinaries`] if a rank runs another program; the failure of the job while waiting.
+/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`pgas_core::Error::Backend`] if one cannot read its
+/// own. The failure of the job while waiting. Who calls it again gets the same error.
 ///
 /// # Examples
 ///
@@ -107,46 +117,79 @@ pub(crate) struct Attached(pub(crate) Arc<Am>);
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 pub fn attach(world: &World) -> Result<()> {
-    if world.layer::<Attached>().is_some() {
-        return Ok(());
+    attach_as(world, Program::own())
+}
+
+/// Attaches a rank that runs `program`, if it could find that out.
+fn attach_as(world: &World, program: pgas_core::Result<&'static Program>) -> Result<()> {
+    if let Some(Attached(am)) = world.layer::<Attached>() {
+        return am.names().map(drop);
     }
-    let program = Program::own();
     let program = world
         .team()
         .all_succeeded("looking at the program", program)?;
     serve::note_where_panics_are();
     let am = Arc::new(Am {
         handle: Handle::unused(),
-        program,
+        names: OnceLock::new(),
+        rank: world.rank(),
         world: world.downgrade(),
         registry: Registry::default(),
         pending: Pending::default(),
         outbox: Outbox::default(),
         tasks: Tasks::default(),
+        transfers: Transfers::default(),
         buffers: Buffers::default(),
         pieces: Pieces::default(),
         objects: Objects::default(),
         driven: Driven::default(),
+        lost: Lost::default(),
         n_rounds: AtomicU32::new(0),
         tally: Tally::default(),
     });
     am.handle.give_to(&am);
-    world.attach(Box::new(Attached(am)));
-    let builds = world.allgather(&[program.build])?;
-    compare(world.rank(), &builds)
+    // Before the ranks compare, since the first ones that have send calls.
+    world.attach(Box::new(Attached(Arc::clone(&am))));
+    let names = agree(world, program);
+    let outcome = names.as_ref().map(|_| ()).map_err(Error::clone);
+    let is_first = am.names.set(names).is_ok();
+    debug_assert!(is_first, "only this call sets it");
+    outcome
+}
+
+/// What a rank tells the others of its program.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Introduction {
+    build: u64,
+    /// A random number: its share of the secret that tags are made of.
+    secret: u64,
+}
+
+/// Compares the programs of all ranks, and agrees on a secret.
+fn agree(world: &World, program: &'static Program) -> Result<Names> {
+    let own = Introduction {
+        build: program.build,
+        secret: RandomState::new().build_hasher().finish(),
+    };
+    let all = world.allgather(&[own])?;
+    compare(world.rank(), &all)?;
+    let secret = all.iter().fold(0, |sum, other| mix(sum ^ other.secret));
+    Ok(Names::new(program, secret))
 }
 
 /// An error if another rank runs another program.
-fn compare(rank: Rank, builds: &[u64]) -> Result<()> {
-    let own = builds[rank.index()];
-    let Some(other) = builds.iter().position(|build| *build != own) else {
+fn compare(rank: Rank, all: &[Introduction]) -> Result<()> {
+    let number = |i: usize| Rank::new(u32::try_from(i).expect("ranks have 24 bits"));
+    let own = all[rank.index()].build;
+    let Some(other) = all.iter().position(|other| other.build != own) else {
         return Ok(());
     };
     Err(Error::from(Box::new(MixedBinaries {
         rank_a: rank,
         build_a: own,
-        rank_b: Rank::new(u32::try_from(other).expect("ranks have 24 bits")),
-        build_b: builds[other],
+        rank_b: number(other),
+        build_b: all[other].build,
     })))
 }
 
@@ -168,6 +211,15 @@ pub(crate) fn assert_rank(world: &World, to: Rank) {
 }
 
 impl Am {
+    /// What functions are named by.
+    #[inline]
+    pub(crate) fn names(&self) -> Result<&Names> {
+        match self.names.get() {
+            Some(Ok(names)) => Ok(names),
+            other => Err(nameless(other)),
+        }
+    }
+
     /// Sends a reply, or keeps it until there is room; never waits.
     #[inline]
     pub(crate) fn reply(
@@ -177,14 +229,14 @@ impl Am {
         id: HandlerId,
         parts: &[&[u8]],
     ) -> Result<()> {
-        match world.try_send(to, MessageClass::Reply, id, parts) {
+        match world.try_send_to_layer(LAYER_KEY, to, MessageClass::Reply, id, parts) {
             Ok(Sent::Accepted) => Ok(()),
             Ok(Sent::BackPressure) => {
                 self.outbox.keep_reply(to, id, parts.concat());
                 Ok(())
             }
             // It has left without waiting for the reply.
-            Err(pgas_core::Error::RankFailed(_)) if world.has_left(to) => Ok(()),
+            Err(error) if says_left(&error, to) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -219,21 +271,45 @@ impl Am {
         // Before it is counted, since what panics was not sent.
         assert_rank(world, to);
         self.tally.count_sent();
-        let sent = world.try_send(to, MessageClass::Request, id, parts);
+        let sent = world.try_send_to_layer(LAYER_KEY, to, MessageClass::Request, id, parts);
         if !matches!(sent, Ok(Sent::Accepted)) {
             self.tally.count_unsent();
         }
         Ok(sent?)
     }
 
+    /// Sends a request in a handler, as one of several that belong together; what meets back-pressure is kept.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn request_or_keep(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        // Behind others, so that the target puts few together at a time.
+        if !self.outbox.has_requests_to(to)
+            && self.try_request(world, to, id, parts)? == Sent::Accepted
+        {
+            return Ok(());
+        }
+        // Before it is sent by another thread, and served.
+        self.tally.count_sent();
+        self.outbox.keep_piece(to, id, parts.concat());
+        Ok(())
+    }
+
     #[cold]
     #[track_caller]
     fn request_later(&self, world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
         if pgas_core::in_handler() {
+            // Before it is sent by another thread, and served.
+            self.tally.count_sent();
             if !self.outbox.keep_request(to, id, parts) {
+                self.tally.count_unsent();
                 return Err(Error::BackPressure { to });
             }
-            self.tally.count_sent();
             return Ok(());
         }
         let missing = || vec![to];
@@ -261,15 +337,77 @@ impl Am {
             cookie,
             bytes,
         };
-        let called = function.call(self.program, incoming);
+        let Some(names) = self.names.get() else {
+            // Other ranks know already that all run one program.
+            self.objects.put_off(message);
+            return Ok(());
+        };
+        let names = names.as_ref().map_err(Error::clone)?;
+        self.objects.forget_named();
+        let mut called = function.call(names, incoming);
         if let Err(Error::NotBuilt(number, team)) = called {
-            return self.objects.set_aside(message, number, team);
+            match self.objects.set_aside(message, number, team) {
+                Ok(()) => return Ok(()),
+                Err(error) if has_cookie => return serve::refuse(incoming, &error),
+                Err(error) => called = Err(error),
+            }
         }
-        // An answered call is served when the answer is back, which counts there.
-        if !has_cookie {
-            self.tally.count_served();
+        if has_cookie {
+            // It is served when the answer is back, which counts there.
+            return called;
         }
+        if let Err(error @ Error::Codec(_)) = called {
+            self.lose(message.from, &error);
+            called = Ok(());
+        }
+        self.tally.count_served();
         called
+    }
+
+    /// Takes note of a one-way call that cannot be run.
+    #[cold]
+    fn lose(&self, from: Rank, error: &Error) {
+        let reason = format!("a call of rank {from}: {error}");
+        self.lost.add(1, &reason);
+    }
+
+    /// Takes note of a message that comes too late, unless somebody waits for it who is told.
+    #[cold]
+    fn refuse(&self, message: &Message<'_>) {
+        let handler = match message.handler {
+            PIECE => Pieces::first_of(message),
+            id => Some(id),
+        };
+        if handler.is_some_and(is_one_way) {
+            let from = message.from;
+            let reason = format!("a message of rank {from} came when this rank was leaving");
+            self.lost.add(1, &reason);
+        }
+    }
+
+    /// Tells what this rank leaves undone, in good order.
+    #[cold]
+    fn end(&self) {
+        let n = self.objects.n_set_aside(is_one_way);
+        if n > 0 {
+            let reason = "calls named distributed objects that this rank has not built";
+            self.lost.add(n as u64, &reason);
+        }
+        let n = self.outbox.n_requests();
+        if n > 0 {
+            let reason = "what handlers have sent found no room";
+            self.lost.add(n as u64, &reason);
+        }
+        self.lost.tell_at_the_end(self.rank);
+    }
+
+    /// Takes note of requests to a rank that has left.
+    #[cold]
+    fn lose_left(&self, left: &Left) {
+        if let Some(rank) = left.rank {
+            let reason = format!("a handler has sent to rank {rank}, which has left the job");
+            self.lost.add(left.n, &reason);
+        }
     }
 
     /// Serves what came in pieces. Apart from the others, which are inlined where short messages are served.
@@ -311,13 +449,23 @@ impl Am {
     #[inline]
     fn answer(&self, world: &World, message: &Message<'_>, outcome: Outcome) -> Result<()> {
         let (cookie, bytes) = self.header::<u64>(world, message)?;
+        // After what an action may send, also if it panics.
+        let served = Served::new(&self.tally);
         if self.pending.complete(Cookie(cookie), outcome, bytes) {
-            self.tally.count_served();
             return Ok(());
         }
+        served.cancel();
         let what = format!("the answer of call {cookie:#x}");
         let reason = "which this rank does not wait for";
         Err(unknown(world, message.from, what, reason))
+    }
+}
+
+#[cold]
+fn nameless(names: Option<&Result<Names>>) -> Error {
+    match names {
+        Some(Err(error)) => error.clone(),
+        _ => Error::NotAttached,
     }
 }
 
@@ -333,6 +481,18 @@ pub(crate) fn unknown(world: &World, from: Rank, what: String, reason: &'static 
 }
 
 impl Attached {
+    /// What becomes of what is wrong with a message.
+    #[cold]
+    fn tell(&self, from: Rank, error: Error) -> pgas_core::Result<()> {
+        let Self(am) = self;
+        // The failure of the job is everybody's already.
+        if !am.lost.has_teller() || matches!(error, Error::Core(_)) {
+            return Err(error.into());
+        }
+        am.lose(from, &error);
+        Ok(())
+    }
+
     fn dispatch(&self, world: &World, message: Message<'_>) -> Result<()> {
         let Self(am) = self;
         match message.handler {
@@ -361,17 +521,19 @@ impl Attached {
 impl Layer for Attached {
     #[inline]
     fn deliver(&self, world: &World, message: Message<'_>) -> pgas_core::Result<()> {
-        self.dispatch(world, message)
-            .map_err(pgas_core::Error::from)
+        match self.dispatch(world, message) {
+            Ok(()) => Ok(()),
+            Err(error) => self.tell(message.from, error),
+        }
     }
 
     #[inline]
     fn advance(&self, world: &World) -> pgas_core::Result<bool> {
         let Self(am) = self;
-        let mut worked = am.outbox.flush(world)?;
+        let mut worked = am.outbox.flush(world, |left| am.lose_left(&left))?;
         worked |= am
             .objects
-            .advance(|message| pgas_core::as_handler(|| self.dispatch(world, message)))?;
+            .advance(|message| pgas_core::as_handler(|| self.deliver(world, message)))?;
         worked |= am.tasks.advance();
         let round = am.n_rounds.load(Ordering::Relaxed).wrapping_add(1);
         // Not counted exactly where threads make progress at once, for which no instruction is locked.
@@ -387,9 +549,40 @@ impl Layer for Attached {
         !self.0.outbox.has_replies()
     }
 
+    fn running(&self) -> Option<String> {
+        self.0.objects.named_last()
+    }
+
+    fn is_idle(&self) -> bool {
+        let Self(am) = self;
+        !am.outbox.has_some() && !am.objects.has_ready()
+    }
+
+    fn refuse(&self, message: &Message<'_>) {
+        self.0.refuse(message);
+    }
+
+    fn end(&self) {
+        self.0.end();
+    }
+
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         self.0.driven.wake_after_progress(world, waker)
     }
+}
+
+/// Whether nobody waits for an answer to such a message.
+fn is_one_way(handler: HandlerId) -> bool {
+    matches!(
+        handler,
+        CALL_FF | REQUEST_SHORT | REQUEST_MEDIUM | REQUEST_LONG
+    )
+}
+
+/// Whether `error` says that `to` has left the job, and receives nothing any more.
+pub(crate) fn says_left(error: &pgas_core::Error, to: Rank) -> bool {
+    matches!(error, pgas_core::Error::RankFailed(failure)
+        if failure.rank == to && failure.cause.starts_with("has left the job"))
 }
 
 /// The handlers of remote calls with and without an answer, for who sends them.
@@ -400,14 +593,36 @@ pub(crate) const fn call_id(is_answered: bool) -> HandlerId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::READ;
 
     #[test]
     fn another_program_is_an_error_that_names_both_builds() {
-        assert!(compare(Rank::new(1), &[7, 7, 7]).is_ok());
-        let error = compare(Rank::new(1), &[7, 7, 9]).unwrap_err();
+        let all = |builds: [u64; 3]| builds.map(|build| Introduction { build, secret: 1 });
+        assert!(compare(Rank::new(1), &all([7, 7, 7])).is_ok());
+        let error = compare(Rank::new(1), &all([7, 7, 9])).unwrap_err();
         let text = error.to_string();
         assert!(text.contains("rank 1") && text.contains("rank 2"), "{text}");
         assert!(text.contains("0000000000000009"), "{text}");
+    }
+
+    #[test]
+    fn what_keeps_a_rank_from_attaching_is_told_to_all() {
+        let errors = pgas_core::backend::loopback::run(3, |world| {
+            let program = if world.rank() == Rank::new(1) {
+                Err(pgas_core::Error::backend(READ, 13, "Permission denied"))
+            } else {
+                Program::own()
+            };
+            let error = attach_as(&world, program).unwrap_err();
+            let call = crate::RemoteCalls::rpc(&world, Rank::ZERO, |x: u64| x, 1);
+            assert!(matches!(call, Err(Error::NotAttached)));
+            // The ranks are still in step, and may try again.
+            attach(&world).unwrap();
+            error.to_string()
+        });
+        for error in errors {
+            assert!(error.contains("code 13"), "{error}");
+        }
     }
 
     #[test]

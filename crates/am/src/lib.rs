@@ -19,7 +19,7 @@
 //!
 //! # Progress
 //!
-//! Nothing runs behind the program's back, unless it asks for a progress thread (`PGAS_PROGRESS=thread`): what other ranks
+//! Nothing is served behind the program's back, unless it asks for a progress thread (`PGAS_PROGRESS=thread`): what other ranks
 //! send is served inside this rank's own calls. As in UPC++ each call makes progress at one of three levels:
 //!
 //! | level | does | calls |
@@ -62,13 +62,13 @@ mod future;
 mod handle;
 mod identity;
 mod layer;
+mod lost;
 pub mod message;
 mod outbox;
 mod pieces;
 mod quiescence;
 pub mod rpc;
 mod serve;
-mod tasks;
 
 use pgas_lockfree::{pending, tally};
 
@@ -77,7 +77,9 @@ pub use codec::Wire;
 pub use dist_object::DistObject;
 #[cfg(feature = "tokio")]
 pub use driver::Driver;
-pub use error::{CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Unknown};
+pub use error::{
+    CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Undelivered, Unknown,
+};
 pub use future::{All, PgasFuture, Promise, when_all};
 pub use layer::attach;
 pub use message::{

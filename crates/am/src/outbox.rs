@@ -1,110 +1,191 @@
-//! Messages that met back-pressure where nothing may wait, in handlers.
+//! Messages that met back-pressure where nothing may wait, in handlers and actions.
 //!
 //! Replies are always kept. That is bounded: a rank serves no requests while it keeps replies, so that it never has more
 //! of them than one batch of requests gives; and replies leave, because every rank serves those that it gets
-//! whatever else it waits for. Requests are kept up to a limit.
+//! whatever else it waits for. Requests are kept while fewer than [`ROOM`] bytes are kept.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{Rank, Result, World};
 
-/// How many requests of handlers are kept at most, and how many bytes they have.
-const MAX_REQUESTS: usize = 1024;
-const MAX_REQUEST_BYTES: usize = 1 << 20;
+use crate::function::LAYER_KEY;
+use crate::layer::says_left;
+
+/// How many bytes of requests are kept before further ones are refused; the last one may be of any length.
+pub(crate) const ROOM: usize = 1 << 28;
 
 #[derive(Debug)]
 struct Letter {
-    to: Rank,
     id: HandlerId,
     payload: Vec<u8>,
 }
 
-/// The two lists of a rank.
-#[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    replies: Mutex<VecDeque<Letter>>,
-    requests: Mutex<VecDeque<Letter>>,
-    // Hints that save the locks where there is nothing.
-    n_replies: AtomicUsize,
-    n_requests: AtomicUsize,
+impl Letter {
+    /// The memory that it takes.
+    fn n_bytes(&self) -> usize {
+        // What an allocation takes besides its bytes.
+        const ALLOCATION: usize = 16;
+        size_of::<Self>() + ALLOCATION + self.payload.capacity()
+    }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// Messages of one class, by their targets.
+#[derive(Debug, Default)]
+struct Letters {
+    of: BTreeMap<Rank, VecDeque<Letter>>,
+    n: usize,
+    n_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    letters: Mutex<Letters>,
+    /// A hint that saves the lock where there is nothing.
+    n: AtomicUsize,
+}
+
+/// The messages that a rank keeps.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    replies: Kept,
+    requests: Kept,
+}
+
+impl Kept {
+    fn lock(&self) -> MutexGuard<'_, Letters> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn has_some(&self) -> bool {
+        self.n.load(Ordering::Relaxed) > 0
+    }
+
+    fn keep(&self, letters: &mut Letters, to: Rank, letter: Letter) {
+        letters.n += 1;
+        letters.n_bytes += letter.n_bytes();
+        letters.of.entry(to).or_default().push_back(letter);
+        self.n.store(letters.n, Ordering::Relaxed);
+    }
+
+    /// Sends what there is room for, says whether anything was sent, and adds the number of messages to ranks that have left.
+    fn flush(&self, world: &World, class: MessageClass, left: &mut Left) -> Result<bool> {
+        let mut letters = self.lock();
+        let before = letters.n;
+        let Letters { of, n, n_bytes } = &mut *letters;
+        let mut flushed = Ok(());
+        of.retain(|to, queue| {
+            // What a target refuses once it refuses again.
+            while let Some(letter) = queue.front() {
+                let parts = [letter.payload.as_slice()];
+                match world.try_send_to_layer(LAYER_KEY, *to, class, letter.id, &parts) {
+                    Ok(Sent::Accepted) => {}
+                    Ok(Sent::BackPressure) => return true,
+                    // It has left without waiting for the message.
+                    Err(error) if says_left(&error, *to) => {
+                        left.n += 1;
+                        left.rank = Some(*to);
+                    }
+                    Err(error) => {
+                        flushed = Err(error);
+                        return true;
+                    }
+                }
+                *n -= 1;
+                *n_bytes -= letter.n_bytes();
+                queue.pop_front();
+            }
+            false
+        });
+        self.n.store(*n, Ordering::Relaxed);
+        flushed.map(|()| *n < before)
+    }
+}
+
+/// Messages that nobody receives any more.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    pub(crate) n: u64,
+    pub(crate) rank: Option<Rank>,
 }
 
 impl Outbox {
     /// Whether replies are kept.
     #[inline]
     pub(crate) fn has_replies(&self) -> bool {
-        self.n_replies.load(Ordering::Relaxed) > 0
+        self.replies.has_some()
     }
 
-    /// Whether requests are kept.
+    /// Whether anything is kept.
     #[inline]
-    pub(crate) fn has_requests(&self) -> bool {
-        self.n_requests.load(Ordering::Relaxed) > 0
+    pub(crate) fn has_some(&self) -> bool {
+        self.replies.has_some() || self.requests.has_some()
     }
 
     #[cold]
     pub(crate) fn keep_reply(&self, to: Rank, id: HandlerId, payload: Vec<u8>) {
-        let mut replies = lock(&self.replies);
-        replies.push_back(Letter { to, id, payload });
-        self.n_replies.store(replies.len(), Ordering::Relaxed);
+        let kept = &self.replies;
+        kept.keep(&mut kept.lock(), to, Letter { id, payload });
+    }
+
+    /// Whether requests are still kept.
+    pub(crate) fn has_room(&self) -> bool {
+        self.requests.lock().n_bytes < ROOM
+    }
+
+    /// Whether requests to `to` are kept.
+    pub(crate) fn has_requests_to(&self, to: Rank) -> bool {
+        self.requests.has_some() && self.requests.lock().of.contains_key(&to)
     }
 
     /// Keeps a request, unless too much is kept already.
     #[cold]
     pub(crate) fn keep_request(&self, to: Rank, id: HandlerId, parts: &[&[u8]]) -> bool {
         let payload = parts.concat();
-        let mut requests = lock(&self.requests);
-        let n_bytes: usize = requests.iter().map(|letter| letter.payload.len()).sum();
-        if requests.len() >= MAX_REQUESTS || n_bytes + payload.len() > MAX_REQUEST_BYTES {
+        let mut letters = self.requests.lock();
+        if letters.n_bytes >= ROOM {
             return false;
         }
-        requests.push_back(Letter { to, id, payload });
-        self.n_requests.store(requests.len(), Ordering::Relaxed);
+        self.requests.keep(&mut letters, to, Letter { id, payload });
         true
     }
 
-    /// Sends what there is room for, and says whether anything was sent.
+    /// As [`keep_request`](Self::keep_request), for the rest of a call of which some was sent.
+    pub(crate) fn keep_piece(&self, to: Rank, id: HandlerId, payload: Vec<u8>) {
+        let kept = &self.requests;
+        kept.keep(&mut kept.lock(), to, Letter { id, payload });
+    }
+
+    /// Sends what there is room for, and says whether anything was sent; `lost` hears of requests to ranks that have left.
     #[inline]
-    pub(crate) fn flush(&self, world: &World) -> Result<bool> {
-        if !self.has_replies() && !self.has_requests() {
+    pub(crate) fn flush(&self, world: &World, lost: impl FnOnce(Left)) -> Result<bool> {
+        if !self.has_some() {
             return Ok(false);
         }
-        self.flush_all(world)
+        self.flush_all(world, lost)
     }
 
     #[cold]
-    fn flush_all(&self, world: &World) -> Result<bool> {
-        let mut worked = false;
-        for (class, list, n) in [
-            (MessageClass::Reply, &self.replies, &self.n_replies),
-            (MessageClass::Request, &self.requests, &self.n_requests),
-        ] {
-            let mut letters = lock(list);
-            let before = letters.len();
-            // Each is offered once: nothing is promised about their order.
-            for _ in 0..before {
-                let Some(letter) = letters.pop_front() else {
-                    break;
-                };
-                let parts = [letter.payload.as_slice()];
-                match world.try_send(letter.to, class, letter.id, &parts) {
-                    Ok(Sent::Accepted) => {}
-                    Ok(Sent::BackPressure) => letters.push_back(letter),
-                    // It has left without waiting for the message.
-                    Err(pgas_core::Error::RankFailed(_)) if world.has_left(letter.to) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            worked |= letters.len() < before;
-            n.store(letters.len(), Ordering::Relaxed);
+    fn flush_all(&self, world: &World, lost: impl FnOnce(Left)) -> Result<bool> {
+        // Who called a rank that has left hears of that elsewhere, and nobody waits for a reply to it.
+        let mut worked = self
+            .replies
+            .flush(world, MessageClass::Reply, &mut Left::default())?;
+        let mut left = Left::default();
+        let flushed = self.requests.flush(world, MessageClass::Request, &mut left);
+        if left.n > 0 {
+            lost(mem::take(&mut left));
         }
+        worked |= flushed?;
         Ok(worked)
+    }
+
+    /// How many requests are kept.
+    pub(crate) fn n_requests(&self) -> usize {
+        self.requests.lock().n
     }
 }

@@ -14,10 +14,10 @@ use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::{Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::Result;
 use crate::codec::LONGEST;
 use crate::layer::{Am, PIECE, unknown};
 use crate::message::too_long;
+use crate::{Error, Result};
 
 /// What a piece begins with.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
@@ -55,7 +55,8 @@ impl fmt::Debug for Pieces {
 impl Am {
     /// Sends what is too long for one message.
     ///
-    /// Requests wait for room, and are refused in a handler, which could not send the rest of one that it has begun.
+    /// Requests wait for room. In a handler they are refused if too much is kept already; else what meets back-pressure is
+    /// kept, whatever it takes, since the rest of one that was begun has to follow.
     #[cold]
     #[track_caller]
     pub(crate) fn send_in_pieces(
@@ -71,8 +72,9 @@ impl Am {
         if n_bytes > LONGEST {
             return Err(too_long(to, n_bytes, LONGEST));
         }
-        if class == MessageClass::Request && pgas_core::in_handler() {
-            return Err(too_long(to, n_bytes, limit));
+        let is_kept = class == MessageClass::Request && pgas_core::in_handler();
+        if is_kept && !self.outbox.has_room() {
+            return Err(Error::BackPressure { to });
         }
         let bytes = parts.concat();
         let whole = self.pieces.n_sent.fetch_add(1, Ordering::Relaxed);
@@ -86,6 +88,9 @@ impl Am {
             };
             let parts = [header.as_bytes(), piece];
             match class {
+                MessageClass::Request if is_kept => {
+                    self.request_or_keep(world, to, PIECE, &parts)?;
+                }
                 MessageClass::Request => self.request(world, to, PIECE, &parts)?,
                 MessageClass::Reply => self.reply(world, to, PIECE, &parts)?,
             }
@@ -122,6 +127,13 @@ impl Am {
 }
 
 impl Pieces {
+    /// Which handler a whole is for, if this is its first piece.
+    pub(crate) fn first_of(message: &Message<'_>) -> Option<HandlerId> {
+        let (piece, _) = Piece::read_from_prefix(message.payload).ok()?;
+        let handler = u16::try_from(piece.handler).ok()?;
+        (piece.at == 0).then_some(HandlerId(handler))
+    }
+
     /// Adds a piece to its whole, and gives that if nothing more is missing; `None` if the piece makes no sense.
     #[expect(
         clippy::option_option,

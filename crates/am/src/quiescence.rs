@@ -4,15 +4,19 @@
 //! ranks. An answered call counts as served when its answer is
 //! back, so that no answer is under way either.
 
-use pgas_core::World;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pgas_core::collective::op::Sum;
+use pgas_core::{Rank, World};
 use pgas_lockfree::tally::Rounds;
 
-use crate::Result;
 use crate::layer::am;
+use crate::{Error, Result};
 
 /// Waits until all messages that any rank has sent were served, those that handlers and remote functions have sent
-/// meanwhile included, and all answers are back.
+/// meanwhile included, and all answers are back; what was chained to them has run then. It waits for no promise and no collective,
+/// which only the program brings about, nor for what was chained to these alone.
 ///
 /// Progress: user level.
 ///
@@ -22,7 +26,8 @@ use crate::layer::am;
 ///
 /// # Errors
 ///
-/// What went wrong with a message, on all ranks; the failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`].
+/// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last time, or got messages that make no sense; then all
+/// other work is done. The failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`].
 ///
 /// # Examples
 ///
@@ -48,22 +53,66 @@ pub fn quiet(world: &World) -> Result<()> {
     }
     let am = am(world)?;
     let _waits = pgas_core::part_of(what);
+    let _tells = am.lost.tells_errors();
+    let mut waiting = world.own_wait(what);
+    let missing = || am.pending.awaited().into_iter().map(Rank::new).collect();
     let mut rounds = Rounds::default();
+    let mut before = None;
     loop {
         let served = all_progress(world);
+        // Before the messages, which they may send when they are over.
+        let n_transfers = am.transfers.n_running();
         let (n_sent, n_served) = am.tally.sums();
+        let n_lost = am.lost.n();
         let n_failed = u64::from(served.is_err());
-        let mut sums = [n_sent + am.tasks.n_running(), n_served, n_failed];
+        let mut sums = [n_sent + n_transfers, n_served, n_lost, n_failed];
         let summed = world.allreduce_slice(&mut sums, Sum);
-        let [n_sent, n_served, n_failed] = sums;
+        let [sums @ .., n_all_lost, n_failed] = sums;
         if n_failed > 0 && summed.is_ok() {
             // One that failed alone would leave the others behind.
             return Ok(world.team().all_succeeded(what, served)?);
         }
         served.and(summed)?;
-        if rounds.are_over([n_sent, n_served]) {
-            return Ok(());
+        let was_idle = before.replace(sums) == Some(sums);
+        if rounds.are_over(sums) {
+            if n_all_lost == 0 {
+                return Ok(());
+            }
+            let lost = am.lost.tell(world, n_lost, n_all_lost)?;
+            return Err(Error::from(Box::new(lost)));
         }
+        if was_idle {
+            // Something is under way and does not come: a long wait, although each of its rounds is short.
+            waiting.pause(&missing)?;
+        } else {
+            waiting.begin_anew();
+        }
+    }
+}
+
+/// How many actions follow transfers that are not complete; they may send when they are.
+#[derive(Debug, Default)]
+pub(crate) struct Transfers(Arc<AtomicU64>);
+
+/// One of them, until it is over.
+#[derive(Debug)]
+pub(crate) struct Transfer(Arc<AtomicU64>);
+
+impl Transfers {
+    pub(crate) fn begin(&self) -> Transfer {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Transfer(Arc::clone(&self.0))
+    }
+
+    fn n_running(&self) -> u64 {
+        // Acquire: pairs with the release when one is over; what it has sent is counted.
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
     }
 }
 

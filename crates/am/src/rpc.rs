@@ -13,7 +13,8 @@ use zerocopy::IntoBytes;
 
 use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
 use crate::function::FunctionId;
-use crate::layer::{Am, Call, am, call_id};
+use crate::layer::{Am, Call, am, call_id, says_left};
+use crate::serve::unanswered;
 use crate::{Error, PgasFuture, Result, message, when_all};
 
 /// An argument that arrives as the world of the rank that runs the function.
@@ -71,12 +72,13 @@ impl Codec<Here> for TakesPlace {
 pub trait RemoteCalls {
     /// Has rank `to` run `function` on `args`, and gives the result as a future.
     ///
-    /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB; not those of calls that a handler makes.
+    /// Arguments or a result that are longer than a message travel in pieces, up to 64 MiB.
     ///
     /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
     ///
     /// Progress: user level while there is no room, else none. Inside a handler it does not wait for room: the
-    /// call is kept, or refused with [`Error::BackPressure`].
+    /// call is kept until there is, and refused with [`Error::BackPressure`] while 256 MiB are kept, which are a
+    /// million calls or more.
     ///
     /// # Cost
     ///
@@ -169,7 +171,8 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc).
+    /// As [`rpc`](Self::rpc); [`pgas_core::Error::RankFailed`] if `to` has left the job. What keeps the function from being run there, such
+    /// as an object that was dropped, is told by the next [`quiet`](crate::quiet).
     ///
     /// # Panics
     ///
@@ -360,7 +363,7 @@ impl RemoteCalls for World {
         view: &[T],
     ) -> Result<PgasFuture<R>> {
         let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing(way.am.program, function)?;
+        let function = FunctionId::of_viewing(way.am.names()?, function)?;
         way.send_call(function, &args, Some(view.as_bytes()))
     }
 
@@ -368,14 +371,14 @@ impl RemoteCalls for World {
     #[track_caller]
     fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
         let way = Way::to(self, to)?;
-        let function = FunctionId::of(way.am.program, function)?;
+        let function = FunctionId::of(way.am.names()?, function)?;
         way.send(call_id(false), function.as_bytes(), &args, None)
     }
 
     #[inline]
     fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent> {
         let way = Way::to(self, to)?;
-        let function = FunctionId::of(way.am.program, function)?;
+        let function = FunctionId::of(way.am.names()?, function)?;
         way.try_send(call_id(false), function.as_bytes(), args, None)
     }
 
@@ -389,7 +392,7 @@ impl RemoteCalls for World {
         view: &[T],
     ) -> Result<()> {
         let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing(way.am.program, function)?;
+        let function = FunctionId::of_viewing(way.am.names()?, function)?;
         let view = Some(view.as_bytes());
         way.send(call_id(false), function.as_bytes(), &args, view)
     }
@@ -403,7 +406,7 @@ impl RemoteCalls for World {
         view: &[T],
     ) -> Result<Sent> {
         let way = Way::to(self, to)?;
-        let function = FunctionId::of_viewing(way.am.program, function)?;
+        let function = FunctionId::of_viewing(way.am.names()?, function)?;
         let view = Some(view.as_bytes());
         way.try_send(call_id(false), function.as_bytes(), args, view)
     }
@@ -492,7 +495,7 @@ impl<'a> Way<'a> {
         function: fn(A) -> R,
         args: &A,
     ) -> Result<PgasFuture<R>> {
-        let function = FunctionId::of(self.am.program, function)?;
+        let function = FunctionId::of(self.am.names()?, function)?;
         self.send_call(function, args, None)
     }
 
@@ -514,7 +517,13 @@ impl<'a> Way<'a> {
             Ok(()) => Ok(future),
             Err(error) => {
                 future.cancel(self.am);
-                Err(error)
+                match error {
+                    // As if it had left after the call.
+                    Error::Core(error) if says_left(&error, self.to) => {
+                        Ok(PgasFuture::failed(unanswered(self.to).into()))
+                    }
+                    error => Err(error),
+                }
             }
         }
     }

@@ -53,7 +53,10 @@ pub(crate) fn call<R: Wire>(
         (Ok(Err(error)), Some(cookie)) => fail(incoming, cookie, &error.to_string()),
         (Err(payload), Some(cookie)) => fail_by_panic(incoming, cookie, &*payload),
         // Nobody waits who could be told: it is this rank's panic.
-        (Err(payload), None) => panic::resume_unwind(payload),
+        (Err(payload), None) => {
+            am(incoming.world)?.tally.count_served();
+            panic::resume_unwind(payload)
+        }
     }
 }
 
@@ -95,6 +98,15 @@ fn answer<R: Wire>(incoming: Incoming<'_>, cookie: u64, result: &R) -> Result<()
         return am(world)?.send_in_pieces(world, from, MessageClass::Reply, RESULT, &parts);
     }
     am(world)?.reply(world, from, RESULT, &[out.bytes()])
+}
+
+/// Answers a call that is refused.
+#[cold]
+pub(crate) fn refuse(incoming: Incoming<'_>, error: &Error) -> Result<()> {
+    match incoming.cookie {
+        Some(cookie) => fail(incoming, cookie, &error.to_string()),
+        None => Ok(()),
+    }
 }
 
 #[cold]

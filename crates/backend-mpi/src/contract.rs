@@ -372,8 +372,8 @@ unsafe impl Backend for Network {
             .abort(code, &format!("ended the job: {message}"))
     }
 
-    fn leave(&self) {
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
         // A failure is reported by who was failed, and ends the waiting.
-        drop(self.bid_farewell());
+        drop(self.bid_farewell(late));
     }
 }

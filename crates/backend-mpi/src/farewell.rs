@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pgas_core::backend::{Backend, MessageClass};
+use pgas_core::backend::{Backend, Message, MessageClass};
 use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
@@ -43,15 +43,24 @@ impl Network {
     ///    notes are answers only, which their receiver waits for before it says good-bye itself.
     /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way to it.
     /// 4. That is taken from the network.
-    pub(crate) fn bid_farewell(&self) -> Result<()> {
+    pub(crate) fn bid_farewell(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;
         self.state().has_left = true;
-        self.member.leave();
+        self.member.leave(&mut |message: Message<'_>| {
+            let from = Rank::new(self.host.rank_of(message.from.number()));
+            late(Message { from, ..message });
+        });
         let mut step = Step::Finish;
         self.wait(|state, mpi| {
             self.collectives.serve(mpi)?;
             for class in [MessageClass::Request, MessageClass::Reply] {
                 while let Some(letter) = state.post.take(class) {
+                    late(Message {
+                        from: Rank::new(letter.from),
+                        class,
+                        handler: letter.handler(),
+                        payload: letter.payload(),
+                    });
                     state.post.finish(mpi, class, letter, false)?;
                 }
             }

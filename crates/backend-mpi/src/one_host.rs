@@ -328,10 +328,10 @@ unsafe impl Backend for OneHost {
             .abort(code, &format!("ended the job: {message}"))
     }
 
-    fn leave(&self) {
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
         // A failure is reported by who was failed, and ends the waiting.
         drop(self.wait_for_answers());
-        self.member.leave();
+        self.member.leave(late);
         drop(self.wait_for_the_others());
     }
 }

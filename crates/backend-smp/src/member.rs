@@ -154,7 +154,9 @@ impl Member {
         if sent.is_err() {
             return Ok(Sent::BackPressure);
         }
-        control.bell(to).ring();
+        if control.bell(to).ring() && handler.is_heard_of() {
+            return Err(has_left(to));
+        }
         Ok(Sent::Accepted)
     }
 
@@ -204,6 +206,9 @@ impl Member {
             return Ok(None);
         }
         let control = self.job.control();
+        if control.bell(to).has_left() && handler.is_heard_of() {
+            return Err(has_left(to));
+        }
         let buffers = control.buffers();
         let Some(at) = buffers.open(self.rank, place.id as usize, opening, place.len) else {
             return Ok(None);
@@ -214,6 +219,7 @@ impl Member {
         if sent.is_err() {
             return Ok(Some(Sent::BackPressure));
         }
+        // One that leaves at this moment may be reading the buffer, so that an error could not give it back.
         control.bell(to).ring();
         Ok(Some(Sent::Accepted))
     }
@@ -366,13 +372,29 @@ impl Member {
         std::process::exit(if code == 0 { 1 } else { code })
     }
 
-    pub(crate) fn mark_left(&self) {
+    /// Leaves in good order, and hands out what has come too late.
+    pub(crate) fn mark_left(&self, late: &mut dyn FnMut(Message<'_>)) {
         let control = self.job.control();
         control.leave(self.rank);
+        // From here on who sends something hears of it.
+        control.bell(self.rank).leave();
+        for class in [MessageClass::Request, MessageClass::Reply] {
+            // A damaged mailbox has nothing more to hand out.
+            while self
+                .receive(class, usize::MAX, late)
+                .is_ok_and(|n_received| n_received > 0)
+            {}
+        }
         for rank in 0..self.job.layout().n_ranks {
             control.bell(rank).ring();
         }
     }
+}
+
+/// The error of a message to a rank that receives nothing any more.
+#[cold]
+fn has_left(to: u32) -> Error {
+    Error::rank_failed(Rank::new(to), "has left the job")
 }
 
 /// An error for a message that is too long.

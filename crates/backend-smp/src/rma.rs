@@ -353,7 +353,7 @@ unsafe impl Backend for Member {
         self.end_job(code, message)
     }
 
-    fn leave(&self) {
-        self.mark_left();
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
+        self.mark_left(late);
     }
 }

@@ -3,16 +3,12 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
-use std::future::Future;
-use std::mem;
-use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
-use std::task::{Context, Waker};
+use std::sync::{Arc, OnceLock};
+use std::task::Waker;
 
-use crate::backend::{HandlerId, Message, MessageClass};
+use crate::backend::{HandlerId, LayerKey, Message, MessageClass};
 use crate::cost::CostKind;
-use crate::world::lock;
+use crate::tasks::Tasks;
 use crate::{Error, Rank, Result, World, backend::Sent};
 
 /// Messages of one class that one call of progress serves.
@@ -22,7 +18,6 @@ const PAGE: usize = 256;
 
 type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
 type Page = [OnceLock<Box<Handler>>; PAGE];
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What a crate adds to every world above core, such as active messages: messages of its own
 /// ([`HandlerId::LAYER`]), and work whenever the rank makes progress. See [`World::attach`].
@@ -47,6 +42,24 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// it is never left with more of them than one batch of requests gives.
     fn accepts_requests(&self) -> bool;
 
+    /// What the handler that runs now works on, for the report of one that does not return.
+    fn running(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether nothing is left that it has promised to send. A rank stays in the job until then.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Takes note of a message that came when the rank served none any more, because it was leaving.
+    fn refuse(&self, message: &Message<'_>) {
+        let _ = message;
+    }
+
+    /// Called when the rank has left, in good order.
+    fn end(&self) {}
+
     /// Takes the waker of a task that waits for an operation, if the layer will wake it after the next progress;
     /// else the task asks to be polled again at once.
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
@@ -59,9 +72,9 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
 pub(crate) struct Engine {
     /// By id, in pages; read without a lock, since every message is looked up.
     handlers: [OnceLock<Box<Page>>; PAGE],
-    layer: OnceLock<Box<dyn Layer>>,
-    tasks: Mutex<Vec<Running>>,
-    n_tasks: AtomicUsize,
+    layer: OnceLock<Arc<dyn Layer>>,
+    /// Collectives in flight.
+    pub(crate) tasks: Tasks,
 }
 
 impl Default for Engine {
@@ -69,8 +82,7 @@ impl Default for Engine {
         Self {
             handlers: [const { OnceLock::new() }; PAGE],
             layer: OnceLock::new(),
-            tasks: Mutex::default(),
-            n_tasks: AtomicUsize::new(0),
+            tasks: Tasks::default(),
         }
     }
 }
@@ -105,47 +117,11 @@ pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
 
 impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Engine({} tasks)", self.n_tasks.load(Ordering::Relaxed))
+        write!(f, "Engine({:?})", self.tasks)
     }
 }
 
 impl Engine {
-    /// Runs `task` to its end, a step at each call of progress.
-    pub(crate) fn spawn(&self, task: Running) {
-        let mut tasks = lock(&self.tasks);
-        tasks.push(task);
-        // Only a hint that saves `advance` the lock.
-        self.n_tasks.store(tasks.len(), Ordering::Relaxed);
-    }
-
-    /// Whether tasks are left to run.
-    pub(crate) fn has_tasks(&self) -> bool {
-        self.n_tasks.load(Ordering::Relaxed) > 0
-    }
-
-    /// Polls each task once, and says whether one has ended.
-    ///
-    /// A task runs a user's operators, which may call into the library; so the tasks are not locked
-    /// while they run. Another thread that finds them taken leaves the work to this one.
-    #[inline]
-    pub(crate) fn advance(&self) -> bool {
-        self.has_tasks() && self.advance_tasks()
-    }
-
-    #[cold]
-    fn advance_tasks(&self) -> bool {
-        let mut running = mem::take(&mut *lock(&self.tasks));
-        let before = running.len();
-        let mut cx = Context::from_waker(Waker::noop());
-        running.retain_mut(|task| task.as_mut().poll(&mut cx).is_pending());
-        let has_ended = running.len() < before;
-        let mut tasks = lock(&self.tasks);
-        running.append(&mut tasks);
-        *tasks = running;
-        self.n_tasks.store(tasks.len(), Ordering::Relaxed);
-        has_ended
-    }
-
     /// Serves up to `limit` received messages of each class, and says whether there were any.
     #[inline]
     pub(crate) fn receive(&self, world: &World, limit: usize) -> Result<bool> {
@@ -175,6 +151,7 @@ impl Engine {
         if HandlerId::LAYER.contains(&id)
             && let Some(layer) = self.layer.get()
         {
+            let _running = world.running().begin(message.from);
             return as_handler(|| layer.deliver(world, message));
         }
         if message.handler == HandlerId::COLLECTIVE {
@@ -191,6 +168,7 @@ impl Engine {
             let text = format!("a message from rank {from} is for handler {id}, which nobody set");
             return Err(Error::backend("progress", i64::from(id), text));
         };
+        let _running = world.running().begin(message.from);
         as_handler(|| handler(world, message));
         Ok(())
     }
@@ -199,6 +177,28 @@ impl Engine {
     pub(crate) fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         let layer = self.layer.get();
         layer.is_some_and(|layer| layer.wake_after_progress(world, waker))
+    }
+
+    /// Whether the layer has nothing left to send.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.layer.get().is_none_or(|layer| layer.is_idle())
+    }
+
+    /// Hands the layer a message that comes too late.
+    pub(crate) fn refuse(&self, message: &Message<'_>) {
+        let HandlerId(id) = message.handler;
+        if HandlerId::LAYER.contains(&id)
+            && let Some(layer) = self.layer.get()
+        {
+            layer.refuse(message);
+        }
+    }
+
+    /// Tells the layer that the rank has left.
+    pub(crate) fn end(&self) {
+        if let Some(layer) = self.layer.get() {
+            layer.end();
+        }
     }
 
     /// Lets the layer above core do what is left to do.
@@ -224,11 +224,7 @@ impl World {
         id: HandlerId,
         handler: impl Fn(&Self, Message<'_>) + Send + Sync + 'static,
     ) {
-        assert!(
-            id.0 >= HandlerId::N_RESERVED,
-            "handler {} is reserved",
-            id.0
-        );
+        id.assert_free();
         let [page, index] = id.0.to_be_bytes().map(usize::from);
         let new_page = || Box::new([const { OnceLock::new() }; PAGE]);
         let page = self.engine().handlers[page].get_or_init(new_page);
@@ -244,6 +240,8 @@ impl World {
     /// If the world has a layer already.
     #[track_caller]
     pub fn attach(&self, layer: Box<dyn Layer>) {
+        let layer: Arc<dyn Layer> = Arc::from(layer);
+        self.running().describe_by(&layer);
         let attached = self.engine().layer.set(layer);
         assert!(attached.is_ok(), "the world has a layer already");
     }
@@ -290,10 +288,49 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If the job has no rank `to`.
+    /// If the job has no rank `to`, or `handler` is one of core's own or of the layer's.
     #[track_caller]
     #[inline]
     pub fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        handler.assert_free();
+        self.offer(to, class, handler, parts)
+    }
+
+    /// As [`try_send`](Self::try_send), to a handler of the layer.
+    ///
+    /// # Cost
+    ///
+    /// As [`try_send`](Self::try_send).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Self::try_send).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[track_caller]
+    #[inline]
+    pub fn try_send_to_layer(
+        &self,
+        _: LayerKey,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        self.offer(to, class, handler, parts)
+    }
+
+    #[track_caller]
+    #[inline]
+    fn offer(
         &self,
         to: Rank,
         class: MessageClass,

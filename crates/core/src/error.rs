@@ -3,6 +3,7 @@
 //! What a caller got wrong and a local check sees panics instead, and what a normal caller expects
 //! is an `Option` or a type of its own; see "Bad input" in `docs/ARCHITECTURE.md`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Rank;
@@ -14,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// What the environment did: a full segment, a refused transport, a dead rank.
 ///
 /// It travels by value on hot paths, so it is small; the details are boxed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A heap of this rank's segment has no room.
@@ -60,7 +61,7 @@ pub enum Error {
     },
     /// What the [`Layer`](crate::Layer) above core reports.
     #[error(transparent)]
-    Layer(Box<dyn std::error::Error + Send + Sync>),
+    Layer(Arc<dyn std::error::Error + Send + Sync>),
     /// A message is longer than the transport carries.
     #[error(
         "a message of {bytes} bytes is longer than the {limit} bytes that this backend carries"
@@ -79,7 +80,7 @@ const _: () = assert!(
 );
 
 /// A request that a heap of the segment cannot serve.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error(
     "rank {rank}: the {heap} heap cannot serve {requested} bytes (aligned to {align}): {free} of \
      {capacity} bytes are free, the largest piece has {largest}; raise {setting}"
@@ -104,7 +105,7 @@ pub struct Exhausted {
 }
 
 /// A failed call of the transport, with the transport's own name for it.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{op} failed with code {code}: {message}")]
 pub struct BackendError {
     /// The transport's or system's call, as in its manual.
@@ -126,7 +127,7 @@ pub struct RankFailure {
 }
 
 /// A wait that exceeded `PGAS_TIMEOUT`.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("rank {rank} waited {waited:?} for {what}{}", missing_ranks(.missing))]
 pub struct Timeout {
     /// Who waited.
@@ -149,7 +150,7 @@ fn missing_ranks(missing: &[Rank]) -> String {
 }
 
 /// A setting that cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{name}={value}: {reason}")]
 pub struct SettingError {
     /// The environment variable, or the field of [`Config`](crate::Config).
@@ -161,7 +162,7 @@ pub struct SettingError {
 }
 
 /// Ranks that disagree in a collective.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error(
     "ranks disagree in {what}: rank {rank_a} has {value_a}, rank {rank_b} has {value_b}; a \
      collective must be called by every rank of its team, in the same order, with equal arguments"

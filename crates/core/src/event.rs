@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use crate::backend::{OpId, Stage};
 use crate::wait::Awaited;
 use crate::world::lock;
-use crate::{Error, Rank, Result, World};
+use crate::{Error, Rank, Result, World, in_handler};
 
 /// A non-blocking operation and its result.
 ///
@@ -89,29 +89,46 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// Makes progress and says whether the operation is complete. Does not wait.
+    /// Makes progress, unless the operation is complete, and says whether it is. Does not wait.
     ///
     /// # Errors
     ///
     /// What the transport reports; then the operation is over.
     pub fn test(&mut self) -> Result<bool> {
+        if self.is_complete()? {
+            return Ok(true);
+        }
+        match &self.state {
+            State::Pending(pending) => pending.world.progress()?,
+            State::Task(task) => task.world().progress()?,
+            State::Ready(_) | State::Taken => return Ok(true),
+        };
+        self.is_complete()
+    }
+
+    /// Says whether the operation is complete, and makes no progress.
+    ///
+    /// # Errors
+    ///
+    /// As [`test`](Self::test).
+    pub fn is_complete(&mut self) -> Result<bool> {
         match &mut self.state {
             State::Ready(_) | State::Taken => Ok(true),
-            State::Pending(pending) => {
-                pending.world.progress()?;
-                pending.try_finish().map(|done| match done {
-                    Some(value) => {
-                        self.state = State::Ready(value);
-                        true
-                    }
-                    None => false,
-                })
-            }
-            State::Task(task) => {
-                task.world().progress()?;
-                Ok(task.is_done())
-            }
+            State::Pending(pending) => match pending.try_finish()? {
+                Some(value) => {
+                    self.state = State::Ready(value);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
+            State::Task(task) => Ok(task.is_done()),
         }
+    }
+
+    /// Whether this is a collective, which waits for other ranks' programs, and no transfer, which the transport completes.
+    #[must_use]
+    pub fn is_collective(&self) -> bool {
+        matches!(self.state, State::Task(_))
     }
 
     /// As [`test`](Self::test); if it is not complete, `cx` is woken when it is worth another look.
@@ -161,6 +178,8 @@ impl<T: Send + 'static> Event<T> {
     /// If the result was taken before, by awaiting the event.
     #[track_caller]
     pub fn wait(mut self) -> Result<T> {
+        // Also where nothing may wait.
+        let is_complete = self.is_complete()?;
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
             State::Taken => panic!("the event's result was taken already"),
@@ -172,6 +191,13 @@ impl<T: Send + 'static> Event<T> {
                     Ok(result.is_some())
                 })?;
                 Ok(result.expect("the wait ended because the result is there"))
+            }
+            State::Task(mut task) if is_complete => {
+                if !in_handler() {
+                    // Who need not wait serves the others all the same.
+                    task.world().advance()?;
+                }
+                task.take()
             }
             State::Task(mut task) => {
                 let awaited = Awaited {

@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::slice;
 
-use crate::backend::{HandlerId, MessageClass, Offer, Place, Sent};
+use crate::backend::{HandlerId, LayerKey, MessageClass, Offer, Place, Sent};
 use crate::cost::CostKind;
 use crate::{Rank, Result, World};
 
@@ -111,10 +111,49 @@ impl<'w> InPlace<'w> {
     ///
     /// # Panics
     ///
-    /// If `len` is more than was prepared.
+    /// If `len` is more than was prepared, or `handler` is one of core's own or of the layer's.
     #[track_caller]
     #[inline]
     pub fn try_commit(
+        self,
+        class: MessageClass,
+        handler: HandlerId,
+        opening: &[u8],
+        len: usize,
+    ) -> Result<Option<Self>> {
+        handler.assert_free();
+        self.offer(class, handler, opening, len)
+    }
+
+    /// As [`try_commit`](Self::try_commit), to a handler of the layer.
+    ///
+    /// # Cost
+    ///
+    /// As [`try_commit`](Self::try_commit).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_commit`](Self::try_commit).
+    ///
+    /// # Panics
+    ///
+    /// If `len` is more than was prepared.
+    #[track_caller]
+    #[inline]
+    pub fn try_commit_to_layer(
+        self,
+        _: LayerKey,
+        class: MessageClass,
+        handler: HandlerId,
+        opening: &[u8],
+        len: usize,
+    ) -> Result<Option<Self>> {
+        self.offer(class, handler, opening, len)
+    }
+
+    #[track_caller]
+    #[inline]
+    fn offer(
         self,
         class: MessageClass,
         handler: HandlerId,

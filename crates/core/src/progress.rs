@@ -39,6 +39,11 @@ impl ProgressThread {
         counted.is_ok()
     }
 
+    /// Whether a handle is the last one.
+    pub(crate) fn is_last(&self) -> bool {
+        self.n_handles.load(Ordering::Relaxed) == 1
+    }
+
     /// Uncounts a handle, and ends the thread with the last one; `wake` ends its nap.
     pub(crate) fn drop_handle(&self, wake: impl FnOnce()) {
         // AcqRel: what the other handles did comes before the end.

@@ -192,6 +192,12 @@ impl State {
 }
 
 impl Watch {
+    /// What this rank waits for, if a wait was noted.
+    pub(crate) fn waits(&self) -> Option<String> {
+        let state = lock(&self.0);
+        (!state.waits.is_empty()).then(|| state.text())
+    }
+
     fn note<'a>(
         &'a self,
         world: &World,

@@ -24,6 +24,7 @@ use crate::event::Orphans;
 use crate::progress::ProgressThread;
 use crate::raw::even::EvenMap;
 use crate::raw::map::SegmentMap;
+use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::stall::Watch;
 use crate::team;
@@ -33,6 +34,8 @@ use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
 /// Rounds of yielding, for a rank that has to wait before it can leave, and its naps after these.
 const LEAVING_YIELDS: u32 = 400;
 const LEAVING_NAP: Duration = Duration::from_millis(1);
+/// Rounds of progress in which a rank that is about to leave serves what still comes.
+const LAST_ROUNDS: u32 = 1 << 14;
 
 /// One rank's handle on the job.
 ///
@@ -94,7 +97,8 @@ struct Inner {
     /// Teams that this rank was asked to name.
     n_teams: AtomicU64,
     progress: ProgressThread,
-    watch: Watch,
+    watch: Arc<Watch>,
+    running: Arc<Running>,
     config: Config,
     /// What the backend says of itself, which every message asks for.
     capabilities: Capabilities,
@@ -131,6 +135,7 @@ impl World {
         };
         let wire = Wire::new(&backend, counting.as_ref(), &config);
         let team = team::Shared::world(&*backend);
+        let watch = Arc::<Watch>::default();
         let inner = Inner {
             fast_memory: fast(&memory),
             fast_words: fast(&words),
@@ -148,7 +153,8 @@ impl World {
             team: Arc::new(team),
             n_teams: AtomicU64::new(0),
             progress: ProgressThread::default(),
-            watch: Watch::default(),
+            running: Running::new(&backend, &config, &watch),
+            watch,
             config,
             capabilities: backend.capabilities().clone(),
             backend,
@@ -257,7 +263,12 @@ impl World {
             number: Some(ticket.0),
             missing: &missing,
         };
-        let waited = self.wait_until(&awaited, || self.backend().barrier_test(ticket));
+        let waited = match self.backend().barrier_test(ticket) {
+            // Who comes last does not wait, and serves the others all the same.
+            Ok(true) => self.advance().map(drop),
+            Ok(false) => self.wait_until(&awaited, || self.backend().barrier_test(ticket)),
+            Err(error) => Err(error),
+        };
         self.or_all_fail("a barrier", waited)
     }
 
@@ -324,7 +335,7 @@ impl World {
     pub(crate) fn advance_rest(&self) -> Result<bool> {
         let mut worked = self.backend().progress()?;
         worked |= self.inner.engine.advance_layer(self)?;
-        worked |= self.inner.engine.advance();
+        worked |= self.inner.engine.tasks.advance();
         self.inner.orphans.reap(|op| {
             // An operation that failed is over too, and nobody is left to tell.
             self.backend()
@@ -332,6 +343,22 @@ impl World {
                 .unwrap_or(true)
         });
         Ok(worked)
+    }
+
+    /// Serves what has come, and sends what the layer has kept, before the rank leaves.
+    fn settle(&self) -> Result<()> {
+        let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
+        let mut n_rounds = 0_u32;
+        loop {
+            // Others may send for ever.
+            while self.progress()? && n_rounds < LAST_ROUNDS {
+                n_rounds += 1;
+            }
+            if self.engine().is_idle() {
+                return Ok(());
+            }
+            waiting.pause(&Vec::new)?;
+        }
     }
 
     /// A handle that does not keep this rank in the job.
@@ -487,6 +514,10 @@ impl World {
         &self.inner.watch
     }
 
+    pub(crate) fn running(&self) -> &Arc<Running> {
+        &self.inner.running
+    }
+
     pub(crate) fn orphans(&self) -> &Orphans {
         &self.inner.orphans
     }
@@ -550,6 +581,10 @@ impl Clone for World {
 impl Drop for World {
     fn drop(&mut self) {
         if self.is_counted {
+            if self.inner.progress.is_last() && !thread::panicking() && !in_handler() {
+                // What the job's failure leaves undone is nobody's any more.
+                drop(self.settle());
+            }
             let backend = self.backend();
             self.inner
                 .progress
@@ -580,17 +615,20 @@ impl Drop for Inner {
                 .unwrap_or(true)
         };
         let mut rounds = 0_u32;
-        while self.orphans.len() > 0 || self.engine.has_tasks() && !thread::panicking() {
+        while self.orphans.len() > 0 || self.engine.tasks.has_some() && !thread::panicking() {
             let step = self
                 .backend
                 .health()
                 .and_then(|()| self.backend.progress())
-                .and_then(|_| self.wire.receive());
+                .and_then(|_| {
+                    self.wire
+                        .receive(&mut |message| self.engine.refuse(&message))
+                });
             if step.is_err() {
                 self.orphans.leak();
                 return;
             }
-            self.engine.advance();
+            self.engine.tasks.advance();
             self.orphans.reap(is_over);
             rounds = rounds.saturating_add(1);
             if rounds < LEAVING_YIELDS {
@@ -600,7 +638,9 @@ impl Drop for Inner {
             }
         }
         if !thread::panicking() {
-            self.backend.leave();
+            self.backend
+                .leave(&mut |message| self.engine.refuse(&message));
+            self.engine.end();
         }
     }
 }

@@ -383,8 +383,8 @@ unsafe impl Backend for Faulty {
         self.inner.abort(code, message)
     }
 
-    fn leave(&self) {
-        self.inner.leave();
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
+        self.inner.leave(late);
     }
 }
 

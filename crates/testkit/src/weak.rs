@@ -568,10 +568,10 @@ unsafe impl Backend for Weak {
         self.inner.abort(code, message)
     }
 
-    fn leave(&self) {
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
         // Nobody is left to tell of an error.
         drop(self.perform_all(None));
-        self.inner.leave();
+        self.inner.leave(late);
     }
 }
 

@@ -1,4 +1,7 @@
 //! Where a value is left for a future, by a promise or by what was chained to another future.
+//!
+//! A cell has one future. Values, wakers and actions are the user's, whose code may run when they are dropped or cloned: that
+//! never happens while the cell is locked.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,6 +10,7 @@ use std::task::Waker;
 
 use pgas_core::Rank;
 
+use super::actions;
 use crate::driven::Sleeper;
 use crate::handle::Handle;
 use crate::{Error, Result};
@@ -31,7 +35,7 @@ pub(super) struct Cell<T> {
     is_done: AtomicBool,
 }
 
-impl<T> Cell<T> {
+impl<T: Send + 'static> Cell<T> {
     pub(super) fn new(handle: Handle, to: Option<Rank>) -> Arc<Self> {
         Arc::new(Self {
             handle,
@@ -60,49 +64,57 @@ impl<T> Cell<T> {
         self.is_done.load(Ordering::Acquire)
     }
 
+    /// Whether somebody waits for the value, or will.
+    pub(super) fn is_wanted(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) > 1 || matches!(&*self.lock(), State::Chained(_))
+    }
+
     /// Leaves the value, unless one was left before.
     pub(super) fn set(&self, result: Result<T>) {
         let mut state = self.lock();
-        match mem::replace(&mut *state, State::Taken) {
-            State::Empty => *state = State::Full(result),
-            State::Awaited(waker) => {
-                *state = State::Full(result);
-                // Release: pairs with the acquire in `is_done`.
-                self.is_done.store(true, Ordering::Release);
-                drop(state);
-                waker.wake();
-                return;
-            }
+        let waker = match mem::replace(&mut *state, State::Taken) {
+            State::Empty => None,
+            State::Awaited(waker) => Some(waker),
             State::Chained(action) => {
                 drop(state);
-                action(result);
+                actions::run(move || action(result));
                 return;
             }
-            former @ (State::Full(_) | State::Taken) => *state = former,
-        }
+            former @ (State::Full(_) | State::Taken) => {
+                *state = former;
+                drop(state);
+                drop(result);
+                return;
+            }
+        };
+        *state = State::Full(result);
         // Release: pairs with the acquire in `is_done`.
         self.is_done.store(true, Ordering::Release);
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Takes the value, which is there.
     pub(super) fn take(&self) -> Result<T> {
-        match mem::replace(&mut *self.lock(), State::Taken) {
+        let state = mem::replace(&mut *self.lock(), State::Taken);
+        match state {
             State::Full(result) => result,
             _ => panic!("the future's value was taken already"),
         }
     }
 
     /// Has `waker` woken when the value comes; `false` if it is there.
-    pub(super) fn watch(self: &Arc<Self>, waker: &Waker) -> bool
-    where
-        T: Send + 'static,
-    {
+    pub(super) fn watch(self: &Arc<Self>, waker: &Waker) -> bool {
+        let waker = waker.clone();
         let former = {
             let mut state = self.lock();
             if let State::Full(_) = &*state {
+                drop(state);
                 return false;
             }
-            mem::replace(&mut *state, State::Awaited(waker.clone()))
+            mem::replace(&mut *state, State::Awaited(waker))
         };
         if !matches!(former, State::Awaited(_)) {
             let sleeper: Arc<dyn Sleeper> = Arc::<Self>::clone(self);
@@ -113,33 +125,39 @@ impl<T> Cell<T> {
         true
     }
 
-    /// Has `action` run when the value comes: now if it is there.
+    /// Has `action` run when the value comes: now if it is there. Called once.
     pub(super) fn on_ready(&self, action: Action<T>) {
         let mut state = self.lock();
         match mem::replace(&mut *state, State::Taken) {
             State::Full(result) => {
                 drop(state);
-                action(result);
+                actions::run(move || action(result));
             }
-            _ => *state = State::Chained(action),
+            former => {
+                *state = State::Chained(action);
+                drop(state);
+                // A waker, whose end may run anything.
+                drop(former);
+            }
         }
     }
 }
 
 impl<T: Send> Sleeper for Cell<T> {
     fn wake(&self) {
-        let waker = match &*self.lock() {
-            State::Awaited(waker) => waker.clone(),
-            _ => return,
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State::Awaited(waker) = mem::replace(&mut *state, State::Empty) else {
+            return;
         };
+        drop(state);
         waker.wake();
     }
 }
 
 /// The duty to leave a value; dropped, it leaves an error.
-pub(super) struct Setter<T>(Option<Arc<Cell<T>>>);
+pub(super) struct Setter<T: Send + 'static>(Option<Arc<Cell<T>>>);
 
-impl<T> Setter<T> {
+impl<T: Send + 'static> Setter<T> {
     pub(super) fn new(cell: &Arc<Cell<T>>) -> Self {
         Self(Some(Arc::clone(cell)))
     }
@@ -151,7 +169,7 @@ impl<T> Setter<T> {
     }
 }
 
-impl<T> Drop for Setter<T> {
+impl<T: Send + 'static> Drop for Setter<T> {
     fn drop(&mut self) {
         if let Some(cell) = self.0.take() {
             cell.set(Err(Error::BrokenPromise));

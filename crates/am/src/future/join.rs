@@ -4,7 +4,8 @@ use std::task::Waker;
 
 use pgas_core::Rank;
 
-use super::{PgasFuture, State};
+use super::cell::Action;
+use super::{PgasFuture, State, actions};
 use crate::Result;
 use crate::handle::Handle;
 
@@ -17,8 +18,29 @@ pub(super) trait Joined<T>: Send {
     fn handle(&self) -> Option<Handle>;
     /// Has a driver wake `waker` when one of them is ready that is not; `false` if it will not.
     fn watch(&mut self, waker: &Waker) -> bool;
+    /// Takes the first of them out that is not ready, and leaves a cell's future in its place.
+    fn detach_first(&mut self) -> Detached;
+    /// Joins inside of joins.
+    fn depth(&self) -> u32;
     /// Adds the ranks whose answers are missing.
     fn awaited(&self, ranks: &mut Vec<Rank>);
+}
+
+/// Has something run when a future that was detached is ready.
+pub(super) type Detached = Box<dyn FnOnce(Box<dyn FnOnce() + Send>) + Send>;
+
+/// Joins inside of joins at most; a deeper one becomes a cell, so that who looks at a join does not go as deep as programs nest.
+const DEEPEST: u32 = 8;
+
+/// Runs `action` on the values when all are there.
+pub(super) fn on_ready<T: Send + 'static>(mut joined: Box<dyn Joined<T>>, action: Action<T>) {
+    if joined.is_ready() {
+        let values = joined.take();
+        actions::run(move || action(values));
+        return;
+    }
+    let first = joined.detach_first();
+    first(Box::new(move || on_ready(joined, action)));
 }
 
 /// What [`when_all`] joins: vectors and tuples of futures.
@@ -67,9 +89,13 @@ fn joined<T: Send + 'static>(mut all: impl Joined<T> + 'static) -> PgasFuture<T>
     if all.is_ready() {
         return PgasFuture::of(all.take());
     }
-    PgasFuture {
+    let mut joined = PgasFuture {
         state: State::Joined(Box::new(all)),
+    };
+    if joined.depth() > DEEPEST {
+        joined.detach()(Box::new(|| ()));
     }
+    joined
 }
 
 /// A sequence of futures, of which the first `n_ready` are known to be ready.
@@ -110,6 +136,15 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
         first.is_some_and(|future| future.watch(waker))
     }
 
+    fn detach_first(&mut self) -> Detached {
+        self.futures[self.n_ready].detach()
+    }
+
+    fn depth(&self) -> u32 {
+        let rest = &self.futures[self.n_ready..];
+        1 + rest.iter().map(PgasFuture::depth).max().unwrap_or(0)
+    }
+
     fn awaited(&self, ranks: &mut Vec<Rank>) {
         for future in &self.futures[self.n_ready..] {
             future.awaited(ranks);
@@ -148,6 +183,19 @@ macro_rules! tuples {
                     return self.$i.watch(waker);
                 })+
                 false
+            }
+
+            fn detach_first(&mut self) -> Detached {
+                $(if !self.$i.is_ready() {
+                    return self.$i.detach();
+                })+
+                Box::new(|next| next())
+            }
+
+            fn depth(&self) -> u32 {
+                let mut deepest = 0;
+                $(deepest = deepest.max(self.$i.depth());)+
+                1 + deepest
             }
 
             fn awaited(&self, ranks: &mut Vec<Rank>) {

@@ -1,12 +1,13 @@
 //! Values that are on their way: [`PgasFuture`], [`when_all`], [`Promise`].
 
+mod actions;
 mod cell;
 mod join;
 mod promise;
 
 use std::cell::RefCell;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::pending::{Cookie, Watcher};
 use crate::serve::{read_answer, unanswered};
 use crate::{Error, Result};
 use cell::Cell;
-use join::Joined;
+use join::{Detached, Joined};
 
 pub use join::{All, when_all};
 pub use promise::Promise;
@@ -136,6 +137,29 @@ impl<T> Answer<T> {
     }
 }
 
+/// Runs `action` on the result of `event` when a round of progress finds it complete.
+fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<T>) {
+    let transfer = (!event.is_collective()).then(|| am.transfers.begin());
+    let mut both = Some((event, action));
+    am.tasks.spawn(poll_fn(move |_| {
+        let complete = match &mut both {
+            Some((event, _)) => event.is_complete(),
+            None => Ok(true),
+        };
+        if let Ok(false) = complete {
+            return Poll::Pending;
+        }
+        if let Some((event, action)) = both.take() {
+            let result = complete.and_then(|_| pgas_core::as_handler(|| event.wait()));
+            let result = result.map_err(Error::from);
+            actions::run(move || action(result));
+        }
+        // Over with all that the action has sent.
+        let _ = &transfer;
+        Poll::Ready(())
+    }));
+}
+
 /// How often who waits for an answer asks whether its rank has left.
 const ROUNDS_PER_LOOK: u32 = 512;
 
@@ -162,6 +186,12 @@ impl<T: Send + 'static> PgasFuture<T> {
         Self {
             state: State::Ready(result),
         }
+    }
+
+    /// An error that is there.
+    #[cold]
+    pub(crate) fn failed(error: Error) -> Self {
+        Self::of(Err(error))
     }
 
     /// The result of the call that was sent with `cookie`.
@@ -419,7 +449,8 @@ impl<T: Send + 'static> PgasFuture<T> {
             State::Answer(answer) => {
                 let (to, read, cookie) = (answer.to, answer.read, answer.cookie);
                 let call = Watcher::Call(Box::new(move |outcome, bytes| {
-                    action(read(to, outcome, bytes));
+                    let result = read(to, outcome, bytes);
+                    actions::run(move || action(result));
                 }));
                 let too_late = am.pending.watch(cookie, call);
                 if let Some(Watcher::Call(call)) = too_late {
@@ -428,10 +459,36 @@ impl<T: Send + 'static> PgasFuture<T> {
                 answer.forget();
             }
             State::Cell(cell) => cell.on_ready(action),
-            other => {
-                let future = Self { state: other };
-                am.tasks.spawn(async move { action(future.await) });
-            }
+            State::Joined(joined) => join::on_ready(joined, action),
+            State::Event(event, _) => spawn(am, event, action),
+            State::Ready(result) => actions::run(move || action(result)),
+            State::Taken => panic!("the future's value was taken already"),
+        }
+    }
+
+    /// Takes the future out, to be completed by actions, and leaves one of a cell's in its place.
+    fn detach(&mut self) -> Detached {
+        let handle = self.handle();
+        let Some(am) = handle.and_then(Handle::get) else {
+            return Box::new(|next| next());
+        };
+        let cell = Cell::new(am.handle, self.to());
+        let target = cell::Setter::new(&cell);
+        let future = mem::replace(self, Self::cell(cell));
+        Box::new(move |next| {
+            let action = Box::new(move |result| {
+                target.set(result);
+                next();
+            });
+            future.on_ready(&am, action);
+        })
+    }
+
+    /// Joins inside of joins.
+    fn depth(&self) -> u32 {
+        match &self.state {
+            State::Joined(joined) => joined.depth(),
+            _ => 0,
         }
     }
 

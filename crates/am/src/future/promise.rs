@@ -1,13 +1,15 @@
 //! A future that the program fulfils itself, by one value or by many operations.
 
 use std::fmt;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pgas_core::World;
 
-use super::PgasFuture;
 use super::cell::Cell;
+use super::{PgasFuture, actions};
+use crate::handle::Handle;
 use crate::layer::am;
 use crate::{Error, Result};
 
@@ -32,20 +34,122 @@ use crate::{Error, Result};
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
 #[derive(Clone)]
-pub struct Promise<T: Send + 'static = ()> {
+pub struct Promise<T: Clone + Send + 'static = ()> {
     inner: Arc<Inner<T>>,
 }
 
-struct Inner<T: Send + 'static> {
-    cell: Arc<Cell<T>>,
+struct Inner<T: Clone + Send + 'static> {
+    handle: Handle,
     n_missing: AtomicU64,
-    value: Mutex<Option<T>>,
+    state: Mutex<State<T>>,
 }
 
-impl<T: Send + 'static> Drop for Inner<T> {
+/// Values are cloned and dropped, which runs code of the user's, only while this is not locked.
+struct State<T> {
+    value: Value<T>,
+    /// The futures that wait for it.
+    cells: Vec<Arc<Cell<T>>>,
+    /// The number of cells at which those that nobody wants any more are taken out.
+    next_sweep: usize,
+}
+
+enum Value<T> {
+    /// To be given.
+    Missing,
+    /// Given, and to be told when nothing is missing.
+    Given(T),
+    /// Told, or the error instead.
+    Told(Result<T>),
+    /// A thread is telling it, and looks again for cells before it leaves it here.
+    BeingTold,
+}
+
+impl<T: Clone + Send + 'static> Inner<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the promise, unless it has ended.
+    fn end(&self, error: Error) {
+        let mut state = self.lock();
+        if matches!(state.value, Value::Told(_) | Value::BeingTold) {
+            return;
+        }
+        let former = mem::replace(&mut state.value, Value::BeingTold);
+        drop(state);
+        self.tell(Err(error));
+        drop(former);
+    }
+
+    /// Tells all futures; the value is marked as being told, by this call.
+    fn tell(&self, result: Result<T>) {
+        let mut telling = Telling {
+            inner: self,
+            result: Some(result),
+            cells: Vec::new(),
+        };
+        actions::scope(|| {
+            while telling.take_cells() {
+                while let Some(cell) = telling.cells.last() {
+                    if cell.is_wanted()
+                        && let Some(clone) = telling.result.clone()
+                    {
+                        cell.set(clone);
+                    }
+                    telling.cells.pop();
+                }
+            }
+        });
+    }
+}
+
+/// The telling of a value. If cloning it panics, all whom it was not told are told an error.
+struct Telling<'a, T: Clone + Send + 'static> {
+    inner: &'a Inner<T>,
+    /// `None` once it is over.
+    result: Option<Result<T>>,
+    /// Who is told next, last first.
+    cells: Vec<Arc<Cell<T>>>,
+}
+
+impl<T: Clone + Send + 'static> Telling<'_, T> {
+    /// Takes the cells that are to be told; `false` if there are none, and the value lies where later futures find it.
+    fn take_cells(&mut self) -> bool {
+        let mut state = self.inner.lock();
+        if state.cells.is_empty()
+            && let Some(result) = self.result.take()
+        {
+            state.value = Value::Told(result);
+            return false;
+        }
+        self.cells = mem::take(&mut state.cells);
+        self.cells.reverse();
+        true
+    }
+}
+
+impl<T: Clone + Send + 'static> Drop for Telling<'_, T> {
+    fn drop(&mut self) {
+        if self.result.take().is_none() {
+            return;
+        }
+        let mut state = self.inner.lock();
+        state.value = Value::Told(Err(Error::BrokenPromise));
+        self.cells.append(&mut state.cells);
+        drop(state);
+        let cells = mem::take(&mut self.cells);
+        actions::scope(|| {
+            for cell in cells {
+                cell.set(Err(Error::BrokenPromise));
+            }
+        });
+    }
+}
+
+impl<T: Clone + Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
         // Does nothing if the promise was fulfilled.
-        self.cell.set(Err(Error::BrokenPromise));
+        self.end(Error::BrokenPromise);
     }
 }
 
@@ -56,12 +160,14 @@ impl Promise {
     ///
     /// [`Error::NotAttached`].
     pub fn new(world: &World) -> Result<Self> {
-        Self::with(world, Some(()))
+        Self::with(world, Value::Given(()))
     }
 }
 
-impl<T: Send + 'static> Promise<T> {
+impl<T: Clone + Send + 'static> Promise<T> {
     /// A promise of a value, which [`fulfil_with`](Self::fulfil_with) brings.
+    ///
+    /// Each future of the promise gets a clone of the value; put into an [`Arc`] what cannot be cloned, or is large.
     ///
     /// # Errors
     ///
@@ -75,20 +181,25 @@ impl<T: Send + 'static> Promise<T> {
     /// # let world = pgas_core::backend::loopback::world();
     /// # pgas_am::attach(&world)?;
     /// let promise = Promise::of_value(&world)?;
-    /// let future = promise.future();
+    /// let (future, other) = (promise.future(), promise.future().then(str::len));
     /// promise.fulfil_with("value");
     /// assert_eq!(future.wait()?, "value");
+    /// assert_eq!(other.wait()?, 5);
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     pub fn of_value(world: &World) -> Result<Self> {
-        Self::with(world, None)
+        Self::with(world, Value::Missing)
     }
 
-    fn with(world: &World, value: Option<T>) -> Result<Self> {
+    fn with(world: &World, value: Value<T>) -> Result<Self> {
         let inner = Inner {
-            cell: Cell::new(am(world)?.handle, None),
+            handle: am(world)?.handle,
             n_missing: AtomicU64::new(1),
-            value: Mutex::new(value),
+            state: Mutex::new(State {
+                value,
+                cells: Vec::new(),
+                next_sweep: 8,
+            }),
         };
         Ok(Self {
             inner: Arc::new(inner),
@@ -130,9 +241,20 @@ impl<T: Send + 'static> Promise<T> {
             panic!("{n} fulfilments of a promise that needs fewer");
         };
         if former == n && n > 0 {
-            let value = self.value().take();
-            let value = value.expect("the last fulfilment comes after the promised value");
-            self.inner.cell.set(Ok(value));
+            let mut state = self.inner.lock();
+            match mem::replace(&mut state.value, Value::BeingTold) {
+                Value::Given(value) => {
+                    drop(state);
+                    self.inner.tell(Ok(value));
+                }
+                // It has failed before.
+                former @ (Value::Told(_) | Value::BeingTold) => state.value = former,
+                Value::Missing => {
+                    state.value = Value::Missing;
+                    drop(state);
+                    panic!("the last fulfilment comes after the promised value");
+                }
+            }
         }
     }
 
@@ -143,26 +265,54 @@ impl<T: Send + 'static> Promise<T> {
     /// If the value was given before.
     #[track_caller]
     pub fn fulfil_with(&self, value: T) {
-        let former = self.value().replace(value);
-        assert!(former.is_none(), "a promise has one value");
-        self.fulfil(1);
+        let mut state = self.inner.lock();
+        match &state.value {
+            Value::Missing => {
+                state.value = Value::Given(value);
+                drop(state);
+                self.fulfil(1);
+            }
+            // It has failed before, and nobody is left to get the value.
+            Value::Told(Err(_)) => drop(state),
+            Value::Given(_) | Value::Told(Ok(_)) | Value::BeingTold => {
+                drop(state);
+                panic!("a promise has one value");
+            }
+        }
     }
 
-    /// The future of the promised value. The value goes to one future: a second one panics when it takes it.
+    /// A future of the promised value; every one gets it, also one that is made when the promise is fulfilled.
+    ///
+    /// # Cost
+    ///
+    /// An allocation, if the value is not there; else a clone of it.
     pub fn future(&self) -> PgasFuture<T> {
-        PgasFuture::cell(Arc::clone(&self.inner.cell))
-    }
-
-    fn value(&self) -> std::sync::MutexGuard<'_, Option<T>> {
-        self.inner
-            .value
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        let mut state = self.inner.lock();
+        if let Value::Told(_) = &state.value {
+            let Value::Told(result) = mem::replace(&mut state.value, Value::BeingTold) else {
+                unreachable!("it was told a moment ago");
+            };
+            drop(state);
+            let clone = result.clone();
+            self.inner.tell(result);
+            return PgasFuture::of(clone);
+        }
+        let mut unwanted = Vec::new();
+        if state.cells.len() >= state.next_sweep {
+            let cells = mem::take(&mut state.cells);
+            (state.cells, unwanted) = cells.into_iter().partition(Cell::is_wanted);
+            state.next_sweep = (2 * state.cells.len()).max(8);
+        }
+        let cell = Cell::new(self.inner.handle, None);
+        state.cells.push(Arc::clone(&cell));
+        drop(state);
+        drop(unwanted);
+        PgasFuture::cell(cell)
     }
 
     /// Ends the promise with an error.
     pub fn fail(&self, error: Error) {
-        self.inner.cell.set(Err(error));
+        self.inner.end(error);
     }
 
     /// Nothing more will be asked for: gives the fulfilment that the counter began with, and the future that is
@@ -179,7 +329,7 @@ impl<T: Send + 'static> Promise<T> {
     }
 }
 
-impl<T: Send + 'static> fmt::Debug for Promise<T> {
+impl<T: Clone + Send + 'static> fmt::Debug for Promise<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let n_missing = self.inner.n_missing.load(Ordering::Relaxed);
         write!(f, "Promise({n_missing} missing)")

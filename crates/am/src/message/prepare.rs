@@ -8,7 +8,8 @@ use zerocopy::IntoBytes;
 
 use super::{Origin, ReplyHandler, RequestHandler, Token, fits, may_wait, opening, too_long};
 use crate::Result;
-use crate::layer::{Am, REPLY_MEDIUM, REQUEST_MEDIUM, am};
+use crate::function::LAYER_KEY;
+use crate::layer::{Am, REPLY_MEDIUM, REQUEST_MEDIUM, am, says_left};
 
 /// A buffer for the payload of a request, made by [`prepare`](super::ActiveMessages::prepare).
 ///
@@ -225,7 +226,7 @@ impl<'a> PreparedReply<'a> {
                 Ok(())
             }
             // It has left without waiting for the reply.
-            Err(pgas_core::Error::RankFailed(_)) if world.has_left(from) => Ok(()),
+            Err(error) if says_left(&error, from) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
@@ -264,12 +265,12 @@ impl<'w> Memory<'w> {
     ) -> pgas_core::Result<Option<Self>> {
         match self {
             Self::Network(place) => {
-                let left = place.try_commit(class, id, opening, len)?;
+                let left = place.try_commit_to_layer(LAYER_KEY, class, id, opening, len)?;
                 Ok(left.map(Self::Network))
             }
             Self::Own(words) => {
                 let parts = [opening, &words.as_bytes()[..len]];
-                match world.try_send(to, class, id, &parts)? {
+                match world.try_send_to_layer(LAYER_KEY, to, class, id, &parts)? {
                     Sent::BackPressure => Ok(Some(Self::Own(words))),
                     Sent::Accepted => {
                         am.buffers.put(words);

@@ -13,6 +13,7 @@ use super::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use crate::Result;
 use crate::codec::Decoder;
 use crate::layer::{Am, REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT, unknown};
+use crate::tally::Served;
 
 /// Places of a table; at most half of them are taken.
 const N_PLACES: usize = 1024;
@@ -106,6 +107,7 @@ impl Registry {
     #[track_caller]
     pub(super) fn add_requests<H: RequestHandler>(&self, handler: H) {
         let run = move |arrived: Arrived<'_>| {
+            let served = Served::new(&arrived.am.tally);
             let (args, payload) = arrived.decode::<H::Args>()?;
             let has_replied = Cell::new(false);
             let token = Token {
@@ -114,8 +116,8 @@ impl Registry {
                 has_replied: &has_replied,
             };
             let handled = handler.handle(token, args, payload);
-            if !has_replied.get() {
-                arrived.am.tally.count_served();
+            if has_replied.get() {
+                served.cancel();
             }
             handled
         };
@@ -125,11 +127,10 @@ impl Registry {
     #[track_caller]
     pub(super) fn add_replies<H: ReplyHandler>(&self, handler: H) {
         let run = move |arrived: Arrived<'_>| {
-            let (args, payload) = arrived.decode::<H::Args>()?;
-            let handled = handler.handle(arrived.origin(), args, payload);
             // With it the request is served that it answers.
-            arrived.am.tally.count_served();
-            handled
+            let _served = Served::new(&arrived.am.tally);
+            let (args, payload) = arrived.decode::<H::Args>()?;
+            handler.handle(arrived.origin(), args, payload)
         };
         self.replies.add(entry::<H>(Box::new(run)));
     }
@@ -149,6 +150,7 @@ impl Registry {
             MessageClass::Reply => &self.replies,
         };
         let Some(entry) = table.find(hash) else {
+            am.tally.count_served();
             let what = format!("the handler with id {hash:#018x}");
             let reason = "which it has not registered";
             return Err(unknown(world, message.from, what, reason));

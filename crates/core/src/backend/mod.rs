@@ -92,6 +92,24 @@ pub enum MessageClass {
     Reply,
 }
 
+/// The right to send messages to the handlers of a [`Layer`](crate::Layer), [`HandlerId::LAYER`].
+///
+/// A layer may trust such messages with more than what any program may send: they name functions to be called.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerKey(());
+
+impl LayerKey {
+    /// The right.
+    ///
+    /// # Safety
+    ///
+    /// Whoever has it sends only what the layers of all ranks of the job expect of each other.
+    #[must_use]
+    pub const unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
 /// Which handler a message is for: 0 to [`HandlerId::N_RESERVED`] - 1 are core's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HandlerId(pub u16);
@@ -105,6 +123,20 @@ impl HandlerId {
     pub const COLLECTIVE: Self = Self(1);
     /// Messages of the [`Layer`](crate::Layer) above core.
     pub const LAYER: Range<u16> = 2..Self::N_RESERVED;
+
+    /// Whether a sender has to hear that the receiver has left: who awaits a collective finds that out, and a question about a
+    /// long wait may be lost.
+    #[must_use]
+    pub fn is_heard_of(self) -> bool {
+        self.0 >= Self::LAYER.start
+    }
+
+    /// Panics if the id is reserved.
+    #[track_caller]
+    #[inline]
+    pub(crate) fn assert_free(self) {
+        assert!(self.0 >= Self::N_RESERVED, "handler {} is reserved", self.0);
+    }
 }
 
 /// A received message; its payload is valid while the sink runs.
@@ -579,6 +611,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Ends the whole job: every rank sees the message, and the job's exit code is `code`.
     fn abort(&self, code: i32, message: &str) -> !;
 
-    /// Called once, when the last handle on the world is dropped in good order.
-    fn leave(&self);
+    /// Called once, when the last handle on the world is dropped in good order. Hands `late` what has come too late to be
+    /// served: no message is lost that neither `late` gets nor its sender hears of, by [`Error::RankFailed`] from
+    /// [`try_send`](Self::try_send), if it [has to be heard of](HandlerId::is_heard_of).
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>));
 }

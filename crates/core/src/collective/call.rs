@@ -62,12 +62,13 @@ impl Wire {
         self.inbox.deliver(message.from, message.payload)
     }
 
-    /// Takes what has arrived for collectives, on a rank that is leaving and has no use for other
-    /// messages.
-    pub(crate) fn receive(&self) -> Result<()> {
+    /// Takes what has arrived for collectives, on a rank that is leaving and serves no other messages, which `late` gets.
+    pub(crate) fn receive(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         let mut delivered = Ok(());
         let mut sink = |message: Message<'_>| {
-            if message.handler == HandlerId::COLLECTIVE && delivered.is_ok() {
+            if message.handler != HandlerId::COLLECTIVE {
+                late(message);
+            } else if delivered.is_ok() {
                 delivered = self.deliver(message);
             }
         };
@@ -416,11 +417,18 @@ impl Team {
             number: Some(call.number),
             missing: &|| call.awaited(),
         };
+        let mut n_steps = 0_u32;
         let waited = self.world().wait_until(&awaited, || {
+            n_steps = n_steps.saturating_add(1);
             if let Poll::Ready(result) = algorithm.as_mut().poll(&mut cx) {
                 output = Some(result?);
             }
             Ok(output.is_some())
+        });
+        let waited = waited.and_then(|()| match n_steps {
+            // Who need not wait, such as the root of a broadcast, serves the others all the same.
+            1 => self.world().advance().map(drop),
+            _ => Ok(()),
         });
         call.outcome(waited)?;
         Ok(output.expect("the wait ended because the algorithm has"))
@@ -455,7 +463,7 @@ impl Team {
         });
         let mut cx = Context::from_waker(Waker::noop());
         if task.as_mut().poll(&mut cx).is_pending() {
-            self.world().engine().spawn(task);
+            self.world().engine().tasks.spawn(task);
         }
         Event::task(Box::new(Launched {
             world: self.world().clone(),

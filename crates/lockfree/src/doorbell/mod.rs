@@ -47,12 +47,14 @@ pub trait Bell: Default {
 #[repr(C, align(64))]
 pub struct Doorbell<B> {
     bell: B,
-    /// Threads of the rank that sleep or are about to; and [`IS_DEAF`].
+    /// Threads of the rank that sleep or are about to; and [`IS_DEAF`] and [`HAS_LEFT`].
     n_sleepers: AtomicU32,
 }
 
 /// The owner cannot fence for its ringers.
 const IS_DEAF: u32 = 1 << 31;
+/// The owner has left, and looks at nothing any more.
+const HAS_LEFT: u32 = 1 << 30;
 
 impl<B: Bell> Doorbell<B> {
     /// What the system has for it.
@@ -64,31 +66,47 @@ impl<B: Bell> Doorbell<B> {
     /// Threads of the owner that sleep or are about to, for reports.
     #[must_use]
     pub fn n_sleepers(&self) -> u32 {
-        self.n_sleepers.load(Relaxed) & !IS_DEAF
+        self.n_sleepers.load(Relaxed) & !(IS_DEAF | HAS_LEFT)
     }
 
-    /// Wakes the owner if it sleeps. To be called after what it waits for has been published, once for any number of things.
+    /// Wakes the owner if it sleeps. To be called after what it waits for has been published, once for any number of things. Says whether the
+    /// owner has [left](Self::leave); if not, it sees what was published before it does.
     ///
     /// # Cost
     /// A load, and a full fence where the system has no fence that the sleeper alone pays for; a system call only if the owner sleeps.
     #[inline]
-    pub fn ring(&self) {
+    pub fn ring(&self) -> bool {
         // Pairs with the fence in `sleep_until`: what was published before is visible to its `ready`, or its announcement to the load below.
         B::light_fence();
-        if self.n_sleepers.load(Relaxed) != 0 {
-            self.wake();
-        }
+        self.n_sleepers.load(Relaxed) != 0 && self.wake()
     }
 
     #[cold]
-    fn wake(&self) {
+    fn wake(&self) -> bool {
         // For an owner that fences for itself alone.
         fence(SeqCst);
-        if self.n_sleepers.load(Relaxed) & !IS_DEAF != 0 {
+        let n_sleepers = self.n_sleepers.load(Relaxed);
+        if n_sleepers & !(IS_DEAF | HAS_LEFT) != 0 {
             // Release: pairs with the acquire in `sleep_until`; who sees the ring sees what it announces.
             self.bell.word().fetch_add(1, Release);
             self.bell.wake_all();
         }
+        n_sleepers & HAS_LEFT != 0
+    }
+
+    /// Whether the owner has left.
+    #[inline]
+    #[must_use]
+    pub fn has_left(&self) -> bool {
+        // Relaxed: a hint; `ring` tells for certain.
+        self.n_sleepers.load(Relaxed) & HAS_LEFT != 0
+    }
+
+    /// Tells all who ring from here on that the owner has left. It looks once more, after this call, for what was published before.
+    pub fn leave(&self) {
+        self.n_sleepers.fetch_or(HAS_LEFT, SeqCst);
+        // Pairs with the fence in `ring`, as in `sleep_until`.
+        B::heavy_fence();
     }
 
     /// Has ringers fence fully, because the owner's process cannot do it for them. To be called before anybody rings; a ringer that has not seen it

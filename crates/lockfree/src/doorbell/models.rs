@@ -100,3 +100,25 @@ fn loom_a_sleeper_gets_the_message_that_it_was_rung_for() {
         sender.join().unwrap();
     });
 }
+
+#[test]
+fn loom_a_message_is_seen_by_who_leaves_or_its_sender_hears_of_that() {
+    loom::model(|| {
+        let words: Vec<_> = (0..Mailbox::bytes(8) / 8)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let shared = Arc::new((Doorbell::default(), words));
+        let sender = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                Mailbox::attach(&shared.1, 8).try_send(0, 7, &[]).unwrap();
+                shared.0.ring()
+            })
+        };
+        let mailbox = Mailbox::attach(&shared.1, 8);
+        shared.0.leave();
+        let is_seen = mailbox.try_receive(&mut vec![]).unwrap().is_some();
+        let is_told = sender.join().unwrap();
+        assert!(is_seen || is_told);
+    });
+}

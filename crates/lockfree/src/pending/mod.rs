@@ -317,15 +317,19 @@ impl Pending {
     pub fn watch(&self, cookie: Cookie, watcher: Watcher) -> Option<Watcher> {
         let slot = self.known(cookie.parts().0);
         let mut place = lock(&slot.watcher);
-        *place = Some(watcher);
+        let former = place.replace(watcher);
         // AcqRel: pairs with the exchanges in `complete`.
-        match slot
+        let given_back = match slot
             .state
             .compare_exchange(WAITING, WATCHED, AcqRel, Acquire)
         {
             Ok(_) | Err(WATCHED) => None,
             Err(_) => place.take(),
-        }
+        };
+        // A watcher's end may run anything.
+        drop(place);
+        drop(former);
+        given_back
     }
 
     /// Nobody wants the answer any more.
@@ -333,10 +337,29 @@ impl Pending {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
         // AcqRel: pairs with the exchanges in `complete`; one of the two gives the slot back.
-        match slot.state.swap(ABANDONED, AcqRel) {
-            DONE => self.give_back(index),
-            WATCHED => drop(lock(&slot.watcher).take()),
-            _ => {}
+        match slot
+            .state
+            .compare_exchange(WAITING, ABANDONED, AcqRel, Acquire)
+        {
+            Ok(_) => {}
+            Err(DONE) => self.give_back(index),
+            Err(_) => self.abandon_watched(index),
+        }
+    }
+
+    #[cold]
+    fn abandon_watched(&self, index: u32) {
+        let slot = self.known(index);
+        let mut place = lock(&slot.watcher);
+        // Before the slot may be given back, after which a watcher is that of another call.
+        let watcher = place.take();
+        // AcqRel: as above.
+        let former = slot.state.swap(ABANDONED, AcqRel);
+        drop(place);
+        // It may run anything.
+        drop(watcher);
+        if former == DONE {
+            self.give_back(index);
         }
     }
 
@@ -416,6 +439,21 @@ impl Pending {
             }
             _ => {}
         }
+    }
+
+    /// The ranks that have not answered yet, for the report of a long wait.
+    #[cold]
+    #[must_use]
+    pub fn awaited(&self) -> Vec<u32> {
+        let slots = (0..self.n_slots.load(Relaxed)).filter_map(|index| self.slot(index));
+        let waiting = slots.filter(|slot| {
+            let state = slot.state.load(Relaxed);
+            matches!(state, WAITING | WATCHED | ABANDONED)
+        });
+        let mut ranks: Vec<_> = waiting.map(|slot| slot.target.load(Relaxed)).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        ranks
     }
 
     /// Wakes all who await an answer.

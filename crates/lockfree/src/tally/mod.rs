@@ -150,6 +150,34 @@ impl Rounds {
     }
 }
 
+/// Counts a message as served when what serves it is over, also if that panics.
+#[derive(Debug)]
+#[must_use = "it counts when it is dropped"]
+pub struct Served<'a>(Option<&'a Tally>);
+
+impl<'a> Served<'a> {
+    /// Counts for `tally`.
+    #[inline]
+    pub fn new(tally: &'a Tally) -> Self {
+        Self(Some(tally))
+    }
+
+    /// Counts nothing.
+    #[inline]
+    pub fn cancel(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Served<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(tally) = self.0 {
+            tally.count_served();
+        }
+    }
+}
+
 /// What was sent, and what was served.
 fn sum_up(counts: &[&Counts]) -> (u64, u64) {
     // Acquire: pairs with the release in `increase`; who sees what was served sees what that has sent.

@@ -429,6 +429,10 @@ unsafe impl Backend for Loopback {
         let sent = target.mailbox.offer(class, self.rank, handler, payload);
         if sent == Sent::Accepted {
             target.bell.ring();
+            // Pairs with `leave`, which looks at the mailbox, under its lock, when it has said so.
+            if handler.is_heard_of() && target.has_left.load(Ordering::Acquire) {
+                return Err(Error::rank_failed(to, "has left the job"));
+            }
         }
         Ok(sent)
     }
@@ -498,11 +502,14 @@ unsafe impl Backend for Loopback {
         panic!("rank {} {cause}", self.rank);
     }
 
-    fn leave(&self) {
+    fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
         lock(&self.flight).flush(None, |operation| self.job.perform(operation));
         // Release: pairs with the acquire in `has_left`.
         let member = self.job.member(self.rank);
         member.has_left.store(true, Ordering::Release);
+        for class in [MessageClass::Request, MessageClass::Reply] {
+            member.mailbox.receive(class, usize::MAX, late);
+        }
         self.job.wake_all();
     }
 }

@@ -1,0 +1,143 @@
+//! One-way calls that could not be run, or not be sent: nobody waits for them who could be told.
+//!
+//! They are told by the next [`quiet`](crate::quiet), on all ranks; what was not told by then, on the standard error output when
+//! the rank leaves the job.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pgas_core::{Rank, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::Result;
+use crate::error::Undelivered;
+
+/// A reason is cut to this.
+pub(crate) const MAX_TEXT: usize = 240;
+
+/// What a rank has lost and not told yet.
+#[derive(Default)]
+pub(crate) struct Lost {
+    n: AtomicU64,
+    /// Of the first one.
+    reason: Mutex<String>,
+    /// How many calls of `quiet` tell what is wrong with messages, instead of the call that receives them.
+    n_tellers: AtomicU64,
+}
+
+/// While it lives, what is wrong with messages that are received is told as what is lost.
+#[derive(Debug)]
+pub(crate) struct TellsErrors<'a>(&'a Lost);
+
+impl Drop for TellsErrors<'_> {
+    fn drop(&mut self) {
+        self.0.n_tellers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Lost({})", self.n())
+    }
+}
+
+/// A text of bounded length, as it travels.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Text {
+    len: u64,
+    bytes: [u8; MAX_TEXT],
+}
+
+impl Lost {
+    /// Takes note of `n` calls.
+    #[cold]
+    pub(crate) fn add(&self, n: u64, reason: &dyn fmt::Display) {
+        let mut first = self.reason();
+        if first.is_empty() {
+            *first = reason.to_string();
+            let mut lens = (0..=MAX_TEXT.min(first.len())).rev();
+            let len = lens.find(|len| first.is_char_boundary(*len));
+            first.truncate(len.unwrap_or(0));
+        }
+        // Release: the reason is there for who sees the number.
+        self.n.fetch_add(n, Ordering::Release);
+    }
+
+    /// Has all ranks be told of errors that would else come between the steps of a collective, on one rank alone.
+    pub(crate) fn tells_errors(&self) -> TellsErrors<'_> {
+        self.n_tellers.fetch_add(1, Ordering::Relaxed);
+        TellsErrors(self)
+    }
+
+    /// Whether errors are told by `quiet`.
+    pub(crate) fn has_teller(&self) -> bool {
+        self.n_tellers.load(Ordering::Relaxed) > 0
+    }
+
+    fn reason(&self) -> MutexGuard<'_, String> {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many were not told.
+    pub(crate) fn n(&self) -> u64 {
+        // Acquire: pairs with the release in `add`.
+        self.n.load(Ordering::Acquire)
+    }
+
+    /// Those of this rank, which are told now.
+    fn take(&self, n: u64) -> String {
+        let mut reason = self.reason();
+        if self.n.fetch_sub(n, Ordering::AcqRel) == n {
+            return std::mem::take(&mut reason);
+        }
+        // More came meanwhile, and the first is told again with them.
+        reason.clone()
+    }
+
+    /// Tells all ranks of `n_all` lost calls, of which `n_here` are this rank's. Collective.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn tell(&self, world: &World, n_here: u64, n_all: u64) -> Result<Undelivered> {
+        let reason = if n_here > 0 {
+            self.take(n_here)
+        } else {
+            String::new()
+        };
+        let mut text = Text {
+            len: reason.len() as u64,
+            bytes: [0; MAX_TEXT],
+        };
+        text.bytes[..reason.len()].copy_from_slice(reason.as_bytes());
+        let own = if n_here > 0 {
+            u64::from(world.rank().number())
+        } else {
+            u64::MAX
+        };
+        let first = world.allreduce(own, pgas_core::collective::op::Min)?;
+        let rank = Rank::new(u32::try_from(first).unwrap_or(0));
+        let text = world.broadcast(rank, text)?;
+        let len = usize::try_from(text.len).map_or(MAX_TEXT, |len| len.min(MAX_TEXT));
+        let reason = String::from_utf8_lossy(&text.bytes[..len]).into_owned();
+        Ok(Undelivered {
+            n: n_all,
+            rank,
+            reason,
+        })
+    }
+
+    /// Tells those that no `quiet` has told, where a rank's last words go.
+    pub(crate) fn tell_at_the_end(&self, rank: Rank) {
+        let n = self.n();
+        if n == 0 {
+            return;
+        }
+        let reason = self.take(n);
+        let calls = if n == 1 { "message" } else { "messages" };
+        #[expect(clippy::print_stderr, reason = "nobody is left who could be told")]
+        {
+            eprintln!("pgas: rank {rank} has left the job with {n} one-way {calls} lost: {reason}");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! What becomes of calls: from handlers, to ranks that never wait for long, to objects that are gone, and at the end of a rank.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pgas_am::{ActiveMessages, DistObject, Error, Here, Payload, PgasFuture, RemoteCalls};
+use pgas_am::{RequestHandler, Token, quiet};
+use pgas_core::backend::{HandlerId, MessageClass, Offer};
+use pgas_core::collective::op::Sum;
+use pgas_core::{Config, Rank, World};
+use pgas_testkit::Deadline;
+
+/// How long a test may take at most; far more than any needs.
+const LIMIT: Duration = Duration::from_secs(120);
+const ONE: Rank = Rank::new(1);
+
+/// Runs `body` on `n` ranks, which leave when it is over.
+fn ranks<R: Send>(n: u32, body: impl Fn(World) -> pgas_am::Result<R> + Sync) -> Vec<R> {
+    let _deadline = Deadline::new(thread::current().name().unwrap_or("a test"), LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(LIMIT / 3);
+    let ended = pgas_smp::threads_with(n, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        body(world).unwrap()
+    });
+    ended.unwrap()
+}
+
+/// Waits, without progress, until another thread says so.
+fn until(said: &AtomicBool) {
+    while !said.load(Ordering::Acquire) {
+        thread::yield_now();
+    }
+}
+
+/// A rank alone never waits for others in any collective.
+#[test]
+fn a_rank_that_need_not_wait_serves_all_the_same() {
+    type Meet = fn(&World) -> pgas_am::Result<()>;
+    let calls: [(&str, Meet); 6] = [
+        ("barrier", |world| Ok(world.barrier()?)),
+        ("team barrier", |world| Ok(world.team().barrier()?)),
+        ("broadcast", |world| Ok(world.broadcast(Rank::ZERO, ())?)),
+        ("allreduce", |world| Ok(_ = world.allreduce(1, Sum)?)),
+        ("barrier_nb", |world| {
+            Ok(world.team().barrier_nb()?.wait()?)
+        }),
+        ("allgather", |world| Ok(drop(world.allgather(&[1])?))),
+    ];
+    for (name, meet) in calls {
+        ranks(1, |world| {
+            let mut call = world.rpc(Rank::ZERO, |x: u64| x, 1)?;
+            for _ in 0..3 {
+                meet(&world)?;
+            }
+            assert!(call.is_ready(), "{name}");
+            Ok(())
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_comes_last_to_every_barrier_serves_the_others() {
+    // Rank 0's own handle, for rank 1 to see that it waits.
+    let others = Mutex::new(None::<World>);
+    let is_shown = AtomicBool::new(false);
+    ranks(2, |world| {
+        if world.rank() == ONE {
+            until(&is_shown);
+            let waits = || {
+                let other = others.lock().unwrap();
+                other.as_ref().unwrap().long_waits().contains("a barrier")
+            };
+            for _ in 0..3 {
+                while !waits() {
+                    thread::yield_now();
+                }
+                world.barrier()?;
+            }
+            *others.lock().unwrap() = None;
+            return Ok(world.barrier()?);
+        }
+        *others.lock().unwrap() = Some(world.clone());
+        is_shown.store(true, Ordering::Release);
+        let mut call = world.rpc(ONE, |x: u64| x, 1)?;
+        for _ in 0..3 {
+            world.barrier()?;
+        }
+        assert!(call.is_ready(), "unanswered after three barriers");
+        Ok(world.barrier()?)
+    });
+}
+
+#[test]
+fn a_handler_may_make_very_many_calls_and_long_ones() {
+    static N_RUN: AtomicU64 = AtomicU64::new(0);
+    static N_BYTES: AtomicU64 = AtomicU64::new(0);
+    const MANY: u64 = 100_000;
+    fn count(bytes: Vec<u8>) -> usize {
+        N_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        bytes.len()
+    }
+    fn many((here, to): (Here, Rank)) -> u64 {
+        for _ in 0..MANY {
+            let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+            here.world().rpc_ff(to, run, ()).unwrap();
+        }
+        for i in 0..20 {
+            let bytes = vec![7; 100_000 * i];
+            drop(here.world().rpc(to, count, bytes).unwrap());
+        }
+        MANY
+    }
+    ranks(3, |world| {
+        let here = || Here::new(&world);
+        // To another rank, to itself, and from all to all at once.
+        let next = Rank::new((world.rank().number() + 1) % 3);
+        let own = world.rpc(next, many, (here(), world.rank()))?;
+        let other = world.rpc(next, many, (here(), next))?;
+        let third = Rank::new((world.rank().number() + 2) % 3);
+        let third = world.rpc(next, many, (here(), third))?;
+        assert_eq!(own.wait()? + other.wait()? + third.wait()?, 3 * MANY);
+        quiet(&world)?;
+        assert_eq!(N_RUN.load(Ordering::Relaxed), 9 * MANY);
+        assert_eq!(N_BYTES.load(Ordering::Relaxed), 9 * 190 * 100_000);
+        Ok(world.barrier()?)
+    });
+}
+
+#[test]
+fn what_a_handler_sends_beyond_the_limit_is_refused_and_the_rest_arrives() {
+    static N_BYTES: AtomicU64 = AtomicU64::new(0);
+    const LONG: usize = 1 << 24;
+    fn send((here, to): (Here, Rank)) -> (u64, String) {
+        let count = |bytes: Vec<u8>| _ = N_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        for n_sent in 0.. {
+            if let Err(error) = here.world().rpc_ff(to, count, vec![1; LONG]) {
+                assert!(matches!(error, Error::BackPressure { .. }), "{error}");
+                return (n_sent, error.to_string());
+            }
+            assert!(n_sent < 100, "nothing is kept without bound");
+        }
+        unreachable!()
+    }
+    ranks(2, |world| {
+        if world.rank() == Rank::ZERO {
+            let args = (Here::new(&world), Rank::ZERO);
+            let (n_sent, error) = world.rpc(Rank::ZERO, send, args)?.wait()?;
+            assert!(error.contains("rank 0"), "{error}");
+            assert!(n_sent >= 10, "{n_sent}");
+            quiet(&world)?;
+            assert_eq!(N_BYTES.load(Ordering::Relaxed), n_sent * LONG as u64);
+            // There is room again.
+            let args = (Here::new(&world), ONE);
+            assert!(world.rpc(ONE, send, args)?.wait()?.0 >= 10);
+        } else {
+            quiet(&world)?;
+        }
+        quiet(&world)
+    });
+}
+
+type Object = DistObject<AtomicU64>;
+
+#[test]
+fn all_ranks_hear_of_calls_to_an_object_that_was_dropped() {
+    ranks(3, |world| {
+        let add = |(object, x): (Object, u64)| _ = object.fetch_add(x, Ordering::Relaxed);
+        let dropped = Object::new(&world.team(), AtomicU64::new(0))?;
+        let kept = Object::new(&world.team(), AtomicU64::new(0))?;
+        let mut dropped = Some(dropped);
+        if world.rank() == ONE {
+            dropped = None;
+        }
+        world.barrier()?;
+        if let Some(object) = &dropped {
+            for x in 1..=5 {
+                world.rpc_ff(ONE, add, (object.clone(), x))?;
+                world.rpc_ff(ONE, add, (kept.clone(), x))?;
+            }
+        }
+        // What rank 1 calls next has nothing to do with them.
+        for _ in 0..3 {
+            world.barrier()?;
+            world.allreduce(1, Sum)?;
+            assert_eq!(world.rpc(ONE, |x: u64| x, 1)?.wait()?, 1);
+        }
+        let Err(Error::Undelivered(lost)) = quiet(&world) else {
+            panic!("ten calls were lost");
+        };
+        assert_eq!((lost.n, lost.rank), (10, ONE));
+        assert!(lost.reason.contains("was dropped"), "{lost}");
+        // Told once, and everything else was done.
+        quiet(&world)?;
+        if world.rank() == ONE {
+            assert_eq!(kept.load(Ordering::Relaxed), 30);
+        }
+        // Who awaits an answer is told by it.
+        if let Some(object) = &dropped {
+            let call = world.rpc(ONE, |_: Object| 1, object.clone())?;
+            assert!(matches!(call.wait(), Err(Error::Remote(_))));
+        }
+        quiet(&world)
+    });
+}
+
+#[test]
+fn a_message_that_nobody_handles_is_told_to_all_ranks_by_quiet() {
+    struct Unknown;
+    impl RequestHandler for Unknown {
+        type Args = u64;
+        fn handle(&self, _: Token<'_>, _: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+            Ok(())
+        }
+    }
+    ranks(2, |world| {
+        let is_zero = world.rank() == Rank::ZERO;
+        if is_zero {
+            world.request::<Unknown>(ONE, &7)?;
+        }
+        // Not before: outside of quiet it is the error of the call that receives it.
+        let Err(Error::Undelivered(lost)) = quiet(&world) else {
+            panic!("nobody has registered the handler");
+        };
+        assert_eq!((lost.n, lost.rank), (1, ONE));
+        assert!(lost.reason.contains("not registered"), "{lost}");
+        Ok(world.barrier()?)
+    });
+}
+
+#[test]
+fn a_rank_serves_what_has_come_before_it_leaves() {
+    static N_RUN: AtomicU64 = AtomicU64::new(0);
+    const EACH: u64 = 1000;
+    let is_sent = AtomicBool::new(false);
+    ranks(2, |world| {
+        if world.rank() == ONE {
+            until(&is_sent);
+            return Ok(());
+        }
+        let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+        let calls: Vec<_> = (0..EACH)
+            .map(|x| {
+                world.rpc_ff(ONE, run, ())?;
+                world.rpc(ONE, |x: u64| x, x)
+            })
+            .take(400)
+            .collect::<pgas_am::Result<_>>()?;
+        is_sent.store(true, Ordering::Release);
+        let answers = pgas_am::when_all(calls).wait()?;
+        assert!(answers.into_iter().eq(0..400));
+        assert_eq!(N_RUN.load(Ordering::Relaxed), 400);
+        Ok(())
+    });
+}
+
+/// Handlers have sent more than there is room for when their rank leaves.
+#[test]
+fn a_rank_sends_what_its_handlers_have_sent_before_it_leaves() {
+    static N_RUN: AtomicU64 = AtomicU64::new(0);
+    const MANY: u64 = 50_000;
+    fn many(here: Here) {
+        for _ in 0..MANY {
+            let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+            here.world().rpc_ff(ONE, run, ()).unwrap();
+        }
+    }
+    ranks(2, |world| {
+        if world.rank() == Rank::ZERO {
+            return world.rpc(Rank::ZERO, many, Here::new(&world))?.wait();
+        }
+        let all = || Ok(N_RUN.load(Ordering::Relaxed) == MANY);
+        Ok(world.wait_for("all calls", all)?)
+    });
+}
+
+#[test]
+fn who_sends_to_a_rank_that_has_left_is_told() {
+    ranks(2, |world| {
+        if world.rank() == ONE {
+            return Ok(());
+        }
+        while !world.has_left(ONE) {
+            world.progress()?;
+        }
+        let error = world.rpc_ff(ONE, drop::<u64>, 1).unwrap_err();
+        assert!(error.to_string().contains("rank 1 has left"), "{error}");
+        let error = world.try_rpc_ff(ONE, drop::<u64>, &1).unwrap_err();
+        assert!(error.to_string().contains("rank 1 has left"), "{error}");
+        let long = vec![1_u8; 100_000];
+        let error = world.rpc_ff(ONE, drop::<Vec<u8>>, long).unwrap_err();
+        assert!(error.to_string().contains("rank 1 has left"), "{error}");
+        let call = world.rpc(ONE, |x: u64| x, 1)?;
+        let error = call.wait().unwrap_err();
+        assert!(error.to_string().contains("unanswered"), "{error}");
+        Ok(())
+    });
+}
+
+#[test]
+fn no_program_sends_to_the_handlers_of_the_library() {
+    ranks(1, |world| {
+        for id in 0..HandlerId::N_RESERVED {
+            for class in [MessageClass::Request, MessageClass::Reply] {
+                let send = || world.try_send(Rank::ZERO, class, HandlerId(id), &[&[0; 40]]);
+                let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(send));
+                assert!(refused.is_err(), "handler {id}");
+                let commit = || {
+                    let Offer::InPlace(place) = world.prepare_in_place(Rank::ZERO, 100).unwrap()
+                    else {
+                        panic!("a buffer is free");
+                    };
+                    place.try_commit(class, HandlerId(id), &[0; 40], 100)
+                };
+                let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(commit));
+                assert!(refused.is_err(), "handler {id}, in place");
+            }
+        }
+        quiet(&world)
+    });
+}
+
+#[test]
+fn a_handler_that_panics_leaves_quiet_in_step() {
+    ranks(1, |world| {
+        world.rpc_ff(Rank::ZERO, |()| panic!("on purpose"), ())?;
+        let progress = || world.progress();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(progress));
+        assert!(panicked.is_err());
+        quiet(&world)
+    });
+}
+
+/// A call that is not answered, because its target has not built the object that it names.
+#[test]
+fn a_quiet_that_does_not_end_is_reported() {
+    let _deadline = Deadline::new("a quiet that does not end", LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.stall = Some(Duration::from_millis(300));
+    config.stall_ends = true;
+    let errors = pgas_smp::threads_with(2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let mut call = None::<PgasFuture<u64>>;
+        if world.rank() == Rank::ZERO {
+            let object = Object::new(&world.team(), AtomicU64::new(0)).unwrap();
+            let load = |object: Object| object.load(Ordering::Relaxed);
+            call = Some(world.rpc(ONE, load, object).unwrap());
+        }
+        let error = quiet(&world).unwrap_err();
+        drop(call);
+        error.to_string()
+    });
+    for error in errors.unwrap() {
+        assert!(error.contains("has waited"), "{error}");
+    }
+}

@@ -1,0 +1,427 @@
+//! Futures that are chained, joined and promised: long, often, at once, and dropped on the way.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::panic::{self, AssertUnwindSafe};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use pgas_am::{Error, PgasFuture, Promise, RemoteCalls, quiet, when_all};
+use pgas_core::collective::op::Sum;
+use pgas_core::{Config, Rank, World};
+use pgas_testkit::Deadline;
+
+/// How long a test may take at most; far more than any needs.
+const LIMIT: Duration = Duration::from_secs(120);
+/// The links of a long chain.
+const LONG: u64 = if cfg!(debug_assertions) {
+    200_000
+} else {
+    1_000_000
+};
+
+/// Runs `body` on `n` ranks.
+fn ranks<R: Send>(n: u32, body: impl Fn(&World) -> pgas_am::Result<R> + Sync) -> Vec<R> {
+    let _deadline = Deadline::new(thread::current().name().unwrap_or("a test"), LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    config.timeout = Some(LIMIT / 3);
+    let ended = pgas_smp::threads_with(n, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let result = body(&world).unwrap();
+        world.barrier().unwrap();
+        result
+    });
+    ended.unwrap()
+}
+
+/// Runs `body` on a thread whose stack is no larger than that of a small thread pool's.
+fn on_a_small_stack(body: impl FnOnce() + Send) {
+    let _deadline = Deadline::new(thread::current().name().unwrap_or("a test"), LIMIT);
+    thread::scope(|scope| {
+        let small = thread::Builder::new().stack_size(256 << 10);
+        small.spawn_scoped(scope, body).unwrap().join().unwrap();
+    });
+}
+
+fn alone() -> World {
+    let world = pgas_core::backend::loopback::world();
+    pgas_am::attach(&world).unwrap();
+    world
+}
+
+#[test]
+fn what_is_chained_to_a_pending_collective_runs() {
+    ranks(3, |world| {
+        for round in 0..100_u64 {
+            // The others begin theirs later, so that this one is pending.
+            if world.rank() != Rank::ZERO {
+                world.rpc(Rank::ZERO, |x: u64| x, round)?.wait()?;
+            }
+            let sum = || PgasFuture::of_event(world, world.team().allreduce_nb(round, Sum));
+            let chained = sum()?.then(|sum| sum + 1);
+            let joined = when_all((sum()?, sum()?)).then(|(a, b)| a + b);
+            let promise = Promise::new(world)?;
+            sum()?.fulfils(&promise);
+            let barrier = PgasFuture::of_event(world, world.team().barrier_nb()?)?;
+            let met = barrier.then(|()| "met");
+            assert_eq!(chained.wait()?, 3 * round + 1);
+            assert_eq!(joined.wait()?, 6 * round);
+            promise.finalize().wait()?;
+            assert_eq!(met.wait()?, "met");
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_complete_collective_may_be_taken_where_nothing_may_wait() {
+    ranks(2, |world| {
+        let mut event = world.team().allreduce_nb(1_u64, Sum);
+        while !event.test()? {}
+        assert_eq!(pgas_core::as_handler(|| event.wait())?, 2);
+        let event = world.team().allreduce_nb(1_u64, Sum);
+        world.barrier()?;
+        world.progress()?;
+        assert_eq!(pgas_core::as_handler(|| event.wait())?, 2);
+        Ok(())
+    });
+}
+
+#[test]
+fn every_future_of_a_promise_gets_the_value_and_runs_its_action() {
+    ranks(1, |world| {
+        let promise = Promise::of_value(world)?;
+        let n_runs = Arc::new(AtomicU64::new(0));
+        let early: Vec<_> = (0..5)
+            .map(|i| {
+                let n_runs = Arc::clone(&n_runs);
+                promise.future().then(move |text: String| {
+                    n_runs.fetch_add(1, Ordering::Relaxed);
+                    format!("{text} {i}")
+                })
+            })
+            .collect();
+        let plain = promise.future();
+        promise.fulfil_with("value".to_owned());
+        let late = promise.future();
+        for (i, future) in early.into_iter().enumerate() {
+            assert_eq!(future.wait()?, format!("value {i}"));
+        }
+        assert_eq!(n_runs.load(Ordering::Relaxed), 5);
+        assert_eq!(plain.wait()?, "value");
+        assert_eq!(late.wait()?, "value");
+
+        let counted = Promise::new(world)?;
+        let futures: Vec<_> = (0..3).map(|_| counted.future()).collect();
+        world.rpc(world.rank(), |x: u64| x, 1)?.fulfils(&counted);
+        let last = counted.finalize();
+        when_all(futures).wait()?;
+        last.wait()
+    });
+}
+
+#[test]
+fn every_future_of_a_promise_hears_that_it_was_broken_or_failed() {
+    ranks(1, |world| {
+        let promise = Promise::new(world)?;
+        let futures: Vec<_> = (0..3).map(|_| promise.future().then(|()| 1)).collect();
+        drop(promise);
+        for future in futures {
+            assert!(matches!(future.wait(), Err(Error::BrokenPromise)));
+        }
+        let promise = Promise::new(world)?;
+        let futures: Vec<_> = (0..3).map(|_| promise.future()).collect();
+        world
+            .rpc(world.rank(), |x: u64| 1 / x, 0)?
+            .fulfils(&promise);
+        let last = promise.finalize();
+        for future in futures.into_iter().chain([last]) {
+            let text = future.wait().unwrap_err().to_string();
+            assert!(text.contains("divide by zero"), "{text}");
+        }
+        Ok(())
+    });
+}
+
+/// The action holds the last handle on another promise, or on the very promise that it is an action of.
+#[test]
+fn actions_that_are_dropped_unrun_may_end_promises() {
+    ranks(1, |world| {
+        let promise = Promise::<u64>::of_value(world)?;
+        let other = Promise::<u64>::of_value(world)?;
+        let followed = other.future();
+        drop(promise.future().then(move |x| other.fulfil_with(x)));
+        let second = promise.future().then(|x| x + 1);
+        drop(promise);
+        assert!(matches!(followed.wait(), Err(Error::BrokenPromise)));
+        assert!(matches!(second.wait(), Err(Error::BrokenPromise)));
+        Ok(())
+    });
+}
+
+#[test]
+fn an_action_may_fulfil_make_and_drop_futures() {
+    ranks(1, |world| {
+        let first = Promise::<u64>::of_value(world)?;
+        let second = Promise::<u64>::of_value(world)?;
+        let (fulfils, again) = (second.clone(), first.clone());
+        let chained = first.future().then(move |x| {
+            let inner = again.future().then(move |y| x + y);
+            let dropped = again.future();
+            drop(dropped);
+            fulfils.fulfil_with(x);
+            inner
+        });
+        let followed = second.future().then(|x| x + 1);
+        first.fulfil_with(7);
+        assert_eq!(chained.wait()?.wait()?, 14);
+        assert_eq!(followed.wait()?, 8);
+        Ok(())
+    });
+}
+
+#[test]
+fn an_action_that_panics_keeps_no_other_from_running() {
+    ranks(1, |world| {
+        let promise = Promise::new(world)?;
+        let n_runs = Arc::new(AtomicU64::new(0));
+        let count = || {
+            let n_runs = Arc::clone(&n_runs);
+            move |()| _ = n_runs.fetch_add(1, Ordering::Relaxed)
+        };
+        let before = promise.future().then(count());
+        let panics = promise.future().then(|()| {
+            if true {
+                panic!("on purpose")
+            }
+        });
+        let follows = panics.then(|()| ());
+        let after = promise.future().then(count());
+        let end = || promise.fulfil(1);
+        let payload = panic::catch_unwind(AssertUnwindSafe(end)).unwrap_err();
+        assert_eq!(*payload.downcast::<&str>().unwrap(), "on purpose");
+        assert!(matches!(follows.wait(), Err(Error::BrokenPromise)));
+        before.wait()?;
+        after.wait()?;
+        assert_eq!(n_runs.load(Ordering::Relaxed), 2);
+
+        Ok(())
+    });
+}
+
+#[test]
+fn an_action_that_panics_in_progress_keeps_no_other_from_running() {
+    let is_chained = AtomicBool::new(false);
+    ranks(2, |world| {
+        let sum = || PgasFuture::of_event(world, world.team().allreduce_nb(1_u64, Sum));
+        if world.rank() == Rank::new(1) {
+            while !is_chained.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            let sums = [sum()?, sum()?, sum()?, sum()?];
+            return when_all(Vec::from(sums)).wait().map(drop);
+        }
+        let before = sum()?.then(|x| x);
+        let panics = sum()?.then(|_| {
+            if true {
+                panic!("on purpose")
+            }
+        });
+        let follows = panics.then(|()| ());
+        let after: [PgasFuture<u64>; 2] = [sum()?.then(|x| x), sum()?.then(|x| x)];
+        is_chained.store(true, Ordering::Release);
+        let progress = || {
+            let mut n_panics = 0;
+            let mut follows = follows;
+            while !follows.is_ready() {
+                let progress = || world.progress().unwrap();
+                n_panics += u32::from(panic::catch_unwind(AssertUnwindSafe(progress)).is_err());
+            }
+            n_panics
+        };
+        assert_eq!(progress(), 1);
+        assert_eq!(before.wait()?, 2);
+        assert_eq!(when_all(Vec::from(after)).wait()?, [2, 2]);
+        Ok(())
+    });
+}
+
+#[test]
+fn long_chains_are_built_completed_and_dropped_on_a_small_stack() {
+    on_a_small_stack(|| {
+        let world = alone();
+        let chain = |mut future: PgasFuture<u64>| {
+            for _ in 0..LONG {
+                future = future.then(|x| x + 1);
+            }
+            future
+        };
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        let long = chain(promise.future());
+        promise.fulfil_with(0);
+        assert_eq!(long.wait().unwrap(), LONG);
+
+        let call = world.rpc(world.rank(), |x: u64| x, 0).unwrap();
+        assert_eq!(chain(call).wait().unwrap(), LONG);
+
+        // The source is dropped, then the end is, then both.
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        let long = chain(promise.future());
+        drop(promise);
+        assert!(matches!(long.wait(), Err(Error::BrokenPromise)));
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        drop(chain(promise.future()));
+        promise.fulfil_with(0);
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        drop(chain(promise.future()));
+        drop(promise);
+    });
+}
+
+#[test]
+fn a_long_chain_is_dropped_with_its_world() {
+    on_a_small_stack(|| {
+        let world = alone();
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        let mut future = promise.future();
+        let mut call = world.rpc(world.rank(), |x: u64| x, 0).unwrap();
+        for _ in 0..LONG {
+            future = future.then(|x| x + 1);
+            call = call.then(|x| x + 1);
+        }
+        // The rank answers its own call before it leaves.
+        drop(world);
+        assert_eq!(call.wait().unwrap(), LONG);
+        promise.fulfil_with(0);
+        drop(future);
+    });
+}
+
+#[test]
+fn deeply_nested_joins_are_built_completed_and_dropped_on_a_small_stack() {
+    on_a_small_stack(|| {
+        let world = alone();
+        let nest = |promise: &Promise<u64>| {
+            let mut future = promise.future();
+            for _ in 0..LONG / 4 {
+                let pair = when_all((future, PgasFuture::ready(1)));
+                future = when_all(vec![pair.then(|(a, b)| a + b)]).then(|sum| sum[0]);
+            }
+            future
+        };
+        let promise = Promise::of_value(&world).unwrap();
+        let future = nest(&promise);
+        promise.fulfil_with(0);
+        assert_eq!(future.wait().unwrap(), LONG / 4);
+        let promise = Promise::of_value(&world).unwrap();
+        drop(nest(&promise));
+        drop(promise);
+        let promise = Promise::of_value(&world).unwrap();
+        let future = nest(&promise);
+        drop(promise);
+        assert!(future.wait().is_err());
+    });
+}
+
+/// A tree of joins without an action between them, of which each type is known only by its maker.
+#[test]
+fn joins_of_joins_alone_are_dropped_and_waited_for_on_a_small_stack() {
+    fn as_unit(future: PgasFuture<Vec<()>>) -> PgasFuture<()> {
+        future.then(drop)
+    }
+    on_a_small_stack(|| {
+        let world = alone();
+        let promise = Promise::new(&world).unwrap();
+        let mut future = promise.future();
+        for _ in 0..LONG / 4 {
+            future = as_unit(when_all(vec![future, promise.future()]));
+        }
+        promise.fulfil(1);
+        future.wait().unwrap();
+    });
+}
+
+/// Each link is fulfilled by the action of the link before it.
+#[test]
+fn promises_that_fulfil_each_other_run_on_a_small_stack() {
+    on_a_small_stack(|| {
+        let world = alone();
+        let first = Promise::<u64>::of_value(&world).unwrap();
+        let mut last = first.clone();
+        for _ in 0..LONG {
+            let next = Promise::of_value(&world).unwrap();
+            let fulfils = next.clone();
+            drop(last.future().then(move |x| fulfils.fulfil_with(x + 1)));
+            last = next;
+        }
+        let end = last.future();
+        drop(last);
+        first.fulfil_with(0);
+        assert_eq!(end.wait().unwrap(), LONG);
+    });
+}
+
+#[test]
+fn quiet_does_not_wait_for_futures_that_only_the_program_can_fulfil() {
+    ranks(2, |world| {
+        let promise = Promise::new(world)?;
+        let joined = when_all((promise.future(), promise.future())).then(|_| 1);
+        let half = world.team().split(Some(world.rank().number()), 0)?.unwrap();
+        let sum = PgasFuture::of_event(world, world.team().allreduce_nb(1_u64, Sum))?;
+        let alone = PgasFuture::of_event(world, half.barrier_nb()?)?.then(|()| 2);
+        let sum = sum.then(|x| x);
+        quiet(world)?;
+        promise.fulfil(1);
+        assert_eq!(joined.wait()?, 1);
+        assert_eq!(alone.wait()?, 2);
+        assert_eq!(sum.wait()?, 2);
+        Ok(())
+    });
+}
+
+/// An action may send as a handler may, and `quiet` waits for what it has sent.
+#[test]
+fn quiet_waits_for_what_actions_of_joined_calls_have_sent() {
+    static N_RUN: AtomicU64 = AtomicU64::new(0);
+    ranks(3, |world| {
+        for round in 1..=50 {
+            let next = Rank::new((world.rank().number() + 1) % 3);
+            let call = || world.rpc(next, |x: u64| x, 1);
+            let weak = world.downgrade();
+            drop(when_all((call()?, call()?, call()?)).then(move |_| {
+                let world = weak.upgrade().unwrap();
+                world
+                    .rpc_ff(next, |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed), ())
+                    .unwrap();
+            }));
+            quiet(world)?;
+            assert_eq!(N_RUN.load(Ordering::Relaxed), 3 * round);
+            world.barrier()?;
+        }
+        Ok(())
+    });
+}
+
+/// A waker whose last handle ends a promise.
+#[test]
+fn wakers_are_dropped_where_nothing_is_locked() {
+    struct Ends(#[expect(dead_code, reason = "it is dropped")] Promise);
+    impl std::task::Wake for Ends {
+        fn wake(self: Arc<Self>) {}
+    }
+    ranks(1, |world| {
+        let promise = Promise::new(world)?;
+        let mut future = promise.future();
+        let waker = Arc::new(Ends(promise)).into();
+        let mut cx = std::task::Context::from_waker(&waker);
+        assert!(Pin::new(&mut future).poll(&mut cx).is_pending());
+        drop(waker);
+        let followed = future.then(|()| ());
+        assert!(matches!(followed.wait(), Err(Error::BrokenPromise)));
+        Ok(())
+    });
+}

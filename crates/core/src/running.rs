@@ -1,0 +1,213 @@
+//! Reports of handlers that do not return, such as one that waits for a lock whose guard its own thread holds across the wait that
+//! runs it. A rank that is stuck so can report nothing itself, so a thread of the process looks after all of its ranks.
+
+use std::fmt::Write as _;
+use std::mem;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::backend::Backend;
+use crate::engine::Layer;
+use crate::stall::Watch;
+use crate::world::lock;
+use crate::{Config, Rank};
+
+/// The handler that a rank runs now. A rank whose threads serve at once is seen through the last of them.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(crate) struct Running {
+    /// Handlers that have begun, about.
+    n_begun: AtomicU64,
+    /// The sender of the message that is handled, plus one; zero if none is.
+    from: AtomicU64,
+    rank: Rank,
+    stall: Option<Duration>,
+    stall_ends: bool,
+    watch: Arc<Watch>,
+    backend: Weak<dyn Backend>,
+    layer: OnceLock<Weak<dyn Layer>>,
+}
+
+/// A handler runs while this lives.
+pub(crate) struct Runs<'a>(&'a AtomicU64);
+
+impl Drop for Runs<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+}
+
+impl Running {
+    pub(crate) fn new(
+        backend: &Arc<dyn Backend>,
+        config: &Config,
+        watch: &Arc<Watch>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            n_begun: AtomicU64::new(0),
+            from: AtomicU64::new(0),
+            rank: backend.rank(),
+            stall: config.stall,
+            stall_ends: config.stall_ends,
+            watch: Arc::clone(watch),
+            backend: Arc::downgrade(backend),
+            layer: OnceLock::new(),
+        })
+    }
+
+    /// Reports name what `layer` says of its handlers.
+    pub(crate) fn describe_by(&self, layer: &Arc<dyn Layer>) {
+        // A world has one layer.
+        self.layer.get_or_init(|| Arc::downgrade(layer));
+    }
+
+    /// Takes note of a handler that begins.
+    #[inline]
+    pub(crate) fn begin(self: &Arc<Self>, from: Rank) -> Runs<'_> {
+        // Relaxed, and not exact: the watch only looks whether they change for seconds.
+        let n_begun = self.n_begun.load(Ordering::Relaxed);
+        self.n_begun.store(n_begun + 1, Ordering::Relaxed);
+        self.from
+            .store(u64::from(from.number()) + 1, Ordering::Relaxed);
+        if n_begun == 0 {
+            self.be_watched();
+        }
+        Runs(&self.from)
+    }
+
+    #[cold]
+    fn be_watched(self: &Arc<Self>) {
+        if self.stall.is_none() {
+            return;
+        }
+        let mut watched = lock(&WATCHED.ranks);
+        watched.list.push(Seen {
+            running: Arc::downgrade(self),
+            n_begun: 0,
+            since: Instant::now(),
+            next_report: None,
+        });
+        WATCHED.change.notify_all();
+        if !watched.has_thread {
+            let thread = thread::Builder::new()
+                .name("watch of handlers".into())
+                .stack_size(STACK_BYTES);
+            // Without it there are no reports.
+            watched.has_thread = thread.spawn(look_after_all).is_ok();
+        }
+    }
+
+    fn report(&self, ran: Duration, from: u64) {
+        let mut text = format!(
+            "pgas: rank {} has run the handler of a message of rank {} for {:.1}s",
+            self.rank,
+            from - 1,
+            ran.as_secs_f64()
+        );
+        let layer = self.layer.get().and_then(Weak::upgrade);
+        if let Some(named) = layer.and_then(|layer| layer.running()) {
+            let _: std::fmt::Result = write!(text, ", which names {named}");
+        }
+        if let Some(waits) = self.watch.waits() {
+            let _: std::fmt::Result = write!(text, ", inside of a call that {waits}");
+        }
+        #[expect(clippy::print_stderr, reason = "a report of what may be a hang")]
+        {
+            eprintln!(
+                "{text}. It serves nobody meanwhile (PGAS_STALL). A handler that locks what its own thread has locked \
+                 never ends: drop guards before a call that waits."
+            );
+        }
+        if self.stall_ends
+            && let Some(backend) = self.backend.upgrade()
+        {
+            let ran = ran.as_secs_f64();
+            let cause = format!("has run a handler for {ran:.1}s (PGAS_STALL_END)");
+            drop(backend.blame(self.rank, &cause));
+        }
+    }
+}
+
+/// The stack of the thread, which formats a text now and then.
+const STACK_BYTES: usize = 128 << 10;
+/// How seldom and how often it looks.
+const SELDOM: Duration = Duration::from_secs(5);
+const OFTEN: Duration = Duration::from_millis(20);
+
+/// What the thread looks after.
+static WATCHED: Watched = Watched {
+    ranks: Mutex::new(Ranks {
+        list: Vec::new(),
+        has_thread: false,
+    }),
+    change: Condvar::new(),
+};
+
+struct Watched {
+    ranks: Mutex<Ranks>,
+    /// A rank was added.
+    change: Condvar,
+}
+
+struct Ranks {
+    list: Vec<Seen>,
+    has_thread: bool,
+}
+
+/// What was seen of a rank.
+struct Seen {
+    running: Weak<Running>,
+    /// The handler that ran then.
+    n_begun: u64,
+    since: Instant,
+    next_report: Option<Duration>,
+}
+
+impl Seen {
+    /// Looks at the rank; `None` if it is gone, else when it should be looked at again.
+    fn look(&mut self) -> Option<Duration> {
+        let running = self.running.upgrade()?;
+        let stall = running.stall?;
+        let n_begun = running.n_begun.load(Ordering::Relaxed);
+        let from = running.from.load(Ordering::Relaxed);
+        if from == 0 || n_begun != self.n_begun {
+            self.n_begun = n_begun;
+            self.since = Instant::now();
+            self.next_report = Some(stall);
+        } else if let ran = self.since.elapsed()
+            && self.next_report.is_none_or(|at| ran >= at)
+        {
+            self.next_report = Some(2 * ran.max(stall));
+            running.report(ran, from);
+        }
+        Some((stall / 4).clamp(OFTEN, SELDOM))
+    }
+}
+
+fn look_after_all() {
+    loop {
+        // Not locked while a report is made, for which others are asked.
+        let mut list = mem::take(&mut lock(&WATCHED.ranks).list);
+        let mut pause = SELDOM;
+        list.retain_mut(|rank| match rank.look() {
+            Some(again) => {
+                pause = pause.min(again);
+                true
+            }
+            None => false,
+        });
+        let mut ranks = lock(&WATCHED.ranks);
+        // One that was added meanwhile is looked at with the others.
+        pause = if ranks.list.is_empty() { pause } else { OFTEN };
+        ranks.list.append(&mut list);
+        if ranks.list.is_empty() {
+            ranks.has_thread = false;
+            return;
+        }
+        let woken = WATCHED.change.wait_timeout(ranks, pause);
+        drop(woken.unwrap_or_else(PoisonError::into_inner));
+    }
+}
