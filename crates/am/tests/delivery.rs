@@ -50,7 +50,10 @@ fn a_rank_that_need_not_wait_serves_all_the_same() {
         ("barrier_nb", |world| {
             Ok(world.team().barrier_nb()?.wait()?)
         }),
-        ("allgather", |world| Ok(drop(world.allgather(&[1])?))),
+        ("allgather", |world| {
+            assert_eq!(world.allgather(&[1])?, [1]);
+            Ok(())
+        }),
     ];
     for (name, meet) in calls {
         ranks(1, |world| {
@@ -101,6 +104,7 @@ fn a_handler_may_make_very_many_calls_and_long_ones() {
     static N_RUN: AtomicU64 = AtomicU64::new(0);
     static N_BYTES: AtomicU64 = AtomicU64::new(0);
     const MANY: u64 = 100_000;
+    #[expect(clippy::needless_pass_by_value, reason = "arguments are values")]
     fn count(bytes: Vec<u8>) -> usize {
         N_BYTES.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         bytes.len()
@@ -264,6 +268,7 @@ fn a_rank_serves_what_has_come_before_it_leaves() {
 fn a_rank_sends_what_its_handlers_have_sent_before_it_leaves() {
     static N_RUN: AtomicU64 = AtomicU64::new(0);
     const MANY: u64 = 50_000;
+    #[expect(clippy::needless_pass_by_value, reason = "arguments are values")]
     fn many(here: Here) {
         for _ in 0..MANY {
             let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);

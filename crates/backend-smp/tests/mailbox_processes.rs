@@ -84,7 +84,9 @@ impl Job {
     fn meet(&self, rank: u32) -> bool {
         let ticket = self.barrier.arrive(rank);
         if ticket.is_last() {
-            self.bells.iter().for_each(Doorbell::ring);
+            for bell in self.bells {
+                bell.ring();
+            }
         }
         self.wait(rank, || self.barrier.is_complete(ticket))
     }
