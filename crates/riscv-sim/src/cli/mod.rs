@@ -84,7 +84,7 @@ struct Run {
     #[arg(long, default_value_t = 1)]
     cores: usize,
     /// Memory of a node, in MiB.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 64, value_parser = mebibytes)]
     memory: usize,
     /// Which encodings count.
     #[arg(long, value_enum, default_value_t)]
@@ -158,6 +158,14 @@ impl Cli {
 }
 
 /// Reads a guest: assembly if the file's name ends in `.s`, otherwise ELF.
+/// The memory of a node, of which many make up the simulator's own.
+fn mebibytes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=65_536) => Ok(n),
+        _ => Err("a node has 1 to 65536 MiB".to_owned()),
+    }
+}
+
 fn guest(path: &std::path::Path, profile: Profile) -> Result<pgas_riscv_sim::Image, Trouble> {
     let name = path.display();
     let is_assembly = path

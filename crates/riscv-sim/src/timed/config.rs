@@ -3,6 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The largest cache: its tags are the simulator's own memory, on every core.
+const MOST_CACHE_BYTES: u64 = 1 << 30;
+
+/// The largest number of cycles or nanoseconds that a part may take: sums of some of them fit 32 bits.
+const MOST_CYCLES: u32 = 1 << 20;
+
 /// What makes a configuration unusable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -327,6 +333,13 @@ impl TimedConfig {
         power_of_two("line_bytes", self.line_bytes, 8, 4096)?;
         for (field, cache) in [("l1", &self.l1), ("l2", &self.l2)] {
             within(field, u64::from(cache.ways), 1, 64, "of 1 to 64 ways")?;
+            within(
+                field,
+                cache.bytes,
+                1,
+                MOST_CACHE_BYTES,
+                "of 1 byte to 1 GiB",
+            )?;
             let set_bytes = self.line_bytes * u64::from(cache.ways);
             let n_sets = cache.bytes / set_bytes;
             if n_sets * set_bytes != cache.bytes || !n_sets.is_power_of_two() {
@@ -344,6 +357,7 @@ impl TimedConfig {
             1 << 30,
         )?;
         self.check_small()?;
+        self.check_times()?;
         within(
             "mesh.flit_bits",
             u64::from(self.mesh.flit_bits),
@@ -390,6 +404,48 @@ impl TimedConfig {
                 most,
                 "at least 1 and not absurdly large",
             )
+        })
+    }
+
+    /// Times that may be zero; sums of them must not wrap.
+    fn check_times(&self) -> Result<(), ConfigError> {
+        let (core, nic, dram) = (&self.core, &self.nic, &self.dram);
+        let times = [
+            ("core.multiply_cycles", core.multiply_cycles),
+            ("core.divide_cycles", core.divide_cycles),
+            ("core.float_cycles", core.float_cycles),
+            ("core.float_divide_cycles", core.float_divide_cycles),
+            ("core.taken_branch_penalty", core.taken_branch_penalty),
+            ("core.lookup_cycles", core.lookup_cycles),
+            ("l1.hit_cycles", self.l1.hit_cycles),
+            ("l2.hit_cycles", self.l2.hit_cycles),
+            ("directory.cycles", self.directory.cycles),
+            ("directory.bus_cycles", self.directory.bus_cycles),
+            ("nic.receive_cycles", nic.receive_cycles),
+            ("nic.mapping_cycles", nic.mapping_cycles),
+            ("nic.hit_cycles", nic.hit_cycles),
+            ("mesh.columns", self.mesh.columns),
+            ("mesh.router_cycles", self.mesh.router_cycles),
+            ("dram.read_cycles", dram.read_cycles),
+            ("dram.write_cycles", dram.write_cycles),
+            ("dram.activate_cycles", dram.activate_cycles),
+            ("dram.precharge_cycles", dram.precharge_cycles),
+            ("dram.row_open_cycles", dram.row_open_cycles),
+            ("dram.activate_gap_cycles", dram.activate_gap_cycles),
+            ("dram.column_gap_cycles", dram.column_gap_cycles),
+            ("dram.write_recovery_cycles", dram.write_recovery_cycles),
+            (
+                "dram.read_to_precharge_cycles",
+                dram.read_to_precharge_cycles,
+            ),
+            ("dram.write_to_read_cycles", dram.write_to_read_cycles),
+            ("dram.write_idle_cycles", dram.write_idle_cycles),
+            ("dram.refresh_interval_ns", dram.refresh_interval_ns),
+            ("dram.refresh_ns", dram.refresh_ns),
+        ];
+        times.into_iter().try_for_each(|(field, value)| {
+            let most = u64::from(MOST_CYCLES);
+            within(field, u64::from(value), 0, most, "at most 1048576")
         })
     }
 
@@ -467,6 +523,22 @@ mod tests {
             ("[dram]\nrefresh_ns = 9000\n", "dram.refresh_ns"),
             ("[mesh]\nflit_bits = 0\n", "mesh.flit_bits"),
             ("[nic]\npolicy = \"keep\"\n", "keep"),
+            (
+                "[l2]\nbytes = 4611686018427387904\nways = 8\nhit_cycles = 8\n",
+                "l2",
+            ),
+            ("[l1]\nbytes = 0\nways = 8\nhit_cycles = 1\n", "l1"),
+            (
+                "[l1]\nbytes = 16384\nways = 8\nhit_cycles = 4294967295\n",
+                "l1.hit_cycles",
+            ),
+            ("[mesh]\nrouter_cycles = 4294967295\n", "mesh.router_cycles"),
+            ("[mesh]\ncolumns = 4294967295\n", "mesh.columns"),
+            ("[dram]\nread_cycles = 4294967295\n", "dram.read_cycles"),
+            (
+                "[dram]\nrefresh_interval_ns = 4294967295\n",
+                "dram.refresh_interval_ns",
+            ),
         ] {
             let message = TimedConfig::from_toml(text).unwrap_err().to_string();
             assert!(message.contains(named), "{text}: {message}");
