@@ -9,6 +9,7 @@
 mod ends;
 mod jobs;
 mod limits;
+mod manners;
 mod many;
 mod messages;
 mod parts;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         messages::trials(),
         many::trials(),
         worlds::trials(),
+        manners::trials(),
     ];
     libtest_mimic::run(
         &Arguments::from_args(),

@@ -9,7 +9,7 @@ use pgas_smp::Watcher;
 use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
-use crate::{ends, limits, many, messages, progress, stalls, worlds};
+use crate::{ends, limits, manners, many, messages, progress, stalls, worlds};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
@@ -58,6 +58,11 @@ fn rank(words: &[String]) {
         "served" => messages::served(&world).unwrap(),
         "handler" => messages::rank_that_fails_in_a_handler(world, words),
         "prepared" => messages::rank_that_fails_before_it_commits(world, words),
+        "close" => manners::close_files(&world),
+        "exit_alone" => manners::exit_alone(world),
+        "forge" => manners::forge(&world),
+        "exit_together" => manners::exit_together(&world),
+        "print" => manners::print_in_pieces(&world),
         "nested" => worlds::nested(world),
         "many" => many::everything(&world).unwrap(),
         other => panic!("no rank plays {other:?}"),

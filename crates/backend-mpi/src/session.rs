@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::io::Write;
 
 use pgas_core::config::launch::Launcher;
+use pgas_core::notice::printable;
 use pgas_core::{Error, Rank, Result};
 
 use crate::sys::{self, Comm, Extreme};
@@ -125,7 +126,7 @@ impl Session {
     }
 
     fn say(&self, message: &str) {
-        let line = format!("pgas: rank {} {message}\n", self.rank);
+        let line = format!("pgas: rank {} {}\n", self.rank, printable(message));
         // One write, so that lines of several ranks do not mix.
         drop(std::io::stderr().write_all(line.as_bytes()));
     }

@@ -10,9 +10,9 @@ use pgas_core::{Config, Error, Result, World, process};
 
 use crate::control::Membership;
 use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
-use crate::liveness::{self, Liveness};
+use crate::liveness::{Hold, Liveness};
 use crate::member::Member;
-use crate::segment::{Job, create_job};
+use crate::segment::{Job, create_job, warn_of_size};
 
 /// Joins the job that `config.launcher` describes; in a process that has joined already it gives another
 /// handle on that world ([`process::join_once`]).
@@ -44,6 +44,7 @@ fn launched(config: &Config) -> Result<World> {
             die_with_parent()?;
             let rank = place.rank;
             let memory = launcher::meet(&config.launcher, PATIENCE, |n_ranks| {
+                warn_of_size(n_ranks, config);
                 create_job(n_ranks, config).map_err(Meeting::Core)
             })?;
             join(memory, rank, config)
@@ -85,8 +86,9 @@ impl Member {
     /// Joins the job as `rank`, a process of its own.
     fn process(job: Job, rank: u32, config: &Config) -> Result<Self> {
         let file = job.file().expect("a job of processes has a file");
-        liveness::hold(file, rank)?;
-        let member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
+        let hold = Hold::take(file, rank)?;
+        let mut member = Self::new(Arc::new(job), rank, Some(Liveness::new(config.stall)));
+        member.hold = Some(hold);
         member.job().control().join(rank, std::process::id());
         Ok(member)
     }
@@ -100,11 +102,13 @@ fn die_with_parent() -> Result<()> {
 
 /// A job of one rank: this process.
 fn single(config: &Config) -> Result<World> {
+    warn_of_size(1, config);
     join(create_job(1, config)?, 0, config)
 }
 
 /// Starts the ranks, watches them, and ends with their exit code.
 fn become_supervisor(n_ranks: u32, config: &Config) -> Result<World> {
+    warn_of_size(n_ranks, config);
     let memory = create_job(n_ranks, config)?;
     let mut watcher = Watcher::new(&memory)?;
     let outcome = launcher::self_launch(n_ranks, memory.as_fd(), &mut watcher)
@@ -148,6 +152,11 @@ impl JobHooks for Watcher {
 
     fn culprit(&mut self) -> Option<(u32, String)> {
         self.job.control().failure()
+    }
+
+    fn asked_for(&mut self) -> Option<u64> {
+        let layout = self.job.layout();
+        Some(layout.segment_bytes.saturating_mul(layout.n_ranks.into()))
     }
 
     fn on_end(&mut self, failure: Option<&Failure>) {

@@ -50,5 +50,5 @@ pub use attach::{Watcher, join};
 pub use member::Member;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use segment::create_job;
-pub use segment::segment_bytes;
+pub use segment::{segment_bytes, warn_of_size};
 pub use threads::{threads, threads_with};

@@ -1,6 +1,6 @@
 //! Linux only: whether the other ranks of a job of processes live.
 //!
-//! Every rank holds a lock on one byte of the job's file. The kernel releases it when the process
+//! Every rank holds a lock on one byte of the job's file ([`Hold`]). The kernel releases it when the process
 //! ends, however it ends, before anybody could reap it; so a rank that is in the job and whose lock is
 //! free has died. This needs no supervisor and works under any launcher.
 #![expect(
@@ -11,7 +11,8 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use pgas_core::{Error, Result};
@@ -93,7 +94,7 @@ impl Liveness {
 
     /// Looks at some of the other ranks, if the last look was a while ago, and records the first one that
     /// is found dead or stopped as the job's failure.
-    pub(crate) fn check(&self, own: u32, n_ranks: u32, control: &Control<'_>, file: &File) {
+    pub(crate) fn check(&self, own: u32, n_ranks: u32, control: &Control<'_>, hold: &Hold) {
         // Another thread that holds the lock does the work.
         let Ok(mut state) = self.state.try_lock() else {
             return;
@@ -101,9 +102,7 @@ impl Liveness {
         let is_joined = |rank: &u32| control.membership(*rank) == Membership::Joined;
         let joined = state.locks.due(own, n_ranks).filter(is_joined);
         // A rank that leaves does so before its lock is freed: look again.
-        let dead = joined
-            .filter(|rank| !is_locked(file, *rank))
-            .find(is_joined);
+        let dead = joined.filter(|rank| !hold.is_held(*rank)).find(is_joined);
         if let Some(rank) = dead {
             control.fail(rank, "died without leaving the job");
             return;
@@ -169,33 +168,183 @@ fn lock_of(rank: u32, kind: i32) -> libc::flock {
     }
 }
 
-/// Takes the lock that shows that this process, as `rank`, lives.
-pub(crate) fn hold(file: &File, rank: u32) -> Result<()> {
-    let lock = lock_of(rank, libc::F_WRLCK);
-    // SAFETY: the descriptor is open and `lock` is a valid lock description.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &raw const lock) };
-    if result == 0 {
-        return Ok(());
-    }
-    let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::EAGAIN) || error.raw_os_error() == Some(libc::EACCES) {
-        let text = format!("rank {rank} of this job is another live process");
-        return Err(Error::backend("fcntl", 0, text));
-    }
-    Err(Error::os("fcntl", error))
+/// The lock that shows that this process, as a rank, lives: until this is dropped or the process ends.
+///
+/// It belongs to an open file of its own, and not to the process, whose locks all go when it closes any
+/// descriptor of the job's file, whoever opened that. Nor does it belong to the file that the launcher has
+/// opened, which all ranks share. The only descriptor of that open file is this one: a program that is started
+/// does not get it, and a child that is forked without one gives it up ([`Forks`]).
+#[derive(Debug)]
+pub(crate) struct Hold {
+    own: File,
 }
 
-/// Whether some other process holds the lock of `rank`; yes when in doubt.
-fn is_locked(file: &File, rank: u32) -> bool {
-    let mut lock = lock_of(rank, libc::F_WRLCK);
-    // SAFETY: the descriptor is open and `lock` is a valid lock description, which is overwritten.
-    let result = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETLK, &raw mut lock) };
-    result != 0 || i32::from(lock.l_type) != libc::F_UNLCK
+impl Hold {
+    /// Takes the lock of `rank` on the job's file.
+    pub(crate) fn take(job: &File, rank: u32) -> Result<Self> {
+        let path = format!("/proc/self/fd/{}", job.as_raw_fd());
+        let own = File::options().read(true).write(true).open(&path);
+        let own = own.map_err(|error| {
+            let error = io::Error::new(error.kind(), format!("{path}: {error}"));
+            Error::os("open", error)
+        })?;
+        let lock = lock_of(rank, libc::F_WRLCK);
+        // SAFETY: the descriptor is open and `lock` is a valid lock description.
+        let result = unsafe { libc::fcntl(own.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
+        if result == 0 {
+            FORKS.add(&own, job)?;
+            return Ok(Self { own });
+        }
+        let error = io::Error::last_os_error();
+        if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) {
+            let text = format!("rank {rank} of this job is another live process");
+            return Err(Error::backend("fcntl", 0, text));
+        }
+        Err(Error::os("fcntl", error))
+    }
+
+    /// Whether somebody else holds the lock of `rank`; yes when in doubt.
+    fn is_held(&self, rank: u32) -> bool {
+        let mut lock = lock_of(rank, libc::F_WRLCK);
+        let fd = self.own.as_raw_fd();
+        // SAFETY: the descriptor is open and `lock` is a valid lock description, which is overwritten.
+        let result = unsafe { libc::fcntl(fd, libc::F_OFD_GETLK, &raw mut lock) };
+        result != 0 || i32::from(lock.l_type) != libc::F_UNLCK
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        FORKS.remove(&self.own);
+    }
+}
+
+/// The descriptors that a forked child must not keep open, since it would hold its parent's locks for as long
+/// as it lives. Each has another one beside it, which takes its number there.
+struct Forks {
+    /// Both numbers in a word, or [`NONE`](Self::NONE).
+    descriptors: [AtomicU64; Self::MOST],
+}
+
+static FORKS: Forks = Forks {
+    descriptors: [const { AtomicU64::new(Forks::NONE) }; Forks::MOST],
+};
+
+impl Forks {
+    /// A process is a rank of one job, or of some over MPI.
+    const MOST: usize = 64;
+    const NONE: u64 = u64::MAX;
+
+    /// From here on a child has `other` in the place of `own`.
+    fn add(&self, own: &File, other: &File) -> Result<()> {
+        static ASKED: OnceLock<i32> = OnceLock::new();
+        let asked = *ASKED.get_or_init(|| {
+            // SAFETY: the handler may run in a child of a process with threads, as it only makes system
+            // calls and loads words; it lives as long as the program.
+            unsafe { libc::pthread_atfork(None, None, Some(give_up_locks)) }
+        });
+        if asked != 0 {
+            let error = io::Error::from_raw_os_error(asked);
+            return Err(Error::os("pthread_atfork", error));
+        }
+        let pair = [own, other].map(|file| u64::from(file.as_raw_fd().cast_unsigned()));
+        let pair = pair[0] << 32 | pair[1];
+        let is_added = self.descriptors.iter().any(|place| {
+            let added =
+                place.compare_exchange(Self::NONE, pair, Ordering::SeqCst, Ordering::SeqCst);
+            added.is_ok()
+        });
+        if is_added {
+            return Ok(());
+        }
+        let text = format!("this process is a rank of {} jobs already", Self::MOST);
+        Err(Error::backend("fcntl", 0, text))
+    }
+
+    fn remove(&self, own: &File) {
+        let number = u64::from(own.as_raw_fd().cast_unsigned());
+        for place in &self.descriptors {
+            let pair = place.load(Ordering::SeqCst);
+            if pair != Self::NONE && pair >> 32 == number {
+                place.store(Self::NONE, Ordering::SeqCst);
+            }
+        }
+    }
+}
+
+/// Runs in a child that was forked.
+extern "C" fn give_up_locks() {
+    for place in &FORKS.descriptors {
+        let pair = place.load(Ordering::SeqCst);
+        if pair != Forks::NONE {
+            let number = |bits: u64| {
+                let low = u32::try_from(bits & u64::from(u32::MAX));
+                low.unwrap_or(u32::MAX).cast_signed()
+            };
+            // SAFETY: a system call on numbers, which fails if one is not open. The number stays open, on the
+            // job's file still, so that whoever owns it in the child owns such a file.
+            let _ = unsafe { libc::dup3(number(pair), number(pair >> 32), libc::O_CLOEXEC) };
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn job_file() -> File {
+        let fd = rustix::fs::memfd_create("job", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        File::from(fd)
+    }
+
+    #[test]
+    fn a_rank_is_held_by_one_and_free_when_that_ends() {
+        let job = job_file();
+        let (first, second) = (Hold::take(&job, 1).unwrap(), Hold::take(&job, 2).unwrap());
+        assert_eq!(
+            [1, 2, 3].map(|rank| first.is_held(rank)),
+            [false, true, false]
+        );
+        let again = Hold::take(&job, 1).unwrap_err().to_string();
+        assert!(
+            again.contains("rank 1 of this job is another live process"),
+            "{again}"
+        );
+        // Others open and close the same file.
+        drop(job.try_clone().unwrap());
+        drop(File::open(format!("/proc/self/fd/{}", job.as_raw_fd())).unwrap());
+        assert!(second.is_held(1) && first.is_held(2));
+        drop(second);
+        assert!(!first.is_held(2));
+    }
+
+    #[test]
+    fn a_child_that_was_forked_does_not_hold_the_lock_of_its_parent() {
+        let job = job_file();
+        let (own, other) = (Hold::take(&job, 1).unwrap(), Hold::take(&job, 2).unwrap());
+        // SAFETY: the child makes system calls only.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "{}", io::Error::last_os_error());
+        if child == 0 {
+            loop {
+                // SAFETY: without preconditions.
+                unsafe { libc::pause() };
+            }
+        }
+        // As the kernel does for a rank that dies.
+        drop(own);
+        let began = Instant::now();
+        // The child is here before it has run its handler.
+        while other.is_held(1) && began.elapsed() < Duration::from_secs(30) {
+            std::thread::yield_now();
+        }
+        let is_held = other.is_held(1);
+        // SAFETY: the child has not been waited for.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        // SAFETY: the same; nobody asks for its status.
+        unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        assert!(!is_held);
+    }
 
     #[test]
     fn the_rounds_of_a_rank_look_at_every_other_one_and_never_at_itself() {

@@ -1,9 +1,12 @@
 //! What `liveness.rs` does, on systems that are not Linux: nothing, since there are no other processes in a job.
 
-use std::fs::File;
 use std::time::Duration;
 
 use crate::control::Control;
+
+/// What shows the others that this process lives: there are none.
+#[derive(Debug)]
+pub(crate) struct Hold;
 
 /// What a rank that is a process knows of the others' lives: it is the only one.
 #[derive(Debug)]
@@ -14,7 +17,7 @@ impl Liveness {
         Self
     }
 
-    pub(crate) fn check(&self, _own: u32, n_ranks: u32, _control: &Control<'_>, _file: &File) {
+    pub(crate) fn check(&self, _own: u32, n_ranks: u32, _control: &Control<'_>, _hold: &Hold) {
         debug_assert_eq!(n_ranks, 1, "ranks that are processes are Linux's");
     }
 }

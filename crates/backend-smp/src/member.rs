@@ -10,6 +10,7 @@ use pgas_core::backend::{
     AtomicsBy, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, NeedsTarget, Offer,
     Place, Sent,
 };
+use pgas_core::notice::{self, printable};
 use pgas_core::{Error, Rank, Result};
 use pgas_lockfree::barrier::Ticket;
 use pgas_lockfree::credits::Credits;
@@ -17,7 +18,7 @@ use pgas_lockfree::mailbox::Corrupt;
 
 use crate::control::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT, Membership};
 use crate::cores::Cores;
-use crate::liveness::Liveness;
+use crate::liveness::{Hold, Liveness};
 use crate::machine::Native;
 use crate::segment::Job;
 
@@ -35,6 +36,8 @@ pub struct Member {
     /// How often the job's health was asked for, for a look at the others now and then.
     n_checks: AtomicU32,
     liveness: Option<Liveness>,
+    /// What shows the others that this process lives.
+    pub(crate) hold: Option<Hold>,
     /// What this rank has taken of each one's room for requests. Replies need none: they are as many as the requests that were served.
     credits: Box<[Credits]>,
     /// Where this rank looks first for a buffer to fill in place.
@@ -69,6 +72,7 @@ impl Member {
             cores: Cores::default(),
             n_checks: AtomicU32::new(0),
             liveness,
+            hold: None,
             credits: (0..n_ranks).map(|_| Credits::new(MAILBOX_SLOTS)).collect(),
             next_buffer: AtomicUsize::new(0),
         }
@@ -290,9 +294,9 @@ impl Member {
     }
 
     fn look_after_the_others(&self) {
-        if let (Some(liveness), Some(file)) = (&self.liveness, self.job.file()) {
+        if let (Some(liveness), Some(hold)) = (&self.liveness, &self.hold) {
             let n_ranks = self.job.layout().n_ranks;
-            liveness.check(self.rank, n_ranks, &self.job.control(), file);
+            liveness.check(self.rank, n_ranks, &self.job.control(), hold);
         }
     }
 
@@ -361,12 +365,10 @@ impl Member {
             .control()
             .fail(rank, &format!("ended the job: {message}"));
         if self.liveness.is_none() {
+            let message = printable(message);
             panic!("rank {rank} ended the job (code {code}): {message}");
         }
-        drop(writeln!(
-            std::io::stderr(),
-            "pgas: rank {rank} ended the job: {message}"
-        ));
+        notice::tell(&format_args!("rank {rank} ended the job: {message}"));
         drop(std::io::stdout().flush());
         #[expect(clippy::disallowed_methods, reason = "this is what World::abort does")]
         std::process::exit(if code == 0 { 1 } else { code })

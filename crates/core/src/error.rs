@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::Rank;
 use crate::config::launch::LaunchError;
+use crate::notice::printable;
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -106,7 +107,7 @@ pub struct Exhausted {
 
 /// A failed call of the transport, with the transport's own name for it.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{op} failed with code {code}: {message}")]
+#[error("{op} failed with code {code}: {}", printable(.message))]
 pub struct BackendError {
     /// The transport's or system's call, as in its manual.
     pub op: &'static str,
@@ -118,7 +119,7 @@ pub struct BackendError {
 
 /// The end of a rank that others still needed.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("rank {rank} {cause}")]
+#[error("rank {rank} {}", printable(.cause))]
 pub struct RankFailure {
     /// Who failed.
     pub rank: Rank,
@@ -151,7 +152,7 @@ fn missing_ranks(missing: &[Rank]) -> String {
 
 /// A setting that cannot be used.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{name}={value}: {reason}")]
+#[error("{name}={}: {}", printable(.value), printable(.reason))]
 pub struct SettingError {
     /// The environment variable, or the field of [`Config`](crate::Config).
     pub name: &'static str,
@@ -182,7 +183,7 @@ pub struct Mismatch {
 
 /// A step of a collective call that failed on another rank. All ranks can go on.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("{what} failed on rank {rank}: {cause}")]
+#[error("{what} failed on rank {rank}: {}", printable(.cause))]
 pub struct Elsewhere {
     /// Where it failed, first of all by the number of the rank.
     pub rank: Rank,

@@ -7,8 +7,9 @@
 use std::cell::RefCell;
 use std::sync::Mutex;
 
+use crate::config::names;
 use crate::world::lock;
-use crate::{Error, Result, WeakWorld, World};
+use crate::{Error, Rank, Result, WeakWorld, World};
 
 /// The world of this process, once it has joined a job.
 static OF_PROCESS: Mutex<Option<WeakWorld>> = Mutex::new(None);
@@ -57,6 +58,9 @@ pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
     }
     let world = join()?;
     *of_process = Some(world.downgrade());
+    if world.rank() == Rank::ZERO {
+        names::warn_of_unknown();
+    }
     Ok(world)
 }
 

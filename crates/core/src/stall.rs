@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::backend::{HandlerId, Message, MessageClass, Sent};
+use crate::notice::printable;
 use crate::wait::Awaited;
 use crate::world::lock;
 use crate::{Config, Error, Rank, Result, World};
@@ -289,7 +290,7 @@ fn report(world: &World, waited: Duration, answers: &[Option<String>]) -> String
         let answer = answer
             .as_deref()
             .unwrap_or("does not answer: it computes, or is stuck outside of the library");
-        let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {answer}");
+        let _: fmt::Result = writeln!(text, "pgas:   rank {rank} {}", printable(answer));
     }
     if answers.len() > MAX_LINES {
         let n_more = answers.len() - MAX_LINES;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use clap::Parser;
 use clap::error::ErrorKind;
 use pgas_core::Config;
+use pgas_core::notice::printable;
 use pgas_smp::launcher::{self, Output, SuperviseError, SuperviseOptions};
-use pgas_smp::{Watcher, create_job};
+use pgas_smp::{Watcher, create_job, warn_of_size};
 
 /// The exit codes that shells use for a program that cannot be started.
 const NOT_EXECUTABLE: u8 = 126;
@@ -89,6 +90,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         let set = options.env.iter().rev().find(|(key, _)| key == name);
         set.map(|(_, value)| value.to_string_lossy().into_owned())
     })?;
+    warn_of_size(options.n_ranks, &config);
     let memory = create_job(options.n_ranks, &config)?;
     let outcome = launcher::supervise(&options, memory.as_fd(), &mut Watcher::new(&memory)?)?;
     Ok(outcome.exit_code())
@@ -121,7 +123,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 fn complain(message: &str) {
     // There is nobody left to tell about a failure of this.
     io::stderr()
-        .write_all(format!("pgas-run: {message}\n").as_bytes())
+        .write_all(format!("pgas-run: {}\n", printable(message)).as_bytes())
         .ok();
 }
 

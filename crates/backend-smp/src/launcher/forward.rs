@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
 
+use pgas_core::notice::printable;
 use rustix::event::{PollFd, PollFlags};
 
 use super::lines::LineMerger;
@@ -200,7 +201,7 @@ pub(super) fn tell(line: &str) {
         // There is nobody left to tell about a failure of this.
         stderr
             .lock()
-            .write_all(format!("pgas: {line}\n").as_bytes())
+            .write_all(format!("pgas: {}\n", printable(line)).as_bytes())
             .ok();
     }
 }

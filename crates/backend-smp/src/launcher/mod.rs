@@ -21,6 +21,7 @@
 mod forward;
 mod lines;
 mod orphans;
+mod out_of_memory;
 mod outcome;
 mod pmi;
 mod rank;

@@ -58,6 +58,8 @@ pub enum Cause {
         signal: i32,
         /// Whether the kernel wrote a core file.
         core_dumped: bool,
+        /// What is known of the host's memory, if the system has killed for want of it while the job ran.
+        out_of_memory: Option<Box<str>>,
     },
     /// It exited with code 0 while it was still a member of the job.
     LeftEarly,
@@ -127,6 +129,7 @@ impl Cause {
             (_, Some(signal)) => Some(Self::Killed {
                 signal,
                 core_dumped: status.core_dumped(),
+                out_of_memory: None,
             }),
             (code, None) => Some(Self::Exited {
                 code: code.unwrap_or(1),
@@ -150,13 +153,15 @@ impl fmt::Display for Cause {
             Self::Killed {
                 signal,
                 core_dumped,
+                out_of_memory,
             } => {
                 let core = if *core_dumped { ", core dumped" } else { "" };
-                write!(
-                    f,
-                    "was killed by signal {signal} ({}{core})",
-                    signals::name(*signal)
-                )
+                let name = signals::name(*signal);
+                write!(f, "was killed by signal {signal} ({name}{core})")?;
+                match out_of_memory {
+                    Some(text) => write!(f, ", perhaps since {text},"),
+                    None => Ok(()),
+                }
             }
             Self::LeftEarly => f.write_str("exited with code 0 without leaving the job"),
             Self::Reported { text } => f.write_str(text),
@@ -190,6 +195,7 @@ mod tests {
         let outcome = failed(Cause::Killed {
             signal: 9,
             core_dumped: false,
+            out_of_memory: None,
         });
         let expected = "rank 2 (pid 4711) was killed by signal 9 (SIGKILL) after 1.23 s";
         assert_eq!(outcome.to_string(), expected);
@@ -201,9 +207,22 @@ mod tests {
         let outcome = failed(Cause::Killed {
             signal: 11,
             core_dumped: true,
+            out_of_memory: None,
         });
         let expected =
             "rank 2 (pid 4711) was killed by signal 11 (SIGSEGV, core dumped) after 1.23 s";
+        assert_eq!(outcome.to_string(), expected);
+    }
+
+    #[test]
+    fn a_shortage_of_memory_is_told_as_a_likely_reason() {
+        let outcome = failed(Cause::Killed {
+            signal: 9,
+            core_dumped: false,
+            out_of_memory: Some("the system ran out of memory".into()),
+        });
+        let expected = "rank 2 (pid 4711) was killed by signal 9 (SIGKILL), perhaps since the system ran out \
+                        of memory, after 1.23 s";
         assert_eq!(outcome.to_string(), expected);
     }
 
@@ -241,6 +260,7 @@ mod tests {
         let killed = Cause::Killed {
             signal: 6,
             core_dumped: true,
+            out_of_memory: None,
         };
         assert_eq!(Cause::of(ExitStatus::from_raw(6 | 0x80)), Some(killed));
     }

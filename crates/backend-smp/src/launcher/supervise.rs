@@ -83,8 +83,8 @@ pub enum Output {
 pub trait JobHooks {
     /// Whether `rank`, which exited with code 0, was no longer a member of the job.
     ///
-    /// A rank that was is blamed if another one fails for it. By itself it ends nothing: a program
-    /// may end by `exit` on all ranks.
+    /// A rank that was is blamed if another one fails for it, or if others go on for more than two seconds: a
+    /// program may end by `exit` on all ranks.
     fn left_properly(&mut self, rank: u32) -> bool {
         let _ = rank;
         true
@@ -105,6 +105,11 @@ pub trait JobHooks {
     /// Ranks that end because another has failed may be seen to end before that one, which may not end at
     /// all (it is stopped), or well (it left although others still needed it).
     fn culprit(&mut self) -> Option<(u32, String)> {
+        None
+    }
+
+    /// How many bytes of memory the ranks may fill together, as far as is known.
+    fn asked_for(&mut self) -> Option<u64> {
         None
     }
 
@@ -206,6 +211,8 @@ pub fn self_launch(
     let mut args = env::args_os();
     options.arg0 = args.next();
     options.args = args.collect();
+    // As under `pgas-run`: lines of several ranks do not mix.
+    options.output = Output::Forward { prefix: false };
     supervise(&options, memory, hooks)
 }
 

@@ -8,12 +8,17 @@ use rustix::process::{Pid, Signal};
 
 use super::forward::{self, Draining, Forwarder};
 use super::orphans::Orphans;
+use super::out_of_memory::MemoryWatch;
 use super::outcome::{Cause, Failure, Outcome};
 use super::signals::{self, SignalWatch};
 use super::supervise::{JobHooks, RankProcess, Ranks, SuperviseError, SuperviseOptions};
 
 /// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
 const ONE_REQUEST: Duration = Duration::from_millis(200);
+
+/// How long the other ranks have to end, too, once one has exited with code 0 without leaving the job: a
+/// program may end by `exit` on all ranks.
+const EXIT_TOGETHER: Duration = Duration::from_secs(2);
 
 /// How long a job that failed waits for a reader of its output.
 const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
@@ -34,6 +39,7 @@ pub(super) struct Watch<'a> {
     /// Whether the ranks had found a culprit by themselves when the first failure was seen.
     was_reported: bool,
     ended_well: Vec<EndedWell>,
+    memory: MemoryWatch,
     /// The last signal that asked the job to end, and when.
     asked_to_end: Option<(i32, Instant)>,
 }
@@ -87,6 +93,7 @@ impl<'a> Watch<'a> {
             all_had_left: true,
             was_reported: false,
             ended_well: Vec::new(),
+            memory: MemoryWatch::start(),
             asked_to_end: None,
         }
     }
@@ -197,7 +204,15 @@ impl<'a> Watch<'a> {
             let (rank, pid) = (process.rank, process.child.id());
             let after = self.started.elapsed();
             match Cause::of(process.child.wait()?) {
-                Some(cause) => {
+                Some(mut cause) => {
+                    if let Cause::Killed {
+                        signal: libc::SIGKILL,
+                        out_of_memory,
+                        ..
+                    } = &mut cause
+                    {
+                        *out_of_memory = self.memory.shortage(self.hooks.asked_for());
+                    }
                     self.all_had_left &=
                         matches!(cause, Cause::Exited { .. }) && self.hooks.left_before(rank);
                     self.failed(Failure {
@@ -288,6 +303,27 @@ impl<'a> Watch<'a> {
         })
     }
 
+    /// Blames the first rank that exited with code 0 as a member of the job, if others go on for long.
+    fn blame_who_left_early(&mut self) {
+        let mut ended = self.ended_well.iter();
+        let Some(ended) = ended.find(|ended| ended.was_member) else {
+            return;
+        };
+        let failure = Failure {
+            rank: ended.rank,
+            pid: ended.pid,
+            cause: Cause::LeftEarly,
+            after: ended.after,
+        };
+        self.begin_to_end(Outcome::Failed(failure));
+    }
+
+    /// When that is due.
+    fn exit_limit(&self) -> Option<Instant> {
+        let ended = self.ended_well.iter().find(|ended| ended.was_member)?;
+        self.started.checked_add(ended.after + EXIT_TOGETHER)
+    }
+
     fn begin_to_end(&mut self, outcome: Outcome) {
         self.outcome = outcome;
         self.was_reported = self.hooks.culprit().is_some();
@@ -345,6 +381,13 @@ impl<'a> Watch<'a> {
                 self.begin_to_end(Outcome::TimedOut { limit });
                 self.tell(ranks);
             }
+            Phase::Running { .. }
+                if self.exit_limit().is_some_and(|limit| now >= limit)
+                    && !ranks.running().is_empty() =>
+            {
+                self.blame_who_left_early();
+                self.tell(ranks);
+            }
             Phase::Grace { until } if now >= until => {
                 if let Some(culprit) = self.culprit_that_goes_on(ranks) {
                     self.blame_instead(culprit);
@@ -371,7 +414,10 @@ impl<'a> Watch<'a> {
     /// How long nothing is due; `None` is for ever.
     fn time_left(&self) -> Option<Duration> {
         match self.phase {
-            Phase::Running { until } => until.map(time_until),
+            Phase::Running { until } => {
+                let due = until.into_iter().chain(self.exit_limit()).min();
+                due.map(time_until)
+            }
             Phase::Grace { until } | Phase::Terminating { until } => Some(time_until(until)),
             Phase::Killed => None,
         }

@@ -58,16 +58,25 @@ pub fn segment_bytes(n_ranks: u32, config: &Config) -> Result<u64> {
 
 /// The layout that `config` asks for.
 pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
+    layout_within(n_ranks, config.segment_bytes, system::memory_of_host())
+}
+
+/// The layout for segments of `wanted` bytes, or of as many as a host with `memory` bytes has for each of so
+/// many ranks.
+fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
-    let wanted = config
-        .segment_bytes
-        .unwrap_or_else(|| system::memory_of_host().min(limit));
-    let granule = if wanted >= HUGE_PAGE as u64 {
-        HUGE_PAGE as u64
-    } else {
-        rustix::param::page_size() as u64
+    let granule = |bytes: u64| {
+        if bytes >= HUGE_PAGE as u64 {
+            HUGE_PAGE as u64
+        } else {
+            rustix::param::page_size() as u64
+        }
     };
-    let segment_bytes = wanted.checked_next_multiple_of(granule).unwrap_or(u64::MAX);
+    // The largest size that needs no rounding up.
+    let limit = limit & !(granule(limit) - 1);
+    let wanted = wanted.unwrap_or_else(|| memory.min(limit));
+    let rounded = wanted.checked_next_multiple_of(granule(wanted));
+    let segment_bytes = rounded.unwrap_or(u64::MAX);
     if !(MIN_SEGMENT_BYTES..=limit).contains(&segment_bytes) {
         let reason = format!(
             "a segment has {MIN_SEGMENT_BYTES} to {limit} bytes with {n_ranks} ranks on this host"
@@ -77,6 +86,29 @@ pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
     Ok(Layout {
         n_ranks,
         segment_bytes,
+    })
+}
+
+/// Says once, on the standard error output, that the segments that `config` asks for may grow beyond the
+/// host's memory, if they may. Without a size of one's own each may grow to all of it, which is no surprise.
+pub fn warn_of_size(n_ranks: u32, config: &Config) {
+    let Some(bytes) = config.segment_bytes else {
+        return;
+    };
+    let memory = system::memory_of_host();
+    if let Some(text) = excess(n_ranks, bytes, memory) {
+        pgas_core::notice::tell(&text);
+    }
+}
+
+fn excess(n_ranks: u32, bytes: u64, memory: u64) -> Option<String> {
+    let all = bytes.saturating_mul(n_ranks.into());
+    let [bytes, all_mib, memory_mib] = [bytes, all, memory].map(|bytes| bytes >> 20);
+    (all > memory).then(|| {
+        format!(
+            "warning: {n_ranks} segments of {bytes} MiB (PGAS_SEGMENT) may grow to {all_mib} MiB, and this \
+             host has {memory_mib} MiB of memory; who fills them is killed"
+        )
     })
 }
 
@@ -256,5 +288,44 @@ mod tests {
         config.segment_bytes = Some(MIN_SEGMENT_BYTES + 1);
         let bytes = segment_bytes(3, &config).unwrap();
         assert!(bytes.is_multiple_of(rustix::param::page_size() as u64));
+    }
+
+    #[test]
+    fn every_number_of_ranks_has_a_default_on_every_host() {
+        let memories = (30..45).flat_map(|shift| [1 << shift, 683 << (shift - 9)]);
+        for memory in memories.map(|bytes: u64| bytes & !(HUGE_PAGE as u64 - 1)) {
+            let many = (1..200_u32).chain((200..200_000).step_by(97));
+            for n_ranks in many.chain([96, 2900, 1 << 20, 1 << 24]) {
+                let layout = layout_within(n_ranks, None, memory);
+                let layout =
+                    layout.unwrap_or_else(|error| panic!("{n_ranks} of {memory}: {error}"));
+                let all = layout.segment_bytes * u64::from(n_ranks);
+                assert!(all <= MAX_RESERVED, "{n_ranks} of {memory}");
+                assert!(layout.segment_bytes.is_multiple_of(4096));
+                assert!(layout.segment_bytes <= memory);
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_size_that_an_error_names_can_be_had() {
+        for n_ranks in [1, 3, 96, 97, 2900, 100_003] {
+            let error = layout_within(n_ranks, Some(u64::MAX), 1 << 30).unwrap_err();
+            let text = error.to_string();
+            let (_, rest) = text.split_once(" to ").unwrap();
+            let largest = rest.split(' ').next().unwrap().parse().unwrap();
+            let layout = layout_within(n_ranks, Some(largest), 1 << 30).unwrap();
+            assert_eq!(layout.segment_bytes, largest, "{n_ranks}");
+            assert!(layout_within(n_ranks, Some(largest + 1), 1 << 30).is_err());
+        }
+    }
+
+    #[test]
+    fn sizes_beyond_the_hosts_memory_are_told_together() {
+        assert_eq!(excess(4, 1 << 30, 1 << 32), None);
+        let text = excess(5, 1 << 30, 1 << 32).unwrap();
+        for part in ["5 segments of 1024 MiB", "5120 MiB", "4096 MiB of memory"] {
+            assert!(text.contains(part), "{text}");
+        }
     }
 }

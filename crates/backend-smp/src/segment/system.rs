@@ -40,6 +40,7 @@ pub fn create_job(n_ranks: u32, config: &Config) -> Result<File> {
             "the segments do not fit the address space",
         ));
     };
+    check_file_size(total as u64)?;
     let file = match config.huge_pages.then(huge_file) {
         Some(Ok(file)) => file,
         _ => memfd()?,
@@ -93,6 +94,23 @@ impl Job {
             places: Places::of(layout),
             file: Some(file),
         })
+    }
+}
+
+/// An error where a limit of file sizes forbids the job's memory: the system would kill this process by
+/// SIGXFSZ instead of refusing.
+fn check_file_size(bytes: u64) -> Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    match limit {
+        Some(limit) if limit < bytes => {
+            let text = format!(
+                "the job's memory takes a file of {bytes} bytes, and the limit of file sizes is {limit} bytes \
+                 (ulimit -f); raise that, or lower PGAS_SEGMENT"
+            );
+            let code = i64::from(rustix::io::Errno::FBIG.raw_os_error());
+            Err(Error::backend("ftruncate", code, text))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 //! This is the only place of the library that reads environment variables.
 
 pub mod launch;
+pub(crate) mod names;
 
 use std::env;
 use std::time::Duration;
@@ -114,7 +115,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Setting`] or [`Error::Launch`] for a variable that means nothing.
+    /// [`Error::Setting`] or [`Error::Launch`] for a variable that means nothing or is no UTF-8.
     pub fn from_env() -> Result<Self> {
         Self::from_env_over(&|_| None)
     }
@@ -129,7 +130,14 @@ impl Config {
             clippy::disallowed_methods,
             reason = "the one place that reads the environment"
         )]
-        let lookup = |name: &str| overrides(name).or_else(|| env::var(name).ok());
+        let variable = |name: &str| env::var_os(name);
+        for name in names::KNOWN.iter().filter(|name| overrides(name).is_none()) {
+            names::text(name, variable(name))?;
+        }
+        let lookup = |name: &str| {
+            // Others' variables that are no text say nothing to us.
+            overrides(name).or_else(|| variable(name)?.into_string().ok())
+        };
         Self::from_lookup(&lookup)
     }
 
