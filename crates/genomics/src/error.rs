@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pgas_core::notice::printable;
 use thiserror::Error;
 
 /// The result of this crate's functions.
@@ -18,7 +19,7 @@ pub enum Error {
     NoInput,
 
     /// The system refused to open or read the file.
-    #[error("{}: {source}", file.display())]
+    #[error("{}: {source}", printable(file.display()))]
     Io {
         /// The file.
         file: Box<Path>,
@@ -27,21 +28,21 @@ pub enum Error {
     },
 
     /// A directory, a pipe or a device: it has no size by which ranks could share it.
-    #[error("{}: not a regular file, so ranks cannot share it by bytes", file.display())]
+    #[error("{}: not a regular file, so ranks cannot share it by bytes", printable(file.display()))]
     NotAFile {
         /// The file.
         file: Box<Path>,
     },
 
     /// The file holds nothing, or nothing but blank lines.
-    #[error("{}: the file is empty", file.display())]
+    #[error("{}: the file is empty", printable(file.display()))]
     Empty {
         /// The file.
         file: Box<Path>,
     },
 
     /// The first character is neither `>` nor `@`.
-    #[error("{}: neither FASTA nor FASTQ: it begins with {}, not with '>' or '@'", file.display(), Byte(*first))]
+    #[error("{}: neither FASTA nor FASTQ: it begins with {}, not with '>' or '@'", printable(file.display()), Byte(*first))]
     UnknownFormat {
         /// The file.
         file: Box<Path>,
@@ -50,14 +51,14 @@ pub enum Error {
     },
 
     /// The gzip stream ends before its end mark.
-    #[error("{}: the gzip data is cut short", file.display())]
+    #[error("{}: the gzip data is cut short", printable(file.display()))]
     GzipCutShort {
         /// The file.
         file: Box<Path>,
     },
 
     /// The gzip stream contradicts itself or its checksum.
-    #[error("{}: the gzip data is damaged: {source}", file.display())]
+    #[error("{}: the gzip data is damaged: {source}", printable(file.display()))]
     GzipDamaged {
         /// The file.
         file: Box<Path>,
@@ -70,7 +71,7 @@ pub enum Error {
     Malformed(Box<Malformed>),
 
     /// The file is no longer what it was when it was opened.
-    #[error("{}: the file changed while it was read", file.display())]
+    #[error("{}: the file changed while it was read", printable(file.display()))]
     Changed {
         /// The file.
         file: Box<Path>,
@@ -104,7 +105,7 @@ const _: () = assert!(size_of::<Error>() <= 32);
 
 /// A fault and where it is.
 #[derive(Debug, Error)]
-#[error("{}, line {line}: {fault}", file.display())]
+#[error("{}, line {line}: {fault}", printable(file.display()))]
 #[non_exhaustive]
 pub struct Malformed {
     /// The file.
@@ -145,6 +146,13 @@ pub enum Fault {
         /// The record's name.
         record: String,
     },
+    /// A FASTQ record is longer than any record may be.
+    TooLong {
+        /// The record's name.
+        record: String,
+        /// How many bytes a record may have.
+        limit: u64,
+    },
     /// A sequence holds a byte that is no printable character.
     BadByte {
         /// The byte.
@@ -181,6 +189,12 @@ impl fmt::Display for Fault {
             }
             Self::CutShort { record } => {
                 write!(f, "the file ends in the middle of record '{record}'")
+            }
+            Self::TooLong { record, limit } => {
+                write!(
+                    f,
+                    "record '{record}' has more than {limit} bytes, which is the limit"
+                )
             }
             Self::BadByte { byte } => write!(f, "{} in a sequence", Byte(*byte)),
         }

@@ -2,8 +2,10 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::{Error, Kmer, KmerLength, Result};
 
@@ -49,7 +51,16 @@ impl Draft {
     pub fn create(target: &Path, tag: u64) -> Result<Self> {
         let target = real(target)?;
         let path = draft_path(&target, tag);
-        let file = io_at(&target, File::create(&path))?;
+        let create = || OpenOptions::new().write(true).create_new(true).open(&path);
+        let file = match create() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // A killed process left it, or somebody has put a link there, which only a new file does not follow.
+                io_at(&target, fs::remove_file(&path))?;
+                create()
+            }
+            created => created,
+        };
+        let file = io_at(&target, file)?;
         Ok(Self {
             target,
             path,
@@ -65,7 +76,12 @@ impl Draft {
     pub fn join(target: &Path, tag: u64) -> Result<Self> {
         let target = real(target)?;
         let path = draft_path(&target, tag);
-        let file = io_at(&target, OpenOptions::new().write(true).open(&path))?;
+        let flags = OFlags::NOFOLLOW.bits().cast_signed();
+        let opened = OpenOptions::new()
+            .write(true)
+            .custom_flags(flags)
+            .open(&path);
+        let file = io_at(&target, opened)?;
         Ok(Self {
             target,
             path,
@@ -203,6 +219,34 @@ fn push_line(text: &mut Vec<u8>, kmer: Kmer, k: KmerLength, count: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_in_the_place_of_a_draft_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("dump.txt");
+        let victim = dir.path().join("victim");
+        fs::write(&victim, "precious").unwrap();
+        let planted = draft_path(&target, 7);
+        std::os::unix::fs::symlink(&victim, &planted).unwrap();
+        let draft = Draft::create(&target, 7).unwrap();
+        draft.write_at(0, b"new text").unwrap();
+        fs::remove_file(&planted).unwrap();
+        std::os::unix::fs::symlink(&victim, &planted).unwrap();
+        Draft::join(&target, 7).unwrap_err();
+        drop(draft);
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+    }
+
+    #[test]
+    fn a_draft_that_was_left_behind_is_begun_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("dump.txt");
+        fs::write(draft_path(&target, 7), "what a killed process left").unwrap();
+        let draft = Draft::create(&target, 7).unwrap();
+        draft.write_at(0, b"new").unwrap();
+        draft.publish().unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "new");
+    }
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap();

@@ -5,16 +5,21 @@
 
 use std::io::{self, BufRead, BufReader, Read};
 use std::ops::Range;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memchr::memchr;
 use needletail::errors::ParseErrorKind;
-use needletail::parser::{FastqReader, FastxReader};
+use needletail::parser::{FastqReader, FastxReader, SequenceRecord};
 
 use super::source::{BLOCK, SourceFile};
 use super::{Progress, Share, Summary, find_bad_byte};
 use crate::Error;
 use crate::error::{Fault, Result};
+
+/// The longest record in bytes, over all its lines: twice what the longest read of any machine takes. What is
+/// longer is no record, and would be held in memory as a whole.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// The letter of quality 0.
 const FIRST_QUALITY: u8 = b'!';
@@ -106,9 +111,12 @@ impl Walk<'_> {
         let mut summary = Summary::default();
         let mut n_records = 0;
         let mut masked = Vec::new();
+        let end_of_last = Arc::new(AtomicU64::new(0));
         let mut text = Tapped {
             text,
             n_read: 0,
+            end_of_last: Arc::clone(&end_of_last),
+            is_too_long: false,
             error: None,
         };
         let mut parser = FastqReader::with_capacity(&mut text, BLOCK);
@@ -124,25 +132,19 @@ impl Walk<'_> {
                         return Ok(summary);
                     }
                     on_position(position);
+                    let lines = [
+                        record.id(),
+                        record.raw_seq(),
+                        record.qual().unwrap_or_default(),
+                    ];
+                    let n_bytes: u64 = lines.iter().map(|line| line.len() as u64).sum();
+                    // Relaxed: only this thread reads it.
+                    end_of_last.store(position + n_bytes, Ordering::Relaxed);
+                    if n_bytes > MOST_BYTES {
+                        return Err(self.too_long(self.start + position).into());
+                    }
                     if self.share.owns(n_records) {
-                        let letters = record.raw_seq();
-                        if let Some(i) = find_bad_byte(letters) {
-                            return Err(self.bad_byte(self.start + position, letters[i]).into());
-                        }
-                        summary.reads += 1;
-                        summary.bases += letters.len() as u64;
-                        if self.min_quality == 0 {
-                            on_segment(letters)?;
-                        } else {
-                            masked.clear();
-                            let qualities = record.qual().unwrap_or_default();
-                            let is_low = |q: u8| q.saturating_sub(FIRST_QUALITY) < self.min_quality;
-                            let bases = letters.iter().zip(qualities);
-                            masked.extend(
-                                bases.map(|(&base, &q)| if is_low(q) { b'N' } else { base }),
-                            );
-                            on_segment(&masked)?;
-                        }
+                        self.hand_on(&record, &mut masked, &mut summary, &mut on_segment)?;
                     }
                     n_records += 1;
                 }
@@ -150,6 +152,9 @@ impl Walk<'_> {
         };
         drop(parser);
         match fault {
+            Some((_, position)) if text.is_too_long => {
+                return Err(self.too_long(position).into());
+            }
             Some((ParseErrorKind::Io, _)) => {
                 let error = text.error.unwrap_or_else(|| io::ErrorKind::Other.into());
                 return Err(self.file.read_error(error).into());
@@ -162,6 +167,32 @@ impl Walk<'_> {
         Ok(summary)
     }
 
+    /// Hands on the bases of a record.
+    fn hand_on<E: From<Error>>(
+        &self,
+        record: &SequenceRecord<'_>,
+        masked: &mut Vec<u8>,
+        summary: &mut Summary,
+        on_segment: &mut impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let letters = record.raw_seq();
+        if let Some(i) = find_bad_byte(letters) {
+            let position = record.position().byte();
+            return Err(self.bad_byte(self.start + position, letters[i]).into());
+        }
+        summary.reads += 1;
+        summary.bases += letters.len() as u64;
+        if self.min_quality == 0 {
+            return on_segment(letters);
+        }
+        masked.clear();
+        let qualities = record.qual().unwrap_or_default();
+        let is_low = |q: u8| q.saturating_sub(FIRST_QUALITY) < self.min_quality;
+        let bases = letters.iter().zip(qualities);
+        masked.extend(bases.map(|(&base, &q)| if is_low(q) { b'N' } else { base }));
+        on_segment(masked)
+    }
+
     fn bad_byte(&self, record: u64, byte: u8) -> Error {
         match self.file.text_and_line_at(record) {
             Ok((_, line)) => self.file.malformed(line + 1, Fault::BadByte { byte }),
@@ -169,10 +200,28 @@ impl Walk<'_> {
         }
     }
 
+    fn too_long(&self, record: u64) -> Error {
+        let name = self.file.text_and_line_at(record).and_then(|(text, line)| {
+            let mut start = BufReader::new(text.take(NAME_BYTES));
+            let name = Line::read(&mut start).map_err(|error| self.file.read_error(error))?;
+            Ok((
+                line,
+                name.map_or_else(String::new, |name| name.record_name()),
+            ))
+        });
+        match name {
+            Ok((line, record)) => {
+                let limit = MOST_BYTES;
+                self.file.malformed(line, Fault::TooLong { record, limit })
+            }
+            Err(error) => error,
+        }
+    }
+
     /// Looks again at the record at byte `position`, which the parser refused, and says what is wrong with it.
     fn judge(&self, position: u64) -> Result<()> {
         let (text, line) = self.file.text_and_line_at(position)?;
-        let mut text = BufReader::new(text);
+        let mut text = BufReader::new(text).take(MOST_BYTES + 1);
         let mut read = || Line::read(&mut text).map_err(|error| self.file.read_error(error));
         let mut lines: [Option<Line>; 4] = [read()?, None, None, None];
         if matches!(&lines[0], Some(first) if first.letters.is_empty()) {
@@ -180,6 +229,10 @@ impl Walk<'_> {
         }
         for later in &mut lines[1..] {
             *later = read()?;
+        }
+        let n_bytes = lines.iter().flatten().map(|line| line.letters.len() as u64);
+        if n_bytes.sum::<u64>() > MOST_BYTES - 8 {
+            return Err(self.too_long(position));
         }
         match Verdict::on(&lines) {
             Some(verdict) => Err(self.file.malformed(line + verdict.line, verdict.fault)),
@@ -276,7 +329,8 @@ impl Line {
 
     /// The name up to the first blank, cut and escaped to fit a message.
     fn record_name(&self) -> String {
-        let name = self.letters[1..]
+        let name = self.letters.get(1..).unwrap_or_default();
+        let name = name
             .split(u8::is_ascii_whitespace)
             .next()
             .unwrap_or_default();
@@ -355,15 +409,28 @@ impl LineShape {
     }
 }
 
+/// As much of a line as can be a name.
+const NAME_BYTES: u64 = 1 << 10;
+
 /// Counts what is read, and keeps the error if there is one, since the parser passes on only its text.
 struct Tapped<R> {
     text: R,
     n_read: u64,
+    /// Where the last record ended, or a little before.
+    end_of_last: Arc<AtomicU64>,
+    /// Whether the parser wanted more than any record has, and what it reads ahead.
+    is_too_long: bool,
     error: Option<io::Error>,
 }
 
 impl<R: Read> Read for Tapped<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        // Relaxed, as where it is written.
+        let n_wanted = self.n_read - self.end_of_last.load(Ordering::Relaxed).min(self.n_read);
+        if n_wanted > 2 * MOST_BYTES {
+            self.is_too_long = true;
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         match self.text.read(buf) {
             Ok(n) => {
                 self.n_read += n as u64;

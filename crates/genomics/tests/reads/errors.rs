@@ -264,3 +264,25 @@ fn an_error_of_the_callback_ends_the_reading() {
     assert_eq!(error.to_string(), "table full");
     assert_eq!(n_calls, 3);
 }
+
+/// A little compressed file can be a record without end, which must not be held in memory as a whole.
+#[test]
+fn a_record_that_is_too_long_is_named_with_the_limit() {
+    let megabyte = gzip(&vec![b'A'; 1 << 20], 1 << 20);
+    let mut gzipped = gzip(good(2).as_bytes(), 50);
+    gzipped.extend(gzip(b"@long x\n", 50));
+    for _ in 0..40 {
+        gzipped.extend_from_slice(&megabyte);
+    }
+    assert!(gzipped.len() < 1 << 20, "{}", gzipped.len());
+    let expected = "reads, line 9: record 'long' has more than 16777216 bytes, which is the limit";
+    assert_eq!(errors(&gzipped, 1), [expected]);
+}
+
+#[test]
+fn the_name_of_a_file_begins_no_line_and_steers_no_terminal() {
+    let error = Input::open(["no such\npgas: rank 0 has failed\u{1b}[2J"]).unwrap_err();
+    let text = error.to_string();
+    assert!(!text.contains(char::is_control), "{text:?}");
+    assert!(text.contains(r"such\npgas"), "{text:?}");
+}
