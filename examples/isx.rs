@@ -149,7 +149,7 @@ fn redistribute(
         }
         bar.inc(step.len() as u64);
     }
-    distributor.finish()
+    Ok(distributor.finish()?)
 }
 
 /// Drawn by rank 0 alone, and only on a terminal.

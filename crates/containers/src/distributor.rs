@@ -10,11 +10,11 @@ use std::fmt;
 use pgas_core::{Rank, Symmetric, World};
 
 use crate::error::agree;
-use crate::object::{self, Heap, Object, Repr, SlotOf};
+use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{
     Access, Line, Place, Request, Seen, Size, Tickets, index, lines, size_of_capacity,
 };
-use crate::{Error, Result};
+use crate::{Result, TakeError};
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
@@ -158,7 +158,10 @@ impl<T: Object> Distributor<T> {
     #[cold]
     #[track_caller]
     fn ship_before(&mut self, to: Rank, slot: SlotOf<T>) -> Result<()> {
-        self.ship(to, &mut Self::receive)?;
+        if let Err(error) = self.ship(to, &mut Self::receive) {
+            object::release::<T>(&slot, &self.heap)?;
+            return Err(error);
+        }
         assert!(self.collect(to, slot), "there is room now");
         Ok(())
     }
@@ -251,9 +254,10 @@ impl<T: Object> Distributor<T> {
             let start = slots.len();
             // Not all at once: the zeros are overwritten while they are in the cache.
             slots.resize_with(start + index(tickets.n), zero_slot::<T>);
-            access
+            let read = access
                 .place
-                .read(access.world, tickets, &mut slots[start..])
+                .read(access.world, tickets, &mut slots[start..]);
+            read.inspect_err(|_| slots.truncate(start))
         };
         let popped = access.perform(&mut seen, Request::pop(self.batch, true), read);
         self.seen = seen;
@@ -280,11 +284,18 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send).
+    /// As [`send`](Self::send), and [`Error::Codec`] if an element that has come cannot be read, which is then gone; with
+    /// the elements that could be. It is this rank's outcome: the others are not told.
     #[track_caller]
-    pub fn finish(mut self) -> Result<Vec<T>> {
-        self.finish_round(&mut Self::receive)?;
-        self.take_received()
+    pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
+        let finished = self.finish_round(&mut Self::receive);
+        match (finished, self.take_received()) {
+            (Ok(()), received) => received,
+            (Err(error), Ok(taken)) => Err(TakeError::new(taken, 0, error)),
+            (Err(error), Err(received)) => {
+                Err(TakeError::new(received.taken, received.lost.n, error))
+            }
+        }
     }
 
     /// Receives what has come, without waiting, and returns it.
@@ -295,19 +306,15 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send).
-    pub fn poll(&mut self) -> Result<Vec<T>> {
+    /// As [`finish`](Self::finish).
+    pub fn poll(&mut self) -> Result<Vec<T>, TakeError<T>> {
         self.receive()?;
         self.take_received()
     }
 
-    /// The element in a slot that was received, whose memory is given back.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "no code at all for plain values")]
-    pub(crate) fn value_of(&self, slot: SlotOf<T>) -> Result<T> {
-        let value = object::from_slot::<T>(slot, &self.heap);
-        object::release::<T>(&slot, &self.heap)?;
-        value
+    /// Where long elements are.
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
     }
 
     /// Sends what is left, and waits until all ranks have sent what is for this one.
@@ -315,12 +322,14 @@ impl<T: Object> Distributor<T> {
     fn finish_round(&mut self, receive: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<()> {
         let world = self.world().clone();
         let (here, n_ranks) = (world.rank(), world.n_ranks());
+        let mut outcome = Ok(());
         // Each rank begins with its successor, so that they do not all come to one at once.
         for distance in 0..n_ranks {
             let to = Rank::new((here.number() + distance) % n_ranks);
             if self.lanes[to.index()].len > 0 {
-                self.ship(to, receive)?;
+                outcome = outcome.and(self.ship(to, receive));
             }
+            // What could not be shipped is not counted, and all others are not held up for it.
             let word = 1 << COUNT_BITS | self.lanes[to.index()].n_sent;
             self.totals.on(to).fetch_add(self.world(), word)?;
         }
@@ -332,7 +341,7 @@ impl<T: Object> Distributor<T> {
                 let total = self.totals.here().atomic_load(self.world())?;
                 let all_sent = total >> COUNT_BITS == u64::from(n_ranks);
                 if all_sent && total & ((1 << COUNT_BITS) - 1) == self.n_from_others {
-                    return Ok(());
+                    return outcome;
                 }
                 waiting.pause(&Vec::new)?;
             }
@@ -345,24 +354,22 @@ impl<T: Object> Distributor<T> {
         &mut self,
         receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
     ) -> Result<()> {
-        self.finish_round(receive)?;
+        let finished = self.finish_round(receive);
+        // The others come here too, whatever has failed on this rank.
         let world = self.world().clone();
         world.barrier()?;
-        self.totals.here().swap(&world, 0)?;
+        let emptied = self.totals.here().swap(&world, 0);
         self.n_from_others = 0;
         for lane in &mut self.lanes {
             lane.n_sent = 0;
         }
-        Ok(world.barrier()?)
+        world.barrier()?;
+        emptied?;
+        finished
     }
 
-    fn take_received(&mut self) -> Result<Vec<T>> {
-        let slots = std::mem::take(&mut self.received);
-        if !object::has_heap::<T>() {
-            return <T::Repr as Repr<T>>::from_slots(slots, &self.heap);
-        }
-        let value = |slot| self.value_of(slot);
-        slots.into_iter().map(value).collect::<Result<_, Error>>()
+    fn take_received(&mut self) -> Result<Vec<T>, TakeError<T>> {
+        object::take_all(std::mem::take(&mut self.received), &self.heap)
     }
 }
 

@@ -42,7 +42,8 @@ pub enum Error {
     /// A container could not be saved or loaded; names the file and says why.
     #[error("{0}")]
     Storage(Box<str>),
-    /// The communication below the container failed.
+    /// The communication below the container failed, or a collective call did on another rank:
+    /// [`Elsewhere`](pgas_core::Error::Elsewhere).
     #[error(transparent)]
     Core(#[from] pgas_core::Error),
 }
@@ -113,6 +114,50 @@ pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()>
         rank_b: rank(rank_b),
         value_b: !not_b,
     })))
+}
+
+/// What was taken out of a container, where some of it could not be read.
+///
+/// `?` turns it into the plain [`Error`], and drops what was taken.
+#[derive(Debug, thiserror::Error)]
+#[error("{} elements were taken; {lost}", taken.len())]
+pub struct TakeError<T> {
+    /// The elements that could be read, in their order.
+    pub taken: Vec<T>,
+    /// Those that could not.
+    #[source]
+    pub lost: Box<Lost>,
+}
+
+/// Elements that could not be read when they were taken out of a container, and are gone.
+#[derive(Debug, thiserror::Error)]
+#[error("{n} more could not be read and are gone: {first}")]
+pub struct Lost {
+    /// How many they are.
+    pub n: usize,
+    /// What happened to the first of them, or to the call if there are none.
+    #[source]
+    pub first: Error,
+}
+
+impl<T> TakeError<T> {
+    pub(crate) fn new(taken: Vec<T>, n: usize, first: Error) -> Self {
+        let lost = Box::new(Lost { n, first });
+        Self { taken, lost }
+    }
+}
+
+impl<T> From<TakeError<T>> for Error {
+    fn from(failed: TakeError<T>) -> Self {
+        failed.lost.first
+    }
+}
+
+impl<T> From<Error> for TakeError<T> {
+    /// Nothing was taken.
+    fn from(error: Error) -> Self {
+        Self::new(Vec::new(), 0, error)
+    }
 }
 
 /// Why a batch ended early: the elements before number `done` were carried out, in order, those from

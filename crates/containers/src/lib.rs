@@ -33,7 +33,7 @@ mod testing;
 pub use array::{Array, DArray, DMatrix};
 pub use bloom::{BloomFilter, WideBloomFilter};
 pub use distributor::Distributor;
-pub use error::{BatchError, CapacitiesDiffer, Disagreement, Error, Result};
+pub use error::{BatchError, CapacitiesDiffer, Disagreement, Error, Lost, Result, TakeError};
 pub use hash_map::{HashMap, HashMapBuffer, HashSet, MultiMap};
 pub use object::Object;
 pub use queue::{CircularQueue, FastQueue};

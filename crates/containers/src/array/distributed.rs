@@ -44,13 +44,14 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 4 allreduces. Collective over the world.
+    /// 2B + 5 allreduces. Collective over the world.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Disagreement`] if the ranks give different arguments, [`Error::Argument`] for
     /// blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric
-    /// heap has no room.
+    /// heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
+    /// [`Elsewhere`](pgas_core::Error::Elsewhere) in [`Error::Core`] on ranks where it can.
     pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
         let deal = Deal::new(distribution, len, world.ranks().len());
         let block = deal.map_or(0, |deal| deal.block);
@@ -63,11 +64,15 @@ impl<T: Object> DArray<T> {
         let bytes = deal.most().saturating_mul(Cells::<T>::STRIDE);
         let parts: Symmetric<Line> = world.alloc_symmetric(bytes.div_ceil(size_of::<Line>()))?;
         let heap = Heap::of::<T>(world)?;
-        let initial = object::to_slot(initial, &heap)?;
-        if !object::has_heap::<T>() {
-            let n = deal.local_len(world.rank().index(), len);
-            copies(world, parts.here().cast(), initial, n)?;
-        }
+        let fill = || -> Result<SlotOf<T>> {
+            let initial = object::to_slot(initial, &heap)?;
+            if !object::has_heap::<T>() {
+                let n = deal.local_len(world.rank().index(), len);
+                copies(world, parts.here().cast(), initial, n)?;
+            }
+            Ok(initial)
+        };
+        let initial = world.team().all_succeeded("filling an array", fill())?;
         world.barrier()?;
         Ok(Self {
             parts,

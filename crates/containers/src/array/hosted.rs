@@ -31,8 +31,8 @@ use crate::{Error, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct Array<T: Object> {
-    /// Nobody uses it: its memory is free when no rank has the array any more, and the host's block then
-    /// is too.
+    /// Nobody uses it: its memory is free when no rank has the array any more, and the host's block, which was left to
+    /// it, then is too.
     handle: Symmetric<u64>,
     heap: Heap,
     block: GlobalPtr<u8>,
@@ -46,13 +46,14 @@ impl<T: Object> Array<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 4 allreduces or broadcasts. Collective over the world.
+    /// 2B + 5 allreduces or broadcasts. Collective over the world.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Disagreement`] if the ranks give different arguments, [`Error::Argument`]
-    /// if there is no such host, or if it has no room, which it says itself by
-    /// [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`].
+    /// if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if it has no room, or
+    /// [`Error::Codec`] if `initial` cannot be encoded, and [`Elsewhere`](pgas_core::Error::Elsewhere) in [`Error::Core`] on ranks
+    /// where neither is so.
     pub fn new(world: &World, host: Rank, len: usize, initial: &T) -> Result<Self> {
         agree(world, "the length of an array", len as u64)?;
         agree(world, "the host of an array", host.number().into())?;
@@ -63,23 +64,20 @@ impl<T: Object> Array<T> {
         }
         let handle = world.alloc_symmetric(1)?;
         let heap = Heap::of::<T>(world)?;
-        let initial = object::to_slot(initial, &heap)?;
-        let bytes = Cells::<T>::STRIDE.saturating_mul(len);
-        let mut mine = Ok(GlobalPtr::NULL);
-        if world.rank() == host {
-            mine = world.alloc::<Line>(bytes.div_ceil(size_of::<Line>()).max(1));
+        let make = || -> Result<(SlotOf<T>, GlobalPtr<u8>)> {
+            let initial = object::to_slot(initial, &heap)?;
+            if world.rank() == host {
+                return Ok((initial, Self::block(world, len, initial)?));
+            }
+            Ok((initial, GlobalPtr::NULL))
+        };
+        let made = make();
+        if let (true, Ok((_, block))) = (world.rank() == host, &made) {
+            // From here on it is freed with the handle.
+            handle.bequeath([*block]);
         }
-        let bits = mine.as_ref().map_or(0, |block| block.to_bits());
-        let block: GlobalPtr<u8> = GlobalPtr::from_bits(world.broadcast(host, bits)?);
-        // The host says what its heap has left, the others who has no room.
-        mine?;
-        if block.is_null() {
-            let text = format!("rank {host} has no room for the {bytes} bytes of an array");
-            return Err(Error::Argument(text.into()));
-        }
-        if world.rank() == host && !object::has_heap::<T>() {
-            copies(world, block.cast(), initial, len)?;
-        }
+        let (initial, block) = world.team().all_succeeded("making an array", made)?;
+        let block = GlobalPtr::from_bits(world.broadcast(host, block.to_bits())?);
         world.barrier()?;
         Ok(Self {
             handle,
@@ -88,6 +86,16 @@ impl<T: Object> Array<T> {
             len,
             initial,
         })
+    }
+
+    /// The host's memory for `len` elements.
+    fn block(world: &World, len: usize, initial: SlotOf<T>) -> Result<GlobalPtr<u8>> {
+        let bytes = Cells::<T>::STRIDE.saturating_mul(len);
+        let block = world.alloc::<Line>(bytes.div_ceil(size_of::<Line>()).max(1))?;
+        if !object::has_heap::<T>() {
+            copies(world, block.cast(), initial, len).inspect_err(|_| world.free(block))?;
+        }
+        Ok(block.cast())
     }
 
     /// Writes element `i`.
@@ -224,15 +232,6 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     fn check(&self, elements: &Range<usize>) {
         let fits = elements.start <= elements.end && elements.end <= self.len;
         assert!(fits, "elements {elements:?} of an array of {}", self.len);
-    }
-}
-
-impl<T: Object> Drop for Array<T> {
-    /// Others may still use the array: the block is freed when no rank has it any more.
-    fn drop(&mut self) {
-        if self.world().rank() == self.host() {
-            self.handle.bequeath([self.block]);
-        }
     }
 }
 

@@ -50,7 +50,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// 2B + 5 allreduces. Collective over the world.
+    /// 2B + 6 allreduces. Collective over the world.
     ///
     /// # Errors
     ///
@@ -73,7 +73,8 @@ impl<T: Pod> DMatrix<T> {
             .div_ceil(world.ranks().len())
             .saturating_mul(tile[0].saturating_mul(tile[1]));
         let tiles = world.alloc_symmetric(elements)?;
-        copies(world, tiles.here(), initial, elements)?;
+        let filled = copies(world, tiles.here(), initial, elements);
+        world.team().all_succeeded("filling a matrix", filled)?;
         world.barrier()?;
         Ok(Self { tiles, shape, tile })
     }

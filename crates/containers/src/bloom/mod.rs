@@ -207,7 +207,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// 2B and writes to this rank's own memory. Collective over the world.
+    /// 2B + an allreduce and writes to this rank's own memory. Collective over the world.
     ///
     /// # Errors
     ///
@@ -216,15 +216,19 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         const ZEROS: [u64; 1024] = [0; 1024];
         let world = self.world();
         world.barrier()?;
-        let mut at = 0;
-        while at < self.blocks.len() {
-            let n = ZEROS.len().min(self.blocks.len() - at);
-            self.blocks
-                .here()
-                .offset(at)
-                .put_slice(world, &ZEROS[..n])?;
-            at += n;
-        }
+        let zero = || -> Result<()> {
+            let mut at = 0;
+            while at < self.blocks.len() {
+                let n = ZEROS.len().min(self.blocks.len() - at);
+                let here = self.blocks.here().offset(at);
+                here.put_slice(world, &ZEROS[..n])?;
+                at += n;
+            }
+            Ok(())
+        };
+        world
+            .team()
+            .all_succeeded("clearing a Bloom filter", zero())?;
         Ok(world.barrier()?)
     }
 
@@ -280,8 +284,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let n_bits = u32::try_from(bits)
             .ok()
             .filter(|bits| (1..=64).contains(bits));
-        let (Some(n_bits), true) = (n_bits, blocks > 0) else {
-            let text = format!("no Bloom filter has {blocks} blocks and {bits} bits an item");
+        let rate = f64::from_bits(rate);
+        let (Some(n_bits), true) = (n_bits, blocks > 0 && rate > 0.0 && rate < 1.0) else {
+            let text = format!(
+                "no Bloom filter has {blocks} blocks, {bits} bits an item and a rate of {rate}"
+            );
             return Err(Error::Argument(text.into()));
         };
         Self::of_shape(
@@ -289,7 +296,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             theory::Shape {
                 n_blocks: blocks,
                 n_bits,
-                rate: f64::from_bits(rate),
+                rate,
             },
         )
     }

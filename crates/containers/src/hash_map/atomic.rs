@@ -32,7 +32,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         clippy::inline_always,
         reason = "the way to near slots is short, the other one is a call"
     )]
-    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>>
+    pub fn update(&self, key: &K, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         P: Changes,
     {
@@ -44,7 +44,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
                 Found::Unsure => {}
             }
         }
-        over_slots!(self.table, |view| for SlotOf<V>: view.update(&key, f))
+        over_slots!(self.table, |view| for SlotOf<V>: {
+            view.update(&key, |there| Ok(f(there)))
+        })
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.
@@ -135,7 +137,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Removes `key`, and says whether it was there.
     ///
     /// What its value takes outside of the slot is free again at once. The slot itself stays the key's, for when it is inserted again;
-    /// for other keys it is free after the next change of phase, or [`resize`](Self::resize).
+    /// for other keys it is free after a [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
+    /// taken or less than 64 slots.
     ///
     /// # Cost
     ///
@@ -301,14 +304,31 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         value: &V,
         combine: &mut dyn FnMut(V) -> V,
     ) -> Result<Option<V>> {
+        let insert = &mut || self.is_inserted(key, value);
+        self.upsert_by(key, insert, &mut |there| Ok(combine(there)))
+    }
+
+    /// As [`HashMap::upsert`], by functions that may fail, whose failure changes nothing: `insert` says whether it has
+    /// inserted the key.
+    pub(super) fn upsert_by(
+        &self,
+        key: &K,
+        insert: &mut dyn FnMut() -> Result<bool>,
+        combine: &mut dyn FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
         let sought = object::key(key)?;
         loop {
             let (sought, combine) = (&sought, &mut *combine);
             let former = over_slots!(self, |view| for SlotOf<V>: view.update(sought, combine))?;
-            if former.is_some() || self.get_or_insert(key, value)?.is_none() {
+            if former.is_some() || insert()? {
                 return Ok(former);
             }
         }
+    }
+
+    /// Whether `key` was absent, and now has `value`.
+    pub(super) fn is_inserted(&self, key: &K, value: &V) -> Result<bool> {
+        Ok(self.get_or_insert(key, value)?.is_none())
     }
 
     /// The value that is there, if it was there before; else `value` is.

@@ -2,15 +2,16 @@
 
 use std::fmt;
 
-use pgas_core::collective::op::Min;
+use pgas_core::collective::op::{Min, Sum};
 use pgas_core::{Rank, World};
 
 use super::HashMap;
-use super::ahead::{self, Ahead};
+use super::ahead::Ahead;
 use super::hash::RapidHasher;
+use super::left::Left;
 use super::phase::{Atomic, Local, Phase};
-use crate::object::{KeyHasher, Object, SlotOf};
-use crate::{Distributor, Error, Result, distributor};
+use crate::object::{self, KeyHasher, Object, SlotOf};
+use crate::{Distributor, Result, distributor};
 
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is on, with many others
 /// for the same rank, and is inserted there by that rank itself, without atomics, while the places of the next ones are on their
@@ -57,13 +58,10 @@ enum Way<K: Object, V: Object> {
 struct Target<K: Object, V: Object, F, S> {
     map: HashMap<K, V, Local, S>,
     combine: F,
-    /// As they came.
+    /// As they came, and what they are.
     slots: Vec<SlotOf<(K, V)>>,
     entries: Vec<(K, V)>,
-    /// Those that have found no place on the rank where their search began, and all after a failure.
-    strays: Vec<(K, V)>,
-    /// The first one, until somebody is told of it.
-    failure: Option<Error>,
+    left: Left<K, V>,
 }
 
 impl<K, V, F, S> Target<K, V, F, S>
@@ -76,22 +74,23 @@ where
     /// Inserts what has come; how many entries that is.
     fn take(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
         self.slots.clear();
-        let n = from.receive_into(&mut self.slots)?;
-        for &slot in &self.slots {
-            match from.value_of(slot) {
-                Ok(entry) => self.entries.push(entry),
-                Err(error) => self.failure = self.failure.take().or(Some(error)),
-            }
-        }
-        if self.failure.is_some() {
-            self.strays.append(&mut self.entries);
-            return Ok(n);
-        }
-        let applied = self
-            .map
-            .apply(&mut self.entries, &mut self.combine, &mut self.strays);
-        self.failure = applied.err();
-        Ok(n)
+        let received = from.receive_into(&mut self.slots);
+        let (heap, left, entries) = (from.heap(), &mut self.left, &mut self.entries);
+        // In place: nearly always all of them are entries.
+        self.slots
+            .retain(|slot| match object::from_slot(*slot, heap) {
+                Ok(entry) => {
+                    entries.push(entry);
+                    true
+                }
+                Err(why) => {
+                    left.give_up(slot, why, heap);
+                    false
+                }
+            });
+        let combine = &mut self.combine;
+        self.map.apply(entries, &self.slots, combine, left);
+        received
     }
 
     /// Ships what is collected for `home` before this entry, and takes what has come meanwhile.
@@ -103,23 +102,27 @@ where
         home: Rank,
         slot: SlotOf<(K, V)>,
     ) -> Result<()> {
-        distributor.ship(home, &mut |from| self.take(from))?;
-        assert!(distributor.collect(home, slot), "there is room now");
-        self.take(distributor)?;
-        self.outcome()
-    }
-
-    /// What has failed since it was asked.
-    fn outcome(&mut self) -> Result<()> {
-        self.failure.take().map_or(Ok(()), Err)
-    }
-
-    /// By the operations that any rank may use at any time.
-    fn insert_strays(&mut self) -> Result<()> {
-        while let Some((key, value)) = self.strays.last() {
-            ahead::upsert(&self.map.table, key, value, &mut self.combine)?;
-            self.strays.pop();
+        if let Err(error) = distributor.ship(home, &mut |from| self.take(from)) {
+            self.left.release(&slot, distributor.heap());
+            return Err(error);
         }
+        assert!(distributor.collect(home, slot), "there is room now");
+        // This entry will be inserted, whatever becomes of those that have come.
+        if let Err(error) = self.take(distributor) {
+            self.left.note(error);
+        }
+        Ok(())
+    }
+
+    /// Makes room for what is left on all ranks, of `n_left` keys, and inserts it. Collective.
+    fn insert_left(&mut self, n_left: u64) -> Result<()> {
+        let [n_keys, n_removed] = self.map.table.counts()?;
+        let wanted = n_keys.saturating_add(n_left);
+        // Keys that were removed hold slots too, until there are others.
+        if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
+            self.map.make_room(wanted)?;
+        }
+        self.left.insert_all(&self.map.table, &mut self.combine);
         Ok(())
     }
 }
@@ -157,8 +160,7 @@ where
             combine,
             slots: Vec::new(),
             entries: Vec::new(),
-            strays: Vec::new(),
-            failure: None,
+            left: Left::new(),
         };
         Ok(Self { way, target })
     }
@@ -179,7 +181,8 @@ where
     ///
     /// # Errors
     ///
-    /// As [`Distributor::send`] and [`HashMap::local_insert`].
+    /// As [`Distributor::send`]; then this entry, and no other one, is refused. What becomes of those that were
+    /// accepted is told by [`flush`](Self::flush).
     #[inline]
     #[track_caller]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
@@ -187,12 +190,9 @@ where
         match way {
             Way::Near(ahead) => {
                 let Target {
-                    map,
-                    combine,
-                    strays,
-                    ..
+                    map, combine, left, ..
                 } = target;
-                ahead.insert(&map.table, (key, value), combine, strays)
+                ahead.insert(&map.table, (key, value), combine, left)
             }
             Way::Sent(distributor) => {
                 let home = target.map.home(&key)?;
@@ -209,58 +209,49 @@ where
     ///
     /// # Cost
     ///
-    /// 4B + 2 allreduces, and for each rank A, and 2A + W if something is left for it; 3A + W for each entry that has found no place on its
+    /// 4B + 3 allreduces, and for each rank A, and 2A + W if something is left for it; 3A + W for each key that has found no place on its
     /// home rank; that of a [`resize`](HashMap::resize) if three quarters of the slots are taken. Collective over the world.
     ///
     /// # Errors
     ///
-    /// [`Error::Full`] if the map is full and there is no memory to make it larger, [`Error::Core`] or [`Error::Codec`] if
-    /// an entry cannot be written, and [`Error::Argument`] on the other ranks then; what is left stays in the
-    /// buffer. What the transport reports; the failure of the job while waiting.
+    /// On every rank, [`Elsewhere`](pgas_core::Error::Elsewhere) in [`Error::Core`](crate::Error::Core) on those that have not failed
+    /// themselves:
+    ///
+    /// - [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it larger, and
+    ///   [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core) if there is none for an entry. What has no
+    ///   place stays in the buffer, until the next flush.
+    /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read where it has come, or cannot be encoded after it was
+    ///   combined. Such an entry is given up, and all others are inserted.
+    /// - What the transport reports; the failure of the job while waiting.
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of("a flush of a buffer of inserts");
         // Whatever fails on this rank, the others wait for its part of the round.
         let Self { way, target } = self;
-        let applied = match way {
+        let ended = match way {
             Way::Near(ahead) => {
                 let Target {
-                    map,
-                    combine,
-                    strays,
-                    ..
+                    map, combine, left, ..
                 } = &mut *target;
-                ahead.end_all(&map.table, combine, strays)
+                ahead.end_all(&map.table, combine, left);
+                Ok(())
             }
-            Way::Sent(distributor) => {
-                distributor.next_round(&mut |from| target.take(from))?;
-                target.outcome()
-            }
+            Way::Sent(distributor) => distributor.next_round(&mut |from| target.take(from)),
         };
+        if let Err(error) = ended {
+            target.left.note(error);
+        }
         let world = target.map.world().clone();
-        let mut sums = [target.strays.len() as u64, u64::from(applied.is_err())];
-        world
-            .team()
-            .allreduce_slice(&mut sums, |a: u64, b: u64| a + b)?;
-        let [n_strays, n_failed] = sums;
-        applied?;
-        if n_failed > 0 {
-            let text = format!("{n_failed} other ranks could not insert what they were sent");
-            return Err(Error::Argument(text.into()));
+        let n_left = world.allreduce(target.left.n_keys(), Sum)?;
+        if n_left > 0 {
+            target.insert_left(n_left)?;
         }
-        if n_strays == 0 {
-            return Ok(());
+        let what = "a flush of a buffer of inserts";
+        world.team().all_succeeded(what, target.left.outcome())?;
+        if n_left > 0 {
+            world.barrier()?;
         }
-        let n_keys = target.map.len()?.saturating_add(n_strays);
-        if n_keys > target.map.capacity() / 4 * 3 {
-            target.map.make_room(n_keys)?;
-        }
-        // In the order in which they came, from the end.
-        target.strays.reverse();
-        let done = target.insert_strays();
-        target.strays.reverse();
-        world.barrier()?;
-        done
+        Ok(())
     }
 
     /// Completes all inserts of all ranks, and gives the map back.

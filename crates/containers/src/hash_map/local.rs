@@ -4,6 +4,7 @@ use zerocopy::FromZeros as _;
 
 use super::global::GlobalSlot;
 use super::hash::Hash;
+use super::left::Left;
 use super::phase::Local;
 use super::reach::Reach;
 use super::slot::SlotMemory as _;
@@ -32,17 +33,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for them.
     #[inline]
     pub fn local_insert(&mut self, key: &K, value: &V) -> Result<Option<Inserted>> {
-        let slot = object::to_slot(value, &self.table.heap)?;
         let mut there = false;
-        let done = self.change(key, |former, _| {
+        let done = self.change(key, |former, heap| {
             there = former.is_some();
-            Ok(Some(slot))
+            object::to_slot(value, heap).map(Some)
         })?;
-        if !done {
-            object::release::<V>(&slot, &self.table.heap)?;
-            return Ok(None);
-        }
-        Ok(Some(Inserted::over(there)))
+        Ok(done.then_some(Inserted::over(there)))
     }
 
     /// Replaces the value of `key` by `combine` of it, or inserts `value`; `None` if the key's place is not on this rank.
@@ -173,7 +169,8 @@ const AHEAD: usize = 32;
 
 /// What a [buffer](super::HashMapBuffer) does.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
-    /// Combines what is there with each of `entries`, and leaves those whose place is not on this rank in `strays`.
+    /// Combines what is there with each of `entries`, which are in `slots`. What is not done stays in `left`: those
+    /// whose place is not on this rank, and those that fail.
     #[expect(
         clippy::needless_pass_by_ref_mut,
         reason = "who writes without atomics has the handle for itself"
@@ -181,15 +178,14 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     pub(super) fn apply(
         &mut self,
         entries: &mut Vec<(K, V)>,
+        slots: &[SlotOf<(K, V)>],
         combine: &mut impl FnMut(V, V) -> V,
-        strays: &mut Vec<(K, V)>,
-    ) -> Result<()> {
-        let mut n_new = 0;
-        let applied = over_slots!(self.table, |view| {
-            view.apply(entries, combine, strays, &mut n_new)
+        left: &mut Left<K, V>,
+    ) {
+        let n_new = over_slots!(self.table, |view| {
+            view.apply(entries, slots, combine, left)
         });
         self.table.count_new(n_new);
-        applied
     }
 }
 
@@ -208,57 +204,63 @@ struct Own<K: Object, V: Object, R, Seen> {
 type OwnOf<'a, K, V, R> = Own<K, V, R, <R as Reach<'a>>::Seen>;
 
 /// What became of an entry.
-enum Combined<V> {
+enum Combined {
     New,
     Over,
     /// Its place is not on this rank.
-    Elsewhere(V),
+    Elsewhere,
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
-    /// As [`HashMap::apply`], and counts new keys.
+    /// As [`HashMap::apply`]; how many keys are new.
     fn apply(
         &self,
         entries: &mut Vec<(K, V)>,
+        slots: &[SlotOf<(K, V)>],
         combine: &mut impl FnMut(V, V) -> V,
-        strays: &mut Vec<(K, V)>,
-        n_new: &mut u64,
-    ) -> Result<()> {
-        let begin = |(key, _): &(K, V)| -> Result<Hash> {
-            let hash = self.hash(&object::key(key)?);
+        left: &mut Left<K, V>,
+    ) -> u64 {
+        // A key that cannot be encoded is found out when it is its turn.
+        let begin = |(key, _): &(K, V)| {
+            let hash = object::key(key).map_or_else(|_| Hash::default(), |key| self.hash(&key));
             self.home(hash).slot.reach.prefetch_slot();
-            Ok(hash)
+            hash
         };
         let mut ahead = [Hash::default(); AHEAD];
         for (hash, entry) in ahead.iter_mut().zip(&*entries) {
-            *hash = begin(entry)?;
+            *hash = begin(entry);
         }
-        let (mut entries, mut i) = (entries.drain(..), 0);
+        let (mut entries, mut i, mut n_new) = (entries.drain(..), 0, 0);
         while let Some((key, value)) = entries.next() {
-            let hash = ahead[i % AHEAD];
+            let (hash, slot) = (ahead[i % AHEAD], slots[i]);
             if let Some(entry) = entries.as_slice().get(AHEAD - 1) {
-                match begin(entry) {
-                    Ok(next) => ahead[i % AHEAD] = next,
-                    Err(error) => {
-                        strays.push((key, value));
-                        strays.extend(entries);
-                        return Err(error);
-                    }
-                }
+                ahead[i % AHEAD] = begin(entry);
             }
             i += 1;
-            match self.combine(hash, &key, value, combine) {
-                Ok(Combined::New) => *n_new += 1,
+            let sought = match object::key(&key) {
+                Ok(sought) => sought,
+                Err(why) => {
+                    left.give_up(&slot, why, self.heap);
+                    continue;
+                }
+            };
+            if left.follows(hash, &sought, slot) {
+                continue;
+            }
+            match self.combine(hash, &sought, value, combine) {
+                Ok(Combined::New) => n_new += 1,
                 Ok(Combined::Over) => {}
-                Ok(Combined::Elsewhere(value)) => strays.push((key, value)),
-                Err(error) => {
-                    // What was not inserted is left.
-                    strays.extend(entries);
-                    return Err(error);
+                // Why it fails is told when it is tried again, at the end of the round, and fails again.
+                Ok(Combined::Elsewhere) | Err(_) => {
+                    left.keep(hash, sought, slot);
+                    continue;
                 }
             }
+            if const { object::has_heap::<(K, V)>() } {
+                left.release(&slot, self.heap);
+            }
         }
-        Ok(())
+        n_new
     }
 
     #[inline(always)]
@@ -266,17 +268,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     fn combine(
         &self,
         hash: Hash,
-        key: &K,
+        key: &KeyOf<K>,
         value: V,
         combine: &mut impl FnMut(V, V) -> V,
-    ) -> Result<Combined<V>> {
-        let (home, key) = (&self.home(hash), object::key(key)?);
+    ) -> Result<Combined> {
+        let home = &self.home(hash);
         // Where operations are counted no slot is near.
         if !R::IS_NEAR {
             R::world_of(self.all).count_local();
         }
-        let Some(own) = self.own(home, &key)? else {
-            return Ok(Combined::Elsewhere(value));
+        let Some(own) = self.own(home, key)? else {
+            return Ok(Combined::Elsewhere);
         };
         let (value, done) = match own.former {
             Some(former) => {
@@ -286,7 +288,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
             None => (value, Combined::New),
         };
         let new = object::to_slot(&value, self.heap)?;
-        self.write(&own, home, &key, Some(new))?;
+        self.write(&own, home, key, Some(new))?;
         Ok(done)
     }
 
@@ -383,7 +385,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         }
     }
 
-    /// Puts `new` in the place of the former value, which is given back, or takes that away.
+    /// Puts `new`, which is given up if that fails, in the place of the former value, which is given back, or takes that away.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of a local insert")]
     fn write(
@@ -395,7 +397,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     ) -> Result<()> {
         match new {
             Some(new) if own.state == StateWord::FREE => {
-                let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
+                let key_slot = match <K::Repr as Repr<K>>::key_slot(key, self.heap) {
+                    Ok(slot) => slot,
+                    Err(error) => {
+                        object::release::<V>(&new, self.heap)?;
+                        return Err(error);
+                    }
+                };
                 let ready = StateWord::ready(home.fingerprint);
                 own.slot.write_quietly(key_slot, new, ready, &own.seen)?;
             }

@@ -30,6 +30,7 @@ mod hash;
 mod insert;
 mod iter;
 mod layout;
+mod left;
 mod local;
 mod multi;
 #[cfg(feature = "rayon")]

@@ -9,7 +9,7 @@ use super::HashMap;
 use super::hash::RapidHasher;
 use super::phase::{Atomic, FindOnly, Looks, Phase};
 use crate::object::{KeyHasher, Object};
-use crate::{Error, Result};
+use crate::{Error, Result, TakeError};
 
 /// The maps that a [`MultiMap`] is made of.
 type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V, P, S>);
@@ -19,7 +19,7 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 /// The numbers of a key's values stand under the key, and each value under the key and its own number, so an
 /// insert costs the same whatever is there already, and no two ranks ever wait for each other's values.
 /// A key's values are numbered in the order in which their inserts took effect. A number is given once: a key takes up to
-/// 2^32 - 2^24 inserts in the life of its map, and keeps its place among the keys when its values are removed.
+/// 2^31 - 2^24 inserts in the life of its map, and keeps its place among the keys when its values are removed.
 ///
 /// # Examples
 ///
@@ -47,17 +47,23 @@ pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
 struct Numbers {
     first: u32,
     next: u32,
+    /// Whether some of those in between may have no value, since its insert was refused after another one had the next number.
+    has_gaps: bool,
 }
 
 impl Numbers {
     /// From here on no number is given. As many threads as this may ask at once before one would be carried into `first`.
-    const END: u32 = u32::MAX - (1 << 24);
+    const END: u32 = (1 << 31) - (1 << 24);
 
-    #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+    /// The word's bit that says that there may be gaps.
+    const GAPS: u64 = 1 << 63;
+
+    #[expect(clippy::cast_possible_truncation, reason = "one half and the other")]
     const fn of(word: u64) -> Self {
         Self {
-            first: (word >> 32) as u32,
+            first: ((word & !Self::GAPS) >> 32) as u32,
             next: word as u32,
+            has_gaps: word & Self::GAPS != 0,
         }
     }
 
@@ -65,7 +71,21 @@ impl Numbers {
         (u64::from(self.next) << 32) | u64::from(self.next)
     }
 
-    fn count(self) -> u64 {
+    /// The word after the insert of the value with number `refused`: as if the number had not been given, if it was the
+    /// last one.
+    fn without(word: u64, refused: u32) -> u64 {
+        let numbers = Self::of(word);
+        if refused < numbers.first {
+            word
+        } else if refused + 1 == numbers.next {
+            word - 1
+        } else {
+            word | Self::GAPS
+        }
+    }
+
+    /// How many values there are, if there are no gaps.
+    fn span(self) -> u64 {
         u64::from(self.next - self.first)
     }
 
@@ -102,8 +122,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Errors
     ///
-    /// As [`HashMap::insert`]; after [`Error::Full`](Error::Full) the value's number is not used.
-    /// [`Error::Argument`] if the key has had as many values as have numbers.
+    /// As [`HashMap::insert`]; the values are those from before. [`Error::Argument`] if the key has had as many values as have numbers.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
@@ -112,12 +131,17 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         loop {
             let numbers = self.next_number(key)?;
             let place = (key.clone(), u64::from(numbers.next));
-            self.values.table.insert(&place, &value)?;
+            if let Err(error) = self.values.table.insert(&place, &value) {
+                let refused = numbers.next;
+                self.numbers
+                    .update(key, |word| Numbers::without(word, refused))?;
+                return Err(error);
+            }
             // A removal that began after the number was given has looked for the value, perhaps before it came: one of the two
             // takes it out. Where that is this rank, the insert begins again.
             let is_passed = self.numbers(key)?.first > numbers.next;
             if !is_passed || !self.values.remove(&place)? {
-                return Ok(numbers.count());
+                return self.count_of(key, numbers);
             }
         }
     }
@@ -163,17 +187,18 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// 2A + R. One-sided.
+    /// 2A + R; that of a [`find`](Self::find) if the map was full when another rank inserted a value of the key. One-sided.
     ///
     /// # Errors
     ///
     /// As [`HashMap::find`].
     pub fn count(&self, key: &K) -> Result<u64> {
-        Ok(self.numbers(key)?.count())
+        let numbers = self.numbers(key)?;
+        self.count_of(key, numbers)
     }
 
     /// Removes all values of `key`, and returns them in their order. Of several ranks that remove them at once, each value goes to
-    /// one. Their slots are free for others after the next change of phase. Values whose insert has not returned yet go along or stay, each of them as a whole.
+    /// one. Their slots are free for others as said at [`HashMap::remove`]. Values whose insert has not returned yet go along or stay, each of them as a whole.
     ///
     /// # Cost
     ///
@@ -181,23 +206,39 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Errors
     ///
-    /// As [`HashMap::find`]; what was not removed yet is then lost to [`find`](Self::find).
-    pub fn remove(&self, key: &K) -> Result<Vec<V>> {
+    /// As [`HashMap::find`], with the values that could be read; those that could not are removed too.
+    pub fn remove(&self, key: &K) -> Result<Vec<V>, TakeError<V>> {
         let former = self
             .numbers
             .update(key, |word| Numbers::of(word).without_values())?;
         let keys: Vec<_> = Numbers::of(former.unwrap_or(0)).keys(key).collect();
-        let values = self.values.find_many(&keys)?;
+        // A value stays what it is from its insert on, so the one that was found is the one that is removed here.
+        let values: Vec<_> = match self.values.find_many(&keys) {
+            Ok(values) => values.into_iter().map(Ok).collect(),
+            // One by one, so that one which cannot be read costs no other one.
+            Err(_) => keys.iter().map(|key| self.values.find(key)).collect(),
+        };
         let mut removed = Vec::with_capacity(values.len());
+        let (mut n_lost, mut first) = (0, None);
         for (key, value) in keys.iter().zip(values) {
-            // A value stays what it is from its insert on, so the one that was found is the one that is removed here.
-            if let Some(value) = value
-                && self.values.remove(key)?
-            {
-                removed.push(value);
+            let is_removed = if matches!(value, Ok(None)) {
+                Ok(false)
+            } else {
+                self.values.remove(key)
+            };
+            match (is_removed, value) {
+                (Ok(true), Ok(Some(value))) => removed.push(value),
+                (Ok(false), _) | (Ok(true), Ok(None)) => {}
+                (Ok(true), Err(error)) | (Err(error), _) => {
+                    n_lost += 1;
+                    first = first.or(Some(error));
+                }
             }
         }
-        Ok(removed)
+        match first {
+            None => Ok(removed),
+            Some(first) => Err(TakeError::new(removed, n_lost, first)),
+        }
     }
 
     /// Goes on to the phase in which any rank looks.
@@ -238,13 +279,14 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     ///
     /// # Cost
     ///
-    /// R. One-sided.
+    /// R, as in the phase in which any rank does anything. One-sided.
     ///
     /// # Errors
     ///
     /// As [`HashMap::find`].
     pub fn count(&self, key: &K) -> Result<u64> {
-        Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)).count())
+        let numbers = Numbers::of(self.numbers.find(key)?.unwrap_or(0));
+        self.count_of(key, numbers)
     }
 
     /// Goes on to the phase in which any rank does anything.
@@ -303,25 +345,48 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     }
 }
 
-impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
+impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
+    /// How many values a key with these numbers has.
+    fn count_of(&self, key: &K, numbers: Numbers) -> Result<u64> {
+        if !numbers.has_gaps {
+            return Ok(numbers.span());
+        }
+        let mut n = 0;
+        for key in numbers.keys(key) {
+            n += u64::from(self.values.table.contains(&key)?);
+        }
+        Ok(n)
+    }
+}
+
+impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     /// The number of keys that have values.
     ///
     /// # Cost
     ///
-    /// ℓ for each slot of this rank, and an allreduce. Collective over the world.
+    /// ℓ for each slot of this rank, and 2 allreduces. Collective over the world.
     ///
     /// # Errors
     ///
     /// As [`HashMap::local_iter`]; the failure of the job while waiting.
     pub fn n_keys(&self) -> Result<u64> {
         let mut n: u64 = 0;
-        for entry in self.numbers.local_iter() {
-            let (_, word) = entry?;
-            n += u64::from(Numbers::of(word).count() > 0);
-        }
-        Ok(self.numbers.world().allreduce(n, Sum)?)
+        let mut count = || -> Result<()> {
+            for entry in self.numbers.local_iter() {
+                let (key, word) = entry?;
+                n += u64::from(self.count_of(&key, Numbers::of(word))? > 0);
+            }
+            Ok(())
+        };
+        let counted = count();
+        let world = self.numbers.world();
+        let what = "counting the keys of a MultiMap";
+        world.team().all_succeeded(what, counted)?;
+        Ok(world.allreduce(n, Sum)?)
     }
+}
 
+impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     /// Iterates over the values that this rank holds, each with its key, as [`HashMap::local_iter`].
     ///
     /// # Cost

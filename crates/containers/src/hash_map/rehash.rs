@@ -20,7 +20,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 4B + 4 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the world.
+    /// 4B + 5 allreduces, and on each rank ℓ a slot and 2A + W an entry. Collective over the world.
     ///
     /// # Errors
     ///
@@ -64,7 +64,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         world.barrier()?;
         let [n_keys, n_removed] = self.table.counts()?;
         let capacity = self.capacity();
-        if n_keys.saturating_add(n_removed) > capacity / 4 * 3 && capacity >= MANY {
+        if capacity < MANY {
+            if n_removed > 0 {
+                self.try_rehash(capacity)?;
+            }
+        } else if n_keys.saturating_add(n_removed) > capacity / 4 * 3 {
             self.make_room(n_keys)?;
         }
         world.barrier()?;
@@ -77,8 +81,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Slots for twice as many keys as there are, or as many as now without those of removed keys. Where there is
     /// no memory the map stays as it is.
     pub(super) fn make_room(&mut self, n_keys: u64) -> Result<()> {
-        let wanted = self.capacity().max(n_keys.saturating_mul(2));
-        let capacity = usize::try_from(wanted).unwrap_or(usize::MAX);
+        self.try_rehash(self.capacity().max(n_keys.saturating_mul(2)))
+    }
+
+    fn try_rehash(&mut self, capacity: u64) -> Result<()> {
+        let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         match self.table.rehash(capacity) {
             Err(Error::Core(pgas_core::Error::Exhausted { .. })) => Ok(()),
             done => done,
@@ -86,7 +93,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
-/// Smaller maps stay as they are: whoever makes one means it.
+/// Smaller maps keep their capacity: whoever makes one means it.
 const MANY: u64 = 64;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
@@ -96,11 +103,35 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let (hasher, heap) = (Arc::clone(&self.hasher), Arc::clone(&self.heap));
         // Its memory is zero on all ranks on return, which no rank does before all have come.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
-        let n_moved = over_slots!(self, |from| over_slots!(new, |to| move_all(&from, &to)))?;
-        new.count_new(n_moved);
+        let moved = over_slots!(self, |from| over_slots!(new, |to| move_all(&from, &to)));
+        // If one rank fails all keep the slots that they have.
+        let what = "moving the entries of a hash map";
+        new.count_new(world.team().all_succeeded(what, moved)?);
         world.barrier()?;
-        drop(mem::replace(self, new));
+        let former = mem::replace(self, new);
+        if object::has_heap::<K>() {
+            over_slots!(former, |from| forget_removed(&from));
+        }
         Ok(())
+    }
+}
+
+/// Gives back what is behind the keys that were removed, when their slots are given up.
+fn forget_removed<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>>(
+    from: &View<'a, K, V, S, R>,
+) {
+    let here = R::world_of(from.all).rank();
+    for local in 0..from.ring.local_capacity() {
+        let slot = from.slot(from.ring.at(here, local));
+        let forget = |slot: GlobalSlot<K, V, R>| -> Result<()> {
+            let (state, (key, _)) = slot.pick(&slot.see()?);
+            if state.state() == SlotState::Removed {
+                object::release::<K>(&key, from.heap)?;
+            }
+            Ok(())
+        };
+        // The map is as it should be; what cannot be given back is lost until the map is.
+        drop(forget(slot));
     }
 }
 
@@ -121,13 +152,8 @@ where
     for local in 0..from.ring.local_capacity() {
         let slot = from.slot(from.ring.at(here, local));
         let (state, (key, value)) = slot.pick(&slot.see()?);
-        match state.state() {
-            SlotState::Ready => {}
-            SlotState::Removed => {
-                object::release::<K>(&key, from.heap)?;
-                continue;
-            }
-            SlotState::Free | SlotState::Reserved | SlotState::Locked => continue,
+        if state.state() != SlotState::Ready {
+            continue;
         }
         let seek = <K::Repr as Repr<K>>::key_in(key, from.heap)?;
         let home = to.home_of(&seek);

@@ -249,12 +249,16 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
     }
 
     #[inline(always)]
-    pub(super) fn update(&self, key: &KeyOf<K>, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
+    pub(super) fn update(
+        &self,
+        key: &KeyOf<K>,
+        mut f: impl FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
         let Some((slot, held)) = self.look(self.home_of(key), key, Wanted::Value)? else {
             return Ok(None);
         };
         let replace = |loaded| {
-            let value = f(<V::Repr as Repr<V>>::decode(loaded)?);
+            let value = f(<V::Repr as Repr<V>>::decode(loaded)?)?;
             object::to_slot(&value, self.heap)
         };
         match slot::update(&slot, self.heap, held, replace)? {

@@ -146,6 +146,10 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         }
     }
 
+    fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool {
+        a.slot.as_bytes() == b.slot.as_bytes() && a.long == b.long
+    }
+
     fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
         let Some((at, len)) = slot.outside() else {
             return Ok(EncodedKey { slot, long: None });

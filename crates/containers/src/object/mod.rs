@@ -67,7 +67,7 @@ use std::borrow::Cow;
 
 use pgas_core::Pod;
 
-use crate::Result;
+use crate::{Result, TakeError};
 
 /// A type whose values can be put into containers.
 ///
@@ -213,6 +213,9 @@ pub trait Repr<T>: sealed::Sealed {
     /// What the transport reports.
     fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> pgas_core::Result<bool>;
 
+    /// Whether two keys are the same.
+    fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool;
+
     /// The key of the value in a slot that nobody gives up meanwhile.
     ///
     /// # Cost
@@ -329,6 +332,10 @@ impl<T: Pod> Repr<T> for Plain {
         Ok(slot.as_bytes() == key.as_bytes())
     }
 
+    fn is_same_key(a: &T, b: &T) -> bool {
+        a.as_bytes() == b.as_bytes()
+    }
+
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
     fn key_in(slot: T, _: &Heap) -> pgas_core::Result<T> {
@@ -396,6 +403,41 @@ pub(crate) fn from_slot<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
 #[expect(clippy::inline_always, reason = "a name for a call")]
 pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
+}
+
+/// The value in a slot that was taken out of a container, whose memory is given back whatever it holds.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "no code at all for plain values")]
+pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
+    let value = from_slot::<T>(slot, heap);
+    let released = release::<T>(&slot, heap);
+    // Memory that could not be given back costs less than the value would.
+    value.or_else(|error| released.and(Err(error)))
+}
+
+/// As [`take_out`] for many slots; one that is no value costs no other one.
+pub(crate) fn take_all<T: Object>(
+    slots: Vec<SlotOf<T>>,
+    heap: &Heap,
+) -> Result<Vec<T>, TakeError<T>> {
+    if !has_heap::<T>() {
+        return Ok(<T::Repr as Repr<T>>::from_slots(slots, heap)?);
+    }
+    let (mut n_lost, mut first) = (0, None);
+    let mut taken = Vec::with_capacity(slots.len());
+    for slot in slots {
+        match take_out::<T>(slot, heap) {
+            Ok(value) => taken.push(value),
+            Err(error) => {
+                n_lost += 1;
+                first = first.or(Some(error));
+            }
+        }
+    }
+    match first {
+        None => Ok(taken),
+        Some(first) => Err(TakeError::new(taken, n_lost, first)),
+    }
 }
 
 /// A hash of `value`, the same on every rank.

@@ -135,6 +135,10 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
             && <B::Repr as Repr<B>>::has_key(&second, b, heap)?)
     }
 
+    fn is_same_key((a, b): &Self::Key, (c, d): &Self::Key) -> bool {
+        <A::Repr as Repr<A>>::is_same_key(a, c) && <B::Repr as Repr<B>>::is_same_key(b, d)
+    }
+
     #[inline]
     fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
         let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
@@ -267,6 +271,10 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
         let (first, second) = (slot.first, slot.second);
         Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
             && <Self as Repr<(B, C)>>::has_key(&second, rest, heap)?)
+    }
+
+    fn is_same_key((a, b): &Self::Key, (c, d): &Self::Key) -> bool {
+        <A::Repr as Repr<A>>::is_same_key(a, c) && <Self as Repr<(B, C)>>::is_same_key(b, d)
     }
 
     #[inline]

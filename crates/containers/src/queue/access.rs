@@ -8,8 +8,8 @@ use pgas_lockfree::word;
 use super::PushError;
 use super::ring::{Control, NearRing, Place, Ring, SlotBlock, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
-use crate::Result;
 use crate::object::{self, Object, Plain, Repr, SlotOf};
+use crate::{Result, TakeError};
 
 /// The marks of a queue.
 #[derive(Clone, Copy)]
@@ -420,12 +420,10 @@ impl<T: Object> Ring<T> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all for plain values")]
     pub(super) fn value_of(&self, slot: SlotOf<T>) -> Result<T> {
-        let value = object::from_slot::<T>(slot, &self.heap);
-        object::release::<T>(&slot, &self.heap)?;
-        value
+        object::take_out(slot, &self.heap)
     }
 
-    pub(super) fn pop_many(&self, most: usize, meet: bool) -> Result<Vec<T>> {
+    pub(super) fn pop_many(&self, most: usize, meet: bool) -> Result<Vec<T>, TakeError<T>> {
         let mut slots = Vec::new();
         if most == 0 {
             return Ok(Vec::new());
@@ -435,10 +433,7 @@ impl<T: Object> Ring<T> {
             ring.place.read(ring.world(), tickets, &mut slots)
         };
         self.perform(Request::pop(most, meet), read)?;
-        if !object::has_heap::<T>() {
-            return <T::Repr as Repr<T>>::from_slots(slots, &self.heap);
-        }
-        slots.into_iter().map(|slot| self.value_of(slot)).collect()
+        object::take_all(slots, &self.heap)
     }
 }
 

@@ -9,8 +9,8 @@ use super::PushError;
 use super::local::Cursor;
 use super::phase::{Local, Phase, Pop, Pops, Push, PushPop, Pushes};
 use super::ring::Ring;
-use crate::Result;
 use crate::object::{Object, Plain};
+use crate::{Result, TakeError};
 
 /// A queue of a fixed capacity in the memory of one rank, which all ranks push to and pop from.
 ///
@@ -95,14 +95,14 @@ impl<T: Object> CircularQueue<T> {
     ///
     /// # Cost
     ///
-    /// 3B + 5 allreduces or broadcasts. Collective over the world.
+    /// 2B + 6 allreduces or broadcasts. Collective over the world.
     ///
     /// # Errors
     ///
     /// On every rank: [`Error::Disagreement`](crate::Error::Disagreement) if the ranks give different
-    /// arguments, [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31, if there is
-    /// no such host, or if it has no room, which it says itself by
-    /// [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core).
+    /// arguments, [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31 or there is
+    /// no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core) there,
+    /// and [`Elsewhere`](pgas_core::Error::Elsewhere) on the others.
     pub fn with_capacity(world: &World, host: Rank, capacity: usize) -> Result<Self> {
         Self::starting_at(world, host, capacity, 0)
     }
@@ -199,8 +199,8 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Errors
     ///
-    /// As [`pop`](Self::pop).
-    pub fn pop_many(&self, most: usize) -> Result<Vec<T>>
+    /// As [`pop`](Self::pop), with the elements that could be read.
+    pub fn pop_many(&self, most: usize) -> Result<Vec<T>, TakeError<T>>
     where
         P: Pops,
     {
@@ -288,11 +288,11 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_push_pop_phase(self) -> Result<CircularQueue<T, PushPop>> {
         self.into_phase()
@@ -302,11 +302,11 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_push_phase(self) -> Result<CircularQueue<T, Push>> {
         self.into_phase()
@@ -316,11 +316,11 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_pop_phase(self) -> Result<CircularQueue<T, Pop>> {
         self.into_phase()
@@ -330,31 +330,31 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_local_phase(self) -> Result<CircularQueue<T, Local>> {
         self.into_phase()
     }
 
-    /// Calls `f` when all ranks have come to one state of the queue. Collective.
+    /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come to one state of the queue.
+    /// Collective.
     pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
-        self.local.leave(&self.ring)?;
-        self.ring.settle::<P>()?;
-        let done = f(&self.ring);
+        let left = self.local.leave(&self.ring);
+        let settled = self.ring.settle::<P>(left);
+        let done = settled.and_then(|()| f(&self.ring));
         self.local.enter::<P>(&self.ring);
-        self.ring.world().barrier()?;
         done
     }
 
     #[track_caller]
     fn into_phase<N: Phase>(mut self) -> Result<CircularQueue<T, N>> {
         let _waits = pgas_core::part_of("a change of the phase of a queue");
-        self.local.leave(&self.ring)?;
-        self.ring.settle::<N>()?;
+        let left = self.local.leave(&self.ring);
+        self.ring.settle::<N>(left)?;
         self.local.enter::<N>(&self.ring);
         Ok(CircularQueue {
             ring: self.ring,
@@ -367,7 +367,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 3B, and the host copies the elements. Collective over the world.
+    /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the world.
     ///
     /// # Errors
     ///
@@ -381,7 +381,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 3B, and `host` reads and writes the elements, nR + nW in pieces of 4096. Collective over the world.
+    /// 3B + 4 allreduces or broadcasts, and `host` reads and writes the elements, nR + nW in pieces of 4096. Collective over the world.
     ///
     /// # Errors
     ///
@@ -391,8 +391,8 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     }
 
     fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
-        self.local.leave(&self.ring)?;
-        let moved = self.ring.relocate::<P>(host, capacity);
+        let left = self.local.leave(&self.ring);
+        let moved = self.ring.relocate::<P>(host, capacity, left);
         self.local.enter::<P>(&self.ring);
         moved
     }

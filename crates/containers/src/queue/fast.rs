@@ -9,8 +9,8 @@ use super::PushError;
 use super::local::Cursor;
 use super::phase::{Local, Phase, Pop, Pops, Push, Pushes};
 use super::ring::Ring;
-use crate::Result;
 use crate::object::{Object, Plain};
+use crate::{Result, TakeError};
 
 /// A queue of a fixed capacity in the memory of one rank, in phases: all ranks push, or all pop, or its
 /// host does both.
@@ -63,7 +63,7 @@ impl<T: Object> FastQueue<T> {
     ///
     /// # Cost
     ///
-    /// 3B + 5 allreduces or broadcasts. Collective over the world.
+    /// 2B + 6 allreduces or broadcasts. Collective over the world.
     ///
     /// # Errors
     ///
@@ -153,8 +153,8 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     ///
     /// # Errors
     ///
-    /// As [`pop`](Self::pop).
-    pub fn pop_many(&self, most: usize) -> Result<Vec<T>>
+    /// As [`pop`](Self::pop), with the elements that could be read.
+    pub fn pop_many(&self, most: usize) -> Result<Vec<T>, TakeError<T>>
     where
         P: Pops,
     {
@@ -242,11 +242,11 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_push_phase(self) -> Result<FastQueue<T, Push>> {
         self.into_phase()
@@ -256,11 +256,11 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_pop_phase(self) -> Result<FastQueue<T, Pop>> {
         self.into_phase()
@@ -270,31 +270,31 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 2A, on the host 6A. Collective over the world.
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_local_phase(self) -> Result<FastQueue<T, Local>> {
         self.into_phase()
     }
 
-    /// Calls `f` when all ranks have come to one state of the queue. Collective.
+    /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come to one state of the queue.
+    /// Collective.
     pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
-        self.local.leave(&self.ring)?;
-        self.ring.settle::<P>()?;
-        let done = f(&self.ring);
+        let left = self.local.leave(&self.ring);
+        let settled = self.ring.settle::<P>(left);
+        let done = settled.and_then(|()| f(&self.ring));
         self.local.enter::<P>(&self.ring);
-        self.ring.world().barrier()?;
         done
     }
 
     #[track_caller]
     fn into_phase<N: Phase>(mut self) -> Result<FastQueue<T, N>> {
         let _waits = pgas_core::part_of("a change of the phase of a queue");
-        self.local.leave(&self.ring)?;
-        self.ring.settle::<N>()?;
+        let left = self.local.leave(&self.ring);
+        self.ring.settle::<N>(left)?;
         self.local.enter::<N>(&self.ring);
         Ok(FastQueue {
             ring: self.ring,
@@ -307,7 +307,7 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 3B, and the host copies the elements. Collective over the world.
+    /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the world.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 3B, and `host` reads and writes the elements, nR + nW in pieces of 4096. Collective over the world.
+    /// 3B + 4 allreduces or broadcasts, and `host` reads and writes the elements, nR + nW in pieces of 4096. Collective over the world.
     ///
     /// # Errors
     ///
@@ -331,8 +331,8 @@ impl<T: Object, P: Phase> FastQueue<T, P> {
     }
 
     fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
-        self.local.leave(&self.ring)?;
-        let moved = self.ring.relocate::<P>(host, capacity);
+        let left = self.local.leave(&self.ring);
+        let moved = self.ring.relocate::<P>(host, capacity, left);
         self.local.enter::<P>(&self.ring);
         moved
     }

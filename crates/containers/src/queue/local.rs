@@ -30,9 +30,10 @@ impl<T: Object> Default for Cursor<T> {
 }
 
 impl<T: Object> Cursor<T> {
-    /// Begins the phase `P`, after the queue has settled.
+    /// Begins the phase `P`, after the queue has settled, or goes on with it where it could not be left.
     pub(super) fn enter<P: Phase>(&mut self, ring: &Ring<T>) {
-        if P::NUMBER != Local::NUMBER || ring.world().rank() != ring.host() {
+        let is_elsewhere = P::NUMBER != Local::NUMBER || ring.world().rank() != ring.host();
+        if is_elsewhere || self.at.is_some() {
             return;
         }
         let Seen { taken, limit } = ring.seen(Side::Pop);
@@ -43,12 +44,14 @@ impl<T: Object> Cursor<T> {
         });
     }
 
-    /// Ends the phase: the queue's words say again where it is.
+    /// Ends the phase: the queue's words, and what this rank has seen of them, say again where it is.
     pub(super) fn leave(&mut self, ring: &Ring<T>) -> Result<()> {
-        match self.at.take() {
-            Some(local) => ring.set_words(local.head, local.tail),
-            None => Ok(()),
+        if let Some(OwnTickets { head, tail, .. }) = self.at {
+            ring.place.set_words(ring.world(), head, tail)?;
+            ring.see(head, tail);
+            self.at = None;
         }
+        Ok(())
     }
 
     #[inline]

@@ -86,6 +86,20 @@ impl Place {
         self.block.byte_offset(Control::BYTES as u64).cast()
     }
 
+    /// Sets the four words, when nobody else looks.
+    pub(super) fn set_words(&self, world: &World, head: u64, tail: u64) -> Result<()> {
+        let words = [
+            (Word::Tail, tail),
+            (Word::Published, tail),
+            (Word::Head, head),
+            (Word::Consumed, head),
+        ];
+        for (word, value) in words {
+            self.word(word).atomic_store(world, value)?;
+        }
+        Ok(())
+    }
+
     /// Where the slots of tickets begin, and how many they are before they go on at the first slot.
     fn parts<S>(&self, tickets: Tickets) -> (GlobalPtr<S>, usize) {
         let slot = self.size.slot(tickets.first);
@@ -183,15 +197,12 @@ impl<T: Object> Ring<T> {
     ) -> Result<Self> {
         agree(world, "the capacity of a queue", capacity as u64)?;
         agree(world, "the host of a queue", host.number().into())?;
-        if host.number() >= world.n_ranks() {
-            let n = world.n_ranks();
-            let text = format!("a queue was to be hosted by rank {host} of a job with {n} ranks");
-            return Err(Error::Argument(text.into()));
-        }
-        let size = size_of_capacity(capacity)?;
+        let size = checked(world, host, capacity)?;
         let handle = world.alloc_symmetric(1)?;
         let heap = Heap::of::<T>(world)?;
-        let place = allocate::<T>(world, host, size, has_marks)?;
+        let place = allocate::<T>(world, host, size, has_marks, |place| {
+            place.set_words(world, first, first)
+        })?;
         let ring = Self {
             handle,
             heap,
@@ -202,11 +213,6 @@ impl<T: Object> Ring<T> {
             pop: SharedSeen::default(),
             element: std::marker::PhantomData,
         };
-        if world.rank() == host {
-            for word in [Word::Tail, Word::Published, Word::Head, Word::Consumed] {
-                ring.place.word(word).atomic_store(world, first)?;
-            }
-        }
         ring.see(first, first);
         world.barrier()?;
         Ok(ring)
@@ -254,7 +260,7 @@ impl<T: Object> Ring<T> {
         seen.taken.store(taken, Ordering::Relaxed);
     }
 
-    fn see(&self, head: u64, tail: u64) {
+    pub(super) fn see(&self, head: u64, tail: u64) {
         self.push.set(Seen {
             taken: tail,
             limit: head,
@@ -266,32 +272,27 @@ impl<T: Object> Ring<T> {
     }
 
     /// Brings all ranks to one state of the queue: whatever was pushed or popped is done (2B + 4A).
-    /// Collective; `phase` is what comes next.
-    pub(super) fn settle<P: Phase>(&self) -> Result<()> {
+    /// Collective; `P` is what comes next, and `left` how the end of the local phase went.
+    pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
         let world = self.world();
         world.team().agree("the next phase of a queue", P::NUMBER)?;
         world.barrier()?;
-        let head = self.place.word(Word::Head).atomic_load(world)?;
-        let tail = self.place.word(Word::Tail).atomic_load(world)?;
-        if world.rank() == self.host() {
-            self.set_words(head, tail)?;
-        }
+        let words = left.and_then(|()| self.settled_words());
+        let what = "bringing a queue to rest";
+        let (head, tail) = world.team().all_succeeded(what, words)?;
         self.see(head, tail);
         Ok(world.barrier()?)
     }
 
-    /// Sets the four words, when nobody else looks.
-    pub(super) fn set_words(&self, head: u64, tail: u64) -> Result<()> {
-        let words = [
-            (Word::Tail, tail),
-            (Word::Published, tail),
-            (Word::Head, head),
-            (Word::Consumed, head),
-        ];
-        for (word, value) in words {
-            self.place.word(word).atomic_store(self.world(), value)?;
+    /// How far pops and pushes are, which nobody changes meanwhile; the host's words then say that all of them are done.
+    fn settled_words(&self) -> Result<(u64, u64)> {
+        let world = self.world();
+        let head = self.place.word(Word::Head).atomic_load(world)?;
+        let tail = self.place.word(Word::Tail).atomic_load(world)?;
+        if world.rank() == self.host() {
+            self.place.set_words(world, head, tail)?;
         }
-        Ok(())
+        Ok((head, tail))
     }
 
     /// The number of elements, at some moment during the call, if neither side does much meanwhile (2A).
@@ -344,13 +345,18 @@ impl<T: Object> Ring<T> {
         Ok(())
     }
 
-    /// Moves the queue to `host`, with room for `capacity`; collective.
-    pub(super) fn relocate<P: Phase>(&mut self, host: Rank, capacity: usize) -> Result<()> {
+    /// Moves the queue to `host`, with room for `capacity`; collective. `left` as for [`settle`](Self::settle).
+    pub(super) fn relocate<P: Phase>(
+        &mut self,
+        host: Rank,
+        capacity: usize,
+        left: Result<()>,
+    ) -> Result<()> {
         let world = self.world().clone();
         agree(&world, "the capacity of a queue", capacity as u64)?;
         agree(&world, "the host of a queue", host.number().into())?;
-        let size = size_of_capacity(capacity)?;
-        self.settle::<P>()?;
+        let size = checked(&world, host, capacity)?;
+        self.settle::<P>(left)?;
         let Seen {
             taken: head,
             limit: tail,
@@ -360,14 +366,11 @@ impl<T: Object> Ring<T> {
             let text = format!("a queue with {n} elements was to get a capacity of {capacity}");
             return Err(Error::Argument(text.into()));
         }
-        let place = allocate::<T>(&world, host, size, self.has_marks)?;
-        let former = self.place;
-        if world.rank() == host {
+        let place = allocate::<T>(&world, host, size, self.has_marks, |place| {
             self.copy_to(place, Tickets { first: head, n })?;
-            self.place = place;
-            self.set_words(head, tail)?;
-        }
-        self.place = place;
+            place.set_words(&world, head, tail)
+        })?;
+        let former = std::mem::replace(&mut self.place, place);
         self.near = NearRing::of(&world, place);
         world.barrier()?;
         if world.rank() == former.block.rank() {
@@ -415,9 +418,8 @@ pub(crate) fn zeroed<S: Pod>(n: usize) -> Vec<S> {
 }
 
 pub(crate) fn size_of_capacity(capacity: usize) -> Result<Size> {
-    let size = Size::of(capacity as u64);
-    if (1..=LARGEST).contains(&size.capacity) {
-        return Ok(size);
+    if (1..=LARGEST).contains(&(capacity as u64)) {
+        return Ok(Size::of(capacity as u64));
     }
     let text = format!("a queue holds 1 to {LARGEST} elements; its capacity was to be {capacity}");
     Err(Error::Argument(text.into()))
@@ -431,22 +433,44 @@ pub(crate) fn lines(size: Size, slot_bytes: usize, has_marks: bool) -> usize {
     bytes.saturating_add(Control::BYTES + 8).div_ceil(LINE)
 }
 
-/// A block on `host`, known to all ranks. Collective.
-fn allocate<T: Object>(world: &World, host: Rank, size: Size, has_marks: bool) -> Result<Place> {
+/// The size of a queue with room for `capacity` elements, if there is such a `host`.
+fn checked(world: &World, host: Rank, capacity: usize) -> Result<Size> {
+    if host.number() < world.n_ranks() {
+        return size_of_capacity(capacity);
+    }
+    let n = world.n_ranks();
+    let text = format!("a queue was to be hosted by rank {host} of a job with {n} ranks");
+    Err(Error::Argument(text.into()))
+}
+
+/// A block on `host`, which fills it, known to all ranks. Collective.
+fn allocate<T: Object>(
+    world: &World,
+    host: Rank,
+    size: Size,
+    has_marks: bool,
+    fill: impl FnOnce(Place) -> Result<()>,
+) -> Result<Place> {
     let lines = lines(size, size_of::<SlotOf<T>>(), has_marks);
-    let mut mine = Ok(GlobalPtr::NULL);
-    if world.rank() == host {
-        mine = world.alloc::<Line>(lines);
-    }
-    let bits = mine.as_ref().map_or(0, |block| block.to_bits());
-    let bits = world.broadcast(host, bits)?;
-    let block: GlobalPtr<u8> = GlobalPtr::from_bits(bits);
-    // The host says what its heap has left, the others who has no room.
-    mine?;
-    if block.is_null() {
-        let bytes = lines.saturating_mul(LINE);
-        let text = format!("rank {host} has no room for the {bytes} bytes of a queue");
-        return Err(Error::Argument(text.into()));
-    }
-    Ok(Place { block, size })
+    let make = || -> Result<Place> {
+        let block = world.alloc::<Line>(lines)?;
+        let place = Place {
+            block: block.cast(),
+            size,
+        };
+        fill(place).inspect_err(|_| world.free(block))?;
+        Ok(place)
+    };
+    let nothing = Place {
+        block: GlobalPtr::NULL,
+        size,
+    };
+    let is_host = world.rank() == host;
+    let made = if is_host { make() } else { Ok(nothing) };
+    let made = world.team().all_succeeded("making a queue", made)?;
+    let bits = world.broadcast(host, made.block.to_bits())?;
+    Ok(Place {
+        block: GlobalPtr::from_bits(bits),
+        size,
+    })
 }

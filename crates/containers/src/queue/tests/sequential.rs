@@ -279,7 +279,7 @@ fn bad_arguments_are_errors_on_every_rank_that_name_the_values() {
         let expected = if world.rank() == host {
             "PGAS_SEGMENT"
         } else {
-            "rank 0 has no room"
+            "failed on rank 0"
         };
         assert!(text(error).contains(expected));
         // What failed leaves nothing behind that the next one would trip over.

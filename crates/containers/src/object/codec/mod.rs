@@ -1,0 +1,130 @@
+//! The only place that knows how values are turned into bytes: serde, in the format of bincode 2 with its standard settings.
+//!
+//! ```text
+//! integers         one byte up to 250, else 251, 252, 253 or 254 and 2, 4, 8 or 16 bytes, the low ones first; signed ones zigzag
+//! u8, i8, bool     one byte
+//! floats           their bytes, the low ones first
+//! text, bytes      their number, and they
+//! option           0, or 1 and the value
+//! sequence, map    the number of elements, and they
+//! struct, tuple    the members
+//! enum             the number of the variant, and its members
+//! ```
+//!
+//! Writer and reader are our own, since bytes may come from anywhere: the reader takes no more memory than there are bytes, goes
+//! no deeper than [`DEPTH`] and does no more steps than [`EMPTY`] without a byte; and the writer refuses what the reader would.
+
+mod reader;
+#[cfg(all(test, not(loom)))]
+mod tests;
+mod writer;
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Error, Result};
+
+/// The most values that may lie within each other.
+const DEPTH: u32 = 128;
+
+/// The most elements of a sequence that take less than a byte each.
+const EMPTY: usize = 1 << 16;
+
+/// Where an encoding ended up.
+pub(super) enum Encoding {
+    /// In the buffer, that many bytes of it.
+    Inline(usize),
+    /// It is longer than the buffer.
+    Long(Vec<u8>),
+}
+
+/// Why a value cannot be encoded, or bytes cannot be decoded.
+#[derive(Debug)]
+struct Refused(Box<str>);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl serde::ser::Error for Refused {
+    fn custom<T: fmt::Display>(why: T) -> Self {
+        Self(why.to_string().into())
+    }
+}
+
+impl serde::de::Error for Refused {
+    fn custom<T: fmt::Display>(why: T) -> Self {
+        Self(why.to_string().into())
+    }
+}
+
+/// One level deeper than `depth`, if that is allowed.
+fn deeper(depth: u32) -> Result<u32, Refused> {
+    if depth == DEPTH {
+        return Err(Refused(
+            format!("more than {DEPTH} values lie within each other").into(),
+        ));
+    }
+    Ok(depth + 1)
+}
+
+/// Whether `n` elements may take `bytes` bytes.
+fn check_len(n: usize, bytes: usize) -> Result<(), Refused> {
+    if n <= bytes.max(EMPTY) {
+        return Ok(());
+    }
+    Err(Refused(
+        format!("{n} elements were to take {bytes} bytes").into(),
+    ))
+}
+
+/// Encodes `value` into `buffer`, or into memory of its own.
+pub(super) fn encode<T: Serialize>(value: &T, buffer: &mut [u8]) -> Result<Encoding> {
+    let encoded = writer::write(value, buffer).map_err(|e| refused::<T>(&e))?;
+    Ok(match encoded {
+        (len, None) => Encoding::Inline(len),
+        (_, Some(long)) => Encoding::Long(long),
+    })
+}
+
+/// The value whose encoding is `bytes`, all of them.
+pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+    reader::read(bytes).map_err(|e| refused::<T>(&e))
+}
+
+/// Appends the length of `value`'s encoding, and that.
+pub(super) fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<()> {
+    let (_, bytes) = writer::write(value, &mut []).map_err(|e| refused::<T>(&e))?;
+    let bytes = bytes.unwrap_or_default();
+    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
+    out.extend_from_slice(&bytes);
+    Ok(())
+}
+
+/// Reads a value from the front of what [`write`] has written.
+pub(super) fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T> {
+    let len = take(bytes, 8)?.try_into().expect("eight bytes");
+    let len = usize::try_from(u64::from_le_bytes(len)).unwrap_or(usize::MAX);
+    decode(take(bytes, len)?)
+}
+
+/// The first `n` bytes, which are taken away.
+pub(super) fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
+    let Some((front, rest)) = bytes.split_at_checked(n) else {
+        let text = format!("an element of {n} bytes ends after {}", bytes.len());
+        return Err(Error::Codec(text.into()));
+    };
+    *bytes = rest;
+    Ok(front)
+}
+
+#[cold]
+fn refused<T>(why: &Refused) -> Error {
+    Error::Codec(format!("{}: {why}", std::any::type_name::<T>()).into())
+}
