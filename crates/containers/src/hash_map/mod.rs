@@ -50,6 +50,7 @@ pub use buffer::HashMapBuffer;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::Entries;
 pub use multi::MultiMap;
+pub(crate) use multi::check_numbers;
 pub use phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 pub use set::HashSet;
 

@@ -94,6 +94,19 @@ impl Numbers {
     }
 }
 
+/// Why `word` cannot be the numbers of a key, in a map of `n_values` values.
+pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
+    let Numbers { first, next, .. } = Numbers::of(word);
+    // Inserts that meet at a full map leave a few numbers without a value for each one with a value.
+    let most = n_values.saturating_mul(64).saturating_add(64);
+    if first <= next && next <= Numbers::END && u64::from(next - first) <= most {
+        return Ok(());
+    }
+    Err(format!(
+        "a key has the values from {first} to {next} of {n_values}"
+    ))
+}
+
 impl<K: Object + Clone, V: Object> MultiMap<K, V> {
     /// A map with room for `capacity` values over all ranks, of as many keys or fewer.
     ///

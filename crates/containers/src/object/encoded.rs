@@ -177,6 +177,10 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         codec::read(bytes)
     }
 
+    fn layout() -> Cow<'static, str> {
+        codec::layout::<T>().into()
+    }
+
     fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
         each_to_slot::<T, Self>(values, heap).map(Cow::Owned)
     }

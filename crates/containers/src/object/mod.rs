@@ -56,6 +56,7 @@ mod parts;
 mod tests;
 mod types;
 
+pub(crate) use codec::NAME as CODEC;
 pub(crate) use hash::{SECRETS, mix};
 
 pub use encoded::{Encoded, EncodedKey, EncodedSlot};
@@ -84,6 +85,30 @@ use crate::{Result, TakeError};
 pub trait Object: Sized + Send + Sync + 'static {
     /// How a value lives in a slot.
     type Repr: Repr<Self>;
+
+    /// What a file calls the type. Values are only loaded from a file that calls it the same.
+    ///
+    /// By default that is the layout, as far as it is known: of an [`Encoded`] type its name and those of its members or variants, as
+    /// serde has them; of a [`Plain`] one the size. It does not depend on the module that a type is in, or on the compiler. Give
+    /// a name of your own where that says too little, or too much.
+    ///
+    /// ```
+    /// # use pgas_containers::object::{Object, Plain};
+    /// # #[derive(Clone, Copy, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable)]
+    /// # #[repr(C)]
+    /// # struct Edge(u32);
+    /// impl Object for Edge {
+    ///     type Repr = Plain;
+    ///
+    ///     fn saved_as() -> std::borrow::Cow<'static, str> {
+    ///         "edge of a road map, version 1".into()
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    fn saved_as() -> Cow<'static, str> {
+        Self::Repr::layout()
+    }
 }
 
 /// What a container's slot holds of a `T`.
@@ -244,6 +269,10 @@ pub trait Repr<T>: sealed::Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the bytes are no `T`.
     fn read(bytes: &mut &[u8]) -> Result<T>;
 
+    /// A description of what [`write`](Self::write) writes, for [`Object::saved_as`].
+    #[must_use]
+    fn layout() -> Cow<'static, str>;
+
     /// What slots have to hold of `values`; plain ones are not even copied.
     ///
     /// # Errors
@@ -359,6 +388,10 @@ impl<T: Pod> Repr<T> for Plain {
     fn read(bytes: &mut &[u8]) -> Result<T> {
         let value = codec::take(bytes, size_of::<T>())?;
         Ok(T::read_from_bytes(value).expect("as many bytes"))
+    }
+
+    fn layout() -> Cow<'static, str> {
+        format!("{} plain bytes", size_of::<T>()).into()
     }
 
     #[inline(always)]

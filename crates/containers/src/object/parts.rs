@@ -161,6 +161,10 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
         Ok((a, <B::Repr as Repr<B>>::read(bytes)?))
     }
 
+    fn layout() -> Cow<'static, str> {
+        format!("({}, {})", A::saved_as(), B::saved_as()).into()
+    }
+
     fn to_slots<'v>(values: &'v [(A, B)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {
         each_to_slot::<_, Self>(values, heap).map(Cow::Owned)
     }
@@ -298,6 +302,11 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     fn read(bytes: &mut &[u8]) -> Result<(A, B, C)> {
         let (a, (b, c)) = <Self as Repr<(A, (B, C))>>::read(bytes)?;
         Ok((a, b, c))
+    }
+
+    fn layout() -> Cow<'static, str> {
+        let (a, b, c) = (A::saved_as(), B::saved_as(), C::saved_as());
+        format!("({a}, {b}, {c})").into()
     }
 
     fn to_slots<'v>(values: &'v [(A, B, C)], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

@@ -1,5 +1,6 @@
 //! The types of the language and of std that are objects.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, Hash};
 
@@ -13,6 +14,10 @@ macro_rules! plain {
     ($($ty:ty),*) => {
         $(impl Object for $ty {
             type Repr = Plain;
+
+            fn saved_as() -> Cow<'static, str> {
+                stringify!($ty).into()
+            }
         })*
     };
 }
@@ -21,10 +26,18 @@ plain! { u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f6
 
 impl<T: Object<Repr = Plain> + Pod, const N: usize> Object for [T; N] {
     type Repr = Plain;
+
+    fn saved_as() -> Cow<'static, str> {
+        format!("[{}; {N}]", T::saved_as()).into()
+    }
 }
 
 impl<T: 'static> Object for GlobalPtr<T> {
     type Repr = Plain;
+
+    fn saved_as() -> Cow<'static, str> {
+        "global pointer".into()
+    }
 }
 
 /// What serde can write and read back, whatever it borrowed from.

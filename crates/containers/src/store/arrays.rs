@@ -1,6 +1,5 @@
 //! Arrays and matrices: elements in the order of their indices, a run of them for each rank.
 
-use std::any::type_name;
 use std::ops::Range;
 use std::path::Path;
 
@@ -10,14 +9,6 @@ use super::{About, open, save};
 use crate::Result;
 use crate::array::{Array, DArray, DMatrix, Distribution};
 use crate::object::{Object, Plain};
-
-fn about<'s, T>(kind: &'static str, sizes: &'s [u64]) -> About<'s> {
-    About {
-        kind,
-        element: type_name::<T>(),
-        sizes,
-    }
-}
 
 const ARRAY: &str = "array";
 const MATRIX: &str = "matrix";
@@ -36,10 +27,10 @@ fn save_array<T: Object>(
     get: impl Fn(usize) -> Result<T>,
 ) -> Result<()> {
     world.barrier()?;
-    save(world, dir, &about::<T>(ARRAY, &[len as u64]), |part| {
-        share(world, len).try_for_each(|i| part.push(&get(i)?))
-    })?;
-    Ok(world.barrier()?)
+    let about = About::of::<T>(&[len as u64]);
+    save(world, dir, ARRAY, &[about], |parts| {
+        share(world, len).try_for_each(|i| parts[0].push(&get(i)?))
+    })
 }
 
 fn load_array<T: Object, A>(
@@ -48,9 +39,11 @@ fn load_array<T: Object, A>(
     make: impl FnOnce(usize) -> Result<A>,
     put: impl Fn(&A, usize, &T) -> Result<()>,
 ) -> Result<A> {
-    let saved = open(world, dir, &about::<T>(ARRAY, &[0]))?;
-    let array = make(saved.size(0)?)?;
-    saved.for_each(world, |i, element| put(&array, i, &element))?;
+    let saved = open(world, dir, ARRAY, &[About::of::<T>(&[0])])?;
+    let len = saved.size(0)?;
+    saved.expect(Some(len as u64))?;
+    let array = saved.made(make(len))?;
+    saved.for_each(world, 0, |i, element| put(&array, i, &element))?;
     world.barrier()?;
     Ok(array)
 }
@@ -60,7 +53,7 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// That of a [`get`](Self::get) an element, shared out to the ranks, and 2B + 5 collectives. Collective over the world.
+    /// That of a [`get`](Self::get) an element, shared out to the ranks, and B + 7 collectives. Collective over the world.
     ///
     /// # Errors
     ///
@@ -80,7 +73,8 @@ impl<T: Object> DArray<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no array of such elements, or a file
-    /// cannot be read or is not what was written; those of [`new`](Self::new).
+    /// cannot be read or is not what was written, or there is no room for what it says; those of [`new`](Self::new) for arguments
+    /// that differ.
     pub fn load(
         world: &World,
         dir: impl AsRef<Path>,
@@ -126,7 +120,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// That of a [`get_block`](Self::get_block) a row, shared out to the ranks, and 2B + 5 collectives. Collective over the world.
+    /// That of a [`get_block`](Self::get_block) a row, shared out to the ranks, and B + 7 collectives. Collective over the world.
     ///
     /// # Errors
     ///
@@ -135,14 +129,15 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
         let (world, [rows, columns]) = (self.world(), self.shape());
         let sizes = [rows as u64, columns as u64];
         world.barrier()?;
-        save(world, dir.as_ref(), &about::<T>(MATRIX, &sizes), |part| {
+        let about = About::of::<T>(&sizes);
+        save(world, dir.as_ref(), MATRIX, &[about], |parts| {
             for row in share(world, rows) {
                 let elements = self.get_block(row..row + 1, 0..columns)?;
-                elements.iter().try_for_each(|element| part.push(element))?;
+                let mut elements = elements.iter();
+                elements.try_for_each(|element| parts[0].push(element))?;
             }
             Ok(())
-        })?;
-        Ok(world.barrier()?)
+        })
     }
 
     /// The matrix that was saved in a directory, in tiles of `[rows, columns]`.
@@ -155,12 +150,14 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no matrix of such elements, or a file
-    /// cannot be read or is not what was written; those of [`new`](Self::new).
+    /// cannot be read or is not what was written, or there is no room for what it says; those of [`new`](Self::new) for arguments
+    /// that differ.
     pub fn load(world: &World, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
-        let saved = open(world, dir.as_ref(), &about::<T>(MATRIX, &[0, 0]))?;
+        let saved = open(world, dir.as_ref(), MATRIX, &[About::of::<T>(&[0, 0])])?;
         let (rows, columns) = (saved.size(0)?, saved.size(1)?);
-        let matrix = Self::new(world, [rows, columns], tile, T::new_zeroed())?;
-        saved.for_each(world, |i, element| {
+        saved.expect((rows as u64).checked_mul(columns as u64))?;
+        let matrix = saved.made(Self::new(world, [rows, columns], tile, T::new_zeroed()))?;
+        saved.for_each(world, 0, |i, element| {
             matrix.put(i / columns, i % columns, element)
         })?;
         world.barrier()?;

@@ -1,6 +1,5 @@
 //! Bloom filters: their words, in the order of the blocks.
 
-use std::any::type_name;
 use std::path::Path;
 
 use pgas_core::World;
@@ -10,15 +9,11 @@ use crate::Result;
 use crate::bloom::BloomFilter;
 use crate::object::Object;
 
-fn about<T, const WORDS: usize>(sizes: &[u64]) -> About<'_> {
-    About {
-        kind: if WORDS == 1 {
-            "Bloom filter"
-        } else {
-            "wide Bloom filter"
-        },
-        element: type_name::<T>(),
-        sizes,
+const fn kind<const WORDS: usize>() -> &'static str {
+    if WORDS == 1 {
+        "Bloom filter"
+    } else {
+        "wide Bloom filter"
     }
 }
 
@@ -27,7 +22,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of reading this rank's blocks, and 2B + 5 collectives. Collective over the world.
+    /// That of reading this rank's blocks, and B + 7 collectives. Collective over the world.
     ///
     /// # Errors
     ///
@@ -35,17 +30,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let world = self.world();
         world.barrier()?;
-        save(
-            world,
-            dir.as_ref(),
-            &about::<T, WORDS>(&self.saved_shape()),
-            |part| {
-                self.local_words()?
-                    .iter()
-                    .try_for_each(|word| part.push(word))
-            },
-        )?;
-        Ok(world.barrier()?)
+        let about = About::of::<T>(&self.saved_shape());
+        save(world, dir.as_ref(), kind::<WORDS>(), &[about], |parts| {
+            let words = self.local_words()?;
+            words.iter().try_for_each(|word| parts[0].push(word))
+        })
     }
 
     /// The filter that was [saved](Self::save) in a directory.
@@ -57,12 +46,15 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no filter for such items, or a file cannot be
-    /// read or is not what was written; [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core)
-    /// if the symmetric heap has no room.
+    /// read or is not what was written, or there is no room for what it says.
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
-        let saved = open(world, dir.as_ref(), &about::<T, WORDS>(&[0; 3]))?;
-        let filter = Self::of_saved_shape(world, [saved.sizes[0], saved.sizes[1], saved.sizes[2]])?;
-        saved.for_each(world, |i, word: u64| filter.restore(i, word))?;
+        let about = About::of::<T>(&[0; 3]);
+        let saved = open(world, dir.as_ref(), kind::<WORDS>(), &[about])?;
+        let sizes = &saved.manifest.abouts[0].sizes;
+        let shape = [sizes[0], sizes[1], sizes[2]];
+        saved.expect(shape[0].checked_mul(WORDS as u64))?;
+        let filter = saved.made(Self::of_saved_shape(world, shape))?;
+        saved.for_each(world, 0, |i, word: u64| filter.restore(i, word))?;
         world.barrier()?;
         Ok(filter)
     }

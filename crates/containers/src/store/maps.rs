@@ -1,21 +1,28 @@
 //! Maps and sets.
 
-use std::any::type_name;
 use std::path::Path;
 
 use pgas_core::World;
 
+use super::parts::Part;
 use super::{About, open, save};
 use crate::Result;
-use crate::hash_map::{Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher};
+use crate::hash_map::{Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher, check_numbers};
 use crate::object::{KeyHasher, Object};
 
-fn about<K, V>(sizes: &[u64]) -> About<'_> {
-    About {
-        kind: "hash map",
-        element: type_name::<(K, V)>(),
-        sizes,
-    }
+const MAP: &str = "hash map";
+const MULTI: &str = "multimap";
+
+fn about<K: Object, V: Object>(capacity: u64) -> About {
+    About::of::<(K, V)>(&[capacity])
+}
+
+/// Appends the entries that this rank holds.
+fn write<K: Object, V: Object, P: Looks, S: KeyHasher>(
+    map: &HashMap<K, V, P, S>,
+    part: &mut Part,
+) -> Result<()> {
+    map.local_iter().try_for_each(|entry| part.push(&entry?))
 }
 
 impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
@@ -25,7 +32,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of [`local_iter`](Self::local_iter), and 2B + 5 collectives. Collective over the world.
+    /// That of [`local_iter`](Self::local_iter), and B + 7 collectives. Collective over the world.
     ///
     /// # Errors
     ///
@@ -48,13 +55,10 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let world = self.world();
         world.barrier()?;
-        save(
-            world,
-            dir.as_ref(),
-            &about::<K, V>(&[self.capacity()]),
-            |part| self.local_iter().try_for_each(|entry| part.push(&entry?)),
-        )?;
-        Ok(world.barrier()?)
+        let about = about::<K, V>(self.capacity());
+        save(world, dir.as_ref(), MAP, &[about], |parts| {
+            write(self, &mut parts[0])
+        })
     }
 }
 
@@ -69,7 +73,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no map of such entries, or a file cannot be read
-    /// or is not what was written; those of [`with_capacity`](Self::with_capacity).
+    /// or is not what was written, or there is no room for what it says.
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
         Self::load_with_hasher(world, dir, RapidHasher)
     }
@@ -86,9 +90,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     ///
     /// Those of [`load`](HashMap::load) and [`with_hasher`](Self::with_hasher).
     pub fn load_with_hasher(world: &World, dir: impl AsRef<Path>, hasher: S) -> Result<Self> {
-        let saved = open(world, dir.as_ref(), &about::<K, V>(&[0]))?;
-        let map = Self::with_hasher(world, saved.size(0)?, hasher)?;
-        saved.for_each(world, |_, (key, value)| map.insert(&key, value).map(drop))?;
+        let saved = open(world, dir.as_ref(), MAP, &[about::<K, V>(0)])?;
+        saved.expect_room()?;
+        let map = saved.made(Self::with_hasher(world, saved.size(0)?, hasher))?;
+        saved.for_each(world, 0, |_, (key, value)| {
+            map.insert(&key, value).map(drop)
+        })?;
         world.barrier()?;
         Ok(map)
     }
@@ -125,19 +132,27 @@ impl<K: Object> HashSet<K> {
 }
 
 impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// As [`HashMap::save`], to two directories in `dir`.
+    /// As [`HashMap::save`].
     ///
     /// # Cost
     ///
-    /// Twice that of [`HashMap::save`].
+    /// As [`HashMap::save`], for both maps that it is made of.
     ///
     /// # Errors
     ///
     /// As [`HashMap::save`].
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
-        let (counts, values) = self.maps();
-        counts.save(dir.as_ref().join("counts"))?;
-        values.save(dir.as_ref().join("values"))
+        let (numbers, values) = self.maps();
+        let abouts = [
+            about::<K, u64>(numbers.capacity()),
+            about::<(K, u64), V>(values.capacity()),
+        ];
+        let world = numbers.world();
+        world.barrier()?;
+        save(world, dir.as_ref(), MULTI, &abouts, |parts| {
+            write(numbers, &mut parts[0])?;
+            write(values, &mut parts[1])
+        })
     }
 }
 
@@ -152,8 +167,21 @@ impl<K: Object, V: Object> MultiMap<K, V> {
     ///
     /// As [`HashMap::load`].
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
-        let counts = HashMap::load(world, dir.as_ref().join("counts"))?;
-        let values = HashMap::load(world, dir.as_ref().join("values"))?;
-        Ok(Self::of(counts, values))
+        let abouts = [about::<K, u64>(0), about::<(K, u64), V>(0)];
+        let saved = open(world, dir.as_ref(), MULTI, &abouts)?;
+        saved.expect_room()?;
+        let capacity = |i: usize| saved.capacity(i);
+        let numbers = saved.made(HashMap::with_capacity(world, capacity(0)?))?;
+        let values = saved.made(HashMap::with_capacity(world, capacity(1)?))?;
+        let n_values = saved.n_elements(1)?;
+        saved.for_each(world, 0, |_, (key, word): (K, u64)| {
+            check_numbers(word, n_values).map_err(|why| saved.refuse(why))?;
+            numbers.insert(&key, word).map(drop)
+        })?;
+        saved.for_each(world, 1, |_, (place, value)| {
+            values.insert(&place, value).map(drop)
+        })?;
+        world.barrier()?;
+        Ok(Self::of(numbers, values))
     }
 }

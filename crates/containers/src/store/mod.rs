@@ -1,66 +1,59 @@
 //! Containers in a directory, written by some number of ranks and read by any other.
 //!
 //! ```text
-//! manifest       what it is, of what, its sizes; for each part how many elements and bytes it has, and their hash
-//! part-00000     the elements of rank 0, one after the other
-//! part-00001     ...
+//! manifest         what it is, in which codec, of what, its sizes; for each part how many elements and bytes it has, and their
+//!                  hash; and a hash of all that
+//! part-7-0-00000   the elements of rank 0, one after the other, in the seventh checkpoint of this directory
+//! part-7-0-00001   those of rank 1
+//! part-7-1-00000   those of the second one of the maps that a multimap is made of
 //! ```
 //!
-//! The manifest is written last, under another name first, so a directory is either whole or has none. Each part is
-//! read by one rank and compared with its hash before anything is done with it.
+//! A checkpoint is written beside the one that is there, in files of its own, and becomes the directory's by the rename of its
+//! manifest, when all of it is on the disk. So there is always a whole one, the former or the new; what is left of others is
+//! removed when a checkpoint is complete.
+//!
+//! Nothing that is read is believed before it was checked: the sizes have to fit the elements, and the parts their hash. Who
+//! writes files by hand can have them loaded, and no more: an error, or a container.
 
 mod arrays;
 mod filters;
+#[cfg(all(test, not(loom)))]
+mod fuzz;
+#[cfg(all(test, not(loom)))]
+mod kills;
+mod manifest;
 mod maps;
+mod parts;
 mod queues;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Write as _;
+use std::borrow::Cow;
 use std::fs::{self, File};
-use std::io::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use pgas_core::{Rank, World};
-use rapidhash::v3::rapidhash_v3_seeded;
 
-use crate::object::{Object, Repr, SECRETS, mix};
+use crate::object::Object;
 use crate::{Error, Result};
+use manifest::Manifest;
+use parts::{Info, Part};
 
-const FIRST_LINE: &str = "pgas container, format 1";
-const MANIFEST: &str = "manifest";
-
-/// Bytes that are written and hashed at once.
-const BLOCK: usize = 1 << 20;
-
-/// What a container is, beside its elements.
-struct About<'a> {
-    kind: &'a str,
-    element: &'static str,
+/// What one map, array, queue or filter is, beside its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct About {
+    element: Cow<'static, str>,
     /// What it is made with.
-    sizes: &'a [u64],
+    sizes: Vec<u64>,
 }
 
-/// One rank's part while it is written.
-struct Part {
-    path: PathBuf,
-    file: File,
-    block: Vec<u8>,
-    info: Info,
-}
-
-/// What the manifest says of a part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Info {
-    elements: u64,
-    bytes: u64,
-    hash: u64,
-}
-
-impl Info {
-    fn add(&mut self, block: &[u8]) {
-        self.bytes += block.len() as u64;
-        self.hash = mix(self.hash ^ rapidhash_v3_seeded(block, &SECRETS));
+impl About {
+    fn of<T: Object>(sizes: &[u64]) -> Self {
+        Self {
+            element: T::saved_as(),
+            sizes: sizes.to_vec(),
+        }
     }
 }
 
@@ -68,189 +61,197 @@ fn storage(path: &Path, why: impl std::fmt::Display) -> Error {
     Error::Storage(format!("{}: {why}", path.display()).into())
 }
 
-impl Part {
-    fn create(dir: &Path, rank: usize) -> Result<Self> {
-        let path = part_path(dir, rank);
-        let file = File::create(&path).map_err(|e| storage(&path, e))?;
-        Ok(Self {
-            path,
-            file,
-            block: Vec::new(),
-            info: Info::default(),
-        })
-    }
-
-    /// Appends an element.
-    fn push<T: Object>(&mut self, element: &T) -> Result<()> {
-        <T::Repr as Repr<T>>::write(element, &mut self.block)?;
-        self.info.elements += 1;
-        self.write(BLOCK)
-    }
-
-    /// Writes whole blocks of at least `least` bytes.
-    fn write(&mut self, least: usize) -> Result<()> {
-        while self.block.len() >= least.max(1) {
-            let rest = self.block.split_off(self.block.len().min(BLOCK));
-            self.info.add(&self.block);
-            let written = self.file.write_all(&self.block);
-            written.map_err(|e| storage(&self.path, e))?;
-            self.block = rest;
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<Info> {
-        self.write(1)?;
-        self.file.sync_all().map_err(|e| storage(&self.path, e))?;
-        Ok(self.info)
-    }
-}
-
-fn part_path(dir: &Path, i: usize) -> PathBuf {
-    dir.join(format!("part-{i:05}"))
-}
-
 /// `mine` if every rank has succeeded; else every rank gets an error, those that have not their own. Collective.
 fn together<T>(world: &World, mine: Result<T>) -> Result<T> {
-    let text = match &mine {
-        Ok(_) => String::new(),
-        Err(error) => format!("rank {}: {error}", world.rank()),
-    };
-    let texts = world.team().allgather_varying(text.as_bytes())?;
-    let value = mine?;
-    match texts.iter().find(|text| !text.is_empty()) {
-        Some(text) => Err(Error::Storage(String::from_utf8_lossy(text).into())),
-        None => Ok(value),
-    }
+    let done = world.team().all_succeeded("a checkpoint", mine);
+    done.map_err(|error| match error {
+        Error::Core(pgas_core::Error::Elsewhere(there)) => {
+            let text = format!("rank {}: {}", there.rank, there.cause);
+            Error::Storage(text.into())
+        }
+        own => own,
+    })
 }
 
-/// Writes a container to `dir`: each rank what `write` gives of it. Collective.
+/// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of `abouts`. Collective.
 fn save(
     world: &World,
     dir: &Path,
-    about: &About<'_>,
-    write: impl FnOnce(&mut Part) -> Result<()>,
+    kind: &str,
+    abouts: &[About],
+    write: impl FnOnce(&mut [Part]) -> Result<()>,
 ) -> Result<()> {
     let is_first = world.rank() == Rank::ZERO;
-    let manifest = dir.join(MANIFEST);
-    let begun = if is_first {
-        fs::create_dir_all(dir)
-            .and_then(|()| match fs::remove_file(&manifest) {
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-                removed => removed,
-            })
-            .map_err(|e| storage(dir, e))
-    } else {
+    let begun = together(world, if is_first { begin(dir) } else { Ok(0) })?;
+    let number = world.broadcast(Rank::ZERO, begun)?;
+    let name = |i: usize| parts::name(number, i, world.rank().index());
+    let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
+    let written = together(world, write_parts(&paths, write)).inspect_err(|_| {
+        // Of these files nobody knows.
+        paths.iter().for_each(|path| drop(fs::remove_file(path)));
+    })?;
+    let mine: Vec<[u64; 3]> = written.into_iter().map(Info::to_words).collect();
+    let all = world.allgather(&mine)?;
+    let publish = || {
+        let manifest = Manifest {
+            kind: kind.to_owned(),
+            number,
+            abouts: abouts.to_vec(),
+            parts: (0..abouts.len())
+                .map(|i| all.iter().skip(i).step_by(abouts.len()))
+                .map(|infos| infos.map(Info::of_words).collect())
+                .collect(),
+        };
+        manifest.publish(dir)?;
+        remove_others(dir, number);
         Ok(())
     };
-    together(world, begun)?;
-    let written = Part::create(dir, world.rank().index()).and_then(|mut part| {
-        write(&mut part)?;
-        part.finish()
-    });
-    let info = together(world, written)?;
-    let infos = world.allgather(&[[info.elements, info.bytes, info.hash]])?;
-    let published = if is_first {
-        publish(dir, about, &infos)
-    } else {
-        Ok(())
-    };
-    together(world, published)
+    together(world, if is_first { publish() } else { Ok(()) })
 }
 
-fn publish(dir: &Path, about: &About<'_>, infos: &[[u64; 3]]) -> Result<()> {
-    let mut text = format!("{FIRST_LINE}\n{}\n{}\n", about.kind, about.element);
-    let numbers = |numbers: &[u64]| {
-        let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
-        texts.join(" ")
-    };
-    for line in [about.sizes, &[infos.len() as u64]] {
-        writeln!(text, "{}", numbers(line)).expect("a string takes it");
+fn write_parts(
+    paths: &[PathBuf],
+    write: impl FnOnce(&mut [Part]) -> Result<()>,
+) -> Result<Vec<Info>> {
+    let parts: Result<Vec<Part>> = paths.iter().map(|path| Part::create(path)).collect();
+    let mut parts = parts?;
+    write(&mut parts)?;
+    parts.into_iter().map(Part::finish).collect()
+}
+
+/// Makes the directory; the number of the next checkpoint, of which there is no file yet.
+fn begin(dir: &Path) -> Result<u64> {
+    fs::create_dir_all(dir).map_err(|e| storage(dir, e))?;
+    let mut number = 0;
+    for name in names(dir).map_err(|e| storage(dir, e))? {
+        number = number.max(parts::number_in(&name).unwrap_or(0));
     }
-    for info in infos {
-        writeln!(text, "{}", numbers(info)).expect("a string takes it");
+    number
+        .checked_add(1)
+        .ok_or_else(|| storage(dir, "there is no number left for another checkpoint"))
+}
+
+fn names(dir: &Path) -> io::Result<Vec<String>> {
+    let name = |entry: io::Result<fs::DirEntry>| Ok(entry?.file_name().into_string().ok());
+    fs::read_dir(dir)?
+        .filter_map(|entry| name(entry).transpose())
+        .collect()
+}
+
+/// Removes the parts of other checkpoints, as far as that can be done: they only take room.
+fn remove_others(dir: &Path, number: u64) {
+    for name in names(dir).unwrap_or_default() {
+        if parts::number_in(&name).is_some_and(|of| of != number) {
+            drop(fs::remove_file(dir.join(name)));
+        }
     }
-    let (draft, name) = (dir.join("manifest.new"), dir.join(MANIFEST));
-    let write = || {
-        let mut file = File::create(&draft)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, &name)
-    };
-    write().map_err(|e| storage(&name, e))
+}
+
+/// Waits until what was done to the files of `dir` is on the disk.
+fn sync(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
 }
 
 /// A container in a directory.
 struct Saved {
     dir: PathBuf,
-    sizes: Vec<u64>,
-    parts: Vec<Info>,
+    manifest: Manifest,
 }
 
-/// What is in `dir`, if it is a container of the kind and of the elements that are expected. Collective.
-fn open(world: &World, dir: &Path, about: &About<'_>) -> Result<Saved> {
-    let path = dir.join(MANIFEST);
-    let read = fs::read_to_string(&path).map_err(|e| storage(&path, e));
-    together(world, read.and_then(|text| parse(dir, &text, about)))
-}
-
-fn parse(dir: &Path, text: &str, about: &About<'_>) -> Result<Saved> {
-    let path = dir.join(MANIFEST);
-    let mut lines = text.lines();
-    for (what, expected) in [
-        ("format", FIRST_LINE),
-        ("kind", about.kind),
-        ("element", about.element),
-    ] {
-        let found = lines.next().unwrap_or("");
-        if found != expected {
-            let why = format!("the {what} is {found:?}; {expected:?} was expected");
-            return Err(storage(&path, why));
-        }
-    }
-    let mut numbers = |n: Option<usize>| {
-        let line = lines.next().unwrap_or("");
-        let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
-        numbers
-            .filter(|numbers| n.is_none_or(|n| numbers.len() == n))
-            .ok_or_else(|| storage(&path, format!("a line of numbers is {line:?}")))
-    };
-    let sizes = numbers(Some(about.sizes.len()))?;
-    let n_parts = numbers(Some(1))?[0];
-    let parts = (0..n_parts).map(|_| {
-        let line = numbers(Some(3))?;
-        Ok(Info {
-            elements: line[0],
-            bytes: line[1],
-            hash: line[2],
-        })
-    });
+/// What is in `dir`, if it is a container of the kind and of the elements that are expected. The first rank reads, so that all
+/// see the same. Collective.
+fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
+    let is_first = world.rank() == Rank::ZERO;
+    let read = together(
+        world,
+        if is_first {
+            manifest::read(dir)
+        } else {
+            Ok(Vec::new())
+        },
+    )?;
+    let bytes = world.team().allgather_varying(&read)?.swap_remove(0);
+    let manifest = Manifest::parse(&bytes, kind, abouts);
     Ok(Saved {
+        manifest: manifest.map_err(|why| storage(&dir.join(manifest::NAME), why))?,
         dir: dir.to_owned(),
-        sizes,
-        parts: parts.collect::<Result<_>>()?,
     })
 }
 
 impl Saved {
+    fn refuse(&self, why: impl std::fmt::Display) -> Error {
+        storage(&self.dir.join(manifest::NAME), why)
+    }
+
+    /// One of the sizes that the container was made with, or the first of the containers that it is made of.
     fn size(&self, i: usize) -> Result<usize> {
-        let size = self.sizes[i];
-        usize::try_from(size)
-            .map_err(|_| storage(&self.dir, format!("{size} is no size on this machine")))
+        self.in_memory(self.manifest.abouts[0].sizes[i])
+    }
+
+    /// The capacity of one of the maps that the container is made of.
+    fn capacity(&self, i: usize) -> Result<usize> {
+        self.in_memory(self.manifest.abouts[i].sizes[0])
+    }
+
+    fn in_memory(&self, size: u64) -> Result<usize> {
+        let refuse = |_| self.refuse(format!("{size} is no size on this machine"));
+        usize::try_from(size).map_err(refuse)
+    }
+
+    /// An error unless there are `n` elements.
+    fn expect(&self, n: Option<u64>) -> Result<()> {
+        let there = self.n_elements(0)?;
+        if n == Some(there) {
+            return Ok(());
+        }
+        Err(self.refuse(format!(
+            "there are {there} elements, not as many as its sizes say"
+        )))
+    }
+
+    /// An error if there are more elements than there is room for.
+    fn expect_room(&self) -> Result<()> {
+        for (i, about) in self.manifest.abouts.iter().enumerate() {
+            let (there, room) = (self.n_elements(i)?, about.sizes[0]);
+            if there > room {
+                return Err(self.refuse(format!("{there} elements have room for {room}")));
+            }
+        }
+        Ok(())
+    }
+
+    fn n_elements(&self, i: usize) -> Result<u64> {
+        let mut infos = self.manifest.parts[i].iter();
+        let n = infos.try_fold(0_u64, |n, info| n.checked_add(info.elements));
+        n.ok_or_else(|| self.refuse("there are more than 2^64 elements"))
+    }
+
+    /// A container that was made with the sizes that are saved. That there is none with such sizes, or no room for it, is a
+    /// fault of the file as far as anybody can tell.
+    fn made<A>(&self, made: Result<A>) -> Result<A> {
+        made.map_err(|error| match error {
+            Error::Argument(_)
+            | Error::NoCapacity
+            | Error::Core(pgas_core::Error::Exhausted(_) | pgas_core::Error::Elsewhere(_)) => {
+                self.refuse(error)
+            }
+            other => other,
+        })
     }
 
     /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all. Collective.
     fn for_each<T: Object>(
         &self,
         world: &World,
+        i: usize,
         mut f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
         let n_ranks = world.n_ranks() as usize;
         let mut mine = || {
             let mut first = 0;
-            for (i, info) in self.parts.iter().enumerate() {
-                if i % n_ranks == world.rank().index() {
-                    self.read_part(i, *info, |within, element| f(first + within, element))?;
+            for (part, info) in self.manifest.parts[i].iter().enumerate() {
+                if part % n_ranks == world.rank().index() {
+                    self.read_part(i, part, |within, element| f(first + within, element))?;
                 }
                 first += usize::try_from(info.elements).unwrap_or(usize::MAX);
             }
@@ -259,39 +260,14 @@ impl Saved {
         together(world, mine())
     }
 
+    /// Calls `f` with the elements of one part, and their numbers in it.
     fn read_part<T: Object>(
         &self,
         i: usize,
-        info: Info,
-        mut f: impl FnMut(usize, T) -> Result<()>,
+        part: usize,
+        f: impl FnMut(usize, T) -> Result<()>,
     ) -> Result<()> {
-        let path = part_path(&self.dir, i);
-        let bytes = fs::read(&path).map_err(|e| storage(&path, e))?;
-        let mut found = Info {
-            elements: info.elements,
-            ..Info::default()
-        };
-        bytes.chunks(BLOCK).for_each(|block| found.add(block));
-        if found != info {
-            let (has, expected) = (found.bytes, info.bytes);
-            let why = if has == expected {
-                "its contents are not what was written".to_owned()
-            } else {
-                format!("it has {has} bytes; {expected} were written")
-            };
-            return Err(storage(&path, why));
-        }
-        let mut rest = &bytes[..];
-        let n = usize::try_from(info.elements).unwrap_or(usize::MAX);
-        for within in 0..n {
-            f(within, <T::Repr as Repr<T>>::read(&mut rest)?)?;
-        }
-        if rest.is_empty() {
-            return Ok(());
-        }
-        Err(storage(
-            &path,
-            format!("{} bytes are left over", rest.len()),
-        ))
+        let path = self.dir.join(parts::name(self.manifest.number, i, part));
+        parts::read(&path, self.manifest.parts[i][part], f)
     }
 }

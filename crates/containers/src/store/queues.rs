@@ -1,6 +1,5 @@
 //! Queues.
 
-use std::any::type_name;
 use std::path::Path;
 
 use pgas_core::{Rank, World};
@@ -10,13 +9,7 @@ use crate::object::Object;
 use crate::queue::{CircularQueue, FastQueue, Phase, PushError};
 use crate::{Error, Result};
 
-fn about<T>(sizes: &[u64]) -> About<'_> {
-    About {
-        kind: "queue",
-        element: type_name::<T>(),
-        sizes,
-    }
-}
+const QUEUE: &str = "queue";
 
 /// Writes the elements, which the host reads. Collective.
 fn save_queue<T: Object>(
@@ -25,8 +18,9 @@ fn save_queue<T: Object>(
     capacity: usize,
     for_each: impl FnOnce(&mut dyn FnMut(T) -> Result<()>) -> Result<()>,
 ) -> Result<()> {
-    save(world, dir, &about::<T>(&[capacity as u64]), |part| {
-        for_each(&mut |element| part.push(&element))
+    let about = About::of::<T>(&[capacity as u64]);
+    save(world, dir, QUEUE, &[about], |parts| {
+        for_each(&mut |element| parts[0].push(&element))
     })
 }
 
@@ -38,15 +32,16 @@ fn load_queue<T: Object, Q>(
     make: impl FnOnce(usize) -> Result<Q>,
     push: impl Fn(&Q, T) -> Result<(), PushError<T>>,
 ) -> Result<Q> {
-    let saved = open(world, dir, &about::<T>(&[0]))?;
-    let queue = make(saved.size(0)?)?;
+    let saved = open(world, dir, QUEUE, &[About::of::<T>(&[0])])?;
+    saved.expect_room()?;
+    let queue = saved.made(make(saved.size(0)?))?;
     let mine = || {
         if world.rank() != Rank::ZERO {
             return Ok(());
         }
-        for (i, info) in saved.parts.iter().enumerate() {
+        for part in 0..saved.manifest.parts[0].len() {
             let put = |_, element| push(&queue, element).map_err(Error::from);
-            saved.read_part::<T>(i, *info, put)?;
+            saved.read_part::<T>(0, part, put)?;
         }
         Ok(())
     };
@@ -59,7 +54,7 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Cost
     ///
-    /// 2B + 4A + 5 collectives, and the host reads its elements. Collective over the world.
+    /// 2B + 4A + 8 collectives, and the host reads its elements. Collective over the world.
     ///
     /// # Errors
     ///
@@ -81,7 +76,8 @@ impl<T: Object> CircularQueue<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, or a file cannot be read or is
-    /// not what was written; those of [`with_capacity`](Self::with_capacity).
+    /// not what was written, or there is no room for what it says; those of [`with_capacity`](Self::with_capacity) for hosts that
+    /// are none or differ.
     pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
         let make = |capacity| Self::with_capacity(world, host, capacity);
         load_queue(world, dir.as_ref(), make, Self::push)

@@ -186,7 +186,7 @@ fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
         assert!(text(queue).contains("kind"));
         let nothing = HashMap::<u64, u64>::load(&world, at.join("nowhere")).unwrap_err();
         assert!(text(nothing).contains("nowhere"));
-        let parts = [0, 1].map(|i| at.join(format!("part-0000{i}")));
+        let parts = [0, 1].map(|i| at.join(format!("part-1-0-0000{i}")));
         if world.rank() == Rank::ZERO {
             // The longer one loses its end.
             let part = parts
@@ -197,9 +197,12 @@ fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
         }
         world.barrier().unwrap();
         let cut = text(HashMap::<u64, u64>::load(&world, at).unwrap_err());
-        assert!(cut.contains("bytes") && cut.contains("part-0000"), "{cut}");
+        assert!(
+            cut.contains("bytes") && cut.contains("part-1-0-0000"),
+            "{cut}"
+        );
         world.barrier().unwrap();
         let file = text(map.save(parts[0].join("below")).unwrap_err());
-        assert!(file.contains("part-00000"), "{file}");
+        assert!(file.contains("part-1-0-00000"), "{file}");
     });
 }

@@ -14,10 +14,13 @@
 //! Writer and reader are our own, since bytes may come from anywhere: the reader takes no more memory than there are bytes, goes
 //! no deeper than [`DEPTH`] and does no more steps than [`EMPTY`] without a byte; and the writer refuses what the reader would.
 
+mod layout;
 mod reader;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod writer;
+
+pub(super) use layout::layout;
 
 use std::fmt;
 
@@ -25,6 +28,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Error, Result};
+
+/// How the format is called in files.
+pub(crate) const NAME: &str = "bincode 2, variable integers, little endian";
 
 /// The most values that may lie within each other.
 const DEPTH: u32 = 128;

@@ -1,0 +1,204 @@
+//! What a type asks serde for: a name for it that does not depend on where it is defined.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeOwned, DeserializeSeed, Visitor};
+
+/// How far values within each other are told: the type of a list's elements, say.
+const DEPTH: u32 = 4;
+
+/// A description of the bytes of a `T`, as far as serde tells it without any: names and members of a struct, the variants of an
+/// enum, what a list has in it.
+pub(crate) fn layout<T: DeserializeOwned>() -> String {
+    let mut text = String::new();
+    // It ends with an error, since there is no value.
+    drop(T::deserialize(Tracer {
+        text: &mut text,
+        depth: 0,
+    }));
+    if text.is_empty() {
+        text.push_str("nothing");
+    }
+    text
+}
+
+/// Writes what it is asked for, and has nothing to give.
+struct Tracer<'t> {
+    text: &'t mut String,
+    depth: u32,
+}
+
+/// There is no value.
+#[derive(Debug)]
+struct Nothing;
+
+impl fmt::Display for Nothing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there is no value")
+    }
+}
+
+impl std::error::Error for Nothing {}
+
+impl de::Error for Nothing {
+    fn custom<T: fmt::Display>(_: T) -> Self {
+        Self
+    }
+}
+
+impl Tracer<'_> {
+    fn tell<V>(self, what: &str) -> Result<V, Nothing> {
+        self.text.push_str(what);
+        Err(Nothing)
+    }
+
+    /// Goes on to what is within.
+    fn within(self, what: &str) -> Result<Self, Nothing> {
+        self.text.push_str(what);
+        let depth = self.depth + 1;
+        if depth > DEPTH {
+            return self.tell("...");
+        }
+        Ok(Self { depth, ..self })
+    }
+}
+
+/// The first element.
+struct First<'t>(Option<Tracer<'t>>);
+
+impl First<'_> {
+    fn next<'v, S: DeserializeSeed<'v>, V>(&mut self, seed: S) -> Result<V, Nothing> {
+        if let Some(tracer) = self.0.take() {
+            drop(seed.deserialize(tracer));
+        }
+        Err(Nothing)
+    }
+}
+
+impl<'v> de::SeqAccess<'v> for First<'_> {
+    type Error = Nothing;
+
+    fn next_element_seed<S: DeserializeSeed<'v>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Nothing> {
+        self.next(seed)
+    }
+}
+
+impl<'v> de::MapAccess<'v> for First<'_> {
+    type Error = Nothing;
+
+    fn next_key_seed<S: DeserializeSeed<'v>>(
+        &mut self,
+        seed: S,
+    ) -> Result<Option<S::Value>, Nothing> {
+        self.next(seed)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'v>>(&mut self, _: S) -> Result<S::Value, Nothing> {
+        Err(Nothing)
+    }
+}
+
+macro_rules! leaves {
+    ($($method:ident: $name:literal;)*) => {
+        $(
+            fn $method<V: Visitor<'v>>(self, _: V) -> Result<V::Value, Nothing> {
+                self.tell($name)
+            }
+        )*
+    };
+}
+
+impl<'v> de::Deserializer<'v> for Tracer<'_> {
+    type Error = Nothing;
+
+    leaves! {
+        deserialize_any: "anything";
+        deserialize_bool: "bool";
+        deserialize_i8: "i8";
+        deserialize_i16: "i16";
+        deserialize_i32: "i32";
+        deserialize_i64: "i64";
+        deserialize_i128: "i128";
+        deserialize_u8: "u8";
+        deserialize_u16: "u16";
+        deserialize_u32: "u32";
+        deserialize_u64: "u64";
+        deserialize_u128: "u128";
+        deserialize_f32: "f32";
+        deserialize_f64: "f64";
+        deserialize_char: "char";
+        deserialize_str: "text";
+        deserialize_string: "text";
+        deserialize_bytes: "bytes";
+        deserialize_byte_buf: "bytes";
+        deserialize_unit: "()";
+        deserialize_identifier: "identifier";
+        deserialize_ignored_any: "anything";
+    }
+
+    fn deserialize_option<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Nothing> {
+        visitor.visit_some(self.within("option of ")?)
+    }
+
+    fn deserialize_unit_struct<V: Visitor<'v>>(
+        self,
+        name: &'static str,
+        _: V,
+    ) -> Result<V::Value, Nothing> {
+        self.tell(name)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'v>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Nothing> {
+        visitor.visit_newtype_struct(self.within(&format!("{name} of "))?)
+    }
+
+    fn deserialize_seq<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Nothing> {
+        visitor.visit_seq(First(Some(self.within("list of ")?)))
+    }
+
+    fn deserialize_tuple<V: Visitor<'v>>(self, n: usize, visitor: V) -> Result<V::Value, Nothing> {
+        visitor.visit_seq(First(Some(self.within(&format!("{n} from "))?)))
+    }
+
+    fn deserialize_tuple_struct<V: Visitor<'v>>(
+        self,
+        name: &'static str,
+        n: usize,
+        visitor: V,
+    ) -> Result<V::Value, Nothing> {
+        visitor.visit_seq(First(Some(self.within(&format!("{name} of {n} from "))?)))
+    }
+
+    fn deserialize_map<V: Visitor<'v>>(self, visitor: V) -> Result<V::Value, Nothing> {
+        visitor.visit_map(First(Some(self.within("map from ")?)))
+    }
+
+    fn deserialize_struct<V: Visitor<'v>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Nothing> {
+        self.tell(&format!("{name} {{{}}}", fields.join(", ")))
+    }
+
+    fn deserialize_enum<V: Visitor<'v>>(
+        self,
+        name: &'static str,
+        variants: &'static [&'static str],
+        _: V,
+    ) -> Result<V::Value, Nothing> {
+        self.tell(&format!("{name} [{}]", variants.join(", ")))
+    }
+
+    fn is_human_readable(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,201 @@
+//! What a checkpoint says of itself.
+//!
+//! ```text
+//! pgas container, format 2
+//! codec bincode 2, variable integers, little endian
+//! kind hash map
+//! checkpoint 7
+//! element (text, u64)          once for each container that it is made of
+//! sizes 200
+//! parts 2
+//! 26 700 9120413380419253177   elements, bytes and hash of a part
+//! 24 652 1773129064019246190
+//! hash 6a2f0c81d1b3e527        of all lines before it
+//! ```
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::str::Lines;
+
+use super::parts::{Info, hash_of};
+use super::{About, storage, sync};
+use crate::Result;
+use crate::object::CODEC;
+
+pub(super) const NAME: &str = "manifest";
+const DRAFT: &str = "manifest.new";
+const FORMAT: &str = "pgas container, format 2";
+
+/// More bytes than any manifest has: of a million ranks, say.
+const MOST_BYTES: u64 = 256 << 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) kind: String,
+    /// Which checkpoint of its directory it is.
+    pub(super) number: u64,
+    pub(super) abouts: Vec<About>,
+    /// For each of `abouts`.
+    pub(super) parts: Vec<Vec<Info>>,
+}
+
+/// Text that may be any, as part of a line.
+fn on_a_line(text: &str) -> Cow<'_, str> {
+    if text.contains(char::is_control) {
+        return text.escape_debug().to_string().into();
+    }
+    text.into()
+}
+
+fn joined(numbers: &[u64]) -> String {
+    let texts: Vec<String> = numbers.iter().map(u64::to_string).collect();
+    texts.join(" ")
+}
+
+impl Manifest {
+    pub(super) fn text(&self) -> String {
+        let mut text = format!(
+            "{FORMAT}\ncodec {CODEC}\nkind {}\ncheckpoint {}\n",
+            self.kind, self.number
+        );
+        let mut line = |what: &str, value: &str| {
+            writeln!(text, "{what}{value}").expect("a string takes it");
+        };
+        for (about, parts) in self.abouts.iter().zip(&self.parts) {
+            line("element ", &on_a_line(&about.element));
+            line("sizes ", &joined(&about.sizes));
+            line("parts ", &parts.len().to_string());
+            for info in parts {
+                line("", &joined(&info.to_words()));
+            }
+        }
+        let hash = hash_of(text.as_bytes());
+        text + &format!("hash {hash:016x}\n")
+    }
+
+    /// Makes this the manifest of `dir`, when it and all files of `dir` are on the disk.
+    pub(super) fn publish(&self, dir: &Path) -> Result<()> {
+        let (draft, name) = (dir.join(DRAFT), dir.join(NAME));
+        let publish = || {
+            match fs::remove_file(&draft) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let mut file = File::create_new(&draft)?;
+            file.write_all(self.text().as_bytes())?;
+            file.sync_all()?;
+            sync(dir)?;
+            fs::rename(&draft, &name)?;
+            sync(dir)?;
+            // The directory may be new itself.
+            fs::canonicalize(dir)?.parent().map_or(Ok(()), sync)
+        };
+        publish().map_err(|e| storage(&name, e))
+    }
+
+    /// What `bytes` say, if that is a container of the kind and of the elements that are expected.
+    pub(super) fn parse(bytes: &[u8], kind: &str, abouts: &[About]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+        let body = text
+            .trim_end_matches('\n')
+            .rfind('\n')
+            .map_or("", |end| &text[..=end]);
+        let mut lines = Reader {
+            lines: text.lines(),
+        };
+        lines.expect("the format", "", FORMAT)?;
+        let said = format!("hash {:016x}", hash_of(body.as_bytes()));
+        if text[body.len()..].trim_end_matches('\n') != said {
+            return Err("it is not what was written: its hash differs".to_owned());
+        }
+        lines.expect("the codec", "codec ", CODEC)?;
+        lines.expect("the kind", "kind ", kind)?;
+        let [number] = lines.numbers("checkpoint ")?;
+        let (mut found, mut parts) = (Vec::new(), Vec::new());
+        for about in abouts {
+            let element = on_a_line(&about.element);
+            lines.expect("the element", "element ", &element)?;
+            found.push(About {
+                element: about.element.clone(),
+                sizes: lines.some_numbers("sizes ", about.sizes.len())?,
+            });
+            let [n_parts] = lines.numbers("parts ")?;
+            let mut infos = Vec::new();
+            for _ in 0..n_parts {
+                infos.push(lines.info()?);
+            }
+            parts.push(infos);
+        }
+        lines.expect("the last line", "", &said)?;
+        Ok(Self {
+            kind: kind.to_owned(),
+            number,
+            abouts: found,
+            parts,
+        })
+    }
+}
+
+/// The manifest of `dir`.
+pub(super) fn read(dir: &Path) -> Result<Vec<u8>> {
+    let path = dir.join(NAME);
+    let read = || {
+        let file = File::open(&path)?;
+        let about = file.metadata()?;
+        if !about.is_file() || about.len() > MOST_BYTES {
+            return Err(io::Error::other("it is no manifest"));
+        }
+        let mut bytes = Vec::new();
+        file.take(MOST_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read().map_err(|e| storage(&path, e))
+}
+
+struct Reader<'t> {
+    lines: Lines<'t>,
+}
+
+impl<'t> Reader<'t> {
+    /// What comes in the next line, behind `what`.
+    fn next(&mut self, what: &str) -> Result<&'t str, String> {
+        let line = self.lines.next().unwrap_or("");
+        line.strip_prefix(what)
+            .ok_or_else(|| format!("a line is {line:?}; {what:?} was expected"))
+    }
+
+    fn expect(&mut self, name: &str, what: &str, expected: &str) -> Result<(), String> {
+        let found = self.next(what)?;
+        if found == expected {
+            return Ok(());
+        }
+        Err(format!("{name} is {found:?}; {expected:?} was expected"))
+    }
+
+    fn some_numbers(&mut self, what: &str, n: usize) -> Result<Vec<u64>, String> {
+        let line = self.next(what)?;
+        let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
+        numbers
+            .filter(|numbers| numbers.len() == n)
+            .ok_or_else(|| format!("a line of {n} numbers is {line:?}"))
+    }
+
+    fn numbers<const N: usize>(&mut self, what: &str) -> Result<[u64; N], String> {
+        let numbers = self.some_numbers(what, N)?;
+        Ok(numbers.try_into().expect("as many"))
+    }
+
+    fn info(&mut self) -> Result<Info, String> {
+        let info = Info::of_words(&self.numbers("")?);
+        if info.is_possible() {
+            return Ok(info);
+        }
+        let Info {
+            elements, bytes, ..
+        } = info;
+        Err(format!("{elements} elements were to take {bytes} bytes"))
+    }
+}

@@ -1,0 +1,172 @@
+//! One rank's elements in a file.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use rapidhash::v3::rapidhash_v3_seeded;
+
+use super::storage;
+use crate::object::{Object, Repr, SECRETS, mix};
+use crate::{Error, Result};
+
+/// Bytes that are written and hashed at once.
+const BLOCK: usize = 1 << 20;
+
+/// The most elements of a part that take less than a byte each.
+const EMPTY: u64 = 1 << 24;
+
+/// The file with part `part` of section `i` of checkpoint `number`.
+pub(super) fn name(number: u64, i: usize, part: usize) -> String {
+    format!("part-{number}-{i}-{part:05}")
+}
+
+/// The number of the checkpoint that a file is a part of.
+pub(super) fn number_in(name: &str) -> Option<u64> {
+    let rest = name.strip_prefix("part-")?;
+    // Those of the first format have no number.
+    rest.split_once('-')
+        .map_or(Some(0), |(number, _)| number.parse().ok())
+}
+
+/// What the manifest says of a part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Info {
+    pub(super) elements: u64,
+    pub(super) bytes: u64,
+    pub(super) hash: u64,
+}
+
+impl Info {
+    pub(super) const fn to_words(self) -> [u64; 3] {
+        [self.elements, self.bytes, self.hash]
+    }
+
+    pub(super) const fn of_words(&[elements, bytes, hash]: &[u64; 3]) -> Self {
+        Self {
+            elements,
+            bytes,
+            hash,
+        }
+    }
+
+    pub(super) fn add(&mut self, block: &[u8]) {
+        self.bytes += block.len() as u64;
+        self.hash = mix(self.hash ^ hash_of(block));
+    }
+
+    /// Whether so many bytes may be so many elements.
+    pub(super) fn is_possible(self) -> bool {
+        self.elements <= self.bytes.max(EMPTY)
+    }
+}
+
+pub(super) fn hash_of(bytes: &[u8]) -> u64 {
+    rapidhash_v3_seeded(bytes, &SECRETS)
+}
+
+/// A part while it is written.
+pub(super) struct Part {
+    path: PathBuf,
+    file: File,
+    block: Vec<u8>,
+    info: Info,
+}
+
+impl Part {
+    pub(super) fn create(path: &Path) -> Result<Self> {
+        // No file is written over, and no link is followed.
+        let file = File::create_new(path).map_err(|e| storage(path, e))?;
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            block: Vec::new(),
+            info: Info::default(),
+        })
+    }
+
+    /// Appends an element.
+    pub(super) fn push<T: Object>(&mut self, element: &T) -> Result<()> {
+        <T::Repr as Repr<T>>::write(element, &mut self.block)?;
+        self.info.elements += 1;
+        self.write(BLOCK)
+    }
+
+    /// Writes whole blocks of at least `least` bytes.
+    fn write(&mut self, least: usize) -> Result<()> {
+        while self.block.len() >= least.max(1) {
+            let rest = self.block.split_off(self.block.len().min(BLOCK));
+            self.info.add(&self.block);
+            let written = self.file.write_all(&self.block);
+            written.map_err(|e| storage(&self.path, e))?;
+            self.block = rest;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Result<Info> {
+        self.write(1)?;
+        if !self.info.is_possible() {
+            let n = self.info.elements;
+            return Err(storage(
+                &self.path,
+                format!("{n} elements without bytes are too many"),
+            ));
+        }
+        self.file.sync_all().map_err(|e| storage(&self.path, e))?;
+        Ok(self.info)
+    }
+}
+
+/// Calls `f` with the elements of a part and their numbers, if the file is what the manifest says.
+pub(super) fn read<T: Object>(
+    path: &Path,
+    info: Info,
+    mut f: impl FnMut(usize, T) -> Result<()>,
+) -> Result<()> {
+    let bytes = read_bytes(path, info)?;
+    let mut rest = &bytes[..];
+    let n = usize::try_from(info.elements).unwrap_or(usize::MAX);
+    for within in 0..n {
+        let element = <T::Repr as Repr<T>>::read(&mut rest).map_err(|e| storage(path, e))?;
+        f(within, element).map_err(|error| match error {
+            // What cannot be put into a container of its own size, or not be written again, is no element of it.
+            Error::Full { .. } | Error::QueueFull | Error::Codec(_) => storage(path, error),
+            other => other,
+        })?;
+    }
+    if rest.is_empty() {
+        return Ok(());
+    }
+    Err(storage(path, format!("{} bytes are left over", rest.len())))
+}
+
+fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
+    let fails = |e| storage(path, e);
+    let file = File::open(path).map_err(fails)?;
+    let about = file.metadata().map_err(fails)?;
+    if !about.is_file() || about.len() != info.bytes {
+        let (has, expected) = (about.len(), info.bytes);
+        return Err(storage(
+            path,
+            format!("it has {has} bytes; {expected} were written"),
+        ));
+    }
+    let mut bytes = Vec::new();
+    let room = usize::try_from(info.bytes).unwrap_or(usize::MAX);
+    bytes
+        .try_reserve_exact(room)
+        .map_err(|e| storage(path, e))?;
+    file.take(info.bytes)
+        .read_to_end(&mut bytes)
+        .map_err(fails)?;
+    let mut found = Info {
+        elements: info.elements,
+        ..Info::default()
+    };
+    bytes.chunks(BLOCK).for_each(|block| found.add(block));
+    if found == info {
+        return Ok(bytes);
+    }
+    Err(storage(path, "its contents are not what was written"))
+}
