@@ -159,14 +159,14 @@ const KINDS: &[Kind] = &[
         wait: |_, mut things| {
             // More than there is room for.
             (0..100).try_for_each(|i| things.distributor.send(LATE, i))?;
-            things.distributor.finish().map(drop)
+            Ok(things.distributor.finish().map(drop)?)
         },
-        take_part: |_, things| things.distributor.finish().map(drop),
+        take_part: |_, things| Ok(things.distributor.finish().map(drop)?),
         said: &["s for room in the inbox of a distributor, of rank 1, at "],
     },
     Kind {
-        wait: |_, things| things.distributor.finish().map(drop),
-        take_part: |_, things| things.distributor.finish().map(drop),
+        wait: |_, things| Ok(things.distributor.finish().map(drop)?),
+        take_part: |_, things| Ok(things.distributor.finish().map(drop)?),
         said: &["s for what others send by a distributor, at "],
     },
 ];

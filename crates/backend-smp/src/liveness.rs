@@ -326,10 +326,8 @@ mod tests {
         let child = unsafe { libc::fork() };
         assert!(child >= 0, "{}", io::Error::last_os_error());
         if child == 0 {
-            loop {
-                // SAFETY: without preconditions.
-                unsafe { libc::pause() };
-            }
+            // SAFETY: without preconditions.
+            while unsafe { libc::pause() } == -1 {}
         }
         // As the kernel does for a rank that dies.
         drop(own);

@@ -29,7 +29,7 @@ const N: u64 = 400;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Tree {
     Leaf(String),
-    Node(Box<Tree>, Vec<Tree>),
+    Node(Box<Self>, Vec<Self>),
     Empty(Vec<()>),
 }
 

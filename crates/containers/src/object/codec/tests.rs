@@ -20,7 +20,7 @@ struct All {
     other: (bool, char, ()),
     text: String,
     bytes: Vec<u8>,
-    maybe: Option<Box<All>>,
+    maybe: Option<Box<Self>>,
     map: BTreeMap<String, Vec<Kind>>,
     array: [u16; 3],
 }
@@ -102,7 +102,7 @@ proptest! {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Deep(Option<Box<Deep>>);
+struct Deep(Option<Box<Self>>);
 
 fn deep(n: u32) -> Deep {
     (1..n).fold(Deep(None), |inner, _| Deep(Some(Box::new(inner))))
