@@ -289,7 +289,7 @@ fn queues() {
     );
     survives(
         |world, dir| {
-            let mut queue = FastQueue::with_capacity(world, Rank::ZERO, 20).unwrap();
+            let mut queue = FastQueue::<[u64; 3]>::with_capacity(world, Rank::ZERO, 20).unwrap();
             for i in 0..9 {
                 queue.push([i; 3]).unwrap();
             }
