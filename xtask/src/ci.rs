@@ -108,7 +108,7 @@ fn bench_smoke() -> Result<Outcome> {
 
 /// All tests of the default members, which builds their examples, too.
 fn tests() -> Result<Outcome> {
-    let mut tests = command("cargo", ["test"]);
+    let mut tests = command("cargo", ["test", "--no-fail-fast"]);
     process::run(tests.args(FEATURES).env(EXAMPLES_BUILT, "1"))
 }
 

@@ -41,7 +41,7 @@ const TESTS: &[&str] = &[
 impl Library {
     /// Always of all packages: cargo builds what they share anew for each choice of packages, with other features.
     fn test(self, targets: &[&str]) -> Command {
-        let mut cargo = self.cargo(&["test"]);
+        let mut cargo = self.cargo(&["test", "--no-fail-fast"]);
         cargo.args(PACKAGES).args(targets);
         // See `test` below.
         cargo.env(EXAMPLES_BUILT, "1");
