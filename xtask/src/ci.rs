@@ -1,5 +1,9 @@
-//! The test command: a table of steps, run in order, each timed. A step that fails lets those behind it run.
+//! The test command: a table of steps, each timed. A step that fails lets the others run.
 
+use std::io::{Read as _, Seek as _};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
@@ -14,10 +18,24 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) run: fn() -> Result<Outcome>,
+    /// Whether it builds in a folder of its own, and so runs beside the others: tests wait more than they compute.
+    is_beside: bool,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
-    Step { name, about, run }
+    Step {
+        name,
+        about,
+        run,
+        is_beside: false,
+    }
+}
+
+const fn beside(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
+    Step {
+        is_beside: true,
+        ..step(name, about, run)
+    }
 }
 
 /// The optional features that need no foreign library. They only add items, so one build with them serves for both.
@@ -29,7 +47,7 @@ const FEATURES: [&str; 2] = [
 /// Tells tests that the examples are built already: with the same choice of packages, so that nothing is built anew.
 pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 
-/// The steps of `cargo xtask test`, cheapest first. A new one is a new row. Cargo's commands without a package are about the
+/// The steps of `cargo xtask test`, cheapest first, then those that run beside them. A new one is a new row. Cargo's commands without a package are about the
 /// workspace's default members: all but the MPI backend, which has steps of its own, and the hosts of its tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
@@ -43,12 +61,12 @@ pub(crate) const STEPS: &[Step] = &[
     step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
-    step("targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
-    step("msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
-    step("loom", "interleavings of the lock-free parts", memory::loom),
     step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
-    step("mpich", "the MPI backend with MPICH", mpi::mpich),
-    step("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
+    beside("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
+    beside("loom", "interleavings of the lock-free parts", memory::loom),
+    beside("msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
+    beside("targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
+    beside("mpich", "the MPI backend with MPICH", mpi::mpich),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
@@ -123,9 +141,13 @@ fn main_job() -> Result<Outcome> {
     process::run(tests.env(EXAMPLES_BUILT, "1"))
 }
 
-/// Runs the named steps, or all, in the order of the table.
+/// Runs the named steps one after the other, or all in two lanes.
 pub(crate) fn run(names: &[String]) -> Result<Outcome> {
-    run_all(&select(names)?)
+    let steps = select(names)?;
+    if names.is_empty() {
+        return run_in_lanes(&steps);
+    }
+    run_all(&steps)
 }
 
 /// Runs the steps of the inner loop.
@@ -136,7 +158,7 @@ pub(crate) fn run_quick() -> Result<Outcome> {
 /// Runs steps one after the other, whatever becomes of those before, and tells of all of them at the end.
 fn run_all(steps: &[&Step]) -> Result<Outcome> {
     let start = Instant::now();
-    let (mut summary, mut failed) = (Vec::new(), Vec::new());
+    let mut summary = Summary::default();
     for (i, step) in steps.iter().enumerate() {
         println!(
             "\n=== [{}/{}] {}: {}",
@@ -145,27 +167,118 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
             step.name,
             step.about
         );
+        summary.run(step);
+    }
+    summary.tell(start)
+}
+
+/// Runs the first step, then in one lane those that share a folder, and in another one, as processes of their own, those that
+/// run beside them. What these print comes between the steps of the first lane, so that nothing mixes.
+fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
+    let start = Instant::now();
+    let mut summary = Summary::default();
+    let Some((first, steps)) = steps.split_first() else {
+        return Ok(Outcome::Passed);
+    };
+    println!("\n=== {}: {}", first.name, first.about);
+    summary.run(first);
+    let (other_lane, this_lane): (Vec<&Step>, Vec<&Step>) =
+        steps.iter().partition(|step| step.is_beside);
+    let (over, ended) = mpsc::channel();
+    let other_lane = thread::spawn(move || {
+        for step in other_lane {
+            // The receiver stays to the end.
+            over.send((step, by_itself(step))).ok();
+        }
+    });
+    for step in this_lane {
+        println!("\n=== {}: {}", step.name, step.about);
+        summary.run(step);
+        ended
+            .try_iter()
+            .for_each(|(step, text)| summary.add(step, text));
+    }
+    ended
+        .iter()
+        .for_each(|(step, text)| summary.add(step, text));
+    if other_lane.join().is_err() {
+        bail!("the lane of steps that run beside the others panicked");
+    }
+    summary.tell(start)
+}
+
+/// Runs a step as a process of its own, and returns all that it prints.
+fn by_itself(step: &Step) -> Result<String> {
+    let program = std::env::current_exe()?;
+    let mut both = tempfile::tempfile()?;
+    let mut command = command("env", [program.as_os_str()]);
+    command.args(["test", step.name]).stdin(Stdio::null());
+    command.stdout(both.try_clone()?).stderr(both.try_clone()?);
+    // Its last lines say how it ended.
+    command.status()?;
+    let mut text = Vec::new();
+    both.rewind()?;
+    both.read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// How the steps ended.
+#[derive(Debug, Default)]
+struct Summary {
+    lines: Vec<String>,
+    failed: Vec<&'static str>,
+}
+
+impl Summary {
+    /// Runs a step here.
+    fn run(&mut self, step: &Step) {
         let start = Instant::now();
         let what = match (step.run)() {
             Ok(Outcome::Passed) => "passed".to_owned(),
             Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
             Err(error) => {
-                failed.push(step.name);
-                format!("FAILED: {error:#}")
+                self.failed.push(step.name);
+                format!("{FAILED}: {error:#}")
             }
         };
         let line = format!("{:<12} {:>8}  {what}", step.name, seconds(start.elapsed()));
         println!("=== {line}");
-        summary.push(line);
+        self.lines.push(line);
     }
-    println!("\n{}", summary.join("\n"));
-    println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
-    if !failed.is_empty() {
-        let failed = failed.join(" ");
-        bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
+
+    /// Prints what a step that ran by itself has printed.
+    fn add(&mut self, step: &Step, text: Result<String>) {
+        let text = text.unwrap_or_else(|error| format!("{error:#}\n"));
+        print!("\n{text}");
+        let begin = format!("=== {} ", step.name);
+        let lines = text.lines().rev();
+        let line = lines
+            .filter(|line| line.starts_with(&begin))
+            .find_map(|line| line.strip_prefix("=== "));
+        let line = line.map_or_else(
+            || format!("{:<12} {FAILED}: it did not end", step.name),
+            str::to_owned,
+        );
+        if line.contains(FAILED) {
+            self.failed.push(step.name);
+        }
+        self.lines.push(line);
     }
-    Ok(Outcome::Passed)
+
+    /// Prints a line a step. Fails if one did.
+    fn tell(self, start: Instant) -> Result<Outcome> {
+        println!("\n{}", self.lines.join("\n"));
+        println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
+        if !self.failed.is_empty() {
+            let failed = self.failed.join(" ");
+            bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
+        }
+        Ok(Outcome::Passed)
+    }
 }
+
+/// What the line of a step that failed says.
+const FAILED: &str = "FAILED";
 
 /// Prints the table.
 pub(crate) fn list() {
@@ -200,7 +313,7 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{STEPS, Step, run_all, select, step};
+    use super::{STEPS, Step, Summary, run_all, select, step};
     use crate::process::{Outcome, root};
 
     fn names(steps: &[&Step]) -> Vec<&'static str> {
@@ -241,6 +354,18 @@ mod tests {
         assert!(message.contains("bad worse"), "{message}");
         assert!(!message.contains("good"), "{message}");
         assert!(!message.contains("absent"), "{message}");
+    }
+
+    #[test]
+    fn a_step_that_ran_by_itself_failed_if_its_line_says_so_or_is_missing() {
+        let mut summary = Summary::default();
+        let line = |text: &str| Ok(format!("=== [1/1] {text}\n=== {text}\n\n{text}\n"));
+        summary.add(&STEPS[0], line("setup  1.0 s  passed"));
+        summary.add(&STEPS[1], line("fmt  1.0 s  FAILED: ugly"));
+        summary.add(&STEPS[2], Ok("killed".to_owned()));
+        summary.add(&STEPS[3], Err(anyhow::anyhow!("cannot be started")));
+        assert_eq!(summary.lines[0], "setup  1.0 s  passed");
+        assert_eq!(summary.failed, ["fmt", STEPS[2].name, STEPS[3].name]);
     }
 
     #[test]

@@ -37,7 +37,9 @@ impl Job {
             let ticket = barrier.arrive(rank);
             assert_eq!(ticket.epoch(), epoch);
             if ticket.is_last() {
-                self.bells.iter().for_each(Doorbell::ring);
+                for bell in &self.bells {
+                    bell.ring();
+                }
             }
             let bell = &self.bells[rank as usize];
             assert!(bell.sleep_until(|| barrier.is_complete(ticket), LONG));
