@@ -101,6 +101,8 @@ fn quick_tests() -> Result<Outcome> {
         "-p",
         "pgas-core",
         "-p",
+        "pgas-lockfree",
+        "-p",
         "pgas-smp",
     ];
     let mut tests = command("cargo", ["test", "--lib", "--test", "suite"]);
