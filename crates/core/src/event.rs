@@ -194,8 +194,9 @@ impl<T: Send + 'static> Event<T> {
             }
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
-                    // Who need not wait serves the others all the same.
-                    task.world().advance()?;
+                    // Who need not wait serves the others all the same. A transport that fails then fails the call.
+                    let served = task.world().advance();
+                    served.map_err(|error| given_up(&*task, error))?;
                 }
                 task.take()
             }
