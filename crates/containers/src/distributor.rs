@@ -91,8 +91,9 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Argument`] if the capacity is 0 or over 2^31, [`Error::Disagreement`] if the
-    /// ranks give different ones, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the
+    /// On every rank: [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31,
+    /// [`Error::Disagreement`](crate::Error::Disagreement) if the
+    /// ranks give different ones, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core) if the
     /// symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         let size = agree_on_capacity(world, capacity)?;
@@ -135,7 +136,7 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`] if the value cannot be encoded; what the transport reports; the failure of the job
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport reports; the failure of the job
     /// while waiting.
     ///
     /// # Panics
@@ -284,7 +285,7 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), and [`Error::Codec`] if an element that has come cannot be read, which is then gone; with
+    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot be read, which is then gone; with
     /// the elements that could be. It is this rank's outcome: the others are not told.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {

@@ -515,7 +515,7 @@ fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<
     Ok(true)
 }
 
-/// As [`revive`], if the key is removed now; else how it is held.
+/// As `revive`, if the key is removed now; else how it is held.
 #[cold]
 pub fn insert_again<M: SlotMemory>(
     slot: M,
