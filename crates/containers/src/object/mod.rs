@@ -443,6 +443,9 @@ pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
 #[expect(clippy::inline_always, reason = "no code at all for plain values")]
 pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
     let value = from_slot::<T>(slot, heap);
+    if !has_heap::<T>() {
+        return value;
+    }
     let released = release::<T>(&slot, heap);
     // Memory that could not be given back costs less than the value would.
     value.or_else(|error| released.and(Err(error)))

@@ -5,7 +5,7 @@ use super::phase::{Local, Phase, Sealed};
 use super::ring::{Ring, index, zeroed};
 use super::ticket::{Seen, Side, Tickets};
 use crate::Result;
-use crate::object::{self, Object, SlotOf};
+use crate::object::{self, Object, Repr, SlotOf};
 
 /// Slots that are read at once.
 const CHUNK: u64 = 256;
@@ -21,6 +21,27 @@ struct OwnTickets<S> {
     tail: u64,
     /// The slots of the tickets from `head` on that were read already, the next one last.
     read: Vec<S>,
+}
+
+impl<S: pgas_core::Pod> OwnTickets<S> {
+    /// Reads slots ahead; whether there are any. One that fails has read none. Out of line, so that a pop stays short.
+    #[cold]
+    #[inline(never)]
+    fn fetch<T: Object<Repr: Repr<T, Slot = S>>>(&mut self, ring: &Ring<T>) -> Result<bool> {
+        let n = self.tail.wrapping_sub(self.head).min(CHUNK);
+        if n == 0 {
+            return Ok(false);
+        }
+        let tickets = Tickets {
+            first: self.head,
+            n,
+        };
+        let mut read = zeroed(index(n));
+        ring.place.read(ring.world(), tickets, &mut read)?;
+        read.reverse();
+        self.read = read;
+        Ok(true)
+    }
 }
 
 impl<T: Object> Default for Cursor<T> {
@@ -80,16 +101,8 @@ impl<T: Object> Cursor<T> {
     pub(super) fn pop(&mut self, ring: &Ring<T>) -> Result<Option<T>> {
         let local = self.local();
         ring.world().count_local();
-        if local.read.is_empty() {
-            let n = local.tail.wrapping_sub(local.head).min(CHUNK);
-            if n == 0 {
-                return Ok(None);
-            }
-            let first = local.head;
-            local.read = zeroed(index(n));
-            let tickets = Tickets { first, n };
-            ring.place.read(ring.world(), tickets, &mut local.read)?;
-            local.read.reverse();
+        if local.read.is_empty() && !local.fetch(ring)? {
+            return Ok(None);
         }
         let slot = local.read.pop().expect("one was read");
         local.head = local.head.wrapping_add(1);
