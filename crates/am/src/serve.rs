@@ -7,6 +7,7 @@ use std::sync::Once;
 
 use pgas_core::Pod;
 use pgas_core::backend::MessageClass;
+use pgas_core::process::panic_text;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::codec::{Decoder, Encoder, LONGEST, Wire, unreadable};
@@ -116,16 +117,9 @@ fn fail(incoming: Incoming<'_>, cookie: u64, text: &str) -> Result<()> {
 
 #[cold]
 fn fail_by_panic(incoming: Incoming<'_>, cookie: u64, payload: &(dyn Any + Send)) -> Result<()> {
-    let text = payload.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
     let location = PANICKED_AT.take();
     let location = location.as_deref().unwrap_or("an unknown place");
-    send_failure(
-        incoming,
-        cookie,
-        text.unwrap_or("no message"),
-        Some(location),
-    )
+    send_failure(incoming, cookie, panic_text(payload), Some(location))
 }
 
 /// A failure's texts are cut to this, so that they fit a message of every transport.

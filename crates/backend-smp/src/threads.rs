@@ -1,10 +1,8 @@
 //! Ranks as threads of one process: for tests, doc tests and first steps.
 
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread;
 
-use pgas_core::{Config, Result, World, process};
+use pgas_core::{Config, Rank, Result, World, process};
 
 use crate::member::Member;
 use crate::segment::{self, Job};
@@ -59,63 +57,31 @@ pub fn threads_with<R: Send>(
     config: &Config,
     body: impl Fn(World) -> R + Sync,
 ) -> Result<Vec<R>> {
+    run(n_ranks, config, &body)
+}
+
+/// One function for all bodies with the same kind of result.
+fn run<R: Send>(
+    n_ranks: u32,
+    config: &Config,
+    body: &(dyn Fn(World) -> R + Sync),
+) -> Result<Vec<R>> {
     assert!(n_ranks > 0, "a job has at least one rank");
     let mut config = config.clone();
     config.segment_bytes.get_or_insert(SEGMENT_BYTES);
     let job = Arc::new(Job::anonymous(segment::layout(n_ranks, &config)?)?);
-    let worlds: Vec<World> = (0..n_ranks)
-        .map(|rank| {
-            World::new(
-                Arc::new(Member::thread(Arc::clone(&job), rank)),
-                config.clone(),
-            )
-        })
-        .collect::<Result<_>>()?;
-    let results = thread::scope(|scope| {
-        let start = |world: World| {
-            let (job, body) = (&job, &body);
-            let name = format!("rank {}", world.rank());
-            let run = move || {
-                let rank = world.rank().number();
-                let as_rank = world.downgrade();
-                let played = || process::play(&as_rank, || body(world));
-                let result = panic::catch_unwind(AssertUnwindSafe(played));
-                if let Err(payload) = &result {
-                    job.control()
-                        .fail(rank, &format!("panicked: {}", message(&**payload)));
-                }
-                result
-            };
-            thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, run)
-                .expect("a thread for a rank")
-        };
-        let running: Vec<_> = worlds.into_iter().map(start).collect();
-        let ends = running
-            .into_iter()
-            .map(|rank| rank.join().expect("panics are caught inside"));
-        ends.collect::<Vec<_>>()
-    });
-    let failed = job.control().failure().map_or(0, |(rank, _)| rank as usize);
-    let mut values = Vec::with_capacity(results.len());
-    let mut panics = Vec::new();
-    for (rank, result) in results.into_iter().enumerate() {
-        match result {
-            Ok(value) => values.push(value),
-            Err(payload) => panics.push((rank, payload)),
-        }
-    }
-    // The first panic is the cause; others may have panicked because of it.
-    panics.sort_by_key(|(rank, _)| *rank != failed);
-    match panics.into_iter().next() {
-        Some((_, payload)) => panic::resume_unwind(payload),
-        None => Ok(values),
-    }
-}
-
-fn message(payload: &(dyn std::any::Any + Send)) -> &str {
-    let text = payload.downcast_ref::<&str>().copied();
-    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
+    let world = |rank| {
+        let member = Member::thread(Arc::clone(&job), rank);
+        World::new(Arc::new(member), config.clone())
+    };
+    let worlds = (0..n_ranks).map(world).collect::<Result<_>>()?;
+    let failed = |rank: Rank, text: &str| {
+        let text = format!("panicked: {text}");
+        job.control().fail(rank.number(), &text);
+    };
+    let culprit = |rank: Rank, _: &str| {
+        let failure = job.control().failure();
+        failure.is_some_and(|(culprit, _)| culprit == rank.number())
+    };
+    Ok(process::play_all(worlds, body, &failed, &culprit))
 }

@@ -15,25 +15,26 @@ const N_SEEDS: u64 = 2;
 /// backend, operations overtake each other and puts are late; over a weak network, where they are also torn
 /// and in random orders; over shared memory; and over shared memory with the direct path turned off.
 pub(crate) fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Statistics::Off, body);
+    everywhere_with(n_ranks, Statistics::Off, &body);
 }
 
 /// As [`everywhere`], with counted operations, which take a slower way through core.
 pub(crate) fn everywhere_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Statistics::Total, body);
+    everywhere_with(n_ranks, Statistics::Total, &body);
 }
 
-fn everywhere_with(n_ranks: u32, statistics: Statistics, body: impl Fn(World) + Sync) {
+/// One function for all bodies: what starts ranks is long to compile.
+fn everywhere_with(n_ranks: u32, statistics: Statistics, body: &(dyn Fn(World) + Sync)) {
     let mut config = Config::default();
     config.statistics = statistics;
     config.segment_bytes = Some(16 << 20);
-    loopback::run_with(n_ranks, &config, &body);
+    loopback::run_with(n_ranks, &config, body);
     for seed in 0..N_SEEDS {
-        weak::run(n_ranks, &config, seed, &body);
+        weak::run(n_ranks, &config, seed, body);
     }
     for direct in [true, false] {
         config.direct = direct;
-        pgas_smp::threads_with(n_ranks, &config, &body).unwrap();
+        pgas_smp::threads_with(n_ranks, &config, body).unwrap();
     }
 }
 

@@ -4,8 +4,11 @@
 //! again. Who asks again gets another handle on the world, as a library does whose caller has joined
 //! already. With the last handle the process leaves for good.
 
+use std::any::Any;
 use std::cell::RefCell;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::Mutex;
+use std::thread;
 
 use crate::config::names;
 use crate::world::lock;
@@ -91,6 +94,99 @@ pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
     }
     let _before = Before(OF_THREAD.replace(Some(world.clone())));
     body()
+}
+
+/// Runs `body` as the rank of each world, a thread each, and returns the results in their order. For what
+/// runs ranks as threads.
+///
+/// `failed` is called on the thread of a rank that panics, at once, with what the panic says: other ranks may
+/// wait for this one. `is_cause` tells, when all have ended, of which panic the others are a consequence.
+///
+/// # Cost
+///
+/// A thread each.
+///
+/// # Panics
+///
+/// With the panic of a rank: the first that `is_cause`, or else the first; if the system has no thread for a
+/// rank.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Config, backend::loopback, process};
+///
+/// let worlds = loopback::worlds(3, &Config::default())?;
+/// let body = |world: pgas_core::World| world.rank().number() * 2;
+/// assert_eq!(process::play_all(worlds, &body, &|_, _| {}, &|_, _| true), [0, 2, 4]);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+pub fn play_all<R: Send>(
+    worlds: Vec<World>,
+    body: &(dyn Fn(World) -> R + Sync),
+    failed: &(dyn Fn(Rank, &str) + Sync),
+    is_cause: &dyn Fn(Rank, &str) -> bool,
+) -> Vec<R> {
+    let results: Vec<Mutex<Option<R>>> = worlds.iter().map(|_| Mutex::new(None)).collect();
+    let run = |world: World| {
+        let slot = &results[world.rank().index()];
+        let result = body(world);
+        *lock(slot) = Some(result);
+    };
+    if let Some(cause) = play_each(worlds, &run, failed, is_cause) {
+        panic::resume_unwind(cause);
+    }
+    let result = |slot: Mutex<Option<R>>| slot.into_inner().ok().flatten();
+    let results = results.into_iter().map(result);
+    results
+        .map(|result| result.expect("a rank that does not panic has a result"))
+        .collect()
+}
+
+type Panic = Box<dyn Any + Send>;
+
+/// As [`play_all`]. One function for all kinds of results and bodies: threads are long to compile.
+fn play_each(
+    worlds: Vec<World>,
+    run: &(dyn Fn(World) + Sync),
+    failed: &(dyn Fn(Rank, &str) + Sync),
+    is_cause: &dyn Fn(Rank, &str) -> bool,
+) -> Option<Panic> {
+    let play_one = |world: World| {
+        let (rank, as_rank) = (world.rank(), world.downgrade());
+        let played = || play(&as_rank, || run(world));
+        let end = panic::catch_unwind(AssertUnwindSafe(played));
+        end.inspect_err(|panic| failed(rank, panic_text(&**panic)))
+    };
+    let ends: Vec<(Rank, thread::Result<()>)> = thread::scope(|scope| {
+        let start = |world: World| {
+            let rank = world.rank();
+            let thread = thread::Builder::new().name(format!("rank {rank}"));
+            let thread = thread.spawn_scoped(scope, || play_one(world));
+            (rank, thread.expect("a thread for each rank"))
+        };
+        let running: Vec<_> = worlds.into_iter().map(start).collect();
+        let join = |(rank, thread): (_, thread::ScopedJoinHandle<'_, _>)| {
+            (rank, thread.join().and_then(|end| end))
+        };
+        running.into_iter().map(join).collect()
+    });
+    let panics = ends
+        .into_iter()
+        .filter_map(|(rank, end)| Some((rank, end.err()?)));
+    let mut panics: Vec<(Rank, Panic)> = panics.collect();
+    let cause = panics
+        .iter()
+        .position(|(rank, panic)| is_cause(*rank, panic_text(&**panic)));
+    (!panics.is_empty()).then(|| panics.swap_remove(cause.unwrap_or(0)).1)
+}
+
+/// What a panic says.
+#[must_use]
+pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("with a value that is no text")
 }
 
 fn another_handle(world: &WeakWorld, who: &'static str) -> Result<World> {

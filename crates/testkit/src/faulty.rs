@@ -531,7 +531,7 @@ fn run<T, E: Display + Debug>(
 ) -> Vec<Outcome> {
     let _deadline = Deadline::new(what.to_owned(), LIMIT);
     let meeting = Barrier::new(worlds.len());
-    run_ranks(worlds, |world| {
+    run_ranks(worlds, &|world| {
         pgas_am::attach(&world).expect("nothing has failed yet");
         // What comes before and behind the call is no part of it, on any rank.
         meeting.wait();

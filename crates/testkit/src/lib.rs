@@ -43,9 +43,9 @@ pub mod weak;
 pub use cases::SUITE;
 pub use deadline::Deadline;
 pub use example::example;
+pub use pgas_core::process::panic_text;
 pub use random::{rng, rng_of};
 pub use setting::setting;
-pub use support::panic_text;
 
 use std::time::Duration;
 

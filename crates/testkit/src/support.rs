@@ -1,12 +1,11 @@
 //! What cases have in common: neighbours, bounded waits, expected panics.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
-use std::thread;
 
-use pgas_core::{Pod, Rank, World, process};
+use pgas_core::process::{self, panic_text};
+use pgas_core::{Pod, Rank, World};
 use zerocopy::IntoBytes;
 
 /// The rank `distance` further, around the ring.
@@ -33,44 +32,14 @@ pub(crate) fn random_bytes(rng: &mut fastrand::Rng, n: usize) -> Vec<u8> {
     random_values(rng, n)
 }
 
-/// What a panic's payload says.
-#[must_use]
-pub fn panic_text(payload: &(dyn Any + Send)) -> &str {
-    let text = payload.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| payload.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without text")
-}
-
 /// Runs `body` as each rank of a job, a thread each, and gives the results in the order of `worlds`.
 ///
 /// # Panics
 ///
 /// With the panic of a rank that did not panic because of another one's.
-pub(crate) fn run_ranks<R: Send>(worlds: Vec<World>, body: impl Fn(World) -> R + Sync) -> Vec<R> {
-    let ends: Vec<thread::Result<R>> = thread::scope(|scope| {
-        let start = |world: World| {
-            let body = &body;
-            let name = format!("rank {}", world.rank());
-            let run = move || {
-                let as_rank = world.downgrade();
-                process::play(&as_rank, || body(world))
-            };
-            thread::Builder::new()
-                .name(name)
-                .spawn_scoped(scope, run)
-                .expect("a thread for each rank")
-        };
-        let running: Vec<_> = worlds.into_iter().map(start).collect();
-        running.into_iter().map(|rank| rank.join()).collect()
-    });
-    let (results, panics): (Vec<_>, Vec<_>) = ends.into_iter().partition(Result::is_ok);
-    let mut panics: Vec<_> = panics.into_iter().filter_map(Result::err).collect();
-    // One that only reports another rank's comes last.
-    panics.sort_by_key(|payload| panic_text(&**payload).contains("RankFailed"));
-    match panics.into_iter().next() {
-        None => results.into_iter().filter_map(Result::ok).collect(),
-        Some(payload) => panic::resume_unwind(payload),
-    }
+pub(crate) fn run_ranks<R: Send>(worlds: Vec<World>, body: &(dyn Fn(World) -> R + Sync)) -> Vec<R> {
+    let is_cause = |_, text: &str| !text.contains("RankFailed");
+    process::play_all(worlds, body, &|_, _| {}, &is_cause)
 }
 
 thread_local! {

@@ -599,5 +599,5 @@ pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
 /// size cannot be used, or the system has no thread for a rank.
 pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync) {
     let worlds = worlds(n_ranks, config, seed).expect("a usable segment");
-    run_ranks(worlds, body);
+    run_ranks(worlds, &body);
 }

@@ -191,13 +191,16 @@ impl Call {
         let Some(ticket) = &self.ticket else {
             return admitted.map(|()| None);
         };
-        ticket.turn().await?;
+        let turn = ticket.turn().await;
         if let Err(error @ Error::Mismatch(_)) = admitted {
+            turn?;
             // All members have the same error, and are still in step.
             ticket.pass();
             return Err(error);
         }
+        // A failure of the job says more than that an earlier call was given up for it.
         admitted?;
+        turn?;
         Ok(Some(Turn::new(self, ticket)))
     }
 

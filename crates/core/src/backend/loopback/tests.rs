@@ -210,7 +210,7 @@ fn groups_are_freed_with_their_teams() {
     let ranks = job(4, 1 << 16, &Options::default().with_collectives());
     let shared = Arc::clone(&ranks[0].job);
     let n_groups = || shared.n_groups.load(Ordering::Relaxed);
-    threads::run_job(ranks, &Config::default(), |world| {
+    threads::run_job(ranks, &Config::default(), &|world| {
         let team = world.team();
         for _ in 0..3 {
             let half = team.split(Some(team.rank() / 2), 0).unwrap().unwrap();

@@ -1,11 +1,8 @@
 //! Running a program on the reference transport: one thread a rank.
 
-use std::any::Any;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::Arc;
-use std::thread;
 
-use super::{Job, Loopback, Options, SEGMENT_BYTES, job};
+use super::{Loopback, Options, SEGMENT_BYTES, job};
 use crate::{Config, Result, World, process};
 
 /// The world of a job of one rank, for documentation and tests.
@@ -103,73 +100,25 @@ pub fn run_over<R: Send>(
     body: impl Fn(World) -> R + Sync,
 ) -> Vec<R> {
     let segment_bytes = config.segment_bytes.unwrap_or(SEGMENT_BYTES);
-    run_job(job(n_ranks, segment_bytes, options), config, body)
+    run_job(job(n_ranks, segment_bytes, options), config, &body)
 }
 
 /// Runs `body` as each of `ranks`.
 pub(super) fn run_job<R: Send>(
     ranks: Vec<Loopback>,
     config: &Config,
-    body: impl Fn(World) -> R + Sync,
+    body: &(dyn Fn(World) -> R + Sync),
 ) -> Vec<R> {
     let shared = Arc::clone(&ranks[0].job);
-    let outcomes: Vec<thread::Result<R>> = thread::scope(|scope| {
-        let threads: Vec<_> = ranks
-            .into_iter()
-            .map(|backend| {
-                let (shared, body) = (&shared, &body);
-                thread::Builder::new()
-                    .name(format!("rank {}", backend.rank))
-                    .spawn_scoped(scope, move || run_rank(shared, backend, config, body))
-                    .expect("a thread for each rank")
-            })
-            .collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, _>| thread.join().and_then(|r| r);
-        threads.into_iter().map(join).collect()
-    });
-    results(&shared, outcomes)
-}
-
-/// Runs one rank; a panic fails the job at once, since the others may wait for this rank.
-fn run_rank<R>(
-    job: &Job,
-    backend: Loopback,
-    config: &Config,
-    body: &(impl Fn(World) -> R + Sync),
-) -> thread::Result<R> {
-    let rank = backend.rank;
-    let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
-        let world =
-            World::new(Arc::new(backend), config.clone()).expect("settings that can be used");
-        process::play(&world.downgrade(), || body(world))
-    }));
-    if let Err(panic) = &outcome {
-        job.fail(rank, format!("panicked: {}", text(&**panic)));
-    }
-    outcome
-}
-
-/// What a panic said.
-fn text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("with a value that is no text")
-}
-
-/// The results of all ranks, or the panic that failed the job.
-fn results<R>(job: &Job, outcomes: Vec<thread::Result<R>>) -> Vec<R> {
-    let culprit = job.failure.get().map(|failure| failure.rank.index());
-    let mut first = None;
-    let mut results = Vec::with_capacity(outcomes.len());
-    for (rank, outcome) in outcomes.into_iter().enumerate() {
-        match outcome {
-            Ok(result) => results.push(result),
-            Err(panic) if first.is_none() || culprit == Some(rank) => first = Some(panic),
-            Err(_) => {}
-        }
-    }
-    match first {
-        None => results,
-        Some(panic) => panic::resume_unwind(panic),
-    }
+    let world = |backend| World::new(Arc::new(backend), config.clone());
+    let worlds: Result<_> = ranks.into_iter().map(world).collect();
+    let worlds = worlds.expect("settings that can be used");
+    let failed = |rank, text: &str| shared.fail(rank, format!("panicked: {text}"));
+    let culprit = |rank, _: &str| {
+        shared
+            .failure
+            .get()
+            .is_some_and(|failure| failure.rank == rank)
+    };
+    process::play_all(worlds, body, &failed, &culprit)
 }
