@@ -147,6 +147,7 @@ fn main_job() -> Result<Outcome> {
 pub(crate) fn run(names: &[String]) -> Result<Outcome> {
     let steps = select(names)?;
     if names.is_empty() {
+        process::build_once();
         return run_in_lanes(&steps);
     }
     run_all(&steps)

@@ -40,7 +40,7 @@ fn models(listed: &str) -> Option<usize> {
 pub(crate) fn loom_cargo(filter: &str) -> Command {
     let test = ["test", "--release", "--lib", "-p", WITH_MODELS, filter];
     let mut cargo = command("cargo", test);
-    cargo.env("CARGO_TARGET_DIR", "target/loom");
+    process::apart(&mut cargo, "target/loom");
     cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
     cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
     cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
@@ -69,7 +69,7 @@ pub(crate) fn asan() -> Result<Outcome> {
     let mut cargo = nightly_cargo();
     cargo.args(["test", "--target", &host_triple()?]);
     cargo.args(SANITIZED);
-    cargo.env("CARGO_TARGET_DIR", "target/asan");
+    process::apart(&mut cargo, "target/asan");
     cargo.env("RUSTFLAGS", "-Zsanitizer=address -Awarnings");
     process::run(&mut cargo)
 }
@@ -81,7 +81,7 @@ pub(crate) fn miri() -> Result<Outcome> {
     }
     let mut cargo = nightly_cargo();
     cargo.args(["miri", "test", "-p", "pgas-core", "--lib"]);
-    cargo.env("CARGO_TARGET_DIR", "target/miri");
+    process::apart(&mut cargo, "target/miri");
     process::run(&mut cargo)
 }
 

@@ -58,7 +58,10 @@ pub(crate) fn run() -> Result<Outcome> {
             .arg(root().join("target"))
             .current_dir(folder.path()),
     )?;
-    process::run(cargo_in(folder.path()).args(["build", "-p", "user", "-p", "pgas-run"]))?;
+    process::run(&mut cargo_in(
+        folder.path(),
+        &["build", "-p", "user", "-p", "pgas-run"],
+    ))?;
     count_crates(folder.path())?;
     let programs = root().join("target/debug");
     let mut self_started = Command::new(programs.join("user"));
@@ -73,7 +76,7 @@ pub(crate) fn run() -> Result<Outcome> {
 /// Builds the documentation of the MPI backend as a server without an MPI library does.
 fn document_without_mpi() -> Result<()> {
     let mut doc = command("cargo", ["doc", "-p", "pgas-mpi", "--no-deps"]);
-    doc.env("CARGO_TARGET_DIR", "target/docs");
+    process::apart(&mut doc, "target/docs");
     doc.env("MPICC", "no-such-compiler");
     doc.env("RUSTFLAGS", "--cfg pgas_docs");
     doc.env("RUSTDOCFLAGS", "--cfg pgas_docs -D warnings");
@@ -180,8 +183,8 @@ fn write_user(packages: &[(String, String)], folder: &Path) -> Result<()> {
 }
 
 /// Cargo in the folder, whose builds of other projects' crates are those of the workspace.
-fn cargo_in(folder: &Path) -> Command {
-    let mut cargo = Command::new("cargo");
+fn cargo_in(folder: &Path, args: &[&str]) -> Command {
+    let mut cargo = command("cargo", args);
     cargo.current_dir(folder);
     cargo.env("CARGO_TARGET_DIR", root().join("target"));
     cargo
@@ -189,16 +192,9 @@ fn cargo_in(folder: &Path) -> Command {
 
 /// Checks how much the new crate has to build.
 fn count_crates(folder: &Path) -> Result<()> {
-    let mut tree = cargo_in(folder);
-    tree.args([
-        "tree",
-        "-p",
-        "user",
-        "-e",
-        "normal,build",
-        "--prefix",
-        "none",
-    ]);
+    let edges = ["-e", "normal,build", "--prefix", "none"];
+    let args = [&["tree", "-p", "user"][..], &edges].concat();
+    let mut tree = cargo_in(folder, &args);
     let tree = process::output(&mut tree).context("`cargo tree` fails")?;
     let mut crates: Vec<&str> = tree
         .lines()

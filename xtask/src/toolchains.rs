@@ -43,7 +43,7 @@ pub(crate) fn targets() -> Result<Outcome> {
 fn portable() -> Result<Outcome> {
     let mut cargo = command("cargo", ["test", "-p", "pgas-smp"]);
     cargo.args(["--lib", "--test", "suite"]);
-    cargo.env("CARGO_TARGET_DIR", "target/portable");
+    process::apart(&mut cargo, "target/portable");
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
     cargo.env("RUSTFLAGS", "--cfg pgas_portable");
     process::run(&mut cargo)
@@ -62,7 +62,7 @@ pub(crate) fn msrv() -> Result<Outcome> {
     }
     cargo.args(["--features", "pgas/rayon,pgas/tokio"]);
     cargo.env("MPICC", mpi::MPICC);
-    cargo.env("CARGO_TARGET_DIR", "target/msrv");
+    process::apart(&mut cargo, "target/msrv");
     cargo.env("CARGO_PROFILE_DEV_DEBUG", "false");
     process::run(&mut cargo)
 }

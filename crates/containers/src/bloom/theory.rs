@@ -5,6 +5,9 @@
 //! Unlike there, the number of bits that items have set in a block is not taken as its mean but by its
 //! distribution, which makes a difference for blocks as small as a word.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
 /// Bits that one item sets, at most.
 const MOST_BITS: u32 = 16;
 
@@ -21,8 +24,30 @@ pub(super) struct Shape {
     pub(super) rate: f64,
 }
 
+/// What a shape depends on: the bits of a block, the number of items, and the bits of the rate.
+type Wish = (usize, u64, u64);
+
+/// The last wishes and what they came to. Programs make many filters alike, one for each batch, and all
+/// ranks that are threads of a process make the same one; a computation takes milliseconds.
+static LAST: Mutex<VecDeque<(Wish, Option<Shape>)>> = Mutex::new(VecDeque::new());
+
+/// How many of them.
+const REMEMBERED: usize = 8;
+
 /// The smallest filter with blocks of `width` bits that has `rate` with `n` items, if there is one.
 pub(super) fn shape(width: usize, n: u64, rate: f64) -> Option<Shape> {
+    let wish = (width, n, rate.to_bits());
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, shape)) = last.iter().find(|(other, _)| *other == wish) {
+        return *shape;
+    }
+    let shape = compute(width, n, rate);
+    last.truncate(REMEMBERED - 1);
+    last.push_front((wish, shape));
+    shape
+}
+
+fn compute(width: usize, n: u64, rate: f64) -> Option<Shape> {
     let mut best: Option<Shape> = None;
     for n_bits in 1..=MOST_BITS {
         let errors = errors_by_items(width, n_bits, rate);
@@ -156,6 +181,21 @@ mod tests {
                 bits < most_bits_an_item,
                 "{bits} bits an item for {rate} at {width}"
             );
+        }
+    }
+
+    #[test]
+    fn what_was_computed_last_is_no_answer_to_another_wish() {
+        for (width, n, rate) in [
+            (64, 1000, 0.1),
+            (64, 1000, 0.1),
+            (64, 1000, 0.05),
+            (64, 2000, 0.05),
+            (512, 2000, 0.05),
+            (64, 1, 1e-12),
+            (64, 1, 1e-12),
+        ] {
+            assert_eq!(shape(width, n, rate), compute(width, n, rate));
         }
     }
 

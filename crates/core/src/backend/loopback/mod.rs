@@ -468,7 +468,10 @@ unsafe impl Backend for Loopback {
     }
 
     fn is_oversubscribed(&self) -> bool {
-        thread::available_parallelism().is_ok_and(|n| n.get() < self.job.ranks.len())
+        /// The processors that this process may use. The question costs several system calls.
+        static USABLE: OnceLock<usize> = OnceLock::new();
+        let ask = || thread::available_parallelism().map_or(1, usize::from);
+        *USABLE.get_or_init(ask) < self.job.ranks.len()
     }
 
     fn health(&self) -> Result<()> {
