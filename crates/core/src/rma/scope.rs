@@ -81,9 +81,11 @@ impl World {
         };
         let guard = Completion(&scope);
         let result = body(&scope);
-        #[expect(clippy::mem_forget, reason = "the next line does what its drop would")]
+        // Handlers run meanwhile, and one that panics unwinds through here, too.
+        let completed = scope.complete();
+        #[expect(clippy::mem_forget, reason = "the line before did what its drop would")]
         std::mem::forget(guard);
-        scope.complete()?;
+        completed?;
         Ok(result)
     }
 }
@@ -111,8 +113,9 @@ impl<'scope> Scope<'scope, '_> {
         let bytes = out.as_mut_bytes();
         self.world
             .count(CostKind::Read, Some(at.rank), 1, bytes.len());
-        // SAFETY: the range was checked; `out` is borrowed beyond the end of the scope, which waits
-        // for the operation.
+        // SAFETY: `checked` found the range inside a segment. `out` is borrowed for `'scope`, which
+        // ends after `World::scope` has returned or unwound, and before that `complete` or the
+        // guard's drop has seen the operation complete.
         let op = unsafe {
             self.world
                 .backend()
@@ -144,8 +147,8 @@ impl<'scope> Scope<'scope, '_> {
         let bytes = values.as_bytes();
         self.world
             .count(CostKind::Write, Some(at.rank), 1, bytes.len());
-        // SAFETY: the range was checked; `values` is borrowed beyond the end of the scope, which
-        // waits for the operation.
+        // SAFETY: as in `get`: the range is inside a segment, and `values` stays borrowed until the
+        // operation is complete.
         let op = unsafe { self.world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
         self.note(op);
         Ok(())
@@ -159,12 +162,14 @@ impl<'scope> Scope<'scope, '_> {
         }
     }
 
+    /// Waits for what is in flight. Unwinding leaves what is not complete yet in the list, for
+    /// another call.
     #[track_caller]
     fn complete(&self) -> Result<()> {
-        let mut ops = self.ops.take();
         let mut failure = None;
         let backend = self.world.backend();
         let mut is_empty = || {
+            let mut ops = self.ops.borrow_mut();
             ops.retain(|op| match backend.test(*op, Stage::Operation) {
                 Ok(done) => !done,
                 Err(error) => {
@@ -210,12 +215,44 @@ impl Drop for AbortOnUnwind {
     }
 }
 
-/// Completes a scope whose body panics.
+/// Completes a scope whose body panics, or in which a handler does while it is completed. A second
+/// panic then ends the process.
 struct Completion<'a, 'scope, 'env>(&'a Scope<'scope, 'env>);
 
 impl Drop for Completion<'_, '_, '_> {
     fn drop(&mut self) {
         // The panic that unwinds through here is the error that matters.
         drop(self.0.complete());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use crate::backend::{HandlerId, MessageClass, Sent, loopback};
+
+    #[test]
+    fn a_handler_that_panics_while_a_scope_ends_leaves_no_transfer_in_flight() {
+        let world = loopback::world();
+        let id = HandlerId(HandlerId::N_RESERVED);
+        world.set_handler(id, |_, _| panic!("in a handler"));
+        let cell = world.alloc::<u64>(1).unwrap();
+        cell.put(&world, 7).unwrap();
+        let sent = world.try_send(world.rank(), MessageClass::Request, id, &[b"x"]);
+        assert_eq!(sent.unwrap(), Sent::Accepted);
+        let mut out = [0];
+        let scope = || world.scope(|scope| scope.get(cell, &mut out).unwrap());
+        assert!(catch_unwind(AssertUnwindSafe(scope)).is_err());
+        assert_eq!(
+            out,
+            [7],
+            "what was borrowed is written before the borrow ends"
+        );
+        cell.put(&world, 8).unwrap();
+        for _ in 0..10 {
+            world.progress().unwrap();
+        }
+        assert_eq!(out, [7], "and not later");
     }
 }
