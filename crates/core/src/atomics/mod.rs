@@ -20,7 +20,6 @@ pub use types::{Atomic, AtomicInteger};
 use crate::backend::{AtomicCall, AtomicOp, SwapCall};
 use crate::cost::CostKind;
 use crate::raw::word;
-use crate::rma::offset;
 use crate::{Event, GlobalPtr, Result, World};
 
 impl<T: Atomic> GlobalPtr<T> {
@@ -59,13 +58,12 @@ impl<T: Atomic> GlobalPtr<T> {
         let at = world.checked(self, 1);
         let call = call(op, operand);
         world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        let Some(base) = world.words().base(at.rank) else {
+        let Some(place) = world.words().place(at) else {
             // SAFETY: `checked` found the word aligned and inside a segment.
             return unsafe { world.backend().fetch_atomic(at, call) }.map(T::from_bits);
         };
-        // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
-        let place = unsafe { base.add(offset(at)) };
-        // SAFETY: the word is aligned; segments are only accessed atomically.
+        // SAFETY: `checked` found the word aligned and inside the segment, which is mapped;
+        // segments are only accessed atomically.
         Ok(T::from_bits(unsafe { word::fetch(place.as_ptr(), call) }))
     }
 
@@ -179,13 +177,12 @@ impl<T: Atomic> GlobalPtr<T> {
             desired,
         };
         world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        let Some(base) = world.words().base(at.rank) else {
+        let Some(place) = world.words().place(at) else {
             // SAFETY: `checked` found the word aligned and inside a segment.
             return unsafe { world.backend().compare_swap(at, call) };
         };
-        // SAFETY: `checked` found the word inside the segment, which is mapped at `base`.
-        let place = unsafe { base.add(offset(at)) };
-        // SAFETY: the word is aligned; segments are only accessed atomically.
+        // SAFETY: `checked` found the word aligned and inside the segment, which is mapped;
+        // segments are only accessed atomically.
         let swapped = unsafe { word::compare_swap(place.as_ptr(), call) };
         Ok(swapped.unwrap_or_else(|former| former))
     }

@@ -34,6 +34,7 @@ mod call;
 mod capabilities;
 mod collectives;
 pub mod loopback;
+mod pass_on;
 
 pub use call::{
     AtomicCall, AtomicOp, AtomicType, GetFragment, PutFragment, Shape, SignalUpdate, SwapCall,
@@ -189,6 +190,9 @@ pub enum Offer<P> {
 /// A world barrier that this rank has entered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BarrierTicket(pub u64);
+
+/// What every segment is aligned to, at least, in bytes.
+pub(crate) const SEGMENT_ALIGN: usize = 4096;
 
 /// A transport, as one rank sees it.
 ///

@@ -6,6 +6,5 @@
 //! possible, a data race in the sense of undefined behaviour is not.
 
 pub mod copy;
-pub(crate) mod even;
 pub(crate) mod map;
 pub mod word;

@@ -3,7 +3,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::{cut, offset};
+use super::cut;
 use crate::backend::{GetFragment, PutFragment};
 use crate::cost::CostKind;
 use crate::raw::copy;
@@ -51,7 +51,7 @@ impl World {
             let at = fragment.ptr.addr();
             let src = values[start..start + fragment.len].as_bytes();
             self.count(CostKind::Write, Some(at.rank), 1, src.len());
-            let Some(base) = self.memory().base(at.rank) else {
+            let Some(dst) = self.memory().place(at) else {
                 through_backend.push(PutFragment {
                     dst: at,
                     src: src.as_ptr(),
@@ -59,16 +59,16 @@ impl World {
                 });
                 continue;
             };
-            // SAFETY: `split` found the fragment inside the segment, which is mapped at `base`.
-            let dst = unsafe { base.add(offset(at)) };
-            // SAFETY: `dst` is writable for that many bytes; `src` is private memory.
+            // SAFETY: `split` found the fragment inside the segment, which is mapped; `src` is
+            // private memory, no part of a segment.
             unsafe { copy::to_shared(dst.as_ptr(), src.as_ptr(), src.len()) };
         }
         if through_backend.is_empty() {
             return Ok(());
         }
         cut::fragments(&through_backend, cut::longest(self), |list| {
-            // SAFETY: every fragment was checked, and its source is a part of `values`.
+            // SAFETY: `split` found every fragment inside a segment, and its source is a part of
+            // `values`, of the same length, which stays borrowed while the call runs.
             unsafe { self.backend().put_fragments(list) }
         })
     }
@@ -90,11 +90,16 @@ impl World {
     pub fn get_fragments<T: Pod>(&self, fragments: &[Fragment<T>], out: &mut [T]) -> Result<()> {
         let pieces = self.split(fragments, out.len());
         let mut through_backend = Vec::new();
-        for (fragment, start) in pieces {
+        // Cut off piece by piece: a second reference to all of it would end what the pointers to
+        // former pieces may do.
+        let mut rest = out;
+        for (fragment, _) in pieces {
             let at = fragment.ptr.addr();
-            let dst = out[start..start + fragment.len].as_mut_bytes();
+            let (dst, behind) = rest.split_at_mut(fragment.len);
+            rest = behind;
+            let dst = dst.as_mut_bytes();
             self.count(CostKind::Read, Some(at.rank), 1, dst.len());
-            let Some(base) = self.memory().base(at.rank) else {
+            let Some(src) = self.memory().place(at) else {
                 through_backend.push(GetFragment {
                     src: at,
                     dst: dst.as_mut_ptr(),
@@ -102,16 +107,16 @@ impl World {
                 });
                 continue;
             };
-            // SAFETY: `split` found the fragment inside the segment, which is mapped at `base`.
-            let src = unsafe { base.add(offset(at)) };
-            // SAFETY: `src` is readable for that many bytes; `dst` is ours alone.
+            // SAFETY: `split` found the fragment inside the segment, which is mapped; `dst` is
+            // borrowed exclusively, and no part of a segment.
             unsafe { copy::from_shared(dst.as_mut_ptr(), src.as_ptr(), dst.len()) };
         }
         if through_backend.is_empty() {
             return Ok(());
         }
         cut::fragments(&through_backend, cut::longest(self), |list| {
-            // SAFETY: every fragment was checked, and its destination is a part of `out` of its own.
+            // SAFETY: `split` found every fragment inside a segment, and its destination is a part
+            // of `out` of its own, of the same length, which stays borrowed while the call runs.
             unsafe { self.backend().get_fragments(list) }
         })
     }
@@ -198,4 +203,32 @@ fn blocks<T>(base: GlobalPtr<T>, indices: &[usize], block: usize) -> Vec<Fragmen
             len: block,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::loopback;
+
+    /// Under Miri also: that no piece of `out` is written through a pointer that has ended.
+    #[test]
+    fn pieces_of_one_slice_are_filled_in_order_also_by_the_backend() {
+        let world = loopback::world();
+        let cells = world.alloc::<u16>(12).unwrap();
+        let values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
+        cells.put_slice(&world, &values).unwrap();
+        let piece = |at: usize, len| Fragment {
+            ptr: cells.offset(at),
+            len,
+        };
+        let pieces = [piece(8, 2), piece(0, 0), piece(3, 1), piece(8, 3)];
+        let mut out = [0; 6];
+        world.get_fragments(&pieces, &mut out).unwrap();
+        assert_eq!(out, [9, 10, 4, 9, 10, 11]);
+        world
+            .put_fragments(&[piece(11, 1), piece(0, 2)], &out[..3])
+            .unwrap();
+        assert_eq!(cells.get_vec(&world, 12).unwrap()[..3], [10, 4, 3]);
+        assert_eq!(cells.offset(11).get(&world).unwrap(), 9);
+    }
 }

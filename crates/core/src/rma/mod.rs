@@ -219,13 +219,11 @@ impl<T: Pod> GlobalPtr<T> {
         let at = world.checked(self, out.len());
         let bytes = out.as_mut_bytes();
         world.count(CostKind::Read, Some(at.rank), 1, bytes.len());
-        let Some(base) = world.memory().base(at.rank) else {
+        let Some(src) = world.memory().place(at) else {
             return get_by_backend(world, at, bytes);
         };
-        // SAFETY: `checked` found all elements inside the segment, which is mapped at `base`.
-        let src = unsafe { base.add(offset(at)) };
-        // SAFETY: `src` is readable for that many bytes, and `out` is exclusively ours and no part of a
-        // segment, to which no references exist.
+        // SAFETY: `checked` found all elements inside the segment, which is mapped, and `out` is
+        // exclusively ours and no part of a segment, to which no references exist.
         unsafe { copy::from_shared(bytes.as_mut_ptr(), src.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -238,13 +236,11 @@ impl<T: Pod> GlobalPtr<T> {
         let at = world.checked(self, values.len());
         let bytes = values.as_bytes();
         world.count(CostKind::Write, Some(at.rank), 1, bytes.len());
-        let Some(base) = world.memory().base(at.rank) else {
+        let Some(dst) = world.memory().place(at) else {
             return put_by_backend(world, at, bytes);
         };
-        // SAFETY: `checked` found all elements inside the segment, which is mapped at `base`.
-        let dst = unsafe { base.add(offset(at)) };
-        // SAFETY: `dst` is writable for that many bytes, and `values` is private memory and no part of
-        // a segment, to which no references exist.
+        // SAFETY: `checked` found all elements inside the segment, which is mapped, and `values` is
+        // private memory and no part of a segment, to which no references exist.
         unsafe { copy::to_shared(dst.as_ptr(), bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
@@ -385,9 +381,7 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn local(self, world: &World) -> Option<NonNull<T>> {
         let at = world.checked(self, 1);
-        let base = world.memory().base(at.rank)?;
-        // SAFETY: `checked` found the element inside the segment, which is mapped at `base`.
-        Some(unsafe { base.add(offset(at)) }.cast())
+        world.memory().place(at).map(NonNull::cast)
     }
 
     /// Asks the memory system to fetch the pointer's cache line for an access that will follow; does
@@ -400,22 +394,11 @@ impl<T: Pod> GlobalPtr<T> {
     pub fn prefetch(self, world: &World) {
         let at = self.addr();
         if at.offset < world.segment_bytes()
-            && let Some(base) = world.memory().base(at.rank)
+            && let Some(place) = world.memory().place(at)
         {
-            copy::prefetch(base.as_ptr().wrapping_add(offset(at)));
+            copy::prefetch(place.as_ptr());
         }
     }
-}
-
-/// The offset as an index. A mapped segment fits into the address space, so nothing is cut.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "no code at all")]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "below the size of a mapped segment"
-)]
-pub(crate) fn offset(at: RemoteAddr) -> usize {
-    at.offset as usize
 }
 
 /// Whether `n` elements are more than the backend takes in one piece; then they are transferred in

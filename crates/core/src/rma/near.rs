@@ -13,17 +13,57 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use pgas_lockfree::memory::{self, Memory, Part};
 
 use crate::atomics::{Atomic, call};
-use crate::backend::{AtomicOp, SwapCall};
+use crate::backend::{AtomicOp, SEGMENT_ALIGN, SwapCall};
+use crate::raw::map::Shared;
 use crate::raw::{copy, word};
 use crate::rma::FourWords;
 use crate::{GlobalPtr, Pod, World};
 
 /// The size and the alignment of a kind of block, in bytes.
+///
+/// An alignment that is none, or that segments do not have, is refused when a program that looks
+/// such blocks up is compiled:
+///
+/// ```compile_fail,E0080
+/// use pgas_core::rma::Block;
+///
+/// struct Uneven;
+///
+/// impl Block for Uneven {
+///     const BYTES: usize = 24;
+///     const ALIGN: usize = 12;
+/// }
+///
+/// let world = pgas_core::backend::loopback::world();
+/// let _ = world.alloc::<u64>(3)?.cast().near::<Uneven>(&world);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
 pub trait Block {
     /// Its size.
     const BYTES: usize;
-    /// Its alignment, a power of two.
+    /// Its alignment: a power of two up to 4,096.
     const ALIGN: usize;
+}
+
+/// The alignment of `B`. All that makes a [`Near`] or a [`NearArray`] asks for it here, so that
+/// neither exists for a kind of block whose alignment is none: what was checked for the block then
+/// holds for its parts.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a constant")]
+fn alignment<B: Block>() -> usize {
+    const {
+        assert!(
+            B::ALIGN.is_power_of_two() && B::ALIGN <= SEGMENT_ALIGN,
+            "a block's alignment is a power of two up to 4,096"
+        );
+        B::ALIGN
+    }
+}
+
+/// The size of `len` blocks side by side, if there are some and a size can be that large.
+fn array_bytes<B: Block>(len: usize) -> Option<usize> {
+    const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
+    B::BYTES.checked_mul(NonZero::new(len)?.get())
 }
 
 /// A block of global memory whose loads, stores and atomics are this processor's own.
@@ -58,6 +98,9 @@ pub trait Block {
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub struct Near<'w, B> {
+    /// [`B::BYTES`](Block::BYTES) from here on lie within a mapped segment, and the first is
+    /// aligned to
+    /// [`B::ALIGN`](Block::ALIGN), which [`alignment`] has found to be one that segments have.
     place: NonNull<u8>,
     /// The world keeps the segment mapped.
     world: PhantomData<&'w World>,
@@ -76,7 +119,7 @@ impl GlobalPtr<u8> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few compares with constants")]
     pub fn near<B: Block>(self, world: &World) -> Option<Near<'_, B>> {
-        let place = world.direct_block(self, B::BYTES, B::ALIGN)?;
+        let place = world.direct_block(self, B::BYTES, alignment::<B>())?;
         Some(Near {
             place,
             world: PhantomData,
@@ -113,17 +156,11 @@ pub struct NearArray<B> {
     /// Keeps the segments mapped.
     world: World,
     /// The first block of each rank, of which there is one.
-    bases: Box<[NonNull<u8>]>,
+    bases: Box<[Shared]>,
     /// Not zero.
     len: usize,
     block: PhantomData<fn() -> B>,
 }
-
-// SAFETY: the pointers are never changed, and only followed through `raw`, which accesses shared memory
-// atomically.
-unsafe impl<B> Send for NearArray<B> {}
-// SAFETY: as for `Send`.
-unsafe impl<B> Sync for NearArray<B> {}
 
 impl World {
     /// The `len` blocks behind `offset_bytes` in the segment of every rank, if there are some and all of them are
@@ -139,9 +176,12 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn near_array<B: Block>(&self, offset_bytes: u64, len: usize) -> Option<NearArray<B>> {
-        const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
-        let bytes = B::BYTES.checked_mul(NonZero::new(len)?.get())?;
-        let base = |rank| self.direct_block(GlobalPtr::new(rank, offset_bytes), bytes, B::ALIGN);
+        let bytes = array_bytes::<B>(len)?;
+        let align = alignment::<B>();
+        let base = |rank| {
+            let start = GlobalPtr::new(rank, offset_bytes);
+            self.direct_block(start, bytes, align).map(Shared)
+        };
         Some(NearArray {
             bases: self.ranks().map(base).collect::<Option<_>>()?,
             world: self.clone(),
@@ -158,11 +198,10 @@ impl World {
     /// ℓ.
     #[must_use]
     pub fn near_run<B: Block>(&self, start: GlobalPtr<u8>, len: usize) -> Option<NearArray<B>> {
-        const { assert!(B::BYTES.is_multiple_of(B::ALIGN), "each block is aligned") };
-        let bytes = B::BYTES.checked_mul(NonZero::new(len)?.get())?;
-        let base = self.direct_block(start, bytes, B::ALIGN)?;
+        let bytes = array_bytes::<B>(len)?;
+        let base = self.direct_block(start, bytes, alignment::<B>())?;
         Some(NearArray {
-            bases: Box::new([base]),
+            bases: Box::new([Shared(base)]),
             world: self.clone(),
             len,
             block: PhantomData,
@@ -190,8 +229,26 @@ impl<B: Block> NearArray<B> {
     pub fn block(&self, rank: usize, i: usize) -> Near<'_, B> {
         let base = self.bases[rank];
         assert!(i < self.len, "no such block");
-        // SAFETY: `len` blocks behind `base` lie within a mapped segment.
-        let place = unsafe { base.add(i * B::BYTES) };
+        // SAFETY: `i` is below `len`, as was just asserted.
+        unsafe { self.nth(base, i) }
+    }
+}
+
+impl<B: Block> NearArray<B> {
+    /// Block `i` of those behind `base`.
+    ///
+    /// # Safety
+    ///
+    /// `base` is one of the bases, and `i` below `len`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "an address")]
+    unsafe fn nth(&self, base: Shared, i: usize) -> Near<'_, B> {
+        // SAFETY: who made the array found `len` blocks behind each base inside of one mapped
+        // segment (`direct_block`), and the caller promises that `i` is one of them; so the product
+        // does not wrap, and the place is in the segment. The array's world keeps the backend, and
+        // that keeps the segment mapped (promise 1 of `Backend`), at least as long as `self` is
+        // borrowed.
+        let place = unsafe { base.0.add(i * B::BYTES) };
         Near {
             place,
             world: PhantomData,
@@ -243,15 +300,12 @@ impl<B: Block> NearArray<B> {
     pub fn share(&self, number: u64) -> Share<'_, B> {
         let (rank, rest) = fraction(number, self.bases.len());
         let (index, rest) = fraction(rest, self.len);
-        // SAFETY: a fraction below 1 of the number of bases, which is not zero.
+        // SAFETY: `fraction` gives a number below the number of bases, unless that is zero: there
+        // is a rank, and one base a rank.
         let base = unsafe { *self.bases.get_unchecked(rank) };
-        // SAFETY: a fraction below 1 of `len`, which is not zero; so many blocks behind `base` lie within a mapped segment.
-        let place = unsafe { base.add(index * B::BYTES) };
-        let block = Near {
-            place,
-            world: PhantomData,
-            block: PhantomData,
-        };
+        // SAFETY: `fraction` gives a number below `len`, unless that is zero, which no array is
+        // made with.
+        let block = unsafe { self.nth(base, index) };
         Share {
             rank,
             index,
@@ -282,7 +336,9 @@ impl<B> fmt::Debug for NearArray<B> {
 }
 
 impl<B: Block> Near<'_, B> {
-    /// The place of a `T` at `offset`.
+    /// The place of a `T` at `offset`: within the mapped segment, and aligned for `T`, since both
+    /// alignments are powers of two, that of the block is the greater one, and the offset is a
+    /// multiple of that of `T`. It stays mapped while the world is borrowed.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
     #[track_caller]
@@ -291,7 +347,8 @@ impl<B: Block> Near<'_, B> {
         assert!(fits, "a part outside of its block");
         let aligned = offset.is_multiple_of(align_of::<T>()) && align_of::<T>() <= B::ALIGN;
         assert!(aligned, "a misaligned part of a block");
-        // SAFETY: the part was found to lie within the block, which lies within a mapped segment.
+        // SAFETY: the assertion says that the part ends within the block, all of which lies within
+        // one mapped segment.
         unsafe { self.place.add(offset) }.as_ptr()
     }
 
@@ -343,8 +400,9 @@ impl<B: Block> Near<'_, B> {
     #[track_caller]
     pub fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> T {
         let place = self.part::<T>(offset);
-        // SAFETY: `part` found the word in mapped memory, and aligned; segments are only accessed
-        // atomically.
+        // SAFETY: `part` gives a place that is readable, writable and aligned for `T`, and so for
+        // the call's type, which `call` takes from `T`. Others access segments only by the atomics
+        // and racing copies of `raw`.
         T::from_bits(unsafe { word::fetch(place, call(op, operand)) })
     }
 
@@ -372,7 +430,7 @@ impl<B: Block> Near<'_, B> {
             desired: new.to_bits(),
         };
         let place = self.part::<T>(offset);
-        // SAFETY: as for `fetch_op`.
+        // SAFETY: as for `fetch_op`; the call's type is `T`'s.
         let swapped = unsafe { word::compare_swap(place, call) };
         swapped.map(T::from_bits).map_err(T::from_bits)
     }
@@ -392,8 +450,10 @@ impl<B: Block> Memory for Near<'_, B> {
     #[track_caller]
     fn word32(&self, offset: usize) -> &AtomicU32 {
         let place = self.part::<u32>(offset);
-        // SAFETY: `part` found the word in mapped memory, and aligned; the world keeps that mapped, and segments are only accessed
-        // atomically.
+        // SAFETY: `part` gives a place that is readable, writable and aligned for four bytes, for
+        // as long as the world is borrowed, which is longer than `self`. Others access segments
+        // only by the atomics and racing copies of `raw`, so no access that is not atomic meets the
+        // reference.
         unsafe { AtomicU32::from_ptr(place.cast()) }
     }
 
@@ -401,7 +461,7 @@ impl<B: Block> Memory for Near<'_, B> {
     #[track_caller]
     fn word64(&self, offset: usize) -> &AtomicU64 {
         let place = self.part::<u64>(offset);
-        // SAFETY: as for `word32`.
+        // SAFETY: as for `word32`, with eight bytes.
         unsafe { AtomicU64::from_ptr(place.cast()) }
     }
 
@@ -410,7 +470,8 @@ impl<B: Block> Memory for Near<'_, B> {
     fn load_four(&self, offset: usize) -> FourWords {
         let is_aligned = B::ALIGN >= 16 && offset.is_multiple_of(16);
         assert!(is_aligned, "a misaligned part of a block");
-        // SAFETY: `part` found sixteen bytes in mapped memory, and the assertion that they are aligned.
+        // SAFETY: `part` gives sixteen readable bytes. They are aligned to sixteen: the block is,
+        // by the assertion on its alignment, a power of two, and so is the offset.
         FourWords(unsafe { copy::load_sixteen(self.part::<[u64; 2]>(offset)) })
     }
 }
@@ -419,14 +480,14 @@ impl<T: Pod, B: Block> Part<T> for Near<'_, B> {
     #[inline(always)]
     #[track_caller]
     fn read(&self, offset: usize) -> T {
-        // SAFETY: `part` found it in mapped memory, and aligned.
+        // SAFETY: `part` gives a place that is readable and aligned for `T`.
         unsafe { copy::read(self.part::<T>(offset)) }
     }
 
     #[inline(always)]
     #[track_caller]
     fn write(&self, offset: usize, value: T) {
-        // SAFETY: `part` found it in mapped memory, and aligned.
+        // SAFETY: `part` gives a place that is writable and aligned for `T`.
         unsafe { copy::store(self.part::<T>(offset), value) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{Ordering, fence};
 
 use zerocopy::IntoBytes;
 
-use super::{cut, offset, put_by_backend};
+use super::{cut, put_by_backend};
 use crate::backend::{AtomicCall, AtomicOp, AtomicType, RemoteAddr, SignalUpdate};
 use crate::cost::CostKind;
 use crate::raw::{copy, word};
@@ -46,14 +46,11 @@ impl<T: Pod> GlobalPtr<T> {
         let src = values.as_bytes();
         world.count(CostKind::Write, Some(at.rank), 1, src.len());
         world.count(CostKind::Atomic, Some(at.rank), 1, 8);
-        let (Some(memory), Some(words)) =
-            (world.memory().base(at.rank), world.words().base(at.rank))
-        else {
+        let (Some(dst), Some(place)) = (world.memory().place(at), world.words().place(flag)) else {
             return put_signal_by_backend(world, at, src, flag, update);
         };
-        // SAFETY: `checked` found the elements inside the segment, which is mapped at `memory`.
-        let dst = unsafe { memory.add(offset(at)) };
-        // SAFETY: `dst` is writable for that many bytes; `src` is private memory.
+        // SAFETY: `checked` found the elements inside the segment, which is mapped; `src` is
+        // private memory, no part of a segment.
         unsafe { copy::to_shared(dst.as_ptr(), src.as_ptr(), src.len()) };
         // The release of the update below covers the copy, whatever instructions that used.
         fence(Ordering::Release);
@@ -61,9 +58,8 @@ impl<T: Pod> GlobalPtr<T> {
             SignalUpdate::Set(value) => (AtomicOp::Swap, value),
             SignalUpdate::Add(value) => (AtomicOp::Add, value),
         };
-        // SAFETY: `checked` found the word inside the segment, which is mapped at `words`.
-        let place = unsafe { words.add(offset(flag)) };
-        // SAFETY: the word is aligned, and signal words are only accessed by atomics.
+        // SAFETY: `checked` found the word aligned and inside the segment, which is mapped;
+        // segments are only accessed atomically.
         unsafe {
             word::fetch(
                 place.as_ptr(),

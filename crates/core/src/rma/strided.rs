@@ -3,7 +3,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::{cut, offset};
+use super::cut;
 use crate::backend::{RemoteAddr, Shape};
 use crate::cost::CostKind;
 use crate::raw::copy;
@@ -123,22 +123,25 @@ impl<T: Pod> GlobalPtr<T> {
         let shape = strides.shape(size_of::<T>());
         world.count(CostKind::Write, Some(at.rank), 1, strides.bytes::<T>());
         let src = values.as_bytes().as_ptr();
-        let Some(base) = world.memory().base(at.rank) else {
+        let Some(place) = world.memory().place(at) else {
             return cut::shape(&shape, cut::longest(world), &mut |remote, local, part| {
                 // SAFETY: `check` found the whole box inside the slice, and the part begins in it.
                 let src = unsafe { src.offset(local) };
-                // SAFETY: as above, and inside the segment.
+                // SAFETY: `cut::shape` cuts the checked box into parts, so that all blocks of this
+                // one, from these two corners on, are inside the segment and inside the slice,
+                // which is borrowed while the call runs.
                 unsafe { world.backend().put_strided(moved(at, remote), src, part) }
             });
         };
-        // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
-        let dst = unsafe { base.add(offset(at)) }.as_ptr();
+        let dst = place.as_ptr();
         shape.for_each_block(|remote, local| {
-            // SAFETY: each block lies inside the checked box, whose whole is inside the segment.
+            // SAFETY: `check` found the box, of which this is a block, inside the segment, which is
+            // mapped.
             let to = unsafe { dst.offset(remote) };
-            // SAFETY: as above, inside the slice.
+            // SAFETY: and inside the slice.
             let from = unsafe { src.offset(local) };
-            // SAFETY: `to` is writable for the block's bytes; `from` is private memory.
+            // SAFETY: so both have the block's bytes; the slice is private memory, no part of a
+            // segment.
             unsafe { copy::to_shared(to, from, shape.block_bytes) };
             Ok(())
         })
@@ -170,22 +173,22 @@ impl<T: Pod> GlobalPtr<T> {
         let shape = strides.shape(size_of::<T>());
         world.count(CostKind::Read, Some(at.rank), 1, strides.bytes::<T>());
         let dst = out.as_mut_bytes().as_mut_ptr();
-        let Some(base) = world.memory().base(at.rank) else {
+        let Some(place) = world.memory().place(at) else {
             return cut::shape(&shape, cut::longest(world), &mut |remote, local, part| {
                 // SAFETY: `check` found the whole box inside the slice, and the part begins in it.
                 let dst = unsafe { dst.offset(local) };
-                // SAFETY: as above, and inside the segment.
+                // SAFETY: as in `put_strided`, and the slice is borrowed exclusively.
                 unsafe { world.backend().get_strided(moved(at, remote), dst, part) }
             });
         };
-        // SAFETY: `check` found the box inside the segment, which is mapped at `base`.
-        let src = unsafe { base.add(offset(at)) }.as_ptr();
+        let src = place.as_ptr();
         shape.for_each_block(|remote, local| {
-            // SAFETY: each block lies inside the checked box, whose whole is inside the slice.
+            // SAFETY: `check` found the box, of which this is a block, inside the slice.
             let to = unsafe { dst.offset(local) };
-            // SAFETY: as above, inside the segment.
+            // SAFETY: and inside the segment, which is mapped.
             let from = unsafe { src.offset(remote) };
-            // SAFETY: `from` is readable for the block's bytes; `to` is ours alone.
+            // SAFETY: so both have the block's bytes; the slice is borrowed exclusively, and no
+            // part of a segment.
             unsafe { copy::from_shared(to, from, shape.block_bytes) };
             Ok(())
         })
