@@ -1,7 +1,6 @@
 //! The parts that this program plays in the jobs of its tests: a launcher, or a rank.
 
 use std::env;
-use std::os::fd::AsFd;
 use std::process::{Child, Command, ExitCode};
 
 use pgas::Config;
@@ -77,7 +76,7 @@ fn launch(args: &[String]) -> ExitCode {
     options.output = Output::Forward { prefix: false };
     let memory = pgas_smp::create_job(options.n_ranks, &Config::from_env().unwrap()).unwrap();
     let mut watcher = Watcher::new(&memory).unwrap();
-    let outcome = launcher::supervise(&options, memory.as_fd(), &mut watcher).unwrap();
+    let outcome = launcher::supervise(&options, &memory, &mut watcher).unwrap();
     outcome.exit_code()
 }
 

@@ -5,7 +5,6 @@
 )]
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::{env, thread};
@@ -15,7 +14,7 @@ use mpi::raw::AsRaw;
 use pgas_core::config::launch::{Launcher, Place};
 use pgas_core::{Config, Error, Result, Statistics, World, process};
 use pgas_smp::launcher::{self, MeetError};
-use pgas_smp::{Member, create_job};
+use pgas_smp::{JobMemory, Member, create_job};
 
 use crate::collectives::{Collectives, Hosts};
 use crate::host::Host;
@@ -282,7 +281,7 @@ fn meet_the_host(session: &Session) -> Result<(Host, String)> {
 }
 
 /// Gives all ranks of the host the memory that the first one has.
-fn share(host: &Host, key: String, memory: Option<File>) -> Result<File> {
+fn share(host: &Host, key: String, memory: Option<JobMemory>) -> Result<JobMemory> {
     let n_local = host.n_ranks();
     let no_memory = || MeetError::System {
         doing: "no memory to share",

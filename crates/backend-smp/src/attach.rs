@@ -1,8 +1,6 @@
 //! Linux only: how a process becomes a rank, whatever started it. `attach_portable.rs` stands in for it elsewhere.
 
-use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pgas_core::config::launch::Launcher;
@@ -12,7 +10,7 @@ use crate::control::Membership;
 use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
 use crate::liveness::{Hold, Liveness};
 use crate::member::Member;
-use crate::segment::{Job, create_job, warn_of_size};
+use crate::segment::{Job, JobMemory, create_job, warn_of_size};
 
 /// Joins the job that `config.launcher` describes; in a process that has joined already it gives another
 /// handle on that world ([`process::join_once`]).
@@ -59,7 +57,7 @@ fn launched(config: &Config) -> Result<World> {
 ///
 /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
 /// of the job or is taken by a live process.
-pub fn join(memory: File, rank: u32, config: &Config) -> Result<World> {
+pub fn join(memory: JobMemory, rank: u32, config: &Config) -> Result<World> {
     World::new(
         Arc::new(Member::join(memory, rank, config)?),
         config.clone(),
@@ -73,7 +71,7 @@ impl Member {
     ///
     /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
     /// of the job or is taken by a live process.
-    pub fn join(memory: File, rank: u32, config: &Config) -> Result<Self> {
+    pub fn join(memory: JobMemory, rank: u32, config: &Config) -> Result<Self> {
         let job = Job::open(memory)?;
         let n_ranks = job.layout().n_ranks;
         if rank >= n_ranks {
@@ -111,7 +109,7 @@ fn become_supervisor(n_ranks: u32, config: &Config) -> Result<World> {
     warn_of_size(n_ranks, config);
     let memory = create_job(n_ranks, config)?;
     let mut watcher = Watcher::new(&memory)?;
-    let outcome = launcher::self_launch(n_ranks, memory.as_fd(), &mut watcher)
+    let outcome = launcher::self_launch(n_ranks, &memory, &mut watcher)
         .map_err(|error| Error::backend("self-launch", 0, error.to_string()))?;
     drop(std::io::stdout().flush());
     #[expect(
@@ -133,11 +131,8 @@ impl Watcher {
     /// # Errors
     ///
     /// When the memory cannot be mapped.
-    pub fn new(memory: &File) -> Result<Self> {
-        let memory = memory
-            .try_clone()
-            .map_err(|error| Error::os("dup", error))?;
-        Job::open(memory).map(|job| Self { job })
+    pub fn new(memory: &JobMemory) -> Result<Self> {
+        Job::open(memory.try_clone()?).map(|job| Self { job })
     }
 }
 

@@ -49,6 +49,6 @@ pub use attach::init;
 pub use attach::{Watcher, join};
 pub use member::Member;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
-pub use segment::create_job;
+pub use segment::{JobMemory, create_job};
 pub use segment::{segment_bytes, warn_of_size};
 pub use threads::{threads, threads_with};

@@ -167,8 +167,11 @@ impl Member {
     /// What a sender of this class is limited by. Replies are not.
     #[inline]
     fn credits(&self, to: u32, class: MessageClass) -> Option<&Credits> {
+        // For replies, too: behind the mailboxes of the last rank lie buffers that somebody may
+        // read.
+        let credits = &self.credits[to as usize];
         match class {
-            MessageClass::Request => Some(&self.credits[to as usize]),
+            MessageClass::Request => Some(credits),
             MessageClass::Reply => None,
         }
     }
@@ -418,6 +421,37 @@ impl Drop for Member {
     fn drop(&mut self) {
         if std::thread::panicking() && self.liveness.is_some() {
             self.job.control().fail(self.rank, "panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use pgas_core::backend::Backend as _;
+
+    use super::*;
+    use crate::control::Layout;
+
+    #[test]
+    fn a_message_to_a_rank_that_there_is_not_touches_no_memory_behind_the_mailboxes() {
+        let job = Job::anonymous(Layout {
+            n_ranks: 1,
+            segment_bytes: 1 << 20,
+        });
+        let member = Member::thread(Arc::new(job.unwrap()), 0);
+        let payload = |index| member.job().control().buffers().payload(0, index);
+        let mut n_sent = 0;
+        for to in 1..4 {
+            for class in [MessageClass::Request, MessageClass::Reply] {
+                let send = || member.try_send(Rank::new(to), class, HandlerId(20), &[&[7; 600]]);
+                n_sent += u32::from(catch_unwind(AssertUnwindSafe(send)).is_ok());
+            }
+        }
+        assert_eq!(n_sent, 0);
+        for word in (0..16).flat_map(payload) {
+            assert_eq!(word.load(Ordering::Relaxed), 0);
         }
     }
 }

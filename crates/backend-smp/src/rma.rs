@@ -93,14 +93,14 @@ unsafe impl Backend for Member {
     }
 
     unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        // SAFETY: the caller's promises are those of `put`.
+        // SAFETY: `put` asks for the same bytes, and only until it returns.
         unsafe { self.put(dst, src, len) }?;
         self.flush_all()?;
         Ok(OpId::DONE)
     }
 
     unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        // SAFETY: the caller's promises are those of `get`.
+        // SAFETY: `get` asks for the same bytes, and only until it returns.
         unsafe { self.get(src, dst, len) }?;
         Ok(OpId::DONE)
     }
@@ -125,7 +125,7 @@ unsafe impl Backend for Member {
         shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises every block of the shape, so also its place in the segment.
             let to = unsafe { place.offset(remote) };
-            // SAFETY: the same for its place in local memory.
+            // SAFETY: and its place in local memory, readable from `src` on.
             let from = unsafe { src.offset(local) };
             // SAFETY: a whole block is promised on both sides; `src` is no segment memory.
             unsafe { copy::to_shared(to, from, shape.block_bytes) };
@@ -139,7 +139,7 @@ unsafe impl Backend for Member {
         shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises every block of the shape, so also its place in the segment.
             let from = unsafe { place.offset(remote) };
-            // SAFETY: the same for its place in local memory.
+            // SAFETY: and its place in local memory, writable from `dst` on.
             let to = unsafe { dst.offset(local) };
             // SAFETY: a whole block is promised on both sides; `dst` is no segment memory.
             unsafe { copy::from_shared(to, from, shape.block_bytes) };
@@ -155,7 +155,7 @@ unsafe impl Backend for Member {
         signal: RemoteAddr,
         update: SignalUpdate,
     ) -> Result<()> {
-        // SAFETY: the caller's promises are those of `put`.
+        // SAFETY: `put` asks for the range in a segment and the source that the caller promises.
         unsafe { self.put(dst, src, len) }?;
         // The release of the update below covers the copy, whatever instructions that used.
         fence(Ordering::Release);
@@ -179,7 +179,7 @@ unsafe impl Backend for Member {
     }
 
     unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `fetch_atomic` asks for an aligned word in a segment, as this method does.
         unsafe { self.fetch_atomic(target, call) }.map(|_| ())
     }
 
@@ -204,7 +204,8 @@ unsafe impl Backend for Member {
         call: AtomicCall,
         result: *mut u64,
     ) -> Result<OpId> {
-        // SAFETY: the caller's promises are those of `fetch_atomic`.
+        // SAFETY: `fetch_atomic` asks for an aligned word in a segment, which the caller promises
+        // besides the result's place.
         let former = unsafe { self.fetch_atomic(target, call) }?;
         // SAFETY: the caller promises that `result` may be written.
         unsafe { result.write(former) };
@@ -217,7 +218,8 @@ unsafe impl Backend for Member {
         call: SwapCall,
         result: *mut u64,
     ) -> Result<OpId> {
-        // SAFETY: the caller's promises are those of `compare_swap`.
+        // SAFETY: `compare_swap` asks for an aligned word in a segment, which the caller promises
+        // besides the result's place.
         let former = unsafe { self.compare_swap(target, call) }?;
         // SAFETY: the caller promises that `result` may be written.
         unsafe { result.write(former) };

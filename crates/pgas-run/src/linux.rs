@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -92,7 +91,7 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     })?;
     warn_of_size(options.n_ranks, &config);
     let memory = create_job(options.n_ranks, &config)?;
-    let outcome = launcher::supervise(&options, memory.as_fd(), &mut Watcher::new(&memory)?)?;
+    let outcome = launcher::supervise(&options, &memory, &mut Watcher::new(&memory)?)?;
     Ok(outcome.exit_code())
 }
 

@@ -3,7 +3,8 @@
 //!
 //! - [`supervise`] starts the ranks and stays with them until the last has ended. `pgas-run` is a
 //!   command line around it, and [`self_launch`] does the same with the program that calls it.
-//! - [`inherited_memory`] is the ranks' side: the job's shared memory arrives as an open descriptor.
+//! - The ranks' side, `inherited_memory`, is for [`init`](crate::init) alone: the job's shared
+//!   memory arrives as an open descriptor.
 //! - [`meet`] brings together processes that Open MPI, MPICH or Slurm started: they agree on one
 //!   shared memory over a local socket, without a file.
 //!
@@ -20,6 +21,7 @@
 
 mod forward;
 mod lines;
+mod memory;
 mod orphans;
 mod out_of_memory;
 mod outcome;
@@ -36,8 +38,11 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, Timespec};
 
+pub(crate) use memory::Descriptor;
+pub use memory::Memory;
 pub use outcome::{Cause, Failure, Outcome};
-pub use rank::{die_with_parent, inherited_memory};
+pub use rank::die_with_parent;
+pub(crate) use rank::inherited_memory;
 pub use rendezvous::{MeetError, PATIENCE, meet, share};
 pub use supervise::{
     JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions, self_launch, supervise,

@@ -7,6 +7,7 @@
 //! same process finds the connection closed.
 
 use std::io;
+use std::os::fd::AsFd;
 
 use super::sys;
 
@@ -16,8 +17,11 @@ use super::sys;
 ///
 /// Fails if the descriptor is not a socket whose other end is a process of this host.
 pub(super) fn job_key(pmi_fd: i32) -> io::Result<String> {
-    let socket = sys::adopt(pmi_fd)?;
-    match sys::peer(&socket)? {
+    key_behind(sys::adopt("PMI_FD", pmi_fd)?)
+}
+
+fn key_behind(socket: impl AsFd) -> io::Result<String> {
+    match sys::peer(socket)? {
         sys::Peer { pid: 0, .. } => Err(io::Error::other("the launcher is not visible from here")),
         sys::Peer { pid, .. } => Ok(format!("pmi {pid}")),
     }
@@ -25,7 +29,7 @@ pub(super) fn job_key(pmi_fd: i32) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::job_key;
+    use super::{job_key, key_behind};
     use std::os::fd::AsRawFd;
     use std::os::unix::net::UnixStream;
 
@@ -33,7 +37,12 @@ mod tests {
     fn the_job_is_named_by_the_process_at_the_other_end() {
         let (launcher, rank) = UnixStream::pair().unwrap();
         let expected = format!("pmi {}", std::process::id());
-        assert_eq!(job_key(rank.as_raw_fd()).unwrap(), expected);
+        assert_eq!(key_behind(&rank).unwrap(), expected);
+        let error = job_key(rank.as_raw_fd()).unwrap_err().to_string();
+        assert!(
+            error.contains("PMI_FD"),
+            "this process was not started with it: {error}"
+        );
         drop(launcher);
     }
 
@@ -41,7 +50,7 @@ mod tests {
     fn what_is_not_a_socket_is_refused() {
         let file = std::fs::File::open("/dev/null").unwrap();
         assert_eq!(
-            job_key(file.as_raw_fd()).unwrap_err().raw_os_error(),
+            key_behind(&file).unwrap_err().raw_os_error(),
             Some(libc::ENOTSOCK)
         );
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use pgas_core::config::launch;
 use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, Signal};
 
+use super::Memory;
 use super::forward::{Forwarder, Stream};
 use super::orphans::Orphans;
 use super::outcome::{Failure, Outcome};
@@ -170,7 +171,7 @@ pub enum SuperviseError {
 #[track_caller]
 pub fn supervise(
     options: &SuperviseOptions,
-    memory: BorrowedFd<'_>,
+    memory: &impl Memory,
     hooks: &mut dyn JobHooks,
 ) -> Result<Outcome, SuperviseError> {
     assert!(options.n_ranks > 0, "a job has at least one rank");
@@ -182,7 +183,7 @@ pub fn supervise(
         mask: signals.previous_mask(),
         descriptors,
     };
-    let mut ranks = Ranks::start(options, memory, inheritance)?;
+    let mut ranks = Ranks::start(options, memory.descriptor(), inheritance)?;
     let forwarders = ranks.forward(options.output)?;
     let mut watch = Watch::new(options, started, &signals, &orphans, hooks);
     watch.until_all_have_ended(&mut ranks)?;
@@ -204,7 +205,7 @@ pub fn supervise(
 #[track_caller]
 pub fn self_launch(
     n_ranks: u32,
-    memory: BorrowedFd<'_>,
+    memory: &impl Memory,
     hooks: &mut dyn JobHooks,
 ) -> Result<Outcome, SuperviseError> {
     let mut options = SuperviseOptions::new("/proc/self/exe", n_ranks);

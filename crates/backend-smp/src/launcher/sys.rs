@@ -125,17 +125,31 @@ fn inherit(fd: RawFd) -> io::Result<()> {
     Ok(rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?)
 }
 
-/// A duplicate of the descriptor that a launcher left open under the number `fd`; neither survives
-/// the next exec.
-pub(super) fn adopt(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::from_raw_os_error(libc::EBADF));
+/// A duplicate of the descriptor that a launcher left open under the number `fd`, and named in the
+/// environment variable `variable`; neither survives the next exec.
+///
+/// Fails for any other number: what this process has opened itself belongs to somebody here, and is
+/// not for whoever knows its number.
+pub(super) fn adopt(variable: &str, fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 || !was_started_with(variable, fd)? {
+        let text = format!("this process was not started with {variable}={fd}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
-    // SAFETY: the number is used at once for two calls, which report EBADF if nothing is open there;
-    // the original is borrowed, never closed, so that another owner of it stays right.
+    // SAFETY: the number is not -1. What started this process left the descriptor open for it, so
+    // that nobody in it owns and may close it. Were it not open, the two calls that use it would
+    // report EBADF.
     let original = unsafe { BorrowedFd::borrow_raw(fd) };
     rustix::io::fcntl_setfd(original, rustix::io::FdFlags::CLOEXEC)?;
     original.try_clone_to_owned()
+}
+
+/// Whether the environment that this process was started with has `variable` as `fd`. No call
+/// changes that one later, as `set_var` does the present one.
+fn was_started_with(variable: &str, fd: RawFd) -> io::Result<bool> {
+    let environment = std::fs::read("/proc/self/environ")?;
+    let entry = format!("{variable}={fd}");
+    let mut entries = environment.split(|&byte| byte == 0);
+    Ok(entries.any(|found| found == entry.as_bytes()))
 }
 
 /// Who is at the other end of a local socket.

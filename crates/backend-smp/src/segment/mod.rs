@@ -2,29 +2,26 @@
 //! words and every rank's segment, mapped whole by every rank.
 //!
 //! It is reserved, not allocated: pages cost memory once they are touched. The file, which only jobs of
-//! processes have, is Linux's business (`system.rs`).
-#![expect(unsafe_code, reason = "maps memory and hands out views of it")]
+//! processes have, is Linux's business (`system.rs`); the mapping itself is `pages.rs`.
 
+mod pages;
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),
     path = "system_portable.rs"
 )]
 mod system;
 
-use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::ptr::{self, NonNull};
-use std::sync::atomic::AtomicU64;
+use std::ptr::NonNull;
 
 use pgas_core::segment::MIN_SEGMENT_BYTES;
 use pgas_core::{Config, Error, GlobalPtr, Result};
-use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::control::{Control, Layout, Places};
-use crate::doorbell::Doorbell;
+use pages::Pages;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
-pub use system::create_job;
+pub use system::{JobMemory, create_job};
 
 /// The size of a large page; segments are multiples of it unless they are smaller.
 pub(crate) const HUGE_PAGE: usize = 2 << 20;
@@ -35,17 +32,12 @@ const MAX_RESERVED: u64 = 1 << 46;
 /// A job's memory as this process has mapped it.
 #[derive(Debug)]
 pub(crate) struct Job {
-    base: NonNull<u8>,
+    pages: Pages,
     layout: Layout,
     places: Places,
     /// The file, for a job of processes.
     file: Option<File>,
 }
-
-// SAFETY: the mapping is shared memory that is only accessed atomically, by any thread.
-unsafe impl Send for Job {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Job {}
 
 /// The size of each segment in bytes in a job of `n_ranks` processes of this host, as `config` asks for it.
 ///
@@ -122,17 +114,11 @@ impl Job {
                 "the segments do not fit the address space",
             ));
         };
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE | MapFlags::FIXED;
-        let map = |at: *mut c_void| {
-            let prot = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: `at` is the start of `total` bytes that `reserve` has just set aside for this.
-            unsafe { rustix::mm::mmap_anonymous(at, total, prot, flags) }
-        };
-        let base = reserve(total, map)?;
+        let places = Places::of(layout);
         let job = Self {
-            base,
+            pages: Pages::fresh(total, &places)?,
             layout,
-            places: Places::of(layout),
+            places,
             file: None,
         };
         system::advise_huge(&job);
@@ -149,28 +135,14 @@ impl Job {
 
     #[inline]
     pub(crate) fn control(&self) -> Control<'_> {
-        let Places {
-            control_words,
-            n_bell_lines,
-            ..
-        } = self.places;
-        let base = self.base.as_ptr();
-        // SAFETY: the control part is mapped while `self` lives, aligned to a page, all zero or written
-        // atomically, and never accessed but through such words.
-        let words = unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), control_words) };
-        // SAFETY: the place is inside of the control part.
-        let bells = unsafe { base.add(Control::BELLS_AT) };
-        // SAFETY: `n_bell_lines` cache lines of the control part begin there, aligned; a `Doorbell` is
-        // atomic words, valid whatever they hold.
-        let bells = unsafe { std::slice::from_raw_parts(bells.cast::<Doorbell>(), n_bell_lines) };
+        let (words, bells) = (self.pages.words(), self.pages.bells());
         Control::new(words, bells, self.layout, self.places)
     }
 
     /// Where the segment of `rank` begins.
     pub(crate) fn segment(&self, rank: u32) -> NonNull<u8> {
         assert!(rank < self.layout.n_ranks, "rank {rank} is not in the job");
-        // SAFETY: the segment of a rank of the job lies inside of the mapping.
-        unsafe { self.base.add(self.layout.segment_at(rank)) }
+        self.pages.at(self.layout.segment_at(rank))
     }
 
     /// Gives the whole pages of a range of the segment of `rank` back to the system; they read as zero
@@ -178,6 +150,9 @@ impl Job {
     pub(crate) fn discard(&self, rank: u32, offset: u64, bytes: u64) -> bool {
         let page = rustix::param::page_size() as u64;
         let from = self.layout.segment_at(rank) as u64;
+        if offset > self.layout.segment_bytes {
+            return false;
+        }
         let end = offset.saturating_add(bytes).min(self.layout.segment_bytes);
         let (start, end) = (
             (from + offset).next_multiple_of(page),
@@ -194,34 +169,6 @@ impl Job {
     }
 }
 
-/// Maps `total` bytes by `map`, at an address that is aligned for 2 MiB pages.
-fn reserve(
-    total: usize,
-    map: impl FnOnce(*mut c_void) -> rustix::io::Result<*mut c_void>,
-) -> Result<NonNull<u8>> {
-    let padded = total.saturating_add(HUGE_PAGE);
-    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a new mapping anywhere disturbs nothing.
-    let area =
-        unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), padded, ProtFlags::empty(), flags) };
-    let area = area.map_err(|errno| refused(total, errno))?;
-    let skip = area.cast::<u8>().align_offset(HUGE_PAGE);
-    // SAFETY: less than 2 MiB are skipped of an area that is that much larger.
-    let base = unsafe { area.cast::<u8>().add(skip) };
-    let mapped = map(base.cast()).map_err(|errno| {
-        // SAFETY: nothing else knows of the area.
-        let _ = unsafe { rustix::mm::munmap(area, padded) };
-        refused(total, errno)
-    })?;
-    // SAFETY: what lies before and behind the mapping is still the bare reservation.
-    let _ = unsafe { rustix::mm::munmap(area, skip) };
-    // SAFETY: as above; both ends are inside of the reserved area.
-    let behind = unsafe { mapped.cast::<u8>().add(total) };
-    // SAFETY: as above.
-    let _ = unsafe { rustix::mm::munmap(behind.cast(), HUGE_PAGE - skip) };
-    Ok(NonNull::new(mapped.cast()).expect("a mapping is never at address zero"))
-}
-
 fn refused(total: usize, errno: rustix::io::Errno) -> Error {
     let error = io::Error::from(errno);
     let code = i64::from(error.raw_os_error().unwrap_or(0));
@@ -229,37 +176,28 @@ fn refused(total: usize, errno: rustix::io::Errno) -> Error {
     Error::backend("mmap", code, text)
 }
 
-impl Drop for Job {
-    fn drop(&mut self) {
-        let total = self.layout.total_bytes().expect("it is mapped");
-        // SAFETY: the mapping is this job's own, and views of it borrow the job.
-        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), total) };
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     use super::*;
 
-    /// The first word of the byte range that begins at `at` in the segment of `rank`.
+    /// The word at `at` in the segment of `rank`, in memory that is looked at as control words.
     fn word(job: &Job, rank: u32, at: usize) -> &AtomicU64 {
-        let segment = job.segment(rank);
-        // SAFETY: the tests name places inside of the segment.
-        let place = unsafe { segment.add(at) };
-        // SAFETY: it is aligned, mapped while `job` lives, and accessed as atomic words alone.
-        unsafe { place.cast().as_ref() }
+        &job.pages.words()[(job.layout.segment_at(rank) + at) / 8]
     }
 
     #[test]
     fn whole_pages_that_are_given_back_read_as_zero_and_their_neighbours_stay() {
         let page = rustix::param::page_size();
-        let job = Job::anonymous(Layout {
+        let layout = Layout {
             n_ranks: 2,
             segment_bytes: 64 * page as u64,
-        });
-        let job = job.unwrap();
+        };
+        let mut job = Job::anonymous(layout).unwrap();
+        let mut all = job.places;
+        all.control_words = layout.total_bytes().unwrap() / 8;
+        job.pages = Pages::fresh(layout.total_bytes().unwrap(), &all).unwrap();
         let words = [0, 1, 2, 3, 4].map(|i| word(&job, 1, i * page));
         let other = word(&job, 0, 2 * page);
         let held = || words.map(|word| word.load(Relaxed));
@@ -278,6 +216,15 @@ mod tests {
             "there is no whole page in it"
         );
         assert_eq!((held()[4], other.load(Relaxed)), (7, 7));
+        assert!(!job.discard(1, 65 * page, page), "the segment ends before");
+        // Distances that wrap around, to the start of the job's memory.
+        let first = &job.pages.words()[0];
+        first.store(7, Relaxed);
+        let segment = job.layout.segment_at(1) as u64;
+        for offset in [0_u64.wrapping_sub(segment), u64::MAX, u64::MAX - page] {
+            assert!(!job.discard(1, offset, page));
+        }
+        assert_eq!((first.load(Relaxed), held()[0]), (7, 7));
         words[1].store(8, Relaxed);
         assert_eq!(words[1].load(Relaxed), 8, "the pages can be used again");
     }

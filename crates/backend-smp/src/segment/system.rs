@@ -3,35 +3,67 @@
 //!
 //! The file lives on a private tmpfs with 2 MiB pages where the system grants one, else it is a memfd.
 //! Either way it has no name, so that nothing of a job can be left behind.
-#![expect(
-    unsafe_code,
-    reason = "maps a file, and advises the system about mappings"
-)]
-
-use std::ffi::c_void;
 use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 
 use pgas_core::{Config, Error, Result};
-use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
 
-use super::{HUGE_PAGE, Job, layout, reserve};
+use super::{HUGE_PAGE, Job, Pages, layout};
 use crate::control::{Layout, Places};
+use crate::launcher;
 
 /// The first word of a job's memory.
 const MAGIC: u64 = u64::from_le_bytes(*b"pgas-smp");
 /// Changes whenever the layout of `control.rs` does, so that no two versions share a job.
 const VERSION: u64 = 2;
 
+/// The memory of a job of processes, as [`create_job`] made it or a launcher handed it on.
+///
+/// It is a file of which no safe call gives another handle. A reference to the bytes of a message
+/// relies on that: only the job's ranks write them, by their protocol.
+///
+/// ```compile_fail,E0308
+/// let memory = std::fs::File::open("/dev/null").unwrap();
+/// pgas_smp::join(memory, 0, &pgas_core::Config::default());
+/// ```
+///
+/// ```compile_fail,E0277
+/// fn is_open(_: impl std::os::fd::AsFd) {}
+/// is_open(pgas_smp::create_job(1, &pgas_core::Config::default())?);
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct JobMemory(File);
+
+impl JobMemory {
+    /// Another handle, for another mapping.
+    pub(crate) fn try_clone(&self) -> Result<Self> {
+        let file = self.0.try_clone();
+        file.map(Self).map_err(|error| Error::os("dup", error))
+    }
+}
+
+impl launcher::Memory for JobMemory {}
+
+impl launcher::Descriptor for JobMemory {
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    fn received(descriptor: OwnedFd) -> Self {
+        Self(File::from(descriptor))
+    }
+}
+
 /// Creates the memory of a job of `n_ranks` processes; each of them passes it to `Job::open`.
 ///
 /// # Errors
 ///
 /// [`Error::Setting`] for segments that do not fit, [`Error::Backend`] for a refusal of the system.
-pub fn create_job(n_ranks: u32, config: &Config) -> Result<File> {
+pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
     let layout = layout(n_ranks, config)?;
     let Some(total) = layout.total_bytes() else {
         return Err(Error::backend(
@@ -41,22 +73,36 @@ pub fn create_job(n_ranks: u32, config: &Config) -> Result<File> {
         ));
     };
     check_file_size(total as u64)?;
-    let file = match config.huge_pages.then(huge_file) {
-        Some(Ok(file)) => file,
-        _ => memfd()?,
+    let resize = |file: &File| {
+        let resized = file.set_len(total as u64);
+        resized.map_err(|error| Error::os("ftruncate", error))
     };
-    file.set_len(total as u64)
-        .map_err(|error| Error::os("ftruncate", error))?;
+    let file = match config.huge_pages.then(huge_file) {
+        Some(Ok(file)) => {
+            resize(&file)?;
+            file
+        }
+        _ => {
+            let file = memfd()?;
+            resize(&file)?;
+            // Whatever becomes of its descriptor: a file that got shorter would end every rank by
+            // SIGBUS. Files of a tmpfs have no seals.
+            let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
+            rustix::fs::fcntl_add_seals(&file, seals)
+                .map_err(|errno| Error::os("fcntl(F_ADD_SEALS)", errno.into()))?;
+            file
+        }
+    };
     let header = [MAGIC, VERSION, u64::from(n_ranks), layout.segment_bytes];
     let bytes: Vec<u8> = header.iter().flat_map(|word| word.to_ne_bytes()).collect();
     file.write_all_at(&bytes, 0)
         .map_err(|error| Error::os("pwrite", error))?;
-    Ok(file)
+    Ok(JobMemory(file))
 }
 
 impl Job {
     /// Maps the memory that [`create_job`] made.
-    pub(crate) fn open(file: File) -> Result<Self> {
+    pub(crate) fn open(JobMemory(file): JobMemory) -> Result<Self> {
         let mut bytes = [0; 32];
         file.read_exact_at(&mut bytes, 0)
             .map_err(|error| Error::os("pread", error))?;
@@ -79,19 +125,19 @@ impl Job {
                 "the job's memory has a broken header",
             ));
         };
-        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-        let map = |at: *mut c_void| {
-            // SAFETY: `at` is the start of `total` bytes that `reserve` has just set aside for this.
-            unsafe {
-                let prot = ProtFlags::READ | ProtFlags::WRITE;
-                rustix::mm::mmap(at, total, prot, flags | MapFlags::FIXED, &file, 0)
-            }
-        };
-        let base = reserve(total, map)?;
+        let len = file
+            .metadata()
+            .map_err(|error| Error::os("fstat", error))?
+            .len();
+        if len < total as u64 {
+            let text = format!("the job's memory has {len} bytes, and its header tells of {total}");
+            return Err(Error::backend("attach", 0, text));
+        }
+        let places = Places::of(layout);
         Ok(Self {
-            base,
+            pages: Pages::of_file(&file, total, &places)?,
             layout,
-            places: Places::of(layout),
+            places,
             file: Some(file),
         })
     }
@@ -126,11 +172,7 @@ pub(super) fn advise_huge(job: &Job) {
     if job.layout.segment_bytes < 64 * HUGE_PAGE as u64 {
         return;
     }
-    let total = job.layout.total_bytes().expect("it is mapped");
-    // SAFETY: the range is the job's own mapping, and the advice changes no contents.
-    let advised =
-        unsafe { rustix::mm::madvise(job.base.as_ptr().cast(), total, Advice::LinuxHugepage) };
-    let _ = advised;
+    job.pages.advise_huge();
 }
 
 /// Gives whole pages of the segments back, `bytes` from `at` on in the job's memory. They read as zero
@@ -140,15 +182,11 @@ pub(super) fn give_back(job: &Job, at: usize, bytes: usize) -> rustix::io::Resul
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         return rustix::fs::fallocate(file, flags, at as u64, bytes as u64);
     }
-    // SAFETY: the range is inside of the job's mapping.
-    let first = unsafe { job.base.as_ptr().add(at) };
-    // SAFETY: it is the job's private mapping, whose pages become zero; they are only accessed
-    // atomically, so that no reference sees them change.
-    unsafe { rustix::mm::madvise(first.cast(), bytes, Advice::LinuxDontNeed) }
+    job.pages.renew(at, bytes)
 }
 
 fn memfd() -> Result<File> {
-    let fd = rustix::fs::memfd_create("pgas", MemfdFlags::CLOEXEC)
+    let fd = rustix::fs::memfd_create("pgas", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .map_err(|errno| Error::os("memfd_create", errno.into()))?;
     Ok(File::from(fd))
 }
@@ -165,4 +203,47 @@ fn huge_file() -> rustix::io::Result<File> {
         rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
     rustix::fs::openat(&mount, c".", flags, Mode::RUSR | Mode::WUSR).map(File::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without_large_pages() -> Config {
+        let mut config = Config::default();
+        config.huge_pages = false;
+        config.segment_bytes = Some(pgas_core::segment::MIN_SEGMENT_BYTES);
+        config
+    }
+
+    #[test]
+    fn the_memory_of_a_job_keeps_its_size() {
+        let memory = create_job(2, &without_large_pages()).unwrap();
+        let bytes = memory.0.metadata().unwrap().len();
+        for wanted in [0, bytes - 1, bytes + 1] {
+            let error = memory.0.set_len(wanted).unwrap_err();
+            assert_eq!(
+                error.kind(),
+                std::io::ErrorKind::PermissionDenied,
+                "{wanted}"
+            );
+        }
+        let again = rustix::fs::fcntl_add_seals(&memory.0, SealFlags::WRITE);
+        assert_eq!(
+            again,
+            Err(rustix::io::Errno::PERM),
+            "nobody seals it further"
+        );
+    }
+
+    #[test]
+    fn memory_that_is_shorter_than_its_header_says_is_refused() {
+        let memory = create_job(2, &without_large_pages()).unwrap();
+        let mut header = [0; 32];
+        memory.0.read_exact_at(&mut header, 0).unwrap();
+        let short = memfd().unwrap();
+        short.write_all_at(&header, 0).unwrap();
+        let error = Job::open(JobMemory(short)).unwrap_err().to_string();
+        assert!(error.contains("32 bytes"), "{error}");
+    }
 }

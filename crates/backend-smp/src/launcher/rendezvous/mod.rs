@@ -12,10 +12,9 @@
 //!   thanks                               ->
 //! ```
 
-use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::thread;
@@ -28,7 +27,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags,
 };
 
-use super::{pmi, sys};
+use super::{Memory, pmi, sys};
 
 /// How long the ranks wait for each other unless told otherwise.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -141,11 +140,11 @@ const _: () = assert!(size_of::<MeetError>() <= 32);
 ///
 /// Whatever `create` gives, and a [`MeetError`] if ranks are on other hosts, or do not come within
 /// `patience`, or are not who they say.
-pub fn meet<E: From<MeetError>>(
+pub fn meet<M: Memory, E: From<MeetError>>(
     launcher: &Launcher,
     patience: Duration,
-    create: impl FnOnce(u32) -> Result<File, E>,
-) -> Result<File, E> {
+    create: impl FnOnce(u32) -> Result<M, E>,
+) -> Result<M, E> {
     let (place, key) = match launcher {
         Launcher::OpenMpi { place, job_key } | Launcher::Slurm { place, job_key } => {
             (place, job_key.clone())
@@ -184,12 +183,12 @@ pub fn meet<E: From<MeetError>>(
 /// # Errors
 ///
 /// As [`meet`].
-pub fn share<E: From<MeetError>>(
+pub fn share<M: Memory, E: From<MeetError>>(
     rank: u32,
     n_ranks: u32,
     key: String,
-    create: impl FnOnce(u32) -> Result<File, E>,
-) -> Result<File, E> {
+    create: impl FnOnce(u32) -> Result<M, E>,
+) -> Result<M, E> {
     Meeting::new(Seat { rank, n_ranks }, key, PATIENCE)?.hold(create)
 }
 
@@ -233,15 +232,15 @@ impl Meeting {
     }
 
     /// Rank 0 creates the memory, and all have it.
-    fn hold<E: From<MeetError>>(
+    fn hold<M: Memory, E: From<MeetError>>(
         &self,
-        create: impl FnOnce(u32) -> Result<File, E>,
-    ) -> Result<File, E> {
+        create: impl FnOnce(u32) -> Result<M, E>,
+    ) -> Result<M, E> {
         if self.place.rank > 0 {
-            return Ok(File::from(self.join()?));
+            return Ok(M::received(self.join()?));
         }
         let memory = create(self.place.n_ranks)?;
-        self.host(memory.as_fd())?;
+        self.host(memory.descriptor())?;
         Ok(memory)
     }
 

@@ -129,9 +129,9 @@ fn an_error_of_the_creator_is_passed_on() {
         }
     }
     let job = new_job();
-    let result = meet(&srun(0, 2, &job), PATIENCE, |_| Err(Error::Creator));
+    let result = meet::<File, _>(&srun(0, 2, &job), PATIENCE, |_| Err(Error::Creator));
     assert!(matches!(result, Err(Error::Creator)));
-    let result = meet(&srun(1, 2, &job), SHORT, |_| Err(Error::Creator));
+    let result = meet::<File, _>(&srun(1, 2, &job), SHORT, |_| Err(Error::Creator));
     assert!(matches!(result, Err(Error::Meet)));
 }
 
