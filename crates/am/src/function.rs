@@ -18,7 +18,7 @@
     reason = "turns the places of functions into functions, which only a checked tag allows"
 )]
 
-use std::mem;
+use std::{mem, ptr};
 
 use pgas_core::backend::LayerKey;
 use pgas_core::{Pod, Rank, World};
@@ -89,7 +89,9 @@ impl Body {
     #[inline]
     unsafe fn cast<F: Copy>(self) -> F {
         const { assert!(size_of::<F>() == size_of::<*const ()>()) };
-        // SAFETY: the caller promises that a value of type `F` with these bits was turned into this body.
+        // SAFETY: both have the size of a pointer, by the assertion. The caller promises that the
+        // body was made from an `F`, a `fn` pointer, so that its bits are those of one, not null
+        // and of that type.
         unsafe { mem::transmute_copy::<*const (), F>(&self.0) }
     }
 }
@@ -100,7 +102,7 @@ impl Body {
 ///
 /// The body is a `fn(A) -> R`.
 unsafe fn plain<A: Wire, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<()> {
-    // SAFETY: the caller promises the type.
+    // SAFETY: the caller promises that the body is a `fn(A) -> R`.
     let function = unsafe { body.cast::<fn(A) -> R>() };
     serve::call(incoming, |input| Ok(function(input.get()?)))
 }
@@ -111,7 +113,7 @@ unsafe fn plain<A: Wire, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<
 ///
 /// The body is a `fn(A, &[T]) -> R`.
 unsafe fn viewing<A: Wire, T: Pod, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<()> {
-    // SAFETY: the caller promises the type.
+    // SAFETY: the caller promises that the body is a `fn(A, &[T]) -> R`.
     let function = unsafe { body.cast::<fn(A, &[T]) -> R>() };
     serve::call(incoming, |input| {
         let args = input.get()?;
@@ -155,8 +157,8 @@ impl FunctionId {
             (address < program.code.end).then_some(offset)
         };
         // Not `ok_or`, which makes and drops an error at every call.
-        let (Some(trampoline), Some(body)) = (place(trampoline as usize), place(body.addr()))
-        else {
+        let body = place(body.expose_provenance());
+        let (Some(trampoline), Some(body)) = (place(trampoline as usize), body) else {
             return Err(Error::ForeignFunction);
         };
         Ok(Self {
@@ -179,7 +181,14 @@ impl FunctionId {
         }
         // All code lies in one mapping, that of the function whose pointer is moved here.
         let anchor = Program::own as fn() -> pgas_core::Result<&'static Program> as *const ();
-        let at = |offset: u32| anchor.with_addr(program.code.start + offset as usize);
+        let at = |offset: u32| {
+            let address = program.code.start + offset as usize;
+            if cfg!(miri) {
+                // There each function is an allocation of its own, exposed by `new`.
+                return ptr::with_exposed_provenance(address);
+            }
+            anchor.with_addr(address)
+        };
         #[expect(
             clippy::disallowed_methods,
             reason = "no safe conversion makes a function of a pointer"
@@ -248,7 +257,7 @@ mod tests {
     #[test]
     fn a_function_outside_of_the_program_is_refused() {
         let names = Names::new(Program::own().unwrap(), 7);
-        let outside = std::ptr::without_provenance(names.program.code.end);
+        let outside = ptr::without_provenance(names.program.code.end);
         let refused = FunctionId::new(&names, plain::<u64, u64>, outside);
         assert!(matches!(refused, Err(Error::ForeignFunction)));
     }

@@ -136,11 +136,13 @@ impl Network {
     /// As [`Backend::atomic`].
     pub(crate) unsafe fn update(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
         if self.at_target {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `send_order` asks, as this function, for an aligned word of the call's type
+            // in a segment.
             return unsafe { self.send_order(target, Order::Fetch(call)) };
         }
         let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `fetch` asks, as this function, for an aligned word of the call's type in a
+            // segment.
             return unsafe { self.fetch(target, call) }.map(drop);
         };
         if op == Op::Nothing {
@@ -148,7 +150,8 @@ impl Network {
             return Ok(());
         }
         if self.is_polite {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `fetch` asks, as this function, for an aligned word of the call's type in a
+            // segment.
             return unsafe { self.fetch(target, call) }.map(drop);
         }
         let operand = pack(call.operand, call.ty.bytes());
@@ -166,17 +169,20 @@ impl Network {
     /// As [`Backend::fetch_atomic`].
     pub(crate) unsafe fn fetch(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
         if self.at_target {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `order` asks, as this function, for an aligned word of the call's type in a
+            // segment.
             return unsafe { self.order(target, Order::Fetch(call)) };
         }
         if self.is_polite {
             let mut former = 0;
-            // SAFETY: the caller's promises are the same; `former` outlives the waiting below.
+            // SAFETY: the caller promises the word. `former` can be written until this returns,
+            // which is after `wait_politely` has seen that the operation is complete.
             let begun = unsafe { self.begin_fetch(target, call, &raw mut former) }?;
             self.wait_politely(begun, Stage::Operation)?;
             return Ok(former);
         }
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `fetch_inside` asks, as this function, for an aligned word of the call's type in
+        // a segment.
         unsafe { self.fetch_inside(target, call) }
     }
 
@@ -187,7 +193,8 @@ impl Network {
     /// As [`Backend::fetch_atomic`].
     unsafe fn fetch_inside(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
         let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `fetch_by_swaps` asks, as this function, for an aligned word of the call's
+            // type in a segment.
             return unsafe { self.fetch_by_swaps(target, call) };
         };
         let bytes = call.ty.bytes();
@@ -222,7 +229,8 @@ impl Network {
             op: AtomicOp::Load,
             ..call
         };
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `fetch` asks, as this function, for an aligned word of the call's type in a
+        // segment.
         let mut expected = unsafe { self.fetch(target, load) }?;
         loop {
             let desired = word::apply(expected, call);
@@ -234,7 +242,8 @@ impl Network {
                 expected,
                 desired,
             };
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `swap` asks, as this function, for an aligned word of the call's type in a
+            // segment.
             let former = unsafe { self.swap(target, swap) }?;
             if former == expected {
                 return Ok(former);
@@ -248,7 +257,8 @@ impl Network {
     /// As [`Backend::compare_swap`].
     pub(crate) unsafe fn swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
         if self.at_target {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `order` asks, as this function, for an aligned word of the call's type in a
+            // segment.
             return unsafe { self.order(target, Order::Swap(call)) };
         }
         let bytes = call.ty.bytes();
@@ -302,7 +312,8 @@ impl Network {
         let by = (Op::Nothing, &Datatype::uint64());
         // SAFETY: the caller promises two words.
         let former = unsafe { words.add(1) };
-        // SAFETY: as above.
+        // SAFETY: every segment has a first word, which is aligned, and the caller promises both
+        // words until the request is complete.
         unsafe { sys::rget_accumulate(mpi, &self.window, by, first, words, former) }
     }
 
@@ -316,7 +327,8 @@ impl Network {
         result: *mut u64,
     ) -> Result<OpId> {
         if self.at_target {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `begin_order` asks, as this function, for an aligned word in a segment, and a
+            // result that can be written until the operation is reported.
             return unsafe { self.begin_order(target, Order::Fetch(call), result) };
         }
         let mut state = self.state();
@@ -324,7 +336,8 @@ impl Network {
             mpi_op(call, self.compares_unsigned).and_then(|by| Some((by, state.ops.reserve()?)));
         let Some(((op, ty), index)) = slot else {
             drop(state);
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `fetch_inside` asks, as this function, for an aligned word of the call's type
+            // in a segment.
             let former = unsafe { self.fetch_inside(target, call) }?;
             // SAFETY: the caller promises that `result` may be written.
             unsafe { result.write(former) };
@@ -373,11 +386,13 @@ impl Network {
         result: *mut u64,
     ) -> Result<OpId> {
         if self.at_target {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `begin_order` asks, as this function, for an aligned word in a segment, and a
+            // result that can be written until the operation is reported.
             return unsafe { self.begin_order(target, Order::Swap(call), result) };
         }
         // MPI has no compare-and-swap with a request.
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `swap` asks, as this function, for an aligned word of the call's type in a
+        // segment.
         let former = unsafe { self.swap(target, call) }?;
         // SAFETY: the caller promises that `result` may be written.
         unsafe { result.write(former) };
@@ -391,7 +406,8 @@ impl Network {
     /// The word at `target` is aligned and lies in a segment of the job.
     unsafe fn order(&self, target: RemoteAddr, order: Order) -> Result<u64> {
         let mut former = 0;
-        // SAFETY: the caller's promises are the same; `former` outlives the waiting below.
+        // SAFETY: the caller promises the word. `former` can be written until this returns, which
+        // is after the answer, or after `abandon`, which sees to it that the answer is not written.
         let op = unsafe { self.begin_order(target, order, &raw mut former) }?;
         if op != OpId::DONE {
             let answered = self.wait(|state, _| Ok(!state.ops.awaits_answer(op)));

@@ -361,25 +361,33 @@ impl MpiGroup {
         let combined = match *call {
             Collective::Barrier => return sys::ibarrier(mpi, comm),
             Collective::Broadcast { root, bytes } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: `sys::ibcast` asks for `bytes` at `values` until the request is complete,
+                // which is what the caller promises for a broadcast.
                 return unsafe { sys::ibcast(mpi, comm, c_rank(root), values, bytes) };
             }
             Collective::Reduce { root, elements } => {
                 let root = (c_rank(root), root == self.rank);
-                // SAFETY: the caller's promise.
+                // SAFETY: `sys::ireduce` asks for all elements at `values` until the request is
+                // complete, which is what the caller promises for a reduction.
                 return unsafe { sys::ireduce(mpi, comm, root, values, elements) };
             }
             Collective::Gather { root, bytes } => {
                 let to = For::Root(c_rank(root));
-                // SAFETY: the caller's promise.
+                // SAFETY: `sys::iexchange` asks for a block at `send`, and on the root for one of
+                // each member at `values`, until the request is complete, which is what the caller
+                // promises for a gather.
                 return unsafe { sys::iexchange(mpi, comm, to, send, values, bytes) };
             }
             Collective::Allgather { bytes } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: `sys::iexchange` asks for a block at `send` and for one of each member at
+                // `values`, until the request is complete, which is what the caller promises for an
+                // allgather.
                 return unsafe { sys::iexchange(mpi, comm, For::All, send, values, bytes) };
             }
             Collective::AllToAll { bytes } => {
-                // SAFETY: the caller's promise.
+                // SAFETY: `sys::iexchange` asks for a block for each member at `send` and for one
+                // of each at `values`, until the request is complete, which is what the caller
+                // promises for an all-to-all.
                 return unsafe { sys::iexchange(mpi, comm, For::Each, send, values, bytes) };
             }
             Collective::Allreduce(elements) => (Combined::All, elements),
@@ -387,7 +395,8 @@ impl MpiGroup {
             Collective::ScanExclusive(elements) => (Combined::Exclusive, elements),
         };
         let (what, elements) = combined;
-        // SAFETY: the caller's promise.
+        // SAFETY: `sys::icombine` asks for all elements at `values` until the request is complete,
+        // which is what the caller promises for an allreduce and for scans.
         unsafe { sys::icombine(mpi, comm, what, values, elements) }
     }
 }
@@ -404,7 +413,8 @@ unsafe impl Group for MpiGroup {
 
     unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId> {
         let mpi = sys::enter()?;
-        // SAFETY: the caller's promise.
+        // SAFETY: `start` asks for the buffers that the call takes, until the request is complete,
+        // which is what the caller promises until `test` reports this operation.
         let request = unsafe { self.start(&mpi, call, send, values) }?;
         let op = OpId(self.count());
         lock(&self.flying).push((op, request));

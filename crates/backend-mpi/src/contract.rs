@@ -75,42 +75,50 @@ unsafe impl Backend for Network {
     }
 
     unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `put_bytes` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.put_bytes(dst, src, len) }
     }
 
     unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `get_bytes` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.get_bytes(src, dst, len) }
     }
 
     unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `begin_put` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.begin_put(dst, src, len) }
     }
 
     unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `begin_get` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.begin_get(src, dst, len) }
     }
 
     unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `scatter` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.scatter(fragments) }
     }
 
     unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `gather` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.gather(fragments) }
     }
 
     unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `put_blocks` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.put_blocks(dst, src, shape) }
     }
 
     unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `get_blocks` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.get_blocks(src, dst, shape) }
     }
 
@@ -123,10 +131,12 @@ unsafe impl Backend for Network {
         update: SignalUpdate,
     ) -> Result<()> {
         if let Some((near, near_signal)) = self.near_place(dst).zip(self.near_place(signal)) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` and `near_signal` are the member's names of the same places in the
+            // same segments (`near_place`), and the source is the caller's, so that `put_signal`
+            // gets what the caller promises.
             return unsafe { self.member.put_signal(near, src, len, near_signal, update) };
         }
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `put` asks for the source and the place in a segment that the caller promises.
         unsafe { self.put(dst, src, len) }?;
         self.flush(dst.rank)?;
         // SAFETY: the caller promises an aligned word in a segment.
@@ -134,17 +144,20 @@ unsafe impl Backend for Network {
     }
 
     unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `update` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.update(target, call) }
     }
 
     unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `fetch` is this method, in a file of its own, and its `# Safety` says so: it gets
+        // the same arguments.
         unsafe { self.fetch(target, call) }
     }
 
     unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `swap` is this method, in a file of its own, and its `# Safety` says so: it gets
+        // the same arguments.
         unsafe { self.swap(target, call) }
     }
 
@@ -154,7 +167,8 @@ unsafe impl Backend for Network {
         call: AtomicCall,
         result: *mut u64,
     ) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `begin_fetch` is this method, in a file of its own, and its `# Safety` says so:
+        // it gets the same arguments.
         unsafe { self.begin_fetch(target, call, result) }
     }
 
@@ -164,7 +178,8 @@ unsafe impl Backend for Network {
         call: SwapCall,
         result: *mut u64,
     ) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `begin_swap` is this method, in a file of its own, and its `# Safety` says so: it
+        // gets the same arguments.
         unsafe { self.begin_swap(target, call, result) }
     }
 
@@ -249,13 +264,15 @@ unsafe impl Backend for Network {
             self.near(to)
                 .expect("what was offered is for a rank of this host"),
         );
-        // SAFETY: the caller's promises are the same, and the place is the member's.
+        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
+        // and `prepare` above is the member's for ranks of this host: so it is his there, for the
+        // rank with that index.
         unsafe { self.member.try_commit(to, class, handler, place, opening) }
     }
 
     unsafe fn give_back(&self, to: Rank, place: Place) {
         if let Some(index) = self.near(to) {
-            // SAFETY: the caller's promises are the same, and the place is the member's.
+            // SAFETY: as for `try_commit`.
             unsafe { self.member.give_back(Rank::new(index), place) }
         }
     }

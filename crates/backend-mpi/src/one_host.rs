@@ -8,9 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
-    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
-    MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall,
+    Backend, BarrierTicket, Capabilities, Group, HandlerId, Message, MessageClass, Offer, OpId,
+    Place, Sent, Stage,
 };
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
@@ -118,92 +117,7 @@ unsafe impl Backend for OneHost {
         self.member.mapped_stride()
     }
 
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.put(dst, src, len) }
-    }
-
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.get(src, dst, len) }
-    }
-
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.put_nb(dst, src, len) }
-    }
-
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.get_nb(src, dst, len) }
-    }
-
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.put_fragments(fragments) }
-    }
-
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.get_fragments(fragments) }
-    }
-
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.put_strided(dst, src, shape) }
-    }
-
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.get_strided(src, dst, shape) }
-    }
-
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.put_signal(dst, src, len, signal, update) }
-    }
-
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.atomic(target, call) }
-    }
-
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.fetch_atomic(target, call) }
-    }
-
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.compare_swap(target, call) }
-    }
-
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.fetch_atomic_nb(target, call, result) }
-    }
-
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: the caller's promises are the same.
-        unsafe { self.member.compare_swap_nb(target, call, result) }
-    }
+    pgas_core::pass_on_one_sided!(member);
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
         self.member.test(op, stage)
@@ -257,12 +171,13 @@ unsafe impl Backend for OneHost {
         place: Place,
         opening: &[u8],
     ) -> Result<Sent> {
-        // SAFETY: the caller's promises are the same, and the place is the member's.
+        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
+        // and `prepare` above is the member's: so it is his there, for the rank of the same number.
         unsafe { self.member.try_commit(to, class, handler, place, opening) }
     }
 
     unsafe fn give_back(&self, to: Rank, place: Place) {
-        // SAFETY: as above.
+        // SAFETY: as for `try_commit`.
         unsafe { self.member.give_back(to, place) }
     }
 

@@ -39,7 +39,7 @@ impl Network {
                 // SAFETY: the caller promises each fragment; the sources outlive the completion below.
                 unsafe { self.put_as_one(list) }
             } else {
-                // SAFETY: the same promises.
+                // SAFETY: as for `put_as_one`, of the same fragments.
                 unsafe { self.put_each(list, &mut begun) }
             };
             if outcome.is_err() {
@@ -119,7 +119,7 @@ impl Network {
                 // SAFETY: the caller promises each fragment; the destinations outlive the completion below.
                 unsafe { self.get_as_one(list) }
             } else {
-                // SAFETY: the same promises.
+                // SAFETY: as for `get_as_one`, of the same fragments.
                 unsafe { self.get_each(list, &mut begun) }
             };
             if outcome.is_err() {
@@ -207,7 +207,8 @@ impl Network {
         shape: &Shape,
     ) -> Result<()> {
         if let Some(near) = self.near_place(dst) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` is the member's name of the same place in the same segment
+            // (`near_place`), so that `put_strided` gets the blocks that the caller promises.
             return unsafe { self.member.put_strided(near, src, shape) };
         }
         let mut mpi = sys::enter()?;
@@ -246,7 +247,8 @@ impl Network {
         shape: &Shape,
     ) -> Result<()> {
         if let Some(near) = self.near_place(src) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` is the member's name of the same place in the same segment
+            // (`near_place`), so that `get_strided` gets the blocks that the caller promises.
             return unsafe { self.member.get_strided(near, dst, shape) };
         }
         let mut mpi = sys::enter()?;

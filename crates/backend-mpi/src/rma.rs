@@ -83,7 +83,8 @@ impl Network {
         len: usize,
     ) -> Result<()> {
         self.turn_to(mpi, dst.rank.number())?;
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `call_put` asks for what this function does: both places, and the source until
+        // local completion.
         unsafe { self.call_put(mpi, dst, src, len) }
     }
 
@@ -107,7 +108,9 @@ impl Network {
             ty: &byte,
         };
         let to = (target_of(dst), layout);
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `sys::put` asks for the source until local completion and for bytes of the window
+        // at the target: the caller promises both, since the window is all of a segment. The layout
+        // is as many bytes.
         unsafe { sys::put(mpi, &self.window, (src, layout), to) }
     }
 
@@ -125,7 +128,8 @@ impl Network {
         src: *const u8,
         len: usize,
     ) -> Result<Plain> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `issue_put` asks for what this function does: both places, and the source until
+        // local completion.
         unsafe { self.issue_put(mpi, dst, src, len) }?;
         let rank = dst.rank.number();
         Ok(Plain {
@@ -159,7 +163,9 @@ impl Network {
         };
         let from = (target_of(src), layout);
         self.turn_to(mpi, src.rank.number())?;
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `sys::get` asks for the destination until local completion and for bytes of the
+        // window at the target: the caller promises both, since the window is all of a segment. The
+        // layout is as many bytes.
         unsafe { sys::get(mpi, &self.window, (dst, layout), from) }
     }
 
@@ -177,7 +183,8 @@ impl Network {
         dst: *mut u8,
         len: usize,
     ) -> Result<Plain> {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `issue_get` asks for what this function does: both places, and the destination
+        // until local completion.
         unsafe { self.issue_get(mpi, src, dst, len) }?;
         let rank = src.rank.number();
         Ok(Plain {
@@ -202,13 +209,16 @@ impl Network {
         len: usize,
     ) -> Result<()> {
         if self.is_direct || self.is_polite {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `put_with_care` asks for what `Backend::put` does, as this function: `len`
+            // readable bytes at `src`, and as many in a segment at `dst`, until it returns.
             unsafe { self.put_with_care(dst, src, len) }
         } else if len <= Staging::LONGEST {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `put_staged` asks for what `Backend::put` does, as this function: `len`
+            // readable bytes at `src`, and as many in a segment at `dst`, until it returns.
             unsafe { self.put_staged(dst, src, len) }
         } else {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `put_whole` asks for what `Backend::put` does, as this function: `len`
+            // readable bytes at `src`, and as many in a segment at `dst`, until it returns.
             unsafe { self.put_whole(dst, src, len) }
         }
     }
@@ -221,17 +231,22 @@ impl Network {
     #[inline(never)]
     unsafe fn put_with_care(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
         if let Some(near) = self.near_place(dst) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` is the member's name of the same place in the same segment
+            // (`near_place`), and the source is the caller's, so that `put` gets what the caller
+            // promises.
             return unsafe { self.member.put(near, src, len) };
         }
         if self.is_polite {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `put_politely` asks for what `Backend::put` does, as this function: `len`
+            // readable bytes at `src`, and as many in a segment at `dst`, until it returns.
             unsafe { self.put_politely(dst, src, len) }
         } else if len <= Staging::LONGEST {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `put_staged` asks for what `Backend::put` does, as this function: `len`
+            // readable bytes at `src`, and as many in a segment at `dst`, until it returns.
             unsafe { self.put_staged(dst, src, len) }
         } else {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `put_whole` asks for what `Backend::put` does, as this function: `len`
+            // readable bytes at `src`, and as many in a segment at `dst`, until it returns.
             unsafe { self.put_whole(dst, src, len) }
         }
     }
@@ -244,7 +259,8 @@ impl Network {
     #[inline(never)]
     unsafe fn put_whole(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
         let mut mpi = sys::enter()?;
-        // SAFETY: the caller's promises are the same; the source outlives the local completion below.
+        // SAFETY: the caller promises both places, and the source until this returns, which is
+        // after the local completion that `flush_here` waits for.
         unsafe { self.issue_put(&mut mpi, dst, src, len) }?;
         self.flushes.get(&mut mpi).begin(dst.rank.number());
         self.flush_here(&mut mpi, dst.rank.number())
@@ -257,10 +273,12 @@ impl Network {
     #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) unsafe fn get_bytes(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
         if self.is_direct || self.is_polite {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `get_with_care` asks for what `Backend::get` does, as this function: `len`
+            // bytes in a segment at `src`, and as many writable ones at `dst`, until it returns.
             return unsafe { self.get_with_care(src, dst, len) };
         }
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `get_whole` asks for what `Backend::get` does, as this function: `len` bytes in a
+        // segment at `src`, and as many writable ones at `dst`, until it returns.
         unsafe { self.get_whole(src, dst, len) }
     }
 
@@ -272,14 +290,18 @@ impl Network {
     #[inline(never)]
     unsafe fn get_with_care(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
         if let Some(near) = self.near_place(src) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` is the member's name of the same place in the same segment
+            // (`near_place`), and the destination is the caller's, so that `get` gets what the
+            // caller promises.
             return unsafe { self.member.get(near, dst, len) };
         }
         if self.is_polite {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `get_politely` asks for what `Backend::get` does, as this function: `len`
+            // bytes in a segment at `src`, and as many writable ones at `dst`, until it returns.
             return unsafe { self.get_politely(src, dst, len) };
         }
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `get_whole` asks for what `Backend::get` does, as this function: `len` bytes in a
+        // segment at `src`, and as many writable ones at `dst`, until it returns.
         unsafe { self.get_whole(src, dst, len) }
     }
 
@@ -292,7 +314,8 @@ impl Network {
     #[expect(clippy::inline_always, reason = "as for a put")]
     unsafe fn get_whole(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
         let mut mpi = sys::enter()?;
-        // SAFETY: the caller's promises are the same; the destination outlives the local completion below.
+        // SAFETY: the caller promises both places, and the destination until this returns, which is
+        // after the local completion that `flush_here` waits for.
         unsafe { self.issue_get(&mut mpi, src, dst, len) }?;
         self.flush_here(&mut mpi, src.rank.number())
     }
@@ -302,7 +325,8 @@ impl Network {
     /// As [`Backend::put`].
     #[cold]
     unsafe fn put_politely(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: the caller's promises are the same; the source outlives the waiting below.
+        // SAFETY: the caller promises both places, and the source until this returns, which is
+        // after `wait_politely` has seen that the source is free.
         let op = unsafe { self.begin_put(dst, src, len) }?;
         self.wait_politely(op, Stage::Source)
     }
@@ -312,7 +336,8 @@ impl Network {
     /// As [`Backend::get`].
     #[cold]
     unsafe fn get_politely(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        // SAFETY: the caller's promises are the same; the destination outlives the waiting below.
+        // SAFETY: the caller promises both places, and the destination until this returns, which is
+        // after `wait_politely` has seen that the operation is complete, or has failed and is over.
         let op = unsafe { self.begin_get(src, dst, len) }?;
         self.wait_politely(op, Stage::Operation)
     }
@@ -327,15 +352,18 @@ impl Network {
         len: usize,
     ) -> Result<OpId> {
         if let Some(near) = self.near_place(dst) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` is the member's name of the same place in the same segment
+            // (`near_place`), and the source is the caller's, so that `put_nb` gets what the caller
+            // promises.
             return unsafe { self.member.put_nb(near, src, len) };
         }
         if len <= SHORT && !self.is_polite {
             let mut mpi = sys::enter()?;
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: the caller promises both places, and the source until it is reported free,
+            // which for a plain put is after a local flush: after local completion.
             return Ok(unsafe { self.leave_put(&mut mpi, dst, src, len) }?.id());
         }
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `request_put` asks for what `Backend::put_nb` does, as this function.
         unsafe { self.request_put(dst, src, len) }
     }
 
@@ -350,7 +378,8 @@ impl Network {
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, dst.rank.number())?;
         let Some(index) = state.ops.reserve() else {
-            // SAFETY: the caller's promises are the same; the source outlives the completion below.
+            // SAFETY: the caller promises both places, and the source until it is reported free,
+            // which for a plain put is after a local flush: after local completion.
             return Ok(unsafe { self.leave_put(&mut mpi, dst, src, len) }?.id());
         };
         let byte = Datatype::byte();
@@ -388,15 +417,18 @@ impl Network {
         len: usize,
     ) -> Result<OpId> {
         if let Some(near) = self.near_place(src) {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: `near` is the member's name of the same place in the same segment
+            // (`near_place`), and the destination is the caller's, so that `get_nb` gets what the
+            // caller promises.
             return unsafe { self.member.get_nb(near, dst, len) };
         }
         if len <= SHORT && !self.is_polite {
             let mut mpi = sys::enter()?;
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: the caller promises both places, and the destination until the operation is
+            // reported, which for a plain get is after a local flush: after local completion.
             return Ok(unsafe { self.leave_get(&mut mpi, src, dst, len) }?.id());
         }
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `request_get` asks for what `Backend::get_nb` does, as this function.
         unsafe { self.request_get(src, dst, len) }
     }
 
@@ -411,7 +443,8 @@ impl Network {
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, src.rank.number())?;
         let Some(index) = state.ops.reserve() else {
-            // SAFETY: the caller's promises are the same.
+            // SAFETY: the caller promises both places, and the destination until the operation is
+            // reported, which for a plain get is after a local flush: after local completion.
             return Ok(unsafe { self.leave_get(&mut mpi, src, dst, len) }?.id());
         };
         let byte = Datatype::byte();

@@ -20,13 +20,23 @@ use crate::{Rank, Result, World};
 pub struct InPlace<'w> {
     world: &'w World,
     to: Rank,
+    /// What the world's backend offered for a message to `to`, and has not got back: see
+    /// [`World::prepare_in_place`], which alone makes this value, and what consumes it.
     place: Place,
 }
 
-// SAFETY: the place is this value's own, as a boxed slice would be, and the backend takes it back from any thread.
+// SAFETY: of the fields only `place` is not `Send` by itself, as the assertion below checks. It
+// names bytes that are this value's own (promise 6 of `Backend`), as a boxed slice would be, and
+// all methods of a backend, those that take it back among them, may be called by any thread.
 unsafe impl Send for InPlace<'_> {}
-// SAFETY: a shared reference only reads the bytes.
+// SAFETY: as for `Send`; and by a shared reference to this value the bytes are only read, and the
+// place is not given back.
 unsafe impl Sync for InPlace<'_> {}
+
+const _: () = {
+    const fn may_be_shared<T: Send + Sync>() {}
+    may_be_shared::<(&World, Rank)>();
+};
 
 impl World {
     /// Asks for memory of the transport's own for `len` bytes of payload of a message to `to`: on one host a buffer that the target's
@@ -167,12 +177,14 @@ impl<'w> InPlace<'w> {
         );
         let backend = self.world.backend();
         let place = Place { len, ..self.place };
-        // SAFETY: the place is this value's own, made for messages to that rank, and of no fewer bytes; references to it borrow this
-        // value, which is given up below if the message is accepted.
+        // SAFETY: the backend offered the place for a message to `to`, and it was neither committed
+        // nor given back since: the one consumes this value, below, and the other is its end. It
+        // has `len` bytes, by the assertion. No reference to them is left, since each borrows this
+        // value, which was moved here; and if the message is accepted, none is made any more.
         let sent = unsafe { backend.try_commit(self.to, class, handler, place, opening) }?;
         match sent {
             Sent::Accepted => {
-                // The place is not this value's any more.
+                // The place is not this value's any more: it is not given back.
                 let this = ManuallyDrop::new(self);
                 let bytes = opening.len() + len;
                 this.world.count(CostKind::Message, Some(this.to), 1, bytes);
@@ -191,7 +203,10 @@ impl Deref for InPlace<'_> {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the backend promises so many initialized bytes there, which are this value's alone.
+        // SAFETY: promise 6 of `Backend`: so many readable, initialized bytes are there, and nobody
+        // else writes them until the place is committed or given back, which takes this value,
+        // which the reference borrows. They stay for as long as a handle on the backend lives, and
+        // the world, which is borrowed for longer, has one.
         unsafe { slice::from_raw_parts(self.place.start.as_ptr(), self.place.len) }
     }
 }
@@ -199,7 +214,8 @@ impl Deref for InPlace<'_> {
 impl DerefMut for InPlace<'_> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`; and this value is borrowed exclusively.
+        // SAFETY: as in `deref`, and writable; and this value is borrowed exclusively, so that
+        // there is no other reference to them.
         unsafe { slice::from_raw_parts_mut(self.place.start.as_ptr(), self.place.len) }
     }
 }
@@ -208,7 +224,9 @@ impl Drop for InPlace<'_> {
     #[inline]
     fn drop(&mut self) {
         let backend = self.world.backend();
-        // SAFETY: the place is this value's own and was not accepted, since then it is not dropped; no reference to it outlives this.
+        // SAFETY: the backend offered the place for that rank. It was not committed, since a value
+        // whose message was accepted is not dropped, and it is given back here alone. References to
+        // it borrow this value, and have ended.
         unsafe { backend.give_back(self.to, self.place) };
     }
 }

@@ -29,9 +29,8 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use pgas_core::backend::{
-    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId, Message,
-    MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall, loopback,
+    Backend, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, Offer, OpId, Place,
+    Sent, Stage, loopback,
 };
 use pgas_core::{Config, Error, Rank, Result, World};
 
@@ -162,106 +161,7 @@ unsafe impl Backend for Faulty {
         None
     }
 
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        self.one_sided("put")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.put(dst, src, len) }
-    }
-
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        self.one_sided("get")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.get(src, dst, len) }
-    }
-
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        self.one_sided("put_nb")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.put_nb(dst, src, len) }
-    }
-
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        self.one_sided("get_nb")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.get_nb(src, dst, len) }
-    }
-
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        self.one_sided("put_fragments")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.put_fragments(fragments) }
-    }
-
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        self.one_sided("get_fragments")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.get_fragments(fragments) }
-    }
-
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        self.one_sided("put_strided")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.put_strided(dst, src, shape) }
-    }
-
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        self.one_sided("get_strided")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.get_strided(src, dst, shape) }
-    }
-
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()> {
-        self.one_sided("put_signal")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.put_signal(dst, src, len, signal, update) }
-    }
-
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        self.one_sided("atomic")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.atomic(target, call) }
-    }
-
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        self.one_sided("fetch_atomic")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.fetch_atomic(target, call) }
-    }
-
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        self.one_sided("compare_swap")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.compare_swap(target, call) }
-    }
-
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        self.one_sided("fetch_atomic_nb")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.fetch_atomic_nb(target, call, result) }
-    }
-
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        self.one_sided("compare_swap_nb")?;
-        // SAFETY: the caller promises what the inner transport asks, of the same arguments.
-        unsafe { self.inner.compare_swap_nb(target, call, result) }
-    }
+    pgas_core::pass_on_one_sided!(inner, one_sided);
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
         if let Err(error) = self.step(Steps::Looking, "test") {
@@ -323,12 +223,14 @@ unsafe impl Backend for Faulty {
         opening: &[u8],
     ) -> Result<Sent> {
         self.step(Steps::Messages, "try_commit")?;
-        // SAFETY: the caller promises what the inner transport asks; the place is the inner one's.
+        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
+        // and `prepare` above gives what the inner transport offers. A step that fails before has
+        // not sent it: it stays the caller's.
         unsafe { self.inner.try_commit(to, class, handler, place, opening) }
     }
 
     unsafe fn give_back(&self, to: Rank, place: Place) {
-        // SAFETY: as above.
+        // SAFETY: as for `try_commit`.
         unsafe { self.inner.give_back(to, place) }
     }
 

@@ -320,7 +320,8 @@ unsafe impl Backend for Weak {
         for piece in order {
             // SAFETY: the piece lies within the `len` bytes that the caller promises.
             let dst = unsafe { dst.add(piece.start) };
-            // SAFETY: as above, at both ends.
+            // SAFETY: so it does in the segment, from `moved` on, and the bytes at `dst` can be
+            // written until this call returns.
             unsafe { self.inner.get(moved(src, piece.start), dst, piece.len()) }?;
             self.dawdle();
         }
@@ -369,7 +370,8 @@ unsafe impl Backend for Weak {
             // SAFETY: the caller promises that every block lies inside the source.
             let from = unsafe { src.offset(local) };
             let to = moved(dst, remote.cast_unsigned());
-            // SAFETY: as above.
+            // SAFETY: so that all of its bytes are readable now, which is when `put_later` copies
+            // them.
             unsafe { self.put_later(to, from, shape.block_bytes, None) };
             Ok(())
         })
@@ -509,12 +511,13 @@ unsafe impl Backend for Weak {
         place: Place,
         opening: &[u8],
     ) -> Result<Sent> {
-        // SAFETY: the caller's promises are the same, and the place is the inner transport's.
+        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
+        // and `prepare` above gives what the inner transport offers.
         unsafe { self.inner.try_commit(to, class, handler, place, opening) }
     }
 
     unsafe fn give_back(&self, to: Rank, place: Place) {
-        // SAFETY: as above.
+        // SAFETY: as for `try_commit`.
         unsafe { self.inner.give_back(to, place) }
     }
 

@@ -92,7 +92,8 @@ pub(crate) unsafe fn ibcast(
     let mut request = Request::null();
     let values = values.cast();
     let to = &raw mut request.0;
-    // SAFETY: the caller's promise; the communicator is valid and `request` is writable.
+    // SAFETY: the caller promises `bytes` at `values`, until completion; the communicator is valid
+    // and `request` is writable.
     let code = unsafe { ffi::MPI_Ibcast(values, count(bytes), byte(), root, comm.0, to) };
     check(Call::Ibcast, code)?;
     Ok(request)
@@ -123,7 +124,9 @@ pub(crate) unsafe fn ireduce(
         operator(elements.op),
     );
     let to = &raw mut request.0;
-    // SAFETY: the caller's promise; the receive buffer means nothing but on the root.
+    // SAFETY: the caller promises all elements at `values`, until completion: the root's send and
+    // receive buffer, and the others' send buffer. The receive buffer means nothing but on the
+    // root. The communicator is valid and `request` is writable.
     let code = unsafe { ffi::MPI_Ireduce(from, values, n, ty, op, root, comm.0, to) };
     check(Call::Ireduce, code)?;
     Ok(request)
@@ -162,17 +165,18 @@ pub(crate) unsafe fn icombine(
     let to = &raw mut request.0;
     let (call, code) = match what {
         Combined::All => {
-            // SAFETY: the caller's promise; the communicator is valid and `request` is writable.
+            // SAFETY: the caller promises all elements at `values`, until completion; the
+            // communicator is valid and `request` is writable.
             let code = unsafe { ffi::MPI_Iallreduce(from, values, n, ty, op, comm.0, to) };
             (Call::Iallreduce, code)
         }
         Combined::Inclusive => {
-            // SAFETY: as above.
+            // SAFETY: as for an allreduce: a scan in place has the same buffer.
             let code = unsafe { ffi::MPI_Iscan(from, values, n, ty, op, comm.0, to) };
             (Call::Iscan, code)
         }
         Combined::Exclusive => {
-            // SAFETY: as above.
+            // SAFETY: as for an allreduce: a scan in place has the same buffer.
             let code = unsafe { ffi::MPI_Iexscan(from, values, n, ty, op, comm.0, to) };
             (Call::Iexscan, code)
         }
@@ -212,17 +216,20 @@ pub(crate) unsafe fn iexchange(
     let to = &raw mut request.0;
     let (call, code) = match what {
         For::Root(root) => {
-            // SAFETY: the caller's promise; the communicator is valid and `request` is writable.
+            // SAFETY: the caller promises a block at `send` and, on the root, one of each member at
+            // `values`, until completion; the communicator is valid and `request` is writable.
             let code = unsafe { ffi::MPI_Igather(from, n, ty, values, n, ty, root, comm.0, to) };
             (Call::Igather, code)
         }
         For::All => {
-            // SAFETY: as above.
+            // SAFETY: the caller promises a block at `send` and one of each member at `values`,
+            // until completion; the communicator is valid and `request` is writable.
             let code = unsafe { ffi::MPI_Iallgather(from, n, ty, values, n, ty, comm.0, to) };
             (Call::Iallgather, code)
         }
         For::Each => {
-            // SAFETY: as above.
+            // SAFETY: the caller promises a block for each member at `send` and one of each at
+            // `values`, until completion; the communicator is valid and `request` is writable.
             let code = unsafe { ffi::MPI_Ialltoall(from, n, ty, values, n, ty, comm.0, to) };
             (Call::Ialltoall, code)
         }

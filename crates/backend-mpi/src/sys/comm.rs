@@ -32,7 +32,7 @@ impl ThreadLevel {
     fn of(level: c_int) -> Self {
         // SAFETY: a constant of the library.
         let multiple = unsafe { ffi::RSMPI_THREAD_MULTIPLE };
-        // SAFETY: as above.
+        // SAFETY: another constant of the library.
         let serialized = unsafe { ffi::RSMPI_THREAD_SERIALIZED };
         if level >= multiple {
             Self::Multiple

@@ -183,7 +183,7 @@ mod tests {
         let at = count.0.get();
         // SAFETY: the lock is held, so that nobody else touches the number.
         let number = unsafe { at.read() };
-        // SAFETY: as above.
+        // SAFETY: the lock is still held.
         unsafe { at.write(number + 1) };
     }
 

@@ -272,7 +272,10 @@ pub(crate) fn enter() -> Result<Mpi> {
 #[derive(Debug)]
 pub(crate) struct Inside<T>(UnsafeCell<T>);
 
-// SAFETY: a reference to what is inside takes the process's only `Mpi`, for as long as it lives.
+// SAFETY: by a shared reference `get` alone reaches what is inside, as long as it holds an
+// exclusive borrow of an `Mpi`. There is one `Mpi` at a time in the process (`enter` makes it, of
+// the guard of the one static lock), so there is one such reference at a time. The lock orders what
+// threads do under it, and `T: Send` lets each of them have the value in turn.
 unsafe impl<T: Send> Sync for Inside<T> {}
 
 impl<T> Inside<T> {
@@ -282,7 +285,9 @@ impl<T> Inside<T> {
 
     #[inline]
     pub(crate) fn get<'a>(&'a self, _: &'a mut Mpi) -> &'a mut T {
-        // SAFETY: `Mpi` holds the lock of a static, so that there is one at most, and it is borrowed exclusively.
+        // SAFETY: there is one `Mpi` at a time in the process, and it stays borrowed exclusively
+        // for as long as the reference lives: no second call of this, on any thread, gives a
+        // reference meanwhile. `get_mut` takes the value itself exclusively.
         unsafe { &mut *self.0.get() }
     }
 

@@ -7,13 +7,14 @@
 //! `docs/adr/0004-racing-copies.md` has the reasoning and the figures.
 #![expect(unsafe_code, reason = "copies raw shared memory")]
 
-#[cfg(not(target_arch = "x86_64"))]
+// Miri executes no assembly.
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 #[path = "copy_portable.rs"]
 mod imp;
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[path = "copy_x86_64.rs"]
 mod imp;
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(all(test, target_arch = "x86_64", not(miri)))]
 #[path = "copy_portable.rs"]
 mod portable;
 
@@ -30,7 +31,9 @@ use crate::Pod;
 /// `src` is valid for reads and nobody writes it; `dst` is valid for writes; they do not overlap.
 #[inline]
 pub unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promises are those of the implementation.
+    // SAFETY: `imp::to_shared` asks what this function does, of the same bytes: `len` private ones
+    // that can be read and that nobody writes, and as many, elsewhere, that can be written by
+    // atomics.
     unsafe { imp::to_shared(dst, src, len) }
 }
 
@@ -42,7 +45,8 @@ pub unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
 /// overlap.
 #[inline]
 pub unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promises are those of the implementation.
+    // SAFETY: `imp::from_shared` asks what this function does, of the same bytes: `len` that can be
+    // read by atomics, and as many, elsewhere, that are private and can be written.
     memory::settled(|| unsafe { imp::from_shared(dst, src, len) });
 }
 
@@ -70,12 +74,12 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
             word.store(u16::from_ne_bytes(array(bytes)), Ordering::Relaxed);
         }
         (4, 4) => {
-            // SAFETY: as above, for four bytes.
+            // SAFETY: the caller promises four writable bytes, aligned as `T` is, to four.
             let word = unsafe { AtomicU32::from_ptr(dst.cast()) };
             word.store(u32::from_ne_bytes(array(bytes)), Ordering::Relaxed);
         }
         (8, 8) => {
-            // SAFETY: as above, for eight bytes.
+            // SAFETY: the caller promises eight writable bytes, aligned as `T` is, to eight.
             let word = unsafe { AtomicU64::from_ptr(dst.cast()) };
             word.store(u64::from_ne_bytes(array(bytes)), Ordering::Relaxed);
         }
@@ -84,7 +88,7 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
             for (i, word) in bytes.chunks_exact(8).enumerate() {
                 // SAFETY: the word lies within the value, as many bytes of which are writable at `dst`.
                 let dst = unsafe { dst.add(8 * i) };
-                // SAFETY: the same.
+                // SAFETY: so its eight bytes are writable, which is all that is asked.
                 unsafe { imp::store_word(dst, u64::from_ne_bytes(array(word))) };
             }
         }
@@ -138,13 +142,15 @@ pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
             unsafe { out.cast::<u16>().write(word.load(Ordering::Relaxed)) };
         }
         (4, 4) => {
-            // SAFETY: as above, for four bytes.
+            // SAFETY: the caller promises four readable bytes, aligned as `T` is, to four; a load
+            // writes nothing.
             let word = unsafe { AtomicU32::from_ptr(src.cast()) };
             // SAFETY: `out` points to `value`, of the same size and alignment.
             unsafe { out.cast::<u32>().write(word.load(Ordering::Relaxed)) };
         }
         (8, 8) => {
-            // SAFETY: as above, for eight bytes.
+            // SAFETY: the caller promises eight readable bytes, aligned as `T` is, to eight; a load
+            // writes nothing.
             let word = unsafe { AtomicU64::from_ptr(src.cast()) };
             // SAFETY: `out` points to `value`, of the same size and alignment.
             unsafe { out.cast::<u64>().write(word.load(Ordering::Relaxed)) };
@@ -153,7 +159,7 @@ pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
             for i in 0..len / 8 {
                 // SAFETY: the word lies within a value at `src`.
                 let src = unsafe { src.add(8 * i) };
-                // SAFETY: the same.
+                // SAFETY: so its eight bytes are readable, which is all that is asked.
                 let word = unsafe { imp::load_word(src) };
                 // SAFETY: and so it does at `out`.
                 let out = unsafe { out.add(8 * i) };
@@ -180,27 +186,28 @@ pub type Sixteen = imp::Sixteen;
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "one load")]
 pub unsafe fn load_sixteen(src: *const u8) -> Sixteen {
-    // SAFETY: the caller's promises are those of the implementation.
+    // SAFETY: `imp::load_sixteen` asks for sixteen readable bytes that are aligned to sixteen, as
+    // the caller promises.
     memory::settled(|| unsafe { imp::load_sixteen(src) })
 }
 
 /// Asks the memory system to fetch the cache line at `at`; any address is allowed.
 #[inline]
 pub fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: a prefetch is a hint: it accesses nothing and cannot fault.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = at;
 }
 
 /// As [`prefetch`], for a line that is about to be written: other processors lose it.
 #[inline]
 pub fn prefetch_for_write(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
         // In assembly, since the intrinsic becomes a prefetch for reading where the target's baseline has no
         // other; processors without the instruction take it for none.
@@ -209,7 +216,7 @@ pub fn prefetch_for_write(at: *const u8) {
             std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
         }
     }
-    #[cfg(not(target_arch = "x86_64"))]
+    #[cfg(any(not(target_arch = "x86_64"), miri))]
     let _ = at;
 }
 
@@ -256,7 +263,9 @@ mod tests {
     }
 
     fn check_all(copy: Copy) {
-        for len in (0..=300).chain([511, 512, 1000, 1023, 1024, 2047, 2048, 2049, 4096, 65_537]) {
+        let long = [511, 512, 1000, 1023, 1024, 2047, 2048, 2049, 4096, 65_537];
+        let lengths = (0..=300).chain(long);
+        for len in lengths.filter(|len| !cfg!(miri) || *len < 20 || len % 100 == 33) {
             for (src_at, dst_at) in [(0, 0), (1, 0), (0, 1), (3, 5), (8, 16), (31, 33)] {
                 check(copy, len, src_at, dst_at);
             }
@@ -269,7 +278,7 @@ mod tests {
         check_all(from_shared);
     }
 
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
     #[test]
     fn the_portable_copy_moves_those_bytes_and_no_others() {
         check_all(portable::to_shared);

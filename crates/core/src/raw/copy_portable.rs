@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 use pgas_lockfree::word;
 
 /// See [`super::to_shared`].
@@ -11,7 +11,7 @@ pub(super) unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
     while i < len {
         // SAFETY: `i < len`, and the caller promises `len` bytes at `dst`.
         let to = unsafe { dst.add(i) };
-        // SAFETY: the same for `src`.
+        // SAFETY: and `len` bytes at `src`.
         let from = unsafe { src.add(i) };
         if len - i >= 8 && to.addr().is_multiple_of(8) {
             // SAFETY: eight bytes are left, and `to` is aligned.
@@ -38,7 +38,7 @@ pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
     while i < len {
         // SAFETY: `i < len`, and the caller promises `len` bytes at `dst`.
         let to = unsafe { dst.add(i) };
-        // SAFETY: the same for `src`.
+        // SAFETY: and `len` bytes at `src`.
         let from = unsafe { src.add(i) }.cast_mut();
         if len - i >= 8 && from.addr().is_multiple_of(8) {
             // SAFETY: eight bytes are left, and `from` is aligned.
@@ -71,7 +71,7 @@ pub(super) unsafe fn load_word(src: *const u8) -> u64 {
     u64::from_ne_bytes(bytes)
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 pub(super) type Sixteen = [u64; 2];
 
 /// Loads sixteen bytes, each word of eight at once and in the order of all atomics.
@@ -79,13 +79,14 @@ pub(super) type Sixteen = [u64; 2];
 /// # Safety
 ///
 /// They are readable and aligned.
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(any(not(target_arch = "x86_64"), miri))]
 pub(super) unsafe fn load_sixteen(src: *const u8) -> Sixteen {
     // SAFETY: the first half of what the caller promises, aligned; it is only accessed atomically.
     let first = unsafe { AtomicU64::from_ptr(src.cast_mut().cast()) };
     // SAFETY: the other half lies within the same sixteen bytes.
     let behind = unsafe { src.add(8) };
-    // SAFETY: as for the first half.
+    // SAFETY: readable as the first half is, and aligned to eight, since that is aligned to
+    // sixteen.
     let second = unsafe { AtomicU64::from_ptr(behind.cast_mut().cast()) };
     [word::load(first), word::load(second)]
 }

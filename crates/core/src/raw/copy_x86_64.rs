@@ -12,14 +12,16 @@ const LONG: usize = 2048;
 /// See [`super::to_shared`].
 #[inline]
 pub(super) unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promises are those of `copy`.
+    // SAFETY: the caller promises `len` bytes that can be read at `src`, and as many, elsewhere,
+    // that can be written at `dst`.
     unsafe { copy(dst, src, len) }
 }
 
 /// See [`super::from_shared`].
 #[inline]
 pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: the caller's promises are those of `copy`.
+    // SAFETY: as in `to_shared`: it is the other side that is shared, and `copy` takes either side
+    // to be.
     unsafe { copy(dst, src, len) }
 }
 
@@ -72,10 +74,14 @@ pub(super) unsafe fn store_word(dst: *mut u8, word: u64) {
     }
 }
 
+/// # Safety
+///
+/// `len` bytes can be read at `src`, and as many, elsewhere, can be written at `dst`. Others may
+/// access either side meanwhile, by what is atomic for them, too.
 #[inline]
 unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
     match len {
-        // SAFETY: fewer than 16 bytes; the promises are the same.
+        // SAFETY: `short` asks what `copy` does, for fewer than 16 bytes.
         0..=15 => unsafe { short(dst, src, len) },
         16..=32 => {
             // SAFETY: the two (overlapping) halves at the start and the end lie within `len` bytes.
@@ -100,7 +106,7 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
                     options(nostack, preserves_flags));
             }
         }
-        // SAFETY: at least 16 bytes; the promises are the same.
+        // SAFETY: `middle` asks what `copy` does, for at least 64 bytes.
         65..LONG => unsafe { middle(dst, src, len) },
         _ => {
             // SAFETY: `rep movsb` reads and writes exactly `len` bytes, upwards, since the direction
@@ -114,6 +120,10 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
 }
 
 /// Up to 15 bytes: two moves that may overlap.
+///
+/// # Safety
+///
+/// As [`copy`], for fewer than 16 bytes.
 #[inline]
 unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
     match len {
@@ -145,7 +155,8 @@ unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
             }
         }
         _ => {
-            // SAFETY: as above, for 8 to 15 bytes.
+            // SAFETY: 8 to 15 bytes: the two (overlapping) words of eight at the start and the end
+            // lie within `len` bytes.
             unsafe {
                 asm!("mov {t}, qword ptr [{s}]", "mov {u}, qword ptr [{s} + {n} - 8]",
                     "mov qword ptr [{d}], {t}", "mov qword ptr [{d} + {n} - 8], {u}",
@@ -158,10 +169,14 @@ unsafe fn short(dst: *mut u8, src: *const u8, len: usize) {
 
 /// Blocks of 64 and of 16 bytes, then the last 16 bytes, which may overlap the block before; for at
 /// least 64 bytes.
+///
+/// # Safety
+///
+/// As [`copy`], for at least 64 bytes.
 #[inline]
 unsafe fn middle(dst: *mut u8, src: *const u8, len: usize) {
-    // SAFETY: `len` is at least 16 by the only call. The first loop runs while 64 bytes are left, the
-    // second while 16 are, and the last move covers [len - 16, len).
+    // SAFETY: the caller promises at least 64 bytes on both sides. The first loop runs while 64
+    // bytes are left, the second while 16 are, and the last move covers [len - 16, len).
     unsafe {
         asm!(
             "lea {last}, [{n} - 16]",

@@ -29,7 +29,8 @@ pub unsafe fn fetch(at: *mut u8, call: AtomicCall) -> u64 {
             u64::from(fetch_u32(word, call))
         }
         _ => {
-            // SAFETY: as above, for eight bytes.
+            // SAFETY: a type that has not four bytes has eight, and the caller promises the same of
+            // these.
             let word = unsafe { AtomicU64::from_ptr(at.cast()) };
             fetch_u64(word, call)
         }
@@ -59,7 +60,7 @@ pub unsafe fn compare_swap(at: *mut u8, call: SwapCall) -> Result<u64, u64> {
         let result = word::compare_exchange(word, old, new);
         return result.map(u64::from).map_err(u64::from);
     }
-    // SAFETY: as above, for eight bytes.
+    // SAFETY: a type that has not four bytes has eight, and the caller promises the same of these.
     let word = unsafe { AtomicU64::from_ptr(at.cast()) };
     word::compare_exchange(word, call.expected, call.desired)
 }

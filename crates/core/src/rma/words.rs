@@ -1,6 +1,6 @@
 //! Comparing several words at once, as they were read from shared memory.
 #![cfg_attr(
-    target_arch = "x86_64",
+    all(target_arch = "x86_64", not(miri)),
     expect(
         unsafe_code,
         reason = "calls instructions that every x86-64 processor has"
@@ -31,12 +31,12 @@ impl From<[u64; 2]> for FourWords {
     /// Words as they are in memory.
     #[inline(always)]
     fn from(words: [u64; 2]) -> Self {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             // SAFETY: SSE2 is a part of x86-64.
             Self(unsafe { in_register(words) })
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
         Self(words)
     }
 }
@@ -48,12 +48,12 @@ impl FourWords {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few instructions")]
     pub fn matching(self, ignored: u32, wanted: u32) -> u32 {
-        #[cfg(target_arch = "x86_64")]
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
         {
             // SAFETY: SSE2 is a part of x86-64.
             unsafe { match_in_register(self.0, ignored, wanted) }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(any(not(target_arch = "x86_64"), miri))]
         match_one_by_one(self.0, ignored, wanted)
     }
 }
@@ -65,14 +65,14 @@ impl pgas_lockfree::memory::FourWords for FourWords {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse2")]
 #[inline]
 fn in_register([low, high]: [u64; 2]) -> Sixteen {
     std::arch::x86_64::_mm_set_epi64x(high.cast_signed(), low.cast_signed())
 }
 
-#[cfg(target_arch = "x86_64")]
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[target_feature(enable = "sse2")]
 #[inline]
 fn match_in_register(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
@@ -85,7 +85,7 @@ fn match_in_register(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
 }
 
 /// The same on any processor.
-#[cfg(any(test, not(target_arch = "x86_64")))]
+#[cfg(any(test, not(target_arch = "x86_64"), miri))]
 fn match_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
     let words = words.map(|pair| {
         let [a, b, c, d, e, f, g, h] = pair.to_ne_bytes();
@@ -113,7 +113,8 @@ mod tests {
     #[test]
     fn each_word_is_compared_in_its_place() {
         let words = [0, 1, 0x8000_0000, 0x8000_0001, 0xffff_ffff_u32];
-        for i in 0..5_usize.pow(4) {
+        // Miri takes a thousand times as long.
+        for i in (0..5_usize.pow(4)).step_by(if cfg!(miri) { 101 } else { 1 }) {
             let four = [1, 5, 25, 125].map(|power| words[i / power % 5]);
             for ignored in words {
                 for wanted in words {

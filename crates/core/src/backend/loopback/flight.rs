@@ -181,7 +181,9 @@ impl Operation {
 ///
 /// They are readable, and nobody writes them meanwhile.
 pub(super) unsafe fn copied(src: *const u8, len: usize) -> Vec<u8> {
-    // SAFETY: the caller's promise; pointers that come from slices are not null.
+    // SAFETY: the caller promises `len` readable bytes that nobody writes while this call, which is
+    // longer than the slice, runs. They are initialized, and the pointer is not null, since core
+    // gives those of slices of `Pod`.
     unsafe { std::slice::from_raw_parts(src, len) }.to_vec()
 }
 

@@ -299,7 +299,7 @@ unsafe impl Backend for Loopback {
         shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises that every block lies inside the source.
             let from = unsafe { src.offset(local) };
-            // SAFETY: as above.
+            // SAFETY: all of its bytes do, and they stay as they are while this call runs.
             let bytes = unsafe { flight::copied(from, shape.block_bytes) };
             blocks.push((moved(dst, remote), bytes));
             Ok::<_, Error>(())
@@ -314,7 +314,7 @@ unsafe impl Backend for Loopback {
         shape.for_each_block(|remote, local| {
             // SAFETY: the caller promises that every block lies inside the destination.
             let to = unsafe { dst.offset(local) };
-            // SAFETY: as above.
+            // SAFETY: all of its bytes do, and they can be written while this call runs.
             unsafe { segment.read_to(moved(src, remote).offset, to, shape.block_bytes) };
             Ok(())
         })
