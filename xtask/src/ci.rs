@@ -63,6 +63,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
     step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
     beside("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
+    beside("miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
     beside("loom", "interleavings of the lock-free parts", memory::loom),
     beside("msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
     beside("targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),

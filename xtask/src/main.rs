@@ -63,7 +63,8 @@ enum Verb {
     },
     /// Runs the tests under AddressSanitizer (needs a nightly toolchain)
     Asan,
-    /// Runs miri on the core's unit tests (needs a nightly toolchain with the miri component)
+    /// Runs unit tests that go through unsafe code under Miri (needs a nightly toolchain with the
+    /// components miri and rust-src)
     Miri,
     /// Checks licences, versions and sources of the dependencies
     Dependencies,

@@ -4,7 +4,7 @@
 use anyhow::Result;
 
 use crate::process::{self, Outcome, cargo, command, output, root};
-use crate::{mpi, publish};
+use crate::{memory, mpi, publish};
 
 /// What the facade must compile for: laptops that are not Linux, and Linux on other processors.
 const TARGETS: &[&str] = &[
@@ -67,13 +67,15 @@ pub(crate) fn msrv() -> Result<Outcome> {
     process::run(&mut cargo)
 }
 
-const ADVICE: &str =
+pub(crate) const ADVICE: &str =
     "`cargo xtask setup` installs it by rustup, where there is rustup and a network";
 
 /// Installs what is missing. What cannot be had is said, and the steps that need it will not run.
 pub(crate) fn install() {
     if output(&mut command("rustup", ["--version"])).is_none() {
-        println!("missing: rustup; the steps `targets` and `msrv` will not run, or not whole");
+        println!(
+            "missing: rustup; the steps `targets`, `msrv` and `miri` will not run, or not whole"
+        );
         return;
     }
     let missing = missing_targets();
@@ -88,6 +90,21 @@ pub(crate) fn install() {
         println!("present: Rust {oldest} (the oldest that published crates promise)");
     } else {
         attempt(&["toolchain", "install", &oldest, "--profile", "minimal"]);
+    }
+    if memory::has_miri() {
+        println!("present: Miri (unsafe code, interpreted)");
+    } else {
+        if !has_toolchain("nightly") {
+            attempt(&["toolchain", "install", "nightly", "--profile", "minimal"]);
+        }
+        attempt(&[
+            "component",
+            "add",
+            "miri",
+            "rust-src",
+            "--toolchain",
+            "nightly",
+        ]);
     }
 }
 

@@ -265,7 +265,8 @@ mod tests {
     fn check_all(copy: Copy) {
         let long = [511, 512, 1000, 1023, 1024, 2047, 2048, 2049, 4096, 65_537];
         let lengths = (0..=300).chain(long);
-        for len in lengths.filter(|len| !cfg!(miri) || *len < 20 || len % 100 == 33) {
+        // Miri takes a thousand times as long.
+        for len in lengths.filter(|len| !cfg!(miri) || *len < 10 || *len == 33) {
             for (src_at, dst_at) in [(0, 0), (1, 0), (0, 1), (3, 5), (8, 16), (31, 33)] {
                 check(copy, len, src_at, dst_at);
             }
