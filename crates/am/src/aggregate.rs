@@ -225,3 +225,65 @@ impl<A: Wire + Clone, T: Pod> fmt::Debug for Aggregator<A, T> {
         write!(f, "Aggregator({n_items} items)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use pgas_core::backend::loopback;
+
+    use super::*;
+    use crate::DistObject;
+
+    /// What came, batch by batch.
+    type Batches = DistObject<Mutex<Vec<Vec<u64>>>>;
+
+    #[expect(clippy::needless_pass_by_value, reason = "what an aggregator calls")]
+    fn keep(batches: Batches, items: &[u64]) {
+        batches.lock().unwrap().push(items.to_vec());
+    }
+
+    /// Every rank sends numbers to all ranks, in turn or not, by `push`, whatever shares a buffer.
+    fn check(push: fn(&mut Aggregator<Batches, u64>, Rank, u64)) {
+        loopback::run(2, |world| {
+            crate::attach(&world).unwrap();
+            let (me, n_ranks) = (u64::from(world.rank().number()), world.n_ranks());
+            for n_buffers in [1, 2] {
+                let batches: Batches = DistObject::new(&world.team(), Mutex::default()).unwrap();
+                let mut sender = Aggregator::new(&world, keep, batches.clone()).unwrap();
+                sender.buffers.truncate(n_buffers);
+                let capacity = sender.capacity;
+                let n = 3 * capacity as u64 + 1;
+                for i in 0..n {
+                    // Long runs for one rank, and the other one in between.
+                    let to = u32::from(i % 1000 == 7);
+                    push(&mut sender, Rank::new(to % n_ranks), i << 1 | me);
+                }
+                sender.finish().unwrap();
+                let batches = batches.lock().unwrap();
+                assert!(batches.iter().all(|batch| batch.len() <= capacity));
+                let mut come = batches.concat();
+                come.sort_unstable();
+                let is_here = |i: &u64| u64::from(i % 1000 == 7) == me;
+                let all = (0..n).filter(is_here).flat_map(|i| [i << 1, i << 1 | 1]);
+                assert!(come.into_iter().eq(all), "each item once");
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_pushed_comes_once_to_its_rank() {
+        check(|sender, to, item| sender.push(to, item).unwrap());
+    }
+
+    #[test]
+    fn what_is_pushed_without_waiting_comes_once_to_its_rank() {
+        check(|sender, to, item| {
+            let mut item = Some(item);
+            while let Some(left) = item.take() {
+                item = sender.try_push(to, left).unwrap();
+                sender.world.progress().unwrap();
+            }
+        });
+    }
+}

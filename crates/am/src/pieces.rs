@@ -213,6 +213,7 @@ mod tests {
             payload(9, u64::MAX, b"a"),
             payload(u64::MAX, 0, b"a"),
             payload(9, 4, b""),
+            payload(9, 0, b"abcdef"),
             vec![0; 5],
         ] {
             assert!(add(&pieces, &nonsense).is_none(), "{nonsense:?}");

@@ -129,7 +129,10 @@ fn every_future_of_a_promise_hears_that_it_was_broken_or_failed() {
     ranks(1, |world| {
         let promise = Promise::new(world)?;
         let futures: Vec<_> = (0..3).map(|_| promise.future().then(|()| 1)).collect();
+        let mut plain = promise.future();
         drop(promise);
+        assert!(plain.is_ready());
+        assert!(matches!(plain.wait(), Err(Error::BrokenPromise)));
         for future in futures {
             assert!(matches!(future.wait(), Err(Error::BrokenPromise)));
         }
@@ -143,6 +146,28 @@ fn every_future_of_a_promise_hears_that_it_was_broken_or_failed() {
             let text = future.wait().unwrap_err().to_string();
             assert!(text.contains("divide by zero"), "{text}");
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_promise_that_has_failed_stays_so_whoever_fulfils_it() {
+    ranks(1, |world| {
+        let promise = Promise::new(world)?;
+        promise.require(1);
+        promise.fail(Error::HasLeft);
+        let other = promise.clone();
+        other.fulfil(1);
+        assert!(matches!(promise.finalize().wait(), Err(Error::HasLeft)));
+        let mut late = other.future();
+        assert!(late.is_ready());
+        assert!(matches!(late.wait(), Err(Error::HasLeft)));
+        let promise = Promise::of_value(world)?;
+        promise.fail(Error::HasLeft);
+        promise.fulfil_with(7);
+        let mut late = promise.future();
+        assert!(late.is_ready());
+        assert!(matches!(late.wait(), Err(Error::HasLeft)));
         Ok(())
     });
 }

@@ -6,6 +6,7 @@
 //! elements it got (A each), and a rank is done when all have told it and it has received as many.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pgas_core::{Rank, Symmetric, World};
 
@@ -14,7 +15,7 @@ use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{
     Access, Line, Place, Request, Seen, Size, Tickets, index, lines, size_of_capacity,
 };
-use crate::{Result, TakeError};
+use crate::{Error, Result, TakeError};
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
@@ -52,7 +53,7 @@ pub struct Distributor<T: Object> {
     inboxes: Symmetric<Line>,
     /// On each rank, how many elements it gets, from those ranks that have sent all.
     totals: Symmetric<u64>,
-    heap: Heap,
+    heap: Arc<Heap>,
     size: Size,
     lanes: Vec<Lane<SlotOf<T>>>,
     /// What was seen of this rank's own inbox.
@@ -97,6 +98,12 @@ impl<T: Object> Distributor<T> {
     /// symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         let size = agree_on_capacity(world, capacity)?;
+        Self::with_heap(world, size, Arc::new(Heap::of::<T>(world)?))
+    }
+
+    /// As [`with_capacity`](Self::with_capacity), of a size that was agreed on; long elements lie in `heap`, and go on to
+    /// whatever else has it.
+    pub(crate) fn with_heap(world: &World, size: Size, heap: Arc<Heap>) -> Result<Self> {
         let slot_bytes = size_of::<SlotOf<T>>();
         let inboxes = world.alloc_symmetric(lines(size, slot_bytes, true))?;
         let totals = world.alloc_symmetric(1)?;
@@ -110,13 +117,13 @@ impl<T: Object> Distributor<T> {
         Ok(Self {
             inboxes,
             totals,
-            heap: Heap::of::<T>(world)?,
+            heap,
             size,
             lanes: world.ranks().map(lane).collect(),
             seen: Seen::default(),
             received: Vec::new(),
             n_from_others: 0,
-            batch: most.min(capacity).max(1),
+            batch: most.min(index(size.capacity)).max(1),
         })
     }
 
@@ -286,7 +293,8 @@ impl<T: Object> Distributor<T> {
     /// # Errors
     ///
     /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot be read, which is then gone; with
-    /// the elements that could be. It is this rank's outcome: the others are not told.
+    /// the elements that could be. That is this rank's outcome: the others are not told. What the transport reports while they wait for
+    /// this rank is the failure of the job.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);
@@ -332,14 +340,19 @@ impl<T: Object> Distributor<T> {
             }
             // What could not be shipped is not counted, and all others are not held up for it.
             let word = 1 << COUNT_BITS | self.lanes[to.index()].n_sent;
-            self.totals.on(to).fetch_add(self.world(), word)?;
+            let told = self.totals.on(to).fetch_add(&world, word);
+            // Who is not told waits for ever.
+            told.map_err(|error| world.give_up("telling what a distributor has sent", error))?;
         }
         let mut waiting = world.own_wait("what others send by a distributor");
         loop {
-            if receive(self)? > 0 {
+            // While this rank receives the others wait for room in its inbox.
+            let received = receive(self).map_err(|error| give_up_receiving(&world, error))?;
+            if received > 0 {
                 waiting.begin_anew();
             } else {
-                let total = self.totals.here().atomic_load(self.world())?;
+                let total = self.totals.here().atomic_load(&world);
+                let total = total.map_err(|error| give_up_receiving(&world, error.into()))?;
                 let all_sent = total >> COUNT_BITS == u64::from(n_ranks);
                 if all_sent && total & ((1 << COUNT_BITS) - 1) == self.n_from_others {
                     return outcome;
@@ -378,6 +391,14 @@ impl<T: Object> Distributor<T> {
 pub(crate) fn agree_on_capacity(world: &World, capacity: usize) -> Result<Size> {
     agree(world, "the capacity of a distributor", capacity as u64)?;
     size_of_capacity(capacity)
+}
+
+#[cold]
+fn give_up_receiving(world: &World, error: Error) -> Error {
+    match error {
+        Error::Core(error) => world.give_up("receiving by a distributor", error).into(),
+        error => error,
+    }
 }
 
 fn zero_slot<T: Object>() -> SlotOf<T> {

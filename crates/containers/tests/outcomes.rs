@@ -1,10 +1,12 @@
 //! Collective calls of containers end alike on all ranks, whatever step of one fails on one of them, and all can go on or have
 //! been told that the job has failed.
 
+use std::path::{Path, PathBuf};
+
 use pgas_containers::array::Distribution;
 use pgas_containers::{
-    Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue, HashMap, HashSet,
-    MultiMap, Result, WideBloomFilter,
+    Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue, HashMap,
+    HashMapBuffer, HashSet, MultiMap, Result, WideBloomFilter,
 };
 use pgas_core::{Rank, World};
 use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails};
@@ -76,12 +78,140 @@ const CALLS: &[(&str, Call)] = &[
     ("Distributor", |world| {
         Distributor::<String>::with_capacity(world, 9).map(drop)
     }),
+    ("HashMapBuffer", |world| {
+        let map = HashMap::<u64, u64>::with_capacity(world, 9)?;
+        HashMapBuffer::new(map, 4, u64::wrapping_add).map(drop)
+    }),
 ];
+
+/// What keeps entries whose insert has failed, and tries again.
+const COPING: &[(&str, Call)] = &[("HashMapBuffer::flush and into_map", |world| {
+    let map = HashMap::<u64, u64>::with_capacity(world, 4)?;
+    // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
+    let mut buffer = HashMapBuffer::new(map, 64, u64::wrapping_add)?;
+    // More than there are slots.
+    let inserted = (0..9).try_for_each(|key| buffer.insert(key, 1));
+    all_have("inserts", world, inserted)?;
+    buffer.flush()?;
+    let map = buffer.into_map()?;
+    let found = map.find(&8);
+    let is_there = |found| assert_eq!(found, Some(N_RANKS.into()), "nothing is lost");
+    all_have("a find", world, found.map(is_there))
+})];
+
+/// To and from files.
+const SAVES: &[(&str, Call)] = &[
+    ("HashMap::save and load", |world| {
+        let dir = saved("map");
+        let map = HashMap::<u64, String>::with_capacity(world, 9)?;
+        map.save(&dir)?;
+        HashMap::<u64, String>::load(world, &dir).map(drop)
+    }),
+    ("CircularQueue::save and load", |world| {
+        let dir = saved("queue");
+        let mut queue = CircularQueue::<u64>::with_capacity(world, HOST, 9)?;
+        queue.save(&dir)?;
+        CircularQueue::<u64>::load(world, Rank::ZERO, &dir).map(drop)
+    }),
+];
+
+/// What ranks do at the same time with what others wait for: an error on one of them is agreed on behind it, unless it is the job's.
+const TOGETHER: &[(&str, Call)] = &[
+    ("pushes and pops", |world| {
+        let queue = CircularQueue::<u64>::with_capacity(world, HOST, 4)?;
+        let exchanged = (0..4).try_for_each(|i| {
+            while let Err(why) = queue.push(i) {
+                why.full()?;
+                queue.pop()?;
+            }
+            queue.pop().map(drop)
+        });
+        all_have("pushes and pops", world, exchanged)
+    }),
+    ("pushes in a phase of their own", |world| {
+        let queue = FastQueue::<u64>::with_capacity(world, HOST, 40)?;
+        let pushed = (0..4).try_for_each(|i| queue.push(i).or_else(|why| why.full().map(drop)));
+        all_have("pushes", world, pushed)?;
+        queue.into_pop_phase().map(drop)
+    }),
+    ("inserts, updates and removals of words", |world| {
+        let map = HashMap::<u64, u64>::with_capacity(world, 8)?;
+        let changed = (0..6).try_for_each(|i| {
+            map.fetch_add(&(i % 2), 1)?;
+            map.insert(&(i % 3), i)?;
+            map.remove(&(i % 2)).map(drop)
+        });
+        all_have("changes", world, changed)
+    }),
+    ("inserts, updates and removals of texts", |world| {
+        let map = HashMap::<u64, String>::with_capacity(world, 8)?;
+        let changed = (0..4).try_for_each(|i| {
+            map.insert(&(i % 2), "text".repeat(30))?;
+            map.update(&(i % 2), |text| text + "!")?;
+            map.remove(&(i % 2)).map(drop)
+        });
+        all_have("changes", world, changed)
+    }),
+    ("puts and gets of texts", |world| {
+        let array = Array::new(world, HOST, 2, &String::new())?;
+        let changed = (0..4).try_for_each(|i| {
+            array.put(i % 2, &"text".repeat(i))?;
+            array.get(i % 2).map(drop)
+        });
+        all_have("changes", world, changed)
+    }),
+    ("what is sent by a Distributor", |world| {
+        // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
+        let mut distributor = Distributor::<u64>::with_capacity(world, 64)?;
+        let sent = (0..9).try_for_each(|i| distributor.send(Rank::new(i % N_RANKS), i.into()));
+        all_have("sends", world, sent)?;
+        let received = distributor
+            .finish()
+            .map(drop)
+            .map_err(|taken| taken.lost.first);
+        all_have("a distributor", world, received)
+    }),
+];
+
+/// Errors before which others may have come to wait are the job's, and each rank is told.
+fn all_have(what: &'static str, world: &World, outcome: Result<()>) -> Result<()> {
+    world.team().all_succeeded(what, outcome)
+}
+
+/// Where a container is saved, over and over.
+fn saved(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("outcomes")
+        .join(name)
+}
 
 #[test]
 fn a_transfer_that_fails_fails_the_call_on_all_ranks() {
     for (name, call) in CALLS {
         every_step_fails(name, N_RANKS, Steps::OneSided, After::MayHaveFailed, call);
+    }
+}
+
+#[test]
+fn a_transfer_that_fails_while_others_wait_for_it_fails_all_ranks() {
+    for (name, call) in TOGETHER {
+        every_step_fails(name, N_RANKS, Steps::OneSided, After::MayHaveFailed, call);
+    }
+}
+
+#[test]
+fn a_transfer_or_message_that_fails_while_a_container_is_saved_or_loaded_fails_that_on_all_ranks() {
+    for (name, call) in SAVES {
+        for steps in [Steps::OneSided, Steps::Messages] {
+            every_step_fails(name, N_RANKS, steps, After::MayHaveFailed, call);
+        }
+    }
+}
+
+#[test]
+fn a_buffer_of_which_a_transfer_fails_has_all_entries_or_fails_on_all_ranks() {
+    for (name, call) in COPING {
+        every_step_fails(name, N_RANKS, Steps::OneSided, After::MayHaveCoped, call);
     }
 }
 

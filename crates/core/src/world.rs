@@ -278,7 +278,23 @@ impl World {
 
     /// The outcome of a part of a collective; an error fails the job, since the others wait for this rank.
     fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
-        outcome.map_err(|error| self.inner.wire.give_up(what, error))
+        outcome.map_err(|error| self.give_up(what, error))
+    }
+
+    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks wait for: the failure of
+    /// the job, by which they are told. For who builds on one-sided operations, once others may depend on this rank, such as when it has
+    /// taken a lock; before that an error can be returned as it is.
+    ///
+    /// Returns `error`; ranks that wait, and this one when it waits again, get
+    /// [`RankFailed`](crate::Error::RankFailed), which has its text.
+    ///
+    /// # Cost
+    ///
+    /// What the transport does to end a job.
+    #[cold]
+    #[must_use]
+    pub fn give_up(&self, what: &str, error: Error) -> Error {
+        self.inner.wire.give_up(what, error)
     }
 
     /// Waits until this rank's earlier puts and atomics on `rank` are complete there.

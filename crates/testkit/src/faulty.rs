@@ -26,11 +26,12 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
+use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
-    Backend, BarrierTicket, Capabilities, HandlerId, Message, MessageClass, Offer, OpId, Place,
-    Sent, Stage, loopback,
+    Backend, BarrierTicket, Capabilities, Collective, Group, HandlerId, Message, MessageClass,
+    Offer, OpId, Place, Sent, Stage, loopback,
 };
 use pgas_core::{Config, Error, Rank, Result, World};
 
@@ -62,9 +63,12 @@ pub enum After {
     GoesOn,
     /// The job has failed, and every rank has been told so; or it goes on.
     MayHaveFailed,
+    /// The call has tried the step again, and did well on all ranks; else as above.
+    MayHaveCoped,
 }
 
 /// What fails, once.
+#[derive(Debug)]
 struct Fault {
     steps: Steps,
     is_armed: AtomicBool,
@@ -112,15 +116,16 @@ struct Faulty {
 
 impl Faulty {
     fn step(&self, steps: Steps, name: &str) -> Result<()> {
-        match &self.fault {
-            Some(fault) => fault.step(steps, name),
-            None => Ok(()),
-        }
+        step(self.fault.as_deref(), steps, name)
     }
 
     fn one_sided(&self, name: &str) -> Result<()> {
         self.step(Steps::OneSided, name)
     }
+}
+
+fn step(fault: Option<&Fault>, steps: Steps, name: &str) -> Result<()> {
+    fault.map_or(Ok(()), |fault| fault.step(steps, name))
 }
 
 impl Debug for Faulty {
@@ -182,6 +187,11 @@ unsafe impl Backend for Faulty {
     fn flush_all(&self) -> Result<()> {
         self.step(Steps::OneSided, "flush_all")?;
         self.inner.flush_all()
+    }
+
+    fn collectives(&self) -> Option<Arc<dyn Group>> {
+        let inner = self.inner.collectives()?;
+        Some(FaultyGroup::around(inner, self.fault.clone()))
     }
 
     fn barrier_begin(&self) -> Result<Option<BarrierTicket>> {
@@ -290,6 +300,59 @@ unsafe impl Backend for Faulty {
     }
 }
 
+/// The collectives of a rank's transport, of which a step fails.
+#[derive(Debug)]
+struct FaultyGroup {
+    inner: Arc<dyn Group>,
+    fault: Option<Arc<Fault>>,
+}
+
+impl FaultyGroup {
+    fn around(inner: Arc<dyn Group>, fault: Option<Arc<Fault>>) -> Arc<dyn Group> {
+        Arc::new(Self { inner, fault })
+    }
+
+    fn step(&self, steps: Steps, name: &str) -> Result<()> {
+        step(self.fault.as_deref(), steps, name)
+    }
+}
+
+// SAFETY: every call is the inner group's, with the same arguments, or fails before anything was begun or when all is over;
+// so the promises are the inner one's.
+unsafe impl Group for FaultyGroup {
+    fn offers(&self, call: &Collective) -> bool {
+        self.inner.offers(call)
+    }
+
+    unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId> {
+        self.step(Steps::Messages, "the begin of a collective")?;
+        // SAFETY: the caller promises what the inner group asks, of the same arguments.
+        unsafe { self.inner.begin(call, send, values) }
+    }
+
+    fn test(&self, op: OpId) -> Result<bool> {
+        if let Err(error) = self.step(Steps::Looking, "the test of a collective") {
+            // What has failed is over: nothing may write to its buffers any more.
+            while !self.inner.test(op)? {
+                thread::yield_now();
+            }
+            return Err(error);
+        }
+        self.inner.test(op)
+    }
+
+    fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool> {
+        self.inner.has_begun(op, rank)
+    }
+
+    fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>> {
+        let group = self.inner.split(colour, key)?;
+        // The others wait inside of it, so it fails when they have come.
+        self.step(Steps::Messages, "the split of a group")?;
+        Ok(group.map(|inner| Self::around(inner, self.fault.clone())))
+    }
+}
+
 /// What became of a call on one rank.
 struct Outcome {
     /// The error, as it is told.
@@ -317,11 +380,29 @@ pub fn every_step_fails<T, E: Display + Debug>(
     after: After,
     call: impl Fn(&World) -> Result<T, E> + Sync,
 ) {
+    let plain = loopback::Options::default();
+    every_step_fails_over(&plain, name, n_ranks, steps, after, call);
+}
+
+/// [`every_step_fails`] over a reference transport with these options, such as collectives of its own.
+///
+/// # Panics
+///
+/// As [`every_step_fails`].
+#[track_caller]
+pub fn every_step_fails_over<T, E: Display + Debug>(
+    options: &loopback::Options,
+    name: &str,
+    n_ranks: u32,
+    steps: Steps,
+    after: After,
+    call: impl Fn(&World) -> Result<T, E> + Sync,
+) {
     for culprit in (0..n_ranks).map(Rank::new) {
         for n_before in 0..MOST_FAULTS {
             let what = format!("{name}: step {n_before} of rank {culprit} ({steps:?})");
             let fault = Arc::new(Fault::new(steps, n_before));
-            let worlds = worlds(n_ranks, culprit, &fault);
+            let worlds = worlds(options, n_ranks, culprit, &fault);
             let outcomes = run(worlds, &what, &call, |world, is_armed| {
                 if world.rank() == culprit {
                     fault.is_armed.store(is_armed, Ordering::SeqCst);
@@ -356,7 +437,8 @@ pub fn every_shortage_fails<T, E: Display + Debug>(
         loop {
             let what = format!("{name}: {left} bytes free on rank {culprit}");
             let fault = Arc::new(Fault::new(Steps::OneSided, u64::MAX));
-            let worlds = worlds(n_ranks, culprit, &fault);
+            let plain = loopback::Options::default();
+            let worlds = worlds(&plain, n_ranks, culprit, &fault);
             let outcomes = run(worlds, &what, &call, |world, is_before| {
                 if is_before && world.rank() == culprit {
                     leave_free(world, left);
@@ -404,7 +486,12 @@ pub fn leave_free(world: &World, left: u64) {
 }
 
 /// The worlds of a job over the reference transport, of which `culprit` has the fault.
-fn worlds(n_ranks: u32, culprit: Rank, fault: &Arc<Fault>) -> Vec<World> {
+fn worlds(
+    options: &loopback::Options,
+    n_ranks: u32,
+    culprit: Rank,
+    fault: &Arc<Fault>,
+) -> Vec<World> {
     let mut config = Config::default();
     // A hang is an error of the wait, and shows in the outcome.
     config.timeout = Some(LIMIT / 2);
@@ -414,7 +501,7 @@ fn worlds(n_ranks: u32, culprit: Rank, fault: &Arc<Fault>) -> Vec<World> {
         let backend = Arc::new(Faulty { inner, fault });
         World::new(backend, config.clone()).expect("the segments can be used")
     };
-    loopback::job(n_ranks, SEGMENT_BYTES, &loopback::Options::default())
+    loopback::job(n_ranks, SEGMENT_BYTES, options)
         .into_iter()
         .map(faulty)
         .collect()
@@ -469,6 +556,10 @@ fn has_failed(world: &World) -> bool {
 #[track_caller]
 fn assert_agreed(outcomes: &[Outcome], after: After, culprit: Rank, what: &str, cause: &str) {
     let none_failed = outcomes.iter().all(|outcome| !outcome.has_failed);
+    let all_did_well = outcomes.iter().all(|outcome| outcome.error.is_none());
+    if all_did_well && after == After::MayHaveCoped {
+        return;
+    }
     for (rank, outcome) in outcomes.iter().enumerate() {
         let Some(error) = &outcome.error else {
             panic!(

@@ -2,9 +2,12 @@
 //! tells which, and they can go on, or the job has failed and nobody waits.
 
 use pgas_am::{RemoteCalls, quiet};
+use pgas_core::backend::loopback::Options;
 use pgas_core::collective::op::{Min, Sum};
 use pgas_core::{Rank, Result, World};
-use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails};
+use pgas_testkit::faulty::{
+    After, Steps, every_shortage_fails, every_step_fails, every_step_fails_over,
+};
 
 const N_RANKS: u32 = 3;
 
@@ -151,6 +154,21 @@ const CALLS: &[(&str, Call)] = &[
     }),
 ];
 
+/// Those that the transport may have of its own, one for each way in which they are begun and waited for.
+const NATIVE: &[&str] = &[
+    "team barrier",
+    "barrier_nb",
+    "broadcast",
+    "broadcast_slice_nb",
+    "reduce",
+    "allreduce",
+    "allreduce_nb",
+    "gather",
+    "allgather",
+    "all_to_all",
+    "split",
+];
+
 fn odd_and_even(world: &World) -> Result<pgas_core::Team> {
     let team = world.team().split(Some(world.rank().number() % 2), 0)?;
     Ok(team.expect("a rank with a colour is in a team"))
@@ -159,6 +177,23 @@ fn odd_and_even(world: &World) -> Result<pgas_core::Team> {
 fn every_call_fails(steps: Steps, after: After) {
     for (name, call) in CALLS {
         every_step_fails(name, N_RANKS, steps, after, call);
+    }
+}
+
+#[test]
+fn a_collective_of_the_transports_own_that_cannot_begin_fails_it_on_all_ranks() {
+    every_native_call_fails(Steps::Messages);
+}
+
+#[test]
+fn a_collective_of_the_transports_own_that_fails_under_way_fails_it_on_all_ranks() {
+    every_native_call_fails(Steps::Looking);
+}
+
+fn every_native_call_fails(steps: Steps) {
+    let native = Options::default().with_collectives();
+    for (name, call) in CALLS.iter().filter(|(name, _)| NATIVE.contains(name)) {
+        every_step_fails_over(&native, name, N_RANKS, steps, After::MayHaveFailed, call);
     }
 }
 

@@ -1,8 +1,10 @@
-//! Mutants of the lock-free code: a line of it, changed for the worse, that a model or a unit test has to notice.
+//! Mutants of the code that ranks and threads share words by, and of what completes operations: a line of it, changed for the worse, that a
+//! model or a test has to notice.
 //!
-//! They are made in a copy of the package, which is all that the models need. A row names the tests that are run, so that each mutant
-//! takes seconds; a row without any says why nobody can tell the mutant from the code.
+//! A row names the tests that are run, so that each mutant takes seconds; a row without any says why nobody can tell the mutant from
+//! the code, or why no test of ours does.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -14,28 +16,45 @@ use anyhow::{Context as _, Result, bail, ensure};
 use crate::memory;
 use crate::process::{self, Outcome};
 
+mod copy;
 mod table;
 
+use self::copy::Copy;
+
 /// Who notices.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum By {
     /// Models with this in their names.
     Models(&'static str),
     /// Unit tests with this in their names.
     Tests(&'static str),
-    /// Nobody, for this reason.
+    /// Of the test program with the first name, tests with the second in theirs.
+    Program(&'static str, &'static str),
+    /// Nobody, since the program does the same, for this reason.
     Nobody(&'static str),
+    /// No test of ours, for this reason.
+    NoTest(&'static str),
 }
 
 /// A mutant.
 #[derive(Clone, Copy, Debug)]
 struct Mutant {
-    /// Below the package's `src`.
+    /// Below its table's folder.
     file: &'static str,
     /// The text that is replaced, and which of its places in the file, from 0.
     from: (&'static str, usize),
     to: &'static str,
     by: By,
+}
+
+/// Mutants that the tests of one package notice.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    /// That with the tests.
+    package: &'static str,
+    /// Of the sources, below the root of the workspace.
+    folder: &'static str,
+    mutants: &'static [Mutant],
 }
 
 impl Mutant {
@@ -53,163 +72,232 @@ impl Mutant {
         };
         let (before, rest) = text.split_at(*at);
         let changed = [before, self.to, &rest[from.len()..]].concat();
-        Ok((changed, before.lines().count().max(1)))
+        // A text that begins with the end of a line is told by the next one.
+        let line_breaks = before.matches('\n').count() + usize::from(from.starts_with('\n'));
+        Ok((changed, line_breaks + 1))
     }
 }
 
 /// How long a mutant may take: one that hangs is noticed.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(120);
 
-/// Makes every mutant whose file or text has `filter` in it, and lists those that nobody has noticed.
+/// In percent, of the mutants that are not equivalent.
+const LEAST_NOTICED: usize = 95;
+
+/// Makes every mutant whose path or text has `filter` in it, and lists those that nobody has noticed.
 pub(crate) fn run(filter: &str) -> Result<Outcome> {
-    let copy = Copy::make()?;
-    copy.build()?;
-    let chosen = |mutant: &&Mutant| mutant.file.contains(filter) || mutant.from.0.contains(filter);
-    let (mut n, mut n_equivalent, mut survivors) = (0, 0, Vec::new());
-    for mutant in table::MUTANTS.iter().filter(chosen) {
-        let start = Instant::now();
-        let (line, is_noticed) = copy.is_noticed(mutant)?;
-        let Mutant { file, from, to, .. } = mutant;
-        let name = format!("{file}:{line}: `{}` -> `{to}`", from.0.trim());
-        let seconds = start.elapsed().as_secs();
-        match (mutant.by, is_noticed) {
-            (By::Nobody(why), _) => {
-                n_equivalent += 1;
-                println!("equivalent  {name}: {why}");
+    let mut trial = Trial::begin()?;
+    let (mut counts, mut survivors) = (Counts::default(), Vec::new());
+    for table in table::TABLES {
+        for mutant in table.mutants {
+            let path = Path::new(table.folder).join(mutant.file);
+            let path = path.display().to_string();
+            if !path.contains(filter) && !mutant.from.0.contains(filter) {
+                continue;
             }
-            (by, Some(true)) => println!("noticed     {name}: {by:?}, {seconds} s"),
-            (by, _) => {
-                println!("SURVIVES    {name}: {by:?}, {seconds} s");
-                survivors.push(name);
+            let start = Instant::now();
+            let (line, ending) = trial.try_one(table, mutant)?;
+            let (from, to) = (mutant.from.0.trim(), mutant.to.trim());
+            let name = format!("{path}:{line}: `{from}` -> `{to}`");
+            let seconds = start.elapsed().as_secs();
+            let by = mutant.by;
+            counts.n += 1;
+            match (by, ending) {
+                (By::Nobody(why), _) => {
+                    counts.n_equivalent += 1;
+                    println!("equivalent  {name}: {why}");
+                }
+                (By::NoTest(why), _) => println!("no test     {name}: {why}"),
+                (_, Ending::Noticed) => {
+                    counts.n_noticed += 1;
+                    println!("noticed     {name}: {by:?}, {seconds} s");
+                }
+                (_, Ending::Passed) => {
+                    println!("SURVIVES    {name}: {by:?}, {seconds} s");
+                    survivors.push(name);
+                }
             }
         }
-        n += 1;
     }
-    let n_noticed = n - n_equivalent - survivors.len();
-    println!("{n} mutants: {n_noticed} noticed, {n_equivalent} equivalent");
+    let Counts {
+        n,
+        n_equivalent,
+        n_noticed,
+    } = counts;
     ensure!(n > 0, "no mutant has `{filter}` in it");
+    let n_others = n - n_equivalent;
+    println!(
+        "{n} mutants: {n_equivalent} equivalent; of {n_others} others {n_noticed} noticed, {:.1} %",
+        counts.percent()
+    );
     if !survivors.is_empty() {
         bail!("nobody notices:\n{}", survivors.join("\n"));
     }
+    let is_enough = n_noticed * 100 >= n_others * LEAST_NOTICED;
+    // A few of them say nothing of the rate.
+    ensure!(
+        is_enough || !filter.is_empty(),
+        "less than {LEAST_NOTICED} % are noticed"
+    );
     Ok(Outcome::Passed)
 }
 
-/// A workspace with nothing but a copy of the package.
-struct Copy {
-    root: PathBuf,
+#[derive(Default)]
+struct Counts {
+    n: usize,
+    n_equivalent: usize,
+    n_noticed: usize,
 }
 
-impl Copy {
-    fn make() -> Result<Self> {
-        let root = process::root().join("target/mutants");
-        let package = root.join("lockfree");
-        if package.exists() {
-            fs::remove_dir_all(&package)?;
-        }
-        copy_folder(&source(), &package.join("src"))?;
-        let original = process::root().join("crates/lockfree");
-        fs::copy(original.join("Cargo.toml"), package.join("Cargo.toml"))?;
-        let lock = process::root().join("Cargo.lock");
-        fs::copy(lock, root.join("Cargo.lock"))?;
-        // What the package inherits of the workspace's manifest.
-        let manifest = fs::read_to_string(process::root().join("Cargo.toml"))?;
-        let inherited = manifest
-            .find("[workspace.package]")
-            .map(|at| &manifest[at..])
-            .context("the workspace's manifest has no `[workspace.package]`")?;
-        let head = "[workspace]\nmembers = [\"lockfree\"]\nresolver = \"3\"\n\n";
-        fs::write(root.join("Cargo.toml"), [head, inherited].concat())?;
-        Ok(Self { root })
+impl Counts {
+    #[expect(clippy::cast_precision_loss, reason = "some hundred")]
+    fn percent(&self) -> f64 {
+        let n_others = (self.n - self.n_equivalent).max(1);
+        self.n_noticed as f64 * 100.0 / n_others as f64
+    }
+}
+
+/// How the tests of a mutant ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Passed,
+    Noticed,
+}
+
+/// Mutants that are tried one after the other.
+struct Trial {
+    copy: Copy,
+    /// Which tests are known to be there and to pass as long as nothing is changed.
+    known: HashSet<(&'static str, By)>,
+}
+
+impl Trial {
+    fn begin() -> Result<Self> {
+        Ok(Self {
+            copy: Copy::make()?,
+            known: HashSet::new(),
+        })
     }
 
-    /// Builds the tests of the code as it is, which all mutants share what they depend on with.
-    fn build(&self) -> Result<()> {
-        for by in [By::Models(memory::ALL_MODELS), By::Tests("")] {
-            let mut command = self.cargo(by).context("some tests")?;
-            process::run(command.arg("--no-run"))?;
+    /// In which line the mutant is, and how its tests end, if it has some.
+    fn try_one(&mut self, table: &Table, mutant: &Mutant) -> Result<(usize, Ending)> {
+        let path = Path::new(table.folder).join(mutant.file);
+        let text = fs::read_to_string(process::root().join(&path))?;
+        let (changed, line) = mutant.apply(&text)?;
+        if matches!(mutant.by, By::Nobody(_) | By::NoTest(_)) {
+            return Ok((line, Ending::Passed));
         }
+        self.check_unchanged(table, mutant.by)?;
+        let file = self.copy.root().join(path);
+        fs::write(&file, changed)?;
+        let ended = self.test(table, mutant.by);
+        fs::write(&file, text)?;
+        let ended = ended.with_context(|| format!("{mutant:?}"))?;
+        Ok((line, ended))
+    }
+
+    /// Nothing is learnt from a test that fails anyway, or is not there.
+    fn check_unchanged(&mut self, table: &Table, by: By) -> Result<()> {
+        if self.known.contains(&(table.package, by)) {
+            return Ok(());
+        }
+        let program = self.build(table.package, by)?;
+        let listed = process::output(self.tests(table, &program, by).arg("--list"));
+        let is_there = listed.is_some_and(|listed| listed.contains(": test\n"));
+        ensure!(is_there, "{} has no such test: {by:?}", table.package);
+        let ended = self.test(table, by)?;
+        ensure!(
+            ended == Ending::Passed,
+            "fail although nothing is changed: {by:?} of {}",
+            table.package
+        );
+        self.known.insert((table.package, by));
         Ok(())
     }
 
-    /// In which line the mutant is, and whether it is noticed, if somebody should.
-    fn is_noticed(&self, mutant: &Mutant) -> Result<(usize, Option<bool>)> {
-        let text = fs::read_to_string(source().join(mutant.file))?;
-        let (changed, line) = mutant.apply(&text)?;
-        let Some(mut tests) = self.cargo(mutant.by) else {
-            return Ok((line, None));
-        };
-        let file = self.root.join("lockfree/src").join(mutant.file);
-        fs::write(&file, changed)?;
-        let ended = self.judge(mutant, &mut tests);
-        fs::write(&file, text)?;
-        Ok((line, Some(ended?)))
-    }
-
-    /// Whether the mutant, which is there now, fails the tests.
-    fn judge(&self, mutant: &Mutant, tests: &mut Command) -> Result<bool> {
-        let mut build = self.cargo(mutant.by).context("some tests")?;
-        let is_built = process::succeeds(build.arg("--no-run").env("CARGO_TERM_QUIET", "true"));
-        ensure!(is_built, "does not compile: {mutant:?}");
-        let mut child = tests
+    /// Builds the tests, and runs them.
+    fn test(&self, table: &Table, by: By) -> Result<Ending> {
+        let program = self.build(table.package, by)?;
+        let mut child = self
+            .tests(table, &program, by)
+            .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("cannot start cargo")?;
+            .context("cannot start the tests")?;
         let start = Instant::now();
         while start.elapsed() < LIMIT {
             if let Some(status) = child.try_wait()? {
-                return Ok(!status.success());
+                let has_passed = status.success();
+                return Ok(if has_passed {
+                    Ending::Passed
+                } else {
+                    Ending::Noticed
+                });
             }
             thread::sleep(Duration::from_millis(20));
         }
         child.kill()?;
         child.wait()?;
-        Ok(true)
+        Ok(Ending::Noticed)
     }
 
-    /// Cargo on the tests that should notice.
-    fn cargo(&self, by: By) -> Option<Command> {
+    /// The program with the tests, which is started without cargo, so that it can be ended.
+    fn build(&self, package: &str, by: By) -> Result<PathBuf> {
         let mut cargo = match by {
-            By::Models(filter) => {
-                let mut cargo = memory::loom_cargo(filter);
+            By::Models(_) => {
+                let mut cargo = memory::loom_cargo(memory::ALL_MODELS);
                 // Mutants are built more than they are run.
                 let package = "profile.release.package.pgas-lockfree.opt-level=1";
                 cargo.args(["--config", package]);
                 cargo.env("CARGO_INCREMENTAL", "1");
                 cargo
             }
-            By::Tests(filter) => {
-                let test = ["test", "--lib", "-p", memory::WITH_MODELS, filter];
-                process::command("cargo", test)
+            By::Tests(_) => process::command("cargo", ["test", "--lib", "-p", package]),
+            By::Program(name, _) => {
+                process::command("cargo", ["test", "--test", name, "-p", package])
             }
-            By::Nobody(_) => return None,
+            By::Nobody(_) | By::NoTest(_) => bail!("nothing to be built"),
         };
-        cargo.current_dir(&self.root);
         let target = match by {
-            By::Models(_) => "target/loom",
-            _ => "target/tests",
+            By::Models(_) => "loom",
+            _ => "tests",
         };
-        cargo.env("CARGO_TARGET_DIR", self.root.join(target));
-        Some(cargo)
+        cargo.args(["--no-run", "--message-format=json"]);
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.env("CARGO_TARGET_DIR", self.copy.target(target));
+        cargo.current_dir(self.copy.root());
+        let messages = process::output(&mut cargo).context("does not compile")?;
+        let program = messages.lines().filter_map(program_of).next_back();
+        program.context("cargo names no program")
     }
-}
 
-fn source() -> PathBuf {
-    process::root().join("crates/lockfree/src")
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let to = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &to)?;
-        } else {
-            fs::copy(entry.path(), to)?;
+    /// The program on the tests that should notice, as cargo starts it.
+    fn tests(&self, table: &Table, program: &Path, by: By) -> Command {
+        let mut tests = Command::new(program);
+        match by {
+            By::Models(filter) | By::Tests(filter) | By::Program(_, filter) => tests.arg(filter),
+            By::Nobody(_) | By::NoTest(_) => &mut tests,
+        };
+        for (key, value) in memory::loom_cargo("").get_envs() {
+            if let (By::Models(_), Some(value)) = (by, value) {
+                tests.env(key, value);
+            }
         }
+        let folder = table.package.trim_start_matches("pgas-");
+        tests.current_dir(self.copy.root().join("crates").join(folder));
+        // As few orders of delivery as tell these mutants.
+        tests.env("PGAS_TEST_SEEDS", "150");
+        tests
     }
-    Ok(())
+}
+
+/// The program that a line of cargo's messages tells to have been made of tests.
+fn program_of(line: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_test = message["profile"]["test"].as_bool()?;
+    let program = message["executable"].as_str()?;
+    is_test.then(|| PathBuf::from(program))
 }
 
 #[cfg(test)]
@@ -218,10 +306,33 @@ mod tests {
 
     #[test]
     fn every_mutant_changes_a_place_that_is_there() {
-        for mutant in table::MUTANTS {
-            let text = fs::read_to_string(source().join(mutant.file)).unwrap();
-            let (changed, _) = mutant.apply(&text).unwrap();
-            assert_ne!(changed, text, "{mutant:?}");
+        for table in table::TABLES {
+            for mutant in table.mutants {
+                let path = Path::new(table.folder).join(mutant.file);
+                let text = fs::read_to_string(process::root().join(path)).unwrap();
+                let (changed, _) = mutant.apply(&text).unwrap();
+                assert_ne!(changed, text, "{mutant:?}");
+            }
         }
+    }
+
+    #[test]
+    fn no_mutant_is_there_twice() {
+        for table in table::TABLES {
+            let mut seen = HashSet::new();
+            for Mutant { file, from, to, .. } in table.mutants {
+                assert!(seen.insert((file, from, to)), "{file}: {from:?} -> {to}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_program_of_tests_is_found_in_what_cargo_tells() {
+        let line = r#"{"reason":"compiler-artifact","profile":{"test":true},"executable":"/x/y"}"#;
+        assert_eq!(program_of(line), Some(PathBuf::from("/x/y")));
+        let library =
+            r#"{"reason":"compiler-artifact","profile":{"test":false},"executable":null}"#;
+        assert_eq!(program_of(library), None);
+        assert_eq!(program_of("not json"), None);
     }
 }

@@ -176,3 +176,72 @@ impl<T: Send + 'static> Drop for Setter<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn cell() -> Arc<Cell<u32>> {
+        Cell::new(Handle::unused(), None)
+    }
+
+    #[test]
+    fn the_first_value_stays_and_is_there_when_it_was_left() {
+        let cell = cell();
+        assert!(!cell.is_done());
+        cell.set(Ok(1));
+        cell.set(Ok(2));
+        assert!(cell.is_done());
+        assert!(matches!(cell.take(), Ok(1)));
+    }
+
+    #[test]
+    fn who_comes_to_watch_when_the_value_is_there_leaves_it_there() {
+        let cell = cell();
+        cell.set(Ok(1));
+        assert!(!cell.watch(Waker::noop()));
+        assert!(matches!(cell.take(), Ok(1)));
+    }
+
+    #[test]
+    fn an_action_runs_once_whether_it_or_the_value_came_first() {
+        let (sender, seen) = mpsc::channel();
+        let action = || -> Action<u32> {
+            let sender = sender.clone();
+            Box::new(move |result| sender.send(result.ok()).expect("the test listens"))
+        };
+        let early = cell();
+        early.on_ready(action());
+        assert_eq!(seen.try_iter().count(), 0);
+        early.set(Ok(1));
+        early.set(Ok(2));
+        let late = cell();
+        late.set(Ok(3));
+        late.on_ready(action());
+        assert_eq!(seen.try_iter().collect::<Vec<_>>(), [Some(1), Some(3)]);
+    }
+
+    #[test]
+    fn a_duty_that_is_dropped_leaves_an_error() {
+        let cell = cell();
+        drop(Setter::new(&cell));
+        assert!(cell.is_done());
+        assert!(matches!(cell.take(), Err(Error::BrokenPromise)));
+        let cell = self::cell();
+        Setter::new(&cell).set(Ok(1));
+        assert!(matches!(cell.take(), Ok(1)));
+    }
+
+    #[test]
+    fn a_value_is_wanted_as_long_as_somebody_may_take_it() {
+        let cell = cell();
+        let other = Arc::clone(&cell);
+        assert!(cell.is_wanted());
+        drop(other);
+        assert!(!cell.is_wanted());
+        cell.on_ready(Box::new(drop));
+        assert!(cell.is_wanted());
+    }
+}

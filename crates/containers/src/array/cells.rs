@@ -61,11 +61,17 @@ impl<T: Object> Cells<T> {
             }
             Ok(version.compare_exchange(world, at, at | LOCKED)?.is_ok())
         })?;
-        let former = Self::slot(cell).get(world)?;
-        Self::slot(cell).put(world, slot)?;
-        world.flush(cell.rank())?;
-        // With a result, so that it is done when what was there is given back.
-        version.swap(world, at.wrapping_add(RAISE))?;
+        let replace = || {
+            let former = Self::slot(cell).get(world)?;
+            Self::slot(cell).put(world, slot)?;
+            world.flush(cell.rank())?;
+            // With a result, so that it is done when what was there is given back.
+            version.swap(world, at.wrapping_add(RAISE))?;
+            Ok(former)
+        };
+        // Others wait for who has locked an element.
+        let former =
+            replace().map_err(|error| world.give_up("work on an element of an array", error))?;
         if at == 0 {
             return Ok(());
         }

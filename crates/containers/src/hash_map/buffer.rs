@@ -1,6 +1,7 @@
 //! Inserts that are collected for the ranks that hold their places, and done there.
 
 use std::fmt;
+use std::sync::Arc;
 
 use pgas_core::collective::op::{Min, Sum};
 use pgas_core::{Rank, World};
@@ -152,7 +153,10 @@ where
             distributor::agree_on_capacity(map.world(), capacity)?;
             Way::Near(Box::new(Ahead::new()))
         } else {
-            Way::Sent(Box::new(Distributor::with_capacity(map.world(), capacity)?))
+            let size = distributor::agree_on_capacity(map.world(), capacity)?;
+            // What lies outside of the slots that are sent is given back by who has the map.
+            let heap = Arc::clone(&map.table.heap);
+            Way::Sent(Box::new(Distributor::with_heap(map.world(), size, heap)?))
         };
         let map = map.into_local_phase()?;
         let target = Target {

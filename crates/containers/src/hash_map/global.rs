@@ -4,11 +4,11 @@ use std::marker::PhantomData;
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::{Event, Pod, Result};
+use pgas_core::{Error, Event, Pod, Result};
 use zerocopy::FromZeros as _;
 
 use super::layout::{Layout, Pair, ValueKind};
-use super::reach::{Far, Reach};
+use super::reach::{self, Far, Reach};
 use super::slot::SlotMemory;
 use super::state::{StateAt, StateWord};
 use crate::Result as ContainerResult;
@@ -158,7 +158,7 @@ impl<K: Object, V: Object> GlobalSlot<K, V, Far<'_>> {
 }
 
 impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> {
-    type Error = pgas_core::Error;
+    type Error = Error;
     type Failure = crate::Error;
     type Key = KeyOf<K>;
     type KeySlot = SlotOf<K>;
@@ -278,6 +278,11 @@ impl<'a, K: Object, V: Object, R: Reach<'a>> SlotMemory for GlobalSlot<K, V, R> 
     fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         let what = "another rank to finish writing an entry of a hash map";
         self.reach.world().wait_for(what, ready)
+    }
+
+    #[cold]
+    fn give_up(&self, error: Error) -> Error {
+        reach::give_up(self.reach.world(), error)
     }
 }
 

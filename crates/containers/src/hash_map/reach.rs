@@ -4,7 +4,7 @@
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::{self, Block, FourWords, NearArray};
-use pgas_core::{Event, GlobalPtr, Pod, Result, World};
+use pgas_core::{Error, Event, GlobalPtr, Pod, Result, World};
 use pgas_lockfree::memory;
 use pgas_lockfree::slots::{near, scan};
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -314,7 +314,35 @@ pub(super) struct Far<'a> {
     at: GlobalPtr<u8>,
 }
 
+/// Others wait for who has reserved or locked a slot.
+#[cold]
+pub(super) fn give_up(world: &World, error: Error) -> Error {
+    world.give_up("work on an entry of a hash map", error)
+}
+
 impl Far<'_> {
+    /// Writes the part at `offset`, then the state.
+    fn try_publish<T: Pod>(
+        &self,
+        offset: usize,
+        value: T,
+        at: StateAt,
+        state: StateWord,
+    ) -> Result<()> {
+        let part = self.part(offset);
+        if at.is_narrow {
+            // A signal is a word of eight bytes.
+            part.put(self.world, value)?;
+            self.world.flush(self.at.rank())?;
+            let word = self.part::<u32>(at.offset);
+            word.fetch_op(self.world, AtomicOp::Swap, state.narrow())?;
+            return Ok(());
+        }
+        let update = SignalUpdate::Set(state.to_bits());
+        part.put_signal(self.world, &[value], self.part(at.offset), update)?;
+        self.world.flush(self.at.rank())
+    }
+
     pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
         self.at.byte_offset(offset as u64).cast()
     }
@@ -444,18 +472,8 @@ impl<'a> Reach<'a> for Far<'a> {
         at: StateAt,
         state: StateWord,
     ) -> Result<()> {
-        let part = self.part(offset);
-        if at.is_narrow {
-            // A signal is a word of eight bytes.
-            part.put(self.world, value)?;
-            self.world.flush(self.at.rank())?;
-            let word = self.part::<u32>(at.offset);
-            word.fetch_op(self.world, AtomicOp::Swap, state.narrow())?;
-            return Ok(());
-        }
-        let update = SignalUpdate::Set(state.to_bits());
-        part.put_signal(self.world, &[value], self.part(at.offset), update)?;
-        self.world.flush(self.at.rank())
+        let published = self.try_publish(offset, value, at, state);
+        published.map_err(|error| give_up(self.world, error))
     }
 
     #[inline(always)]

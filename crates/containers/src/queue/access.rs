@@ -9,7 +9,7 @@ use super::PushError;
 use super::ring::{Control, NearRing, Place, Ring, SlotBlock, index};
 use super::ticket::{self, Seen, Side, Size, Tickets, Word, Words};
 use crate::object::{self, Object, Plain, Repr, SlotOf};
-use crate::{Result, TakeError};
+use crate::{Error, Result, TakeError};
 
 /// The marks of a queue.
 #[derive(Clone, Copy)]
@@ -208,7 +208,7 @@ impl Access<'_> {
                 size: self.place.size,
                 marks: self.marks(),
             };
-            return perform_on(&words, seen, request, work);
+            return perform_on(self.world, &words, seen, request, work);
         }
         self.perform_far(seen, request, work)
     }
@@ -231,7 +231,7 @@ impl Access<'_> {
             }
             Ok(())
         };
-        perform_on(&words, seen, request, flushed)
+        perform_on(self.world, &words, seen, request, flushed)
     }
 }
 
@@ -249,6 +249,7 @@ impl<'a> Access<'a> {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "all of push and pop")]
 fn perform_on(
+    world: &World,
     words: &impl Words<Error = CoreError>,
     seen: &mut Seen,
     request: Request,
@@ -258,11 +259,21 @@ fn perform_on(
     let Some(tickets) = ticket::take(words, side, seen, n, meet)? else {
         return Ok(None);
     };
-    work(tickets)?;
+    work(tickets).map_err(|error| give_up(world, error))?;
     if meet {
-        ticket::finish(words, side, tickets)?;
+        ticket::finish(words, side, tickets).map_err(|error| give_up(world, error.into()))?;
     }
     Ok(Some(tickets.n))
+}
+
+/// Tickets are never given back, so that others would wait for work under them for ever, or take what it leaves for elements.
+#[cold]
+fn give_up(world: &World, error: Error) -> Error {
+    match error {
+        Error::Core(error) => world.give_up("work on elements of a queue", error).into(),
+        // What is encoded and decoded is so without a ticket.
+        error => error,
+    }
 }
 
 impl<T: Object> Ring<T> {
@@ -282,7 +293,10 @@ impl<T: Object> Ring<T> {
         let mut seen = self.seen(request.side);
         let work = |tickets| work(self, tickets);
         let done = match &self.near {
-            Some(near) => perform_on(&self.near_words(near), &mut seen, request, work),
+            Some(near) => {
+                let words = self.near_words(near);
+                perform_on(self.world(), &words, &mut seen, request, work)
+            }
             None => access.perform_far(&mut seen, request, work),
         };
         self.set_seen(request.side, seen);

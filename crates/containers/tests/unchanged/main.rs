@@ -5,4 +5,5 @@
 mod arrays;
 mod common;
 mod maps;
+mod models;
 mod queues;

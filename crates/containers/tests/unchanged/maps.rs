@@ -200,6 +200,33 @@ fn all_ranks_learn_that_a_flush_has_failed_and_what_is_left_is_inserted_when_the
     });
 }
 
+/// Whose memory has been freed elsewhere is found out when there is no other, or by what others write there.
+#[test]
+fn memory_of_what_a_buffer_has_sent_is_given_back_once() {
+    everywhere(2, SEGMENT, |world| {
+        let mut map = HashMap::<u64, Picky>::with_capacity(&world, 40).unwrap();
+        let is_first = world.rank() == Rank::ZERO;
+        for round in 0..6 {
+            let replace = |_: Picky, more: Picky| more;
+            let mut buffer = HashMapBuffer::new(map, 8, replace).unwrap();
+            let text = |key: u64| Picky::long(&format!("{key} in round {round}"));
+            for key in (0..20).filter(|_| is_first) {
+                buffer.insert(key, text(key)).unwrap();
+            }
+            map = buffer.into_map().unwrap();
+            for key in (10..20).filter(|_| is_first) {
+                map.insert(&key, text(key)).unwrap();
+            }
+            let too_long = Picky("h".repeat(2 * usize::try_from(SEGMENT).unwrap()));
+            map.insert(&50, too_long).unwrap_err();
+            for key in (0..20).filter(|_| is_first) {
+                assert_eq!(map.find(&key).unwrap(), Some(text(key)));
+            }
+            world.barrier().unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_refused_insert_is_no_value_of_its_key() {
     everywhere(2, SEGMENT, |world| {

@@ -23,6 +23,24 @@ fn a_sender_takes_half_of_a_ring_and_more_as_it_is_given_back() {
 }
 
 #[test]
+fn parts_are_given_back_across_the_end_of_the_tickets() {
+    let credits = Credits::new(N_SLOTS);
+    // Others have sent so much before that tickets wrap around in the first round.
+    let start = u64::MAX - 9;
+    for n in 0..32_u64 {
+        assert!(credits.allow(1, || start));
+        credits.take(1, start.wrapping_add(n + 1));
+    }
+    assert!(!credits.allow(1, || start));
+    for given_back in 0..32_u64 {
+        let head = start.wrapping_add(given_back);
+        assert_eq!(credits.n_left(head), given_back / 4 * 4, "{given_back}");
+        assert_eq!(credits.allow(1, || head), given_back >= 4);
+        assert_eq!(credits.allow(8, || head), given_back >= 8);
+    }
+}
+
+#[test]
 fn long_messages_and_slots_of_others_in_between_count_right() {
     let credits = Credits::new(N_SLOTS);
     let (mut ticket, mut out) = (0_u64, std::collections::VecDeque::new());

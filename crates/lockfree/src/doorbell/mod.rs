@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{
     AtomicU32,
-    Ordering::{Acquire, Relaxed, Release, SeqCst},
+    Ordering::{Acquire, Relaxed, SeqCst},
     fence,
 };
 
@@ -83,12 +83,12 @@ impl<B: Bell> Doorbell<B> {
 
     #[cold]
     fn wake(&self) -> bool {
-        // For an owner that fences for itself alone.
+        // For an owner that fences for itself alone. It also releases what the ring below announces.
         fence(SeqCst);
         let n_sleepers = self.n_sleepers.load(Relaxed);
         if n_sleepers & !(IS_DEAF | HAS_LEFT) != 0 {
-            // Release: pairs with the acquire in `sleep_until`; who sees the ring sees what it announces.
-            self.bell.word().fetch_add(1, Release);
+            // Relaxed: with the fence above, it pairs with the acquire in `sleep_until`; who sees the ring sees what it announces.
+            self.bell.word().fetch_add(1, Relaxed);
             self.bell.wake_all();
         }
         n_sleepers & HAS_LEFT != 0
@@ -104,15 +104,16 @@ impl<B: Bell> Doorbell<B> {
 
     /// Tells all who ring from here on that the owner has left. It looks once more, after this call, for what was published before.
     pub fn leave(&self) {
-        self.n_sleepers.fetch_or(HAS_LEFT, SeqCst);
-        // Pairs with the fence in `ring`, as in `sleep_until`.
+        // Relaxed: the fence that follows orders it. That pairs with the fence in `ring`, as in `sleep_until`.
+        self.n_sleepers.fetch_or(HAS_LEFT, Relaxed);
         B::heavy_fence();
     }
 
     /// Has ringers fence fully, because the owner's process cannot do it for them. To be called before anybody rings; a ringer that has not seen it
     /// may wake a sleeper only at the end of its timeout.
     pub fn refuse_light_fences(&self) {
-        self.n_sleepers.fetch_or(IS_DEAF, SeqCst);
+        // Relaxed: whatever lets others ring comes later.
+        self.n_sleepers.fetch_or(IS_DEAF, Relaxed);
     }
 
     /// Sleeps until `ready` says yes or `timeout` is over, and says whether it was `ready`.
@@ -131,7 +132,7 @@ impl<B: Bell> Doorbell<B> {
         B::heavy_fence();
         loop {
             // Before `ready`: a ring after this line changes the word, and `wait` returns at once.
-            // Acquire: pairs with the release in `wake`.
+            // Acquire: pairs with the fence in `wake`.
             let n_rings = self.bell.word().load(Acquire);
             if ready() {
                 return true;

@@ -2,7 +2,7 @@
 
 use loom::{sync::Arc, thread};
 
-use super::futex_model::Doorbell;
+use super::futex_model::{DeafDoorbell, Doorbell};
 use super::*;
 use crate::{mailbox::Mailbox, sync::AtomicU64};
 
@@ -23,6 +23,25 @@ fn loom_no_wake_up_is_lost() {
         assert!(shared.0.sleep_until(|| shared.1.load(Relaxed) == 1, LONG));
         ringer.join().unwrap();
         assert_eq!(shared.0.n_sleepers.load(Relaxed), 0);
+    });
+}
+
+#[test]
+fn loom_an_owner_that_cannot_fence_for_others_is_woken_too() {
+    loom::model(|| {
+        let bell = DeafDoorbell::default();
+        bell.refuse_light_fences();
+        let shared = Arc::new((bell, AtomicU64::new(0)));
+        let ringer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.store(1, Relaxed);
+                shared.0.ring();
+            })
+        };
+        assert!(shared.0.sleep_until(|| shared.1.load(Relaxed) == 1, LONG));
+        ringer.join().unwrap();
+        assert_eq!(shared.0.n_sleepers(), 0);
     });
 }
 

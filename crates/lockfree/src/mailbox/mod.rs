@@ -244,7 +244,8 @@ impl<'a> Mailbox<'a> {
     /// Bytes of the ring between the receiver and the last reservation, for reports: messages, their prefixes and their padding.
     #[must_use]
     pub fn n_queued_bytes(&self) -> u64 {
-        // Acquire: pairs with the release in `try_receive`; the tail is then no older.
+        // Acquire: pairs with the release in `advance`; the tail is then no older, and who finds nothing here sees that the
+        // receiver has the lock, if its sink is still running.
         let received = self.control[RECEIVED].load(Acquire);
         let tail = self.control[TAIL].load(Relaxed);
         tail.wrapping_sub(received) * SLOT_BYTES as u64
@@ -261,8 +262,8 @@ impl<'a> Mailbox<'a> {
     /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
     #[must_use]
     pub fn n_free_slots(&self) -> u64 {
-        // The head first: a tail that is read later is not behind it, and at worst too little is free.
-        let head = self.control[HEAD].load(Acquire);
+        // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots looks again.
+        let head = self.control[HEAD].load(Relaxed);
         let tail = self.control[TAIL].load(Relaxed);
         (self.n_slots() as u64).saturating_sub(tail.wrapping_sub(head))
     }

@@ -144,6 +144,33 @@ fn loom_an_old_interior_word_never_looks_published() {
     });
 }
 
+/// So a rank that finds both knows that nothing which was sent to it is still to be done.
+#[test]
+fn loom_who_finds_nothing_queued_and_nobody_receiving_sees_what_the_sink_did() {
+    loom::model(|| {
+        let shared = Arc::new((words(8), AtomicU64::new(0)));
+        Mailbox::attach(&shared.0, 8).try_send(0, 0, &[]).unwrap();
+        let receiver = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let mailbox = Mailbox::attach(&shared.0, 8);
+                let received = mailbox.receive(1, |_, _| shared.1.store(1, Relaxed));
+                assert_eq!(received, Ok(1));
+            })
+        };
+        let asker = thread::spawn(move || {
+            let mailbox = Mailbox::attach(&shared.0, 8);
+            let n_queued_bytes = mailbox.n_queued_bytes();
+            assert!(n_queued_bytes <= 64, "{n_queued_bytes} bytes");
+            if n_queued_bytes == 0 && !mailbox.is_receiving() {
+                assert_eq!(shared.1.load(Relaxed), 1);
+            }
+        });
+        receiver.join().unwrap();
+        asker.join().unwrap();
+    });
+}
+
 #[test]
 fn loom_two_threads_of_the_owner_receive_each_message_once() {
     loom::model(|| {

@@ -31,7 +31,7 @@ use std::task::Waker;
 
 use crate::sync::{
     AtomicBool, AtomicU32, AtomicU64, Mutex, MutexGuard,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
+    Ordering::{Acquire, Relaxed, Release},
 };
 
 /// Slots of the first chunk; each further one has twice as many.
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Watcher {
 /// The table of one rank.
 pub struct Pending {
     chunks: [OnceLock<Box<[Slot]>>; N_CHUNKS],
-    /// The first free slot, and in the upper half how often it changed, against a slot that was taken and
+    /// The first free slot, and in the upper half how often one was given back, against a slot that was taken and
     /// given back between a look and an exchange.
     free: AtomicU64,
     /// Slots that were ever taken.
@@ -189,8 +189,10 @@ impl Pending {
                 return None;
             }
             let next = self.known(index).next_free.load(Relaxed);
-            let new = Cookie::new(next, tag.wrapping_add(1)).0;
-            match self.free.compare_exchange_weak(head, new, Acquire, Acquire) {
+            // The tag tells a head from any that comes later: what is taken comes back by `give_back` alone.
+            let new = Cookie::new(next, tag).0;
+            // Relaxed where it succeeds: this very head was acquired when it was read.
+            match self.free.compare_exchange_weak(head, new, Relaxed, Acquire) {
                 Ok(_) => return Some(index),
                 Err(newer) => head = newer,
             }
@@ -242,7 +244,8 @@ impl Pending {
         if slot.generation.load(Relaxed) != generation {
             return false;
         }
-        match slot.state.load(Acquire) {
+        // Relaxed: the call was sent when the slot waited, and what else is read of the slot is read under its lock.
+        match slot.state.load(Relaxed) {
             FREE | DONE => return false,
             ABANDONED => {
                 self.give_back(index);
@@ -251,8 +254,8 @@ impl Pending {
             _ => {}
         }
         store(slot, outcome, answer);
-        // Release: the answer is visible to who sees the state.
-        match slot.state.compare_exchange(WAITING, DONE, Release, Acquire) {
+        // Release: the answer is visible to who sees the state. Relaxed where it fails: a watcher is taken under the lock.
+        match slot.state.compare_exchange(WAITING, DONE, Release, Relaxed) {
             Ok(_) => {}
             // It was dropped meanwhile.
             Err(ABANDONED) => self.give_back(index),
@@ -266,8 +269,8 @@ impl Pending {
         // Under the lock, so that no other watcher comes between the two.
         let mut place = lock(&slot.watcher);
         let watcher = place.take();
-        // AcqRel: as above, and with `abandon`: one of the two gives the slot back.
-        let former = slot.state.swap(DONE, AcqRel);
+        // Release: as above. Who abandons a watched slot has the lock, too: one of the two gives it back.
+        let former = slot.state.swap(DONE, Release);
         drop(place);
         match watcher {
             _ if former == ABANDONED => self.give_back(index),
@@ -318,10 +321,11 @@ impl Pending {
         let slot = self.known(cookie.parts().0);
         let mut place = lock(&slot.watcher);
         let former = place.replace(watcher);
-        // AcqRel: pairs with the exchanges in `complete`.
+        // Relaxed where it succeeds: who completes the call then takes the lock. Acquire where it fails: pairs with the
+        // release in `complete`, since the caller takes the answer.
         let given_back = match slot
             .state
-            .compare_exchange(WAITING, WATCHED, AcqRel, Acquire)
+            .compare_exchange(WAITING, WATCHED, Relaxed, Acquire)
         {
             Ok(_) | Err(WATCHED) => None,
             Err(_) => place.take(),
@@ -336,10 +340,11 @@ impl Pending {
     pub fn abandon(&self, cookie: Cookie) {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
-        // AcqRel: pairs with the exchanges in `complete`; one of the two gives the slot back.
+        // One of this and the exchanges in `complete` gives the slot back. Acquire where it fails: pairs with the release
+        // there, so that the next answer is written after the one that is there.
         match slot
             .state
-            .compare_exchange(WAITING, ABANDONED, AcqRel, Acquire)
+            .compare_exchange(WAITING, ABANDONED, Relaxed, Acquire)
         {
             Ok(_) => {}
             Err(DONE) => self.give_back(index),
@@ -353,8 +358,8 @@ impl Pending {
         let mut place = lock(&slot.watcher);
         // Before the slot may be given back, after which a watcher is that of another call.
         let watcher = place.take();
-        // AcqRel: as above.
-        let former = slot.state.swap(ABANDONED, AcqRel);
+        // Relaxed: who completes a watched call has the lock, too.
+        let former = slot.state.swap(ABANDONED, Relaxed);
         drop(place);
         // It may run anything.
         drop(watcher);
@@ -396,7 +401,8 @@ impl Pending {
             let Some(slot) = self.slot(index) else {
                 continue;
             };
-            if !matches!(slot.state.load(Acquire), WAITING | WATCHED) {
+            // Relaxed, as the target: whose call it is, the lock tells for certain.
+            if !matches!(slot.state.load(Relaxed), WAITING | WATCHED) {
                 continue;
             }
             let target = slot.target.load(Relaxed);

@@ -22,20 +22,45 @@ fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     });
 }
 
-/// Whoever sees that the answer is there reads all of it.
-#[test]
-fn loom_an_answer_that_is_seen_is_whole() {
-    loom::model(|| {
+/// Whoever sees that the answer is there reads all of it. It looks once: after a yield loom returns no value that was seen before.
+fn check_that_an_answer_is_whole(watch: fn(&Pending, Cookie)) {
+    loom::model(move || {
         let pending = Arc::new(Pending::default());
         let cookie = pending.take_slot(0);
-        let other = Arc::clone(&pending);
-        let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[7; 16]));
-        while !pending.is_done(cookie) {
-            thread::yield_now();
-        }
-        pending.take(cookie, |_, bytes| assert_eq!(bytes, [7; 16]));
+        watch(&pending, cookie);
+        let whole = |_, bytes: &[u8]| assert_eq!(bytes, [7; 16]);
+        let answer = {
+            let pending = Arc::clone(&pending);
+            thread::spawn(move || pending.complete(cookie, Outcome::Returned, &[7; 16]))
+        };
+        let asker = {
+            let pending = Arc::clone(&pending);
+            thread::spawn(move || {
+                let is_done = pending.is_done(cookie);
+                if is_done {
+                    pending.take(cookie, whole);
+                }
+                is_done
+            })
+        };
         assert!(answer.join().unwrap());
+        if !asker.join().unwrap() {
+            pending.take(cookie, whole);
+        }
         assert_eq!(pending.n_taken(), 0);
+    });
+}
+
+#[test]
+fn loom_an_answer_that_is_seen_is_whole() {
+    check_that_an_answer_is_whole(|_, _| ());
+}
+
+#[test]
+fn loom_an_answer_to_a_call_that_is_watched_is_whole() {
+    check_that_an_answer_is_whole(|pending, cookie| {
+        let waker = Watcher::Wake(Waker::noop().clone());
+        assert!(pending.watch(cookie, waker).is_none());
     });
 }
 
@@ -80,6 +105,70 @@ fn loom_slots_are_handed_to_one_at_a_time() {
         run(&pending);
         thread.join().unwrap();
         assert_eq!(pending.n_taken(), 0);
+    });
+}
+
+/// The list of free slots is followed as it was when its head was seen.
+#[test]
+fn loom_a_slot_that_was_just_given_back_is_handed_on_with_what_is_behind_it() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let (held, behind) = (pending.take_slot(0), pending.take_slot(0));
+        pending.cancel(behind);
+        let giver = {
+            let pending = Arc::clone(&pending);
+            thread::spawn(move || pending.cancel(held))
+        };
+        let taker = {
+            let pending = Arc::clone(&pending);
+            thread::spawn(move || [(); 2].map(|()| pending.take_slot(0).parts().0))
+        };
+        giver.join().unwrap();
+        let [one, other] = taker.join().unwrap();
+        assert_ne!(one, other);
+        assert_eq!(pending.n_taken(), 2);
+    });
+}
+
+/// Nor is it taken for the same list when its head is the same again.
+#[test]
+fn loom_a_slot_that_comes_back_between_a_look_and_an_exchange_is_no_old_one() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        // As many as are held at once: loom knows nothing of the lock under which further ones are made.
+        let slots = [(); 4].map(|()| pending.take_slot(0));
+        for cookie in slots {
+            pending.cancel(cookie);
+        }
+        let other = Arc::clone(&pending);
+        let thread = thread::spawn(move || {
+            let (first, kept) = (other.take_slot(0), other.take_slot(0));
+            other.cancel(first);
+            kept.parts().0
+        });
+        let mut taken = [(); 2].map(|()| pending.take_slot(0).parts().0).to_vec();
+        taken.push(thread.join().unwrap());
+        taken.sort_unstable();
+        taken.dedup();
+        assert_eq!(taken.len(), 3, "each is held by one");
+    });
+}
+
+/// A call that is watched and dropped gives its slot back as one that is not.
+#[test]
+fn loom_an_answer_and_the_drop_of_who_watches_give_the_slot_back_once() {
+    loom::model(|| {
+        let pending = Arc::new(Pending::default());
+        let cookie = pending.take_slot(0);
+        let waker = Watcher::Wake(Waker::noop().clone());
+        assert!(pending.watch(cookie, waker).is_none());
+        let other = Arc::clone(&pending);
+        let answer = thread::spawn(move || other.complete(cookie, Outcome::Returned, &[1; 8]));
+        pending.abandon(cookie);
+        assert!(answer.join().unwrap());
+        assert_eq!(pending.n_taken(), 0);
+        let (first, second) = (pending.take_slot(0), pending.take_slot(0));
+        assert_ne!(first, second);
     });
 }
 

@@ -198,3 +198,17 @@ fn a_look_for_who_has_left_tells_the_watchers_of_that_rank_alone() {
     pending.take(answered, |_, _| ());
     assert_eq!(pending.n_taken(), 1, "the one that was dropped");
 }
+
+#[test]
+fn an_answer_to_a_call_that_is_over_is_none_to_the_next_one_in_its_slot() {
+    let pending = Pending::default();
+    let first = pending.take_slot(3);
+    assert!(pending.complete(first, Outcome::Returned, &[1]));
+    pending.take(first, |_, bytes| assert_eq!(bytes, [1]));
+    let second = pending.take_slot(3);
+    assert_eq!(first.parts().0, second.parts().0, "the same slot");
+    assert!(!pending.complete(first, Outcome::Returned, &[2]));
+    assert!(!pending.is_done(second));
+    assert!(pending.complete(second, Outcome::Returned, &[3]));
+    pending.take(second, |_, bytes| assert_eq!(bytes, [3]));
+}

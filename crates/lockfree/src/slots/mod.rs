@@ -111,7 +111,8 @@ pub trait SlotMemory: Copy {
         new: StateWord,
     ) -> Result<Result<(), StateWord>, Self::Error>;
 
-    /// Writes key and value to a slot that this thread has reserved, then the state: who sees the state sees them (W + A).
+    /// Writes key and value to a slot that this thread has reserved, then the state: who sees the state sees them (W + A). An error
+    /// is [given up](Self::give_up).
     fn publish_entry(
         &self,
         key: Self::KeySlot,
@@ -120,7 +121,7 @@ pub trait SlotMemory: Copy {
     ) -> Result<(), Self::Error>;
 
     /// Writes the value, then the state, likewise. Who sees a part of the value also sees
-    /// what this thread wrote to the state before (W + A).
+    /// what this thread wrote to the state before (W + A). An error is [given up](Self::give_up).
     fn publish_value(&self, value: Self::Value, state: StateWord) -> Result<(), Self::Error>;
 
     /// Whether the key is `key` (R).
@@ -163,6 +164,9 @@ pub trait SlotMemory: Copy {
         &self,
         ready: &mut dyn FnMut() -> Result<bool, Self::Error>,
     ) -> Result<(), Self::Error>;
+
+    /// What is returned for an error that leaves the slot reserved or locked, for which others wait.
+    fn give_up(&self, error: Self::Error) -> Self::Error;
 }
 
 /// What the operation that comes here wants to know.
@@ -474,7 +478,7 @@ pub fn store<M: SlotMemory>(
         // What was read in the state that was locked was whole.
         former = held.value.filter(|_| locked == held.state.locked());
         if former.is_none() || !held.is_ready {
-            former = Some(slot.value()?);
+            former = Some(slot.value().map_err(|error| slot.give_up(error))?);
         }
     }
     slot.publish_value(value, locked.overwritten())?;
@@ -506,8 +510,9 @@ fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<
         return Ok(false);
     }
     if M::IS_WORD {
-        slot.swap_word(value)?;
-        let unlocked = slot.swap_state(locked, locked.overwritten())?;
+        let unlock = || slot.swap_state(locked, locked.overwritten());
+        let unlocked = slot.swap_word(value).and_then(|()| unlock());
+        let unlocked = unlocked.map_err(|error| slot.give_up(error))?;
         debug_assert!(unlocked.is_ok(), "nobody changes a locked slot");
     } else {
         slot.publish_value(value, locked.overwritten())?;

@@ -105,23 +105,25 @@ impl Tally {
         });
         if is_counted.is_err() {
             // The thread is ending, and its figures are gone already.
-            of(&self.ended).fetch_add(n, Ordering::AcqRel);
+            increase_shared(of(&self.ended), n);
         }
     }
 
     /// Figures for a thread; those of threads that have ended are summed up.
     fn join(&self) -> Arc<Counts> {
         let mut threads = self.lock();
-        threads.retain(|counts| {
-            let lives = Arc::strong_count(counts) > 1;
-            if !lives {
-                let add = |sum: &AtomicU64, n: &AtomicU64| {
-                    sum.fetch_add(n.load(Ordering::Acquire), Ordering::AcqRel);
-                };
-                add(&self.ended.n_sent, &counts.n_sent);
-                add(&self.ended.n_served, &counts.n_served);
-            }
-            lives
+        threads.retain_mut(|counts| {
+            // Who is told that nobody else has them sees all that was counted; the number of those that have them tells no such thing.
+            let Some(counts) = Arc::get_mut(counts) else {
+                return true;
+            };
+            // Relaxed: who sums up has the lock, too.
+            let add = |sum: &AtomicU64, n: &AtomicU64| {
+                sum.fetch_add(n.load(Ordering::Relaxed), Ordering::Relaxed);
+            };
+            add(&self.ended.n_sent, &counts.n_sent);
+            add(&self.ended.n_served, &counts.n_served);
+            false
         });
         let counts = Arc::default();
         threads.push(Arc::clone(&counts));
@@ -180,7 +182,7 @@ impl Drop for Served<'_> {
 
 /// What was sent, and what was served.
 fn sum_up(counts: &[&Counts]) -> (u64, u64) {
-    // Acquire: pairs with the release in `increase`; who sees what was served sees what that has sent.
+    // Acquire: pairs with the release in `increase`; who sees what was served sees in the next round what that has sent.
     let sum = |of: fn(&Counts) -> &AtomicU64| {
         counts.iter().fold(0_u64, |sum, counts| {
             sum.wrapping_add(of(counts).load(Ordering::Acquire))
@@ -195,6 +197,13 @@ fn increase(word: &AtomicU64, n: u64) {
     let sum = word.load(Ordering::Relaxed).wrapping_add(n);
     // Release: pairs with the acquire in `sums`.
     word.store(sum, Ordering::Release);
+}
+
+/// Adds to a word that several threads write.
+#[inline]
+fn increase_shared(word: &AtomicU64, n: u64) {
+    // Release: as in `increase`.
+    word.fetch_add(n, Ordering::Release);
 }
 
 #[cfg(test)]

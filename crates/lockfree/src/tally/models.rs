@@ -3,20 +3,29 @@
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{Counts, Rounds, increase, sum_up};
-use crate::sync::{AtomicBool, Ordering};
+use super::{Counts, Rounds, increase, increase_shared, sum_up};
+use crate::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Two ranks: what each has counted, and whether a message is on its way to it.
-#[derive(Default)]
 struct Job {
     counts: [Counts; 2],
     mail: [AtomicBool; 2],
+    /// How it is counted.
+    increase: fn(&AtomicU64, u64),
 }
 
 impl Job {
+    fn that_counts_by(increase: fn(&AtomicU64, u64)) -> Arc<Self> {
+        Arc::new(Self {
+            counts: Default::default(),
+            mail: Default::default(),
+            increase,
+        })
+    }
+
     /// In the order in which requests do.
     fn send(&self, from: usize, to: usize) {
-        increase(&self.counts[from].n_sent, 1);
+        (self.increase)(&self.counts[from].n_sent, 1);
         self.mail[to].store(true, Ordering::Release);
     }
 
@@ -26,7 +35,7 @@ impl Job {
         if has_come {
             self.mail[rank].store(false, Ordering::Relaxed);
             handler();
-            increase(&self.counts[rank].n_served, 1);
+            (self.increase)(&self.counts[rank].n_served, 1);
         }
         has_come
     }
@@ -34,8 +43,17 @@ impl Job {
 
 #[test]
 fn loom_the_end_is_not_found_while_a_handlers_message_is_on_its_way() {
-    loom::model(|| {
-        let job = Arc::new(Job::default());
+    find_the_end(increase);
+}
+
+#[test]
+fn loom_nor_where_it_is_sent_by_a_thread_that_ends() {
+    find_the_end(increase_shared);
+}
+
+fn find_the_end(increase: fn(&AtomicU64, u64)) {
+    loom::model(move || {
+        let job = Job::that_counts_by(increase);
         job.send(0, 1);
         let other = {
             let job = Arc::clone(&job);

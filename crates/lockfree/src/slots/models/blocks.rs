@@ -41,14 +41,14 @@ impl<'a> SlotsInBlocks for &'a Table<true> {
 }
 
 /// As [`insert`] in a block of slots.
-fn insert_in_block(table: &Table<true>, key: u64, value: [u64; 2]) -> Option<bool> {
+pub(super) fn insert_in_block(table: &Table<true>, key: u64, value: [u64; 2]) -> Option<bool> {
     let home = home(table, key);
     let place = walk::claim_in_blocks(&table, home, &key, Wanted::Key).unwrap();
     inserted::<true>(table, place, key, value)
 }
 
 /// As a [`find`] in a block of slots.
-fn find_in_block(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
+pub(super) fn find_in_block(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
     let found = walk::look_in_blocks(&table, home(table, key), &key, Wanted::Value).unwrap();
     found.and_then(|(slot, held)| slot::load(&slot, &(), held).unwrap())
 }

@@ -271,6 +271,10 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         }
         Ok(())
     }
+
+    fn give_up(&self, error: Infallible) -> Infallible {
+        error
+    }
 }
 
 /// All keys have the same home; those of one hundred have the same fingerprint.

@@ -226,6 +226,35 @@ fn loom_a_word_that_is_inserted_again_is_there_from_then_on() {
 }
 
 #[test]
+fn loom_a_removed_word_that_two_insert_again_is_that_of_one() {
+    fn get_or_insert(table: &Table<true>, value: u64) -> Option<[u64; 2]> {
+        let place = walk::claim(&table, home(table, 7), &7, Wanted::Key).unwrap();
+        let Place::Held(slot, _) = place else {
+            panic!("the key has a slot");
+        };
+        match slot::insert_again(slot, [value, 0]).unwrap() {
+            Ok(()) => None,
+            Err(held) => Some(slot::load(&slot, &(), held).unwrap().unwrap()),
+        }
+    }
+    race::<true, _, _>(
+        1,
+        |table| {
+            assert_eq!(insert(table, 7, [1, 0]), Some(true));
+            assert!(remove(table, 7));
+            assert_eq!(find_by_glances(table, 7), None);
+        },
+        |table| get_or_insert(table, 2),
+        |table| get_or_insert(table, 3),
+        |table, a, b| match (a, b) {
+            (None, Some([2, 0])) => assert_eq!(find(table, 7), Some([2, 0])),
+            (Some([3, 0]), None) => assert_eq!(find(table, 7), Some([3, 0])),
+            other => panic!("{other:?}"),
+        },
+    );
+}
+
+#[test]
 fn loom_a_wide_value_that_is_removed_and_inserted_again_is_read_whole_or_not_at_all() {
     race::<false, _, _>(
         1,

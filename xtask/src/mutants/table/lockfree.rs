@@ -1,22 +1,8 @@
-//! The mutants: each ordering and fence made weaker, and what else the protocols rest on.
+//! Mutants of the lock-free structures: each ordering and fence made weaker, and what else the protocols rest on.
 
-use super::By::{Models, Nobody, Tests};
-use super::{By, Mutant};
-
-const fn row(
-    file: &'static str,
-    from: &'static str,
-    nth: usize,
-    to: &'static str,
-    by: By,
-) -> Mutant {
-    Mutant {
-        file,
-        from: (from, nth),
-        to,
-        by,
-    }
-}
+use super::super::By::{Models, NoTest, Nobody, Tests};
+use super::super::Mutant;
+use super::row;
 
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
@@ -49,13 +35,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("slots/mod.rs", "if slot.swap_state(whole.state, whole.state.locked())?.is_ok() {", 0, "if true {", Models("loom_concurrent_updates")),
     row("slots/mod.rs", "if slot.swap_state(state, state.removed())?.is_ok() {", 0, "if slot.swap_state(state, state.removed()).is_ok() {", Models("loom_two_removals")),
     row("slots/mod.rs", "slot.publish_value(value, locked.overwritten())?;", 0, "slot.publish_value(value, locked)?;", Models("slots::models")),
-    row("slots/mod.rs", "let is_held = state.is_ready_with(fingerprint) & is_key;", 0, "let is_held = state.has(fingerprint) & is_key;", Models("slots::models")),
-    row("slots/mod.rs", "if state.state() != SlotState::Removed || slot.swap_state", 0, "if slot.swap_state", Models("slots::models")),
+    row("slots/mod.rs", "let is_held = state.is_ready_with(fingerprint) & is_key;", 0, "let is_held = state.has(fingerprint) & is_key;", Models("loom_a_removed_word_that_two")),
+    row("slots/mod.rs", "if state.state() != SlotState::Removed || slot.swap_state", 0, "if slot.swap_state", Models("loom_a_removed_word_that_two")),
     row("slots/state.rs", "let version = (self.0 + 1) & VERSION_MASK;", 0, "let version = self.0 & VERSION_MASK;", Models("loom_a_wide_value")),
     row("slots/state.rs", "Self(self.overwritten().0 | GONE)", 0, "Self(self.0 | GONE)", Nobody("who inserts the key again counts the version up, and a removed slot is told apart by its bit")),
     row("slots/scan.rs", "written: states.written_or_free(fingerprint) & !free,", 0, "written: states.ready(fingerprint),", Models("slots::models::blocks")),
     row("slots/walk.rs", "if scan.is_open(|| slots.n_slots(&block)) {", 1, "if true {", Nobody("a table of the models is one block, behind which a search ends too; that it does not is tested by the maps")),
-    row("slots/walk.rs", "for index in scan.unready() {", 0, "for index in scan.unready().take(0) {", Models("slots::models::blocks")),
+    row("slots/walk.rs", "for index in scan.unready() {", 0, "for index in scan.unready().take(0) {", Models("loom_of_two_inserts_one_is_found_in_its_block")),
     row("slots/walk.rs", "for index in scan.unready() {", 1, "for index in scan.unready().take(0) {", Models("slots::models::blocks")),
     row("slots/walk.rs", "return claim(slots, Home { slot, ..home }, key, wanted);", 0, "return Ok(match slot.reserve(StateWord::reserved(home.fingerprint))? { Ok(()) => Place::New(slot), Err(_) => Place::Full });", Models("slots::models::blocks")),
     // Tickets.
@@ -68,7 +54,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("tickets/mod.rs", "words.load(other.done())?\n", 0, "words.load(other.taken())?\n", Models("tickets::models")),
     row("tickets/mod.rs", "wait_for_room(words, side, at, least)", 0, "Ok(None)", Models("tickets::models")),
     row("tickets/mod.rs", "words.clear_mark(slot, mark)?;", 0, "", Nobody("a mark that stays is of an earlier lap, which a reader tells from this one's; the upper 31 bits of a ticket come again after 2^31 laps")),
-    row("tickets/mod.rs", "move_over_marks(words, side).map(drop)", 0, "Ok(())", Models("tickets::models")),
+    row("tickets/mod.rs", "move_over_marks(words, side).map(drop)", 0, "Ok(())", Nobody("who finds nothing to take moves the word over the marks itself, which this saves it")),
     // Mailbox.
     row("mailbox/send.rs", "self.slots[first].store(published(ticket), Release);", 0, "self.slots[first].store(published(ticket), Relaxed);", Models("mailbox::models")),
     row("mailbox/send.rs", "self.slots[first].store(published(ticket), Release);", 1, "self.slots[first].store(published(ticket), Relaxed);", Models("payload::models")),
@@ -78,14 +64,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("mailbox/send.rs", "if !has_room(newer_tail, head) && newer_tail == tail {", 0, "if !has_room(newer_tail, head) {", Nobody("a sender is then told that there is no room although it may have seen an old head beside a new tail: it tries again anyway")),
     row("mailbox/send.rs", "self.slots[first].store(published(ticket), Release);", 0, "self.slots[first].store(published(0), Release);", Models("mailbox::models")),
     row("mailbox/mod.rs", "self.slots[self.first_word(ticket)].load(Acquire) == published(ticket)", 0, "self.slots[self.first_word(ticket)].load(Relaxed) == published(ticket)", Models("mailbox::models")),
-    row("mailbox/mod.rs", "let received = self.control[RECEIVED].load(Acquire);", 0, "let received = self.control[RECEIVED].load(Relaxed);", Models("mailbox::models")),
-    row("mailbox/mod.rs", "let head = self.control[HEAD].load(Acquire);", 0, "let head = self.control[HEAD].load(Relaxed);", Models("mailbox::models")),
-    row("mailbox/mod.rs", "self.control[LOCK].load(Acquire) != 0", 0, "self.control[LOCK].load(Relaxed) != 0", Models("mailbox::models")),
+    row("mailbox/mod.rs", "let received = self.control[RECEIVED].load(Acquire);", 0, "let received = self.control[RECEIVED].load(Relaxed);", Models("loom_who_finds_nothing_queued")),
+    row("mailbox/mod.rs", "self.control[LOCK].load(Acquire) != 0", 0, "self.control[LOCK].load(Relaxed) != 0", Models("loom_who_finds_nothing_queued")),
     row("mailbox/receive.rs", "self.control[HEAD].store(received, Release);", 0, "self.control[HEAD].store(received, Relaxed);", Models("mailbox::models")),
     row("mailbox/receive.rs", "self.slots[word].store(0, Relaxed);", 0, "", Models("loom_an_old_interior")),
     row("mailbox/receive.rs", "word.compare_exchange(0, 1, Acquire, Relaxed)", 0, "word.compare_exchange(0, 1, Relaxed, Relaxed)", Models("mailbox::models")),
     row("mailbox/receive.rs", "self.0.store(0, Release);", 0, "self.0.store(0, Relaxed);", Models("mailbox::models")),
-    row("mailbox/receive.rs", "self.control[RECEIVED].store(received, Release);", 0, "self.control[RECEIVED].store(received, Relaxed);", Models("mailbox::models")),
+    row("mailbox/receive.rs", "self.control[RECEIVED].store(received, Release);", 0, "self.control[RECEIVED].store(received, Relaxed);", Models("loom_who_finds_nothing_queued")),
     // Credits.
     row("credits/mod.rs", "part < N_PARTS as u64 || head.wrapping_sub(end) < 1 << 63", 0, "true", Models("credits::models")),
     row("credits/mod.rs", "(begun..=last).all(", 0, "(begun..=last).any(", Tests("credits")),
@@ -100,32 +85,39 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("barrier/mod.rs", "self.control[COMPLETE].load(Acquire)", 0, "self.control[COMPLETE].load(Relaxed)", Models("loom_two_ranks")),
     // Doorbell.
     row("doorbell/mod.rs", "B::light_fence();", 0, "", Models("doorbell::models")),
-    row("doorbell/mod.rs", "B::heavy_fence();", 0, "", Models("doorbell::models")),
+    row("doorbell/mod.rs", "B::heavy_fence();", 0, "", Models("loom_a_message_is_seen_by_who_leaves")),
+    row("doorbell/mod.rs", "B::heavy_fence();", 1, "", Models("doorbell::models")),
     row("doorbell/mod.rs", "        fence(SeqCst);\n", 0, "", Models("loom_an_owner_that_cannot_fence")),
-    row("doorbell/mod.rs", "self.bell.word().fetch_add(1, Release);", 0, "self.bell.word().fetch_add(1, Relaxed);", Models("doorbell::models")),
-    row("doorbell/mod.rs", "self.bell.word().fetch_add(1, Release);", 0, "", Models("doorbell::models")),
+    row("doorbell/mod.rs", "self.bell.word().fetch_add(1, Relaxed);", 0, "", Models("doorbell::models")),
+    row("doorbell/mod.rs", "self.bell.wake_all();", 0, "", Models("doorbell::models")),
+    row("doorbell/mod.rs", "n_sleepers & HAS_LEFT != 0", 0, "false", Models("loom_a_message_is_seen_by_who_leaves")),
     row("doorbell/mod.rs", "self.bell.word().load(Acquire)", 0, "self.bell.word().load(Relaxed)", Models("doorbell::models")),
     // Answers.
-    row("pending/mod.rs", "let mut head = self.free.load(Acquire);", 0, "let mut head = self.free.load(Relaxed);", Models("pending::models")),
-    row("pending/mod.rs", "(head, new, Acquire, Acquire)", 0, "(head, new, Relaxed, Acquire)", Models("pending::models")),
-    row("pending/mod.rs", "(head, new, Acquire, Acquire)", 0, "(head, new, Acquire, Relaxed)", Models("pending::models")),
-    row("pending/mod.rs", "(head, new, Release, Relaxed)", 0, "(head, new, Relaxed, Relaxed)", Models("pending::models")),
-    row("pending/mod.rs", "Cookie::new(next, tag.wrapping_add(1))", 0, "Cookie::new(next, tag)", Models("pending::models")),
-    row("pending/mod.rs", "match slot.state.load(Acquire) {", 0, "match slot.state.load(Relaxed) {", Models("pending::models")),
-    row("pending/mod.rs", "(WAITING, DONE, Release, Acquire)", 0, "(WAITING, DONE, Relaxed, Acquire)", Models("loom_an_answer_that_is_seen")),
-    row("pending/mod.rs", "(WAITING, DONE, Release, Acquire)", 0, "(WAITING, DONE, Release, Relaxed)", Models("pending::models")),
-    row("pending/mod.rs", "slot.state.swap(DONE, AcqRel)", 0, "slot.state.swap(DONE, Relaxed)", Models("pending::models")),
+    row("pending/mod.rs", "let mut head = self.free.load(Acquire);", 0, "let mut head = self.free.load(Relaxed);", Models("loom_a_slot_that_was_just_given_back")),
+    row("pending/mod.rs", "(head, new, Relaxed, Acquire)", 0, "(head, new, Relaxed, Relaxed)", Models("loom_a_slot_that_was_just_given_back")),
+    row("pending/mod.rs", "(head, new, Release, Relaxed)", 0, "(head, new, Relaxed, Relaxed)", Models("loom_a_slot_that_was_just_given_back")),
+    row("pending/mod.rs", "slot.next_free.store(first, Relaxed);", 0, "", Models("loom_a_slot_that_was_just_given_back")),
+    row("pending/mod.rs", "Cookie::new(index, tag.wrapping_add(1))", 0, "Cookie::new(index, tag)", Models("loom_a_slot_that_comes_back")),
+    row("pending/mod.rs", "slot.generation.fetch_add(1, Relaxed);", 0, "", Tests("pending")),
+    row("pending/mod.rs", "if slot.generation.load(Relaxed) != generation {", 0, "if false {", Tests("pending")),
+    row("pending/mod.rs", "FREE | DONE => return false,", 0, "FREE => return false,", Models("loom_slots_are_handed_to_one")),
+    row("pending/mod.rs", "(WAITING, DONE, Release, Relaxed)", 0, "(WAITING, DONE, Relaxed, Relaxed)", Models("loom_an_answer_that_is_seen")),
+    row("pending/mod.rs", "Err(ABANDONED) => self.give_back(index),", 0, "Err(ABANDONED) => {}", Models("loom_an_answer_and_a_drop_at_once")),
+    row("pending/mod.rs", "slot.state.swap(DONE, Release)", 0, "slot.state.swap(DONE, Relaxed)", Models("loom_an_answer_to_a_call_that_is_watched")),
+    row("pending/mod.rs", "_ if former == ABANDONED => self.give_back(index),", 0, "", Models("loom_an_answer_and_the_drop_of_who_watches")),
     row("pending/mod.rs", "state.load(Acquire) == DONE", 0, "state.load(Relaxed) == DONE", Models("loom_an_answer_that_is_seen")),
-    row("pending/mod.rs", ".compare_exchange(WAITING, WATCHED, AcqRel, Acquire)", 0, ".compare_exchange(WAITING, WATCHED, AcqRel, Relaxed)", Models("pending::models")),
-    row("pending/mod.rs", ".compare_exchange(WAITING, WATCHED, AcqRel, Acquire)", 0, ".compare_exchange(WAITING, WATCHED, Relaxed, Acquire)", Models("pending::models")),
-    row("pending/mod.rs", "slot.state.swap(ABANDONED, AcqRel)", 0, "slot.state.swap(ABANDONED, Relaxed)", Models("pending::models")),
-    row("pending/mod.rs", "if !matches!(slot.state.load(Acquire), WAITING | WATCHED) {", 0, "if !matches!(slot.state.load(Relaxed), WAITING | WATCHED) {", Models("pending::models")),
+    row("pending/mod.rs", ".compare_exchange(WAITING, WATCHED, Relaxed, Acquire)", 0, ".compare_exchange(WAITING, WATCHED, Relaxed, Relaxed)", Models("loom_an_action_and_an_answer")),
+    row("pending/mod.rs", ".compare_exchange(WAITING, ABANDONED, Relaxed, Acquire)", 0, ".compare_exchange(WAITING, ABANDONED, Relaxed, Relaxed)", NoTest("loom keeps the stores to a word in the order in which they ran, so that the next answer never comes before this one")),
+    row("pending/mod.rs", "Err(DONE) => self.give_back(index),", 0, "Err(DONE) => {}", Models("loom_an_answer_and_a_drop_at_once")),
+    row("pending/mod.rs", "if former == DONE {", 0, "if false {", Models("loom_an_answer_and_the_drop_of_who_watches")),
     row("pending/mod.rs", "if slot.target.load(Relaxed) == target =>", 0, "if true =>", Models("loom_a_call_that_is_given_up")),
     // Counts.
     row("tally/mod.rs", "of(counts).load(Ordering::Acquire)", 0, "of(counts).load(Ordering::Relaxed)", Models("tally::models")),
     row("tally/mod.rs", "word.store(sum, Ordering::Release);", 0, "word.store(sum, Ordering::Relaxed);", Models("tally::models")),
+    row("tally/mod.rs", "word.fetch_add(n, Ordering::Release);", 0, "word.fetch_add(n, Ordering::Relaxed);", Models("tally::models")),
     row("tally/mod.rs", "is_as_before && sums[0] == sums[1]", 0, "sums[0] == sums[1]", Models("tally::models")),
-    row("tally/mod.rs", "(sum(|counts| &counts.n_sent), sum(|counts| &counts.n_served))", 0, "{ let served = sum(|counts| &counts.n_served); (sum(|counts| &counts.n_sent), served) }", Models("tally::models")),
-    row("tally/mod.rs", "fetch_add(n.load(Ordering::Acquire), Ordering::AcqRel)", 0, "fetch_add(n.load(Ordering::Relaxed), Ordering::Relaxed)", Models("tally::models")),
-    row("tally/mod.rs", "of(&self.ended).fetch_add(n, Ordering::AcqRel)", 0, "of(&self.ended).fetch_add(n, Ordering::Relaxed)", Models("tally::models")),
+    row("tally/mod.rs", "is_as_before && sums[0] == sums[1]", 0, "is_as_before", Models("tally::models")),
+    row("tally/mod.rs", "(sum(|counts| &counts.n_sent), sum(|counts| &counts.n_served))", 0, "{ let served = sum(|counts| &counts.n_served); (sum(|counts| &counts.n_sent), served) }", Nobody("what was served is compared with what was sent in the next round, all of which comes later")),
+    row("tally/mod.rs", "add(&self.ended.n_sent, &counts.n_sent);", 0, "", Tests("tally")),
+    row("tally/mod.rs", "if *id != self.id {", 0, "if false {", Tests("tally")),
 ];

@@ -1,0 +1,311 @@
+//! Maps, sets, multimaps, and buffers of inserts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pgas_containers::{HashMap, HashMapBuffer, HashSet, MultiMap};
+
+use super::*;
+
+const N_KEYS: u64 = 12;
+
+type Entry = (u64, Picky);
+
+#[derive(Clone, Debug)]
+enum Op {
+    Insert(Entry),
+    InsertMany(Vec<Entry>),
+    Update(Entry),
+    GetOrInsert(Entry),
+    GetOrInsertWith(Entry),
+    Upsert(Entry),
+    Remove(u64),
+    /// Collective.
+    Resize(usize),
+    Local(Vec<LocalOp>),
+    Buffered(Vec<Entry>),
+    InsertPhase(Vec<Entry>),
+}
+
+#[derive(Clone, Debug)]
+enum LocalOp {
+    Insert(Entry),
+    Upsert(Entry),
+    Remove(u64),
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    (0..N_KEYS, text())
+}
+
+fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    prop::collection::vec(entry(), 0..8)
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let local = prop_oneof![
+        entry().prop_map(LocalOp::Insert),
+        entry().prop_map(LocalOp::Upsert),
+        (0..N_KEYS).prop_map(LocalOp::Remove),
+    ];
+    let capacity = prop::sample::select(vec![0, 1, 4, 9, 30, 1 << 30, usize::MAX]);
+    prop_oneof![
+        4 => entry().prop_map(Op::Insert),
+        2 => entries().prop_map(Op::InsertMany),
+        2 => entry().prop_map(Op::Update),
+        1 => entry().prop_map(Op::GetOrInsert),
+        1 => entry().prop_map(Op::GetOrInsertWith),
+        2 => entry().prop_map(Op::Upsert),
+        2 => (0..N_KEYS).prop_map(Op::Remove),
+        1 => capacity.prop_map(Op::Resize),
+        1 => prop::collection::vec(local, 0..8).prop_map(Op::Local),
+        1 => entries().prop_map(Op::Buffered),
+        1 => entries().prop_map(Op::InsertPhase),
+    ]
+}
+
+fn longer(there: Picky) -> Picky {
+    Picky(there.0 + "+")
+}
+
+/// A map and what should be in it.
+#[derive(Default)]
+struct Model(BTreeMap<u64, Picky>);
+
+impl Model {
+    fn check(&self, map: &HashMap<u64, Picky>) {
+        for key in 0..N_KEYS {
+            assert_got(map.find(&key), self.0.get(&key));
+            assert_eq!(map.contains(&key).unwrap(), self.0.contains_key(&key));
+        }
+    }
+
+    /// A refused operation on `key`.
+    fn assert_reason(&self, error: &Error, key: u64, text: &Picky) {
+        let there = self.0.get(&key);
+        assert_reason(error, text, there, there.is_none());
+    }
+
+    /// What one rank does alone.
+    fn perform(&mut self, map: &HashMap<u64, Picky>, op: &Op) {
+        match op {
+            Op::Insert((key, text)) => match map.insert(key, text.clone()) {
+                Ok(_) => drop(self.0.insert(*key, text.clone())),
+                Err(error) => self.assert_reason(&error, *key, text),
+            },
+            Op::InsertMany(entries) => {
+                let inserted = map.insert_many(entries);
+                let done = match &inserted {
+                    Ok(_) => entries.len(),
+                    Err(error) => error.done,
+                };
+                self.0.extend(entries[..done].iter().cloned());
+                if let Err(error) = inserted {
+                    let (key, text) = &entries[done];
+                    self.assert_reason(&error.error, *key, text);
+                }
+            }
+            Op::Update((key, text)) => match map.update(key, |_| text.clone()) {
+                Ok(former) => {
+                    assert_eq!(former.as_ref(), self.0.get(key));
+                    if former.is_some() {
+                        self.0.insert(*key, text.clone());
+                    }
+                }
+                Err(error) => self.assert_reason(&error, *key, text),
+            },
+            Op::GetOrInsert((key, text)) => {
+                self.got_or_inserted(map.get_or_insert(key, text.clone()), *key, text);
+            }
+            Op::GetOrInsertWith((key, text)) => {
+                let got = map.get_or_insert_with(key, || text.clone());
+                self.got_or_inserted(got, *key, text);
+            }
+            Op::Upsert((key, text)) => match map.upsert(key, text.clone(), longer) {
+                Ok(former) => {
+                    assert_eq!(former.as_ref(), self.0.get(key));
+                    let now = former.map_or_else(|| text.clone(), longer);
+                    self.0.insert(*key, now);
+                }
+                Err(error) => self.assert_reason(&error, *key, text),
+            },
+            Op::Remove(key) => {
+                let is_there = self.0.remove(key).is_some();
+                assert_eq!(map.remove(key).unwrap(), is_there);
+            }
+            Op::Resize(_) | Op::Local(_) | Op::Buffered(_) | Op::InsertPhase(_) => {}
+        }
+    }
+
+    fn got_or_inserted(&mut self, got: Result<Picky, Error>, key: u64, text: &Picky) {
+        match got {
+            Ok(got) => assert_eq!(&got, self.0.entry(key).or_insert_with(|| text.clone())),
+            Err(error) => self.assert_reason(&error, key, text),
+        }
+    }
+
+    fn perform_local(&mut self, map: &mut LocalMap, op: &LocalOp) {
+        match op {
+            LocalOp::Insert((key, text)) => match map.local_insert(key, text) {
+                Ok(Some(_)) => drop(self.0.insert(*key, text.clone())),
+                Ok(None) => {}
+                Err(error) => self.assert_reason(&error, *key, text),
+            },
+            LocalOp::Upsert((key, text)) => match map.local_upsert(key, text, longer) {
+                Ok(Some(_)) => {
+                    let former = self.0.remove(key);
+                    self.0
+                        .insert(*key, former.map_or_else(|| text.clone(), longer));
+                }
+                Ok(None) => {}
+                Err(error) => self.assert_reason(&error, *key, text),
+            },
+            LocalOp::Remove(key) => match map.local_remove(key) {
+                Ok(None) => {}
+                Ok(former) => assert_eq!(former, self.0.remove(key)),
+                Err(error) => self.assert_reason(&error, *key, &Picky::of("")),
+            },
+        }
+    }
+
+    /// What a buffer does with an entry that it has accepted.
+    fn buffered(&mut self, key: u64, text: &Picky) {
+        match self.0.get_mut(&key) {
+            _ if !is_read(text) => {}
+            None => drop(self.0.insert(key, text.clone())),
+            Some(there) if is_read(there) => there.0 += &text.0,
+            Some(_) => {}
+        }
+    }
+}
+
+type LocalMap = HashMap<u64, Picky, pgas_containers::hash_map::Local>;
+
+#[test]
+fn a_map_is_its_model_after_each_refusal() {
+    with_many(op(), check_map);
+}
+
+fn check_map(world: &World, ops: &[Op]) {
+    let mut map = HashMap::<u64, Picky>::with_capacity(world, 6).unwrap();
+    let mut model = Model::default();
+    let is_first = is_first(world);
+    for op in ops {
+        match op {
+            Op::Resize(capacity) => {
+                let resized = map.resize(*capacity);
+                let holds = resized.is_err() || map.capacity() >= *capacity as u64;
+                assert!(holds, "{} slots", map.capacity());
+            }
+            Op::Local(ops) => {
+                let mut local = map.into_local_phase().unwrap();
+                for op in ops.iter().filter(|_| is_first) {
+                    model.perform_local(&mut local, op);
+                }
+                map = local.into_atomic_phase().unwrap();
+            }
+            Op::InsertPhase(entries) => {
+                let inserts = map.into_insert_phase().unwrap();
+                for (key, text) in entries.iter().filter(|_| is_first) {
+                    match inserts.insert(key, text.clone()) {
+                        Ok(_) => drop(model.0.insert(*key, text.clone())),
+                        Err(error) => model.assert_reason(&error, *key, text),
+                    }
+                }
+                map = inserts.into_atomic_phase().unwrap();
+            }
+            Op::Buffered(entries) => {
+                let combine = |there: Picky, more: Picky| Picky(there.0 + &more.0);
+                let mut buffer = HashMapBuffer::new(map, 4, combine).unwrap();
+                for (key, text) in entries.iter().filter(|_| is_first) {
+                    match buffer.insert(*key, text.clone()) {
+                        Ok(()) => model.buffered(*key, text),
+                        Err(error) => assert_reason(&error, text, None, false),
+                    }
+                }
+                // It tells of entries that were given up, once.
+                drop(buffer.flush());
+                map = buffer.into_map().unwrap();
+            }
+            op if is_first => model.perform(&map, op),
+            _ => {}
+        }
+        if is_first {
+            model.check(&map);
+        }
+    }
+    let n = world.broadcast(Rank::ZERO, model.0.len() as u64).unwrap();
+    assert_eq!(map.len().unwrap(), n);
+}
+
+#[test]
+fn a_set_is_its_model_after_each_refusal() {
+    let op = (any::<bool>(), text());
+    with_many(op, |world, ops| {
+        let set = HashSet::<Picky>::with_capacity(world, 4).unwrap();
+        let mut model = BTreeSet::new();
+        for (is_insert, text) in ops.iter().filter(|_| is_first(world)) {
+            let done = if *is_insert {
+                set.insert(text)
+            } else {
+                set.remove(text)
+            };
+            match done {
+                Ok(is_new) if *is_insert => assert_eq!(is_new, model.insert(text.clone())),
+                Ok(was_there) => assert_eq!(was_there, model.remove(text)),
+                Err(error) => assert_reason(&error, text, None, !model.contains(text)),
+            }
+            for (_, text) in ops.iter().filter(|(_, text)| is_written(text)) {
+                assert_eq!(set.contains(text).unwrap(), model.contains(text));
+            }
+        }
+        let n = world.broadcast(Rank::ZERO, model.len() as u64).unwrap();
+        assert_eq!(set.len().unwrap(), n);
+    });
+}
+
+#[test]
+fn a_multimap_is_its_model_after_each_refusal() {
+    let op = prop_oneof![
+        5 => (0..4_u64, text()).prop_map(|(key, text)| (key, Some(text))),
+        1 => (0..4_u64).prop_map(|key| (key, None)),
+    ];
+    with_many(op, |world, ops| {
+        let map = MultiMap::<u64, Picky>::with_capacity(world, 10).unwrap();
+        let mut model = BTreeMap::<u64, Vec<Picky>>::new();
+        for (key, text) in ops.iter().filter(|_| is_first(world)) {
+            let there = model.entry(*key).or_default();
+            match text {
+                Some(text) => match map.insert(key, text.clone()) {
+                    Ok(n_before) => {
+                        assert_eq!(n_before, there.len() as u64);
+                        there.push(text.clone());
+                    }
+                    Err(error) => assert_reason(&error, text, None, true),
+                },
+                None => {
+                    let (readable, lost) = std::mem::take(there).into_iter().partition(is_read);
+                    let lost: Vec<Picky> = lost;
+                    let n_lost = lost.len();
+                    match map.remove(key) {
+                        Ok(removed) => assert_eq!((removed, 0), (readable, n_lost)),
+                        Err(error) => {
+                            assert_eq!((error.taken, error.lost.n), (readable, n_lost));
+                        }
+                    }
+                }
+            }
+            for (key, there) in &model {
+                assert_eq!(map.count(key).unwrap(), there.len() as u64);
+                match map.find(key) {
+                    Ok(found) => assert_eq!(&found, there),
+                    Err(error) => {
+                        assert!(!there.iter().all(is_read), "{error}");
+                    }
+                }
+            }
+        }
+        let n: usize = model.values().map(Vec::len).sum();
+        let n = world.broadcast(Rank::ZERO, n as u64).unwrap();
+        assert_eq!(map.len().unwrap(), n);
+    });
+}

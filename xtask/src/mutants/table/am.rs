@@ -1,0 +1,46 @@
+//! Mutants of messages, futures and what gathers items: the completion code.
+
+use super::super::By::{NoTest, Nobody, Program, Tests};
+use super::super::Mutant;
+use super::row;
+
+#[rustfmt::skip]
+pub(super) const MUTANTS: &[Mutant] = &[
+    // Promises.
+    row("future/promise.rs", "n_missing: AtomicU64::new(1)", 0, "n_missing: AtomicU64::new(0)", Program("futures", "every_future_of_a_promise_gets")),
+    row("future/promise.rs", "former @ (Value::Told(_) | Value::BeingTold) => state.value = former,", 0, "Value::Told(_) | Value::BeingTold => {}", Program("futures", "a_promise_that_has_failed")),
+    row("future/promise.rs", "Value::Told(Err(_)) => drop(state),", 0, "Value::Told(Err(_)) => panic!(),", Program("futures", "a_promise_that_has_failed")),
+    row("future/promise.rs", "self.end(Error::BrokenPromise);", 0, "", Program("futures", "every_future_of_a_promise_hears")),
+    row("future/promise.rs", "Ordering::AcqRel, Ordering::Relaxed, take", 0, "Ordering::Relaxed, Ordering::Relaxed, take", NoTest("only a model could tell; all atomic instructions of x86 order as much")),
+    // Cells.
+    row("future/cell.rs", "self.is_done.store(true, Ordering::Release);", 0, "", Tests("future::cell")),
+    row("future/cell.rs", "self.is_done.store(true, Ordering::Release);", 0, "self.is_done.store(true, Ordering::Relaxed);", Nobody("the value is taken under the lock, which is held here")),
+    row("future/cell.rs", "self.is_done.load(Ordering::Acquire)", 0, "self.is_done.load(Ordering::Relaxed)", Nobody("the value is taken under the lock")),
+    row("future/cell.rs", "                *state = former;\n", 0, "", Tests("future::cell")),
+    row("future/cell.rs", "if let State::Full(_) = &*state {", 0, "if false {", Tests("future::cell")),
+    row("future/cell.rs", "actions::run(move || action(result));", 0, "drop((action, result));", Tests("future::cell")),
+    row("future/cell.rs", "actions::run(move || action(result));", 1, "drop((action, result));", Tests("future::cell")),
+    row("future/cell.rs", "cell.set(Err(Error::BrokenPromise));", 0, "", Tests("future::cell")),
+    row("future/cell.rs", "|| matches!(&*self.lock(), State::Chained(_))", 0, "", Tests("future::cell")),
+    // Actions and joins.
+    row("future/actions.rs", "} else if depth < DEEPEST {", 0, "} else if true {", Program("futures", "long_chains_are_built")),
+    row("future/actions.rs", "keep_panic(payload);", 0, "drop(payload);", Program("futures", "an_action_that_panics_keeps")),
+    row("future/actions.rs", "DEPTH.set(former);", 0, "", Program("futures", "an_action_that_panics_keeps")),
+    row("future/join.rs", "self.n_ready == self.futures.len()", 0, "self.n_ready > 0", Program("graphs", "")),
+    row("future/join.rs", "if joined.depth() > DEEPEST {", 0, "if false {", Nobody("a join inside of a join is a type inside of a type, and what `then` makes of one is a cell: no program nests as deep as a stack is")),
+    // Long messages, and those that wait.
+    row("pieces.rs", "whole.n_missing -= bytes.len();", 0, "", Tests("pieces")),
+    row("pieces.rs", "|| end > len ||", 0, "||", Tests("pieces")),
+    row("pieces.rs", "|| bytes.len() > whole.n_missing {", 0, "{", Tests("pieces")),
+    row("pieces.rs", "whole.len != len ||", 0, "", Tests("pieces")),
+    row("outbox.rs", "if letters.n_bytes >= ROOM {", 0, "if false {", Program("delivery", "beyond_the_limit")),
+    row("lost.rs", "self.n.fetch_add(n, Ordering::Release);", 0, "", Program("delivery", "a_message_that_nobody_handles")),
+    row("lost.rs", "self.n.fetch_add(n, Ordering::Release);", 0, "self.n.fetch_add(n, Ordering::Relaxed);", Nobody("the reason is taken under its lock, which is held here")),
+    // Aggregation.
+    row("aggregate.rs", "buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0", 0, "buffer.items.len() >= self.capacity || buffer.items.capacity() == 0", Tests("aggregate")),
+    row("aggregate.rs", "buffer.to != to || buffer.items.len() >= self.capacity || buffer.items.capacity() == 0", 0, "buffer.to != to || buffer.items.capacity() == 0", Tests("aggregate")),
+    row("aggregate.rs", "self.send(index)?;", 0, "", Tests("aggregate")),
+    row("aggregate.rs", "self.buffers[index].items.clear();", 0, "", Tests("aggregate::tests::what_is_pushed_without")),
+    row("aggregate.rs", "        items.clear();", 0, "", Tests("aggregate")),
+    row("aggregate.rs", "self.flush()?;", 0, "", Tests("aggregate")),
+];

@@ -1,0 +1,51 @@
+//! The mutants, package by package.
+
+use super::{By, Mutant, Table};
+
+mod am;
+mod containers;
+mod core;
+mod lockfree;
+
+pub(super) const TABLES: &[Table] = &[
+    Table {
+        package: "pgas-lockfree",
+        folder: "crates/lockfree/src",
+        mutants: lockfree::MUTANTS,
+    },
+    Table {
+        package: "pgas-core",
+        folder: "crates/core/src",
+        mutants: core::MUTANTS,
+    },
+    Table {
+        package: "pgas-am",
+        folder: "crates/am/src",
+        mutants: am::MUTANTS,
+    },
+    Table {
+        package: "pgas-containers",
+        folder: "crates/containers/src",
+        mutants: containers::MUTANTS,
+    },
+    Table {
+        package: "pgas-containers",
+        folder: "crates/lockfree/src",
+        mutants: containers::OF_SLOTS,
+    },
+];
+
+const fn row(
+    file: &'static str,
+    from: &'static str,
+    nth: usize,
+    to: &'static str,
+    by: By,
+) -> Mutant {
+    Mutant {
+        file,
+        from: (from, nth),
+        to,
+        by,
+    }
+}
