@@ -23,6 +23,7 @@ use pgas_core::{Rank, Result};
 use pgas_smp::Member;
 
 use crate::host::Host;
+use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::note::{Note, Order};
 use crate::ops::{Flight, Place, pack, unpack};
@@ -410,7 +411,12 @@ impl Network {
         // is after the answer, or after `abandon`, which sees to it that the answer is not written.
         let op = unsafe { self.begin_order(target, order, &raw mut former) }?;
         if op != OpId::DONE {
-            let answered = self.wait(|state, _| Ok(!state.ops.awaits_answer(op)));
+            let missing = || vec![target.rank];
+            let awaited = Awaited {
+                what: "the answer to an atomic",
+                missing: &missing,
+            };
+            let answered = self.wait(awaited, |state, _| Ok(!state.ops.awaits_answer(op)));
             let mut state = self.state();
             if answered.is_err() {
                 state.ops.abandon(op);
@@ -460,7 +466,12 @@ impl Network {
     fn begin_note(&self, target: RemoteAddr, order: Order, result: Option<Place>) -> Result<OpId> {
         let from = target.rank.number();
         let mut op = OpId::DONE;
-        self.wait(|state, mpi| {
+        let missing = || self.state().ops.awaited();
+        let awaited = Awaited {
+            what: "answers to earlier atomics",
+            missing: &missing,
+        };
+        self.wait(awaited, |state, mpi| {
             let Some(index) = state.ops.reserve() else {
                 return Ok(false);
             };
@@ -515,7 +526,15 @@ impl Network {
         if !is_open(&self.state()) {
             return Ok(());
         }
-        self.wait(|state, _: &Mpi| Ok(!is_open(state)))
+        let missing = || match rank {
+            Some(rank) => vec![Rank::new(rank)],
+            None => self.state().ops.awaited(),
+        };
+        let awaited = Awaited {
+            what: "answers to atomics",
+            missing: &missing,
+        };
+        self.wait(awaited, |state, _: &Mpi| Ok(!is_open(state)))
     }
 }
 

@@ -7,6 +7,7 @@ use pgas_core::backend::Backend;
 use pgas_core::{Rank, Result};
 
 use crate::network::Network;
+use crate::ops::ROUNDS_UNNOTED;
 use crate::session::c_rank;
 use crate::sys::{self, Mpi};
 
@@ -155,15 +156,22 @@ impl Network {
                 unsafe { self.begin_probe(&mpi, rank.number(), words.as_mut_ptr()) }
             });
             match begun {
-                Ok(probe) => probes.push(probe),
+                Ok(probe) => probes.push((probe, rank.number())),
                 Err(error) => outcome = Err(error),
             }
         }
-        for mut probe in probes {
-            loop {
+        for (mut probe, rank) in probes {
+            let mut held = None;
+            for round in 0_u64.. {
                 let tested = sys::enter().and_then(|mpi| sys::test(&mpi, &mut probe));
                 match tested {
-                    Ok(false) => thread::yield_now(),
+                    Ok(false) => {
+                        if round == ROUNDS_UNNOTED {
+                            let lookout = self.session.lookout();
+                            held = Some(lookout.hold("a flush", Some(rank)));
+                        }
+                        thread::yield_now();
+                    }
                     Ok(true) => break,
                     Err(error) => {
                         outcome = Err(error);
@@ -171,6 +179,7 @@ impl Network {
                     }
                 }
             }
+            drop(held);
         }
         outcome
     }

@@ -323,6 +323,7 @@ unsafe impl Backend for Network {
         if self.is_crowded() {
             if matches!(self.progress(), Ok(false)) {
                 thread::yield_now();
+                self.member.look_after_the_others();
             }
             return;
         }
@@ -357,7 +358,7 @@ unsafe impl Backend for Network {
         };
         match error {
             Error::RankFailed(failure) => {
-                let rank = Rank::new(self.host.rank_of(failure.rank.number()));
+                let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
                 Err(self.blame(rank, &failure.cause))
             }
             other => Err(other),
@@ -390,7 +391,11 @@ unsafe impl Backend for Network {
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        // A failure is reported by who was failed, and ends the waiting.
-        drop(self.bid_farewell(late));
+        // A failure is reported by who was failed, and ends the waiting; so does the limit of a wait, which is one.
+        if let Err(error) = self.bid_farewell(late)
+            && self.health().is_ok()
+        {
+            drop(self.blame(self.rank(), &format!("could not leave: {error}")));
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use pgas_core::backend::{Backend, Message, MessageClass};
 use pgas_core::{Rank, Result};
 
+use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::sys;
 
@@ -51,7 +52,11 @@ impl Network {
             late(Message { from, ..message });
         });
         let mut step = Step::Finish;
-        self.wait(|state, mpi| {
+        let awaited = Awaited {
+            what: "the others to leave",
+            missing: &Vec::new,
+        };
+        self.wait(awaited, |state, mpi| {
             self.collectives.serve(mpi)?;
             for class in [MessageClass::Request, MessageClass::Reply] {
                 while let Some(letter) = state.post.take(class) {
@@ -91,8 +96,9 @@ impl Network {
             }
         })?;
         // Release the last answers' buffers too.
-        self.wait(|state, mpi| state.post.has_sent_all(mpi))?;
+        self.wait(awaited, |state, mpi| state.post.has_sent_all(mpi))?;
         self.state().is_over = true;
+        self.session.lookout().take_leave();
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// The ranks of one host, in ascending order. They need not be neighbours in the job.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Host {
     ranks: Box<[u32]>,
     index: u32,
@@ -40,6 +40,37 @@ impl Host {
         self.ranks[index as usize]
     }
 
+    /// By which number the memory of this host names `rank` as one that has failed: its place here, or for one of another
+    /// host a number beyond these.
+    pub(crate) fn number_of_failed(&self, rank: u32) -> u32 {
+        self.index_of(rank).unwrap_or(self.n_ranks() + rank)
+    }
+
+    /// The job's number of the rank that has failed by that name.
+    pub(crate) fn failed_rank(&self, number: u32) -> u32 {
+        match number.checked_sub(self.n_ranks()) {
+            Some(rank) => rank,
+            None => self.rank_of(number),
+        }
+    }
+
+    /// The host as one reads it: its name and ranks.
+    pub(crate) fn describe(&self) -> String {
+        /// Ranks that are named singly.
+        const MAX_NAMED: usize = 8;
+        let name = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned();
+        let named = self.ranks.iter().take(MAX_NAMED);
+        let named: Vec<String> = named.map(|rank| format!("rank {rank}")).collect();
+        let more = match self.ranks.len().checked_sub(MAX_NAMED) {
+            Some(n @ 1..) => format!(" and {n} more"),
+            _ => String::new(),
+        };
+        format!("host {name} ({}{more})", named.join(", "))
+    }
+
     /// The smallest range that has them all.
     pub(crate) fn span(&self) -> Range<u32> {
         self.ranks[0]..self.ranks[self.ranks.len() - 1] + 1
@@ -66,6 +97,7 @@ mod tests {
                     index,
                     "{rank} in {ranks:?}"
                 );
+                assert_eq!(host.failed_rank(host.number_of_failed(rank)), rank);
                 if let Some(index) = host.index_of(rank) {
                     assert_eq!(host.rank_of(index), rank);
                 }

@@ -22,6 +22,13 @@
 //! one kind only. Where Open MPI's component `rdma` may serve the window (attached with `MPI_THREAD_MULTIPLE`, or chosen by
 //! the user) that is CPU atomics at the target always: its compare-and-swap crashes.
 
+//!
+//! # Lost hosts
+//!
+//! The first rank of each host holds a connection by TCP to that of another one, on a port that the system chooses. A host of
+//! which nothing is heard there for [`silence`](pgas_core::Config::silence) ends the job; where no connection comes about, as
+//! behind a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
+
 // Stands for the crate `mpi`, which needs an MPI library.
 #[cfg(pgas_docs)]
 extern crate self as mpi;
@@ -39,6 +46,7 @@ use documented::{ffi, raw};
 #[cfg(any(pgas_portable, not(target_os = "linux")))]
 compile_error!("pgas-mpi needs Linux: ranks of one host share memory there as processes");
 
+mod addresses;
 mod atomics;
 mod barrier;
 mod collectives;
@@ -47,6 +55,9 @@ mod contract;
 mod farewell;
 mod flushes;
 mod host;
+mod lifeline;
+mod limits;
+mod lookout;
 mod mailbox;
 mod network;
 mod note;

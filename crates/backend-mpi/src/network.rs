@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use pgas_core::backend::{AtomicsBy, Backend, Capabilities, RemoteAddr};
@@ -16,6 +16,7 @@ use crate::barrier::Barrier;
 use crate::collectives::Collectives;
 use crate::flushes::Flushes;
 use crate::host::Host;
+use crate::lookout::Noted;
 use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
 use crate::note::Note;
 use crate::ops::Ops;
@@ -62,7 +63,7 @@ pub(crate) struct Network {
     pub(crate) receiving: [Mutex<()>; 2],
     /// How often this rank has parked.
     pub(crate) n_parks: AtomicU32,
-    pub(crate) failure: OnceLock<(Rank, String)>,
+    pub(crate) failure: Noted,
 }
 
 /// What changes while the rank runs.
@@ -147,10 +148,12 @@ impl Network {
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER,
         };
+        let (member, failure) = (Arc::new(member), Noted::default());
+        session.lookout().know_job(&member, &host, &failure);
         Ok(Self {
             session,
             host,
-            member: Arc::new(member),
+            member,
             is_direct: config.direct,
             at_target,
             capabilities,
@@ -166,7 +169,7 @@ impl Network {
             n_arrived: [const { AtomicUsize::new(0) }; 2],
             receiving: [const { Mutex::new(()) }; 2],
             n_parks: AtomicU32::new(0),
-            failure: OnceLock::new(),
+            failure,
         })
     }
 

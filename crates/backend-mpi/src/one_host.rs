@@ -15,6 +15,7 @@ use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
 use crate::collectives::Collectives;
+use crate::limits::{Awaited, LongWait, Over};
 use crate::session::Session;
 use crate::sys;
 
@@ -38,10 +39,32 @@ impl OneHost {
         }
     }
 
+    fn long_wait(&self, what: &'static str) -> LongWait<'static> {
+        let awaited = Awaited {
+            what,
+            missing: &Vec::new,
+        };
+        LongWait::new(self.session.lookout().limits(), self.rank(), awaited)
+    }
+
+    /// Does what is due for a wait, of which an end is the job's failure: this rank is about to leave, and nobody hears
+    /// of an error.
+    fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
+        long.check().map_err(|over| match over {
+            Over::Timeout(error) => {
+                let cause = format!("could not leave: {error}");
+                self.member.blame(self.rank(), &cause)
+            }
+            Over::Stall(cause) => self.member.blame(self.rank(), &cause),
+        })
+    }
+
     /// Waits until this rank's questions are answered, by ranks that have left and wait for it in turn.
     fn wait_for_answers(&self) -> Result<()> {
+        let mut long = self.long_wait("answers of ranks that have left");
         while !self.collectives.are_answered() {
             self.member.health()?;
+            self.check(&mut long)?;
             self.collectives.serve(&sys::enter()?)?;
             thread::yield_now();
         }
@@ -50,8 +73,10 @@ impl OneHost {
 
     /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not come.
     fn wait_for_the_others(&self) -> Result<()> {
+        let mut long = self.long_wait("the others to leave");
         while !self.member.have_all_left() {
             self.member.health()?;
+            self.check(&mut long)?;
             // Where another thread than MPI's leaves, those that wait in MPI's collectives are not told.
             if let Ok(mpi) = sys::enter() {
                 self.collectives.serve(&mpi)?;

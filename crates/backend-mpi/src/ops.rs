@@ -8,14 +8,17 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::thread;
 
-use pgas_core::Result;
 use pgas_core::backend::{OpId, Stage};
+use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
 use crate::sys::{self, Mpi, Request};
 
 /// Operations that may be in flight; the next one is complete when it has begun.
 const LIMIT: usize = 4096;
+
+/// Rounds of a wait outside of MPI before it is noted as a long one.
+pub(crate) const ROUNDS_UNNOTED: u64 = 1000;
 
 /// Where a result goes.
 #[derive(Clone, Copy, Debug)]
@@ -195,6 +198,14 @@ impl Ops {
         self.unanswered.values().any(|n| *n > 0)
     }
 
+    /// The ranks that have not.
+    pub(crate) fn awaited(&self) -> Vec<Rank> {
+        let open = self.unanswered.iter().filter(|(_, n)| **n > 0);
+        let mut ranks: Vec<u32> = open.map(|(rank, _)| *rank).collect();
+        ranks.sort_unstable();
+        ranks.into_iter().map(Rank::new).collect()
+    }
+
     /// Whether MPI, or the target, has answered the operation in slot `index`.
     fn is_answered(&mut self, mpi: &Mpi, index: usize) -> Result<bool> {
         match self.slots[index].flight.as_mut() {
@@ -362,13 +373,14 @@ impl Network {
     }
 
     /// Waits until `op` has reached `stage`, outside of MPI, so that others get the processor meanwhile; the
-    /// operation is given up. As MPI's own waits, it does not look at the job's health: until the end of the
-    /// operation its buffers are MPI's.
+    /// operation is given up. As MPI's own waits, it does not look at the job's health, since its buffers
+    /// are MPI's until the end of the operation: the lookout does.
     pub(crate) fn wait_politely(&self, op: OpId, stage: Stage) -> Result<()> {
         if op == OpId::DONE {
             return Ok(());
         }
-        loop {
+        let mut held = None;
+        for round in 0_u64.. {
             {
                 let mut state = self.state();
                 let mut mpi = sys::enter()?;
@@ -378,8 +390,13 @@ impl Network {
                     return tested.map(drop);
                 }
             }
+            if round == ROUNDS_UNNOTED {
+                held = Some(self.session.lookout().hold("a transfer or an atomic", None));
+            }
             thread::yield_now();
         }
+        drop(held);
+        Ok(())
     }
 }
 

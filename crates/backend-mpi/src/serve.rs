@@ -7,6 +7,7 @@ use std::thread;
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Error, Rank, Result};
 
+use crate::limits::{Awaited, LongWait, Over};
 use crate::mailbox::Arrived;
 use crate::network::{Network, State};
 use crate::note::Note;
@@ -100,9 +101,11 @@ impl Network {
     /// Serves what comes until `ready`, as a call of the contract that waits for the network.
     pub(crate) fn wait(
         &self,
+        awaited: Awaited<'_>,
         mut ready: impl FnMut(&mut State, &Mpi) -> Result<bool>,
     ) -> Result<()> {
         let mut round = 0_u32;
+        let mut long = LongWait::new(self.session.lookout().limits(), self.rank(), awaited);
         loop {
             {
                 let mut state = self.state();
@@ -118,6 +121,10 @@ impl Network {
             round = round.wrapping_add(1);
             if round.is_multiple_of(ROUNDS_A_LOOK) {
                 self.health()?;
+                long.check().map_err(|over| match over {
+                    Over::Timeout(error) => error,
+                    Over::Stall(cause) => self.blame(self.rank(), &cause),
+                })?;
             }
             if round > SPINS || self.member.is_oversubscribed() {
                 thread::yield_now();

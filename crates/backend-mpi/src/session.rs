@@ -2,11 +2,12 @@
 
 use std::ffi::c_int;
 use std::io::Write;
+use std::sync::Arc;
 
-use pgas_core::config::launch::Launcher;
 use pgas_core::notice::printable;
 use pgas_core::{Error, Rank, Result};
 
+use crate::lookout::Lookout;
 use crate::sys::{self, Comm, Extreme};
 
 /// A communicator of our own, and whether MPI ends with it.
@@ -19,23 +20,28 @@ pub(crate) struct Session {
     owns_mpi: bool,
     /// The descriptor of a launcher that speaks PMI-1.
     pmi_fd: Option<i32>,
+    lookout: Arc<Lookout>,
 }
 
 impl Session {
     /// `owns_mpi` says whether MPI was started for this session, and ends with it.
-    pub(crate) fn new(comm: Comm, owns_mpi: bool, launcher: &Launcher) -> Result<Self> {
+    pub(crate) fn new(
+        comm: Comm,
+        owns_mpi: bool,
+        pmi_fd: Option<i32>,
+        lookout: Arc<Lookout>,
+    ) -> Result<Self> {
         let mpi = sys::enter()?;
         let rank = number(sys::comm_rank(&mpi, &comm)?);
         let n_ranks = number(sys::comm_size(&mpi, &comm)?);
+        lookout.know_rank(rank);
         Ok(Self {
             comm: Some(comm),
             rank,
             n_ranks,
             owns_mpi,
-            pmi_fd: match launcher {
-                Launcher::Pmi { pmi_fd, .. } => Some(*pmi_fd),
-                _ => None,
-            },
+            pmi_fd,
+            lookout,
         })
     }
 
@@ -45,6 +51,10 @@ impl Session {
 
     pub(crate) fn n_ranks(&self) -> u32 {
         self.n_ranks
+    }
+
+    pub(crate) fn lookout(&self) -> &Lookout {
+        &self.lookout
     }
 
     pub(crate) fn comm(&self) -> &Comm {
@@ -89,7 +99,7 @@ impl Session {
 
     /// Every rank's number.
     pub(crate) fn gather(&self, value: u64) -> Result<Vec<u64>> {
-        sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, value)
+        sys::allgather(&sys::enter()?, self.comm(), self.n_ranks as usize, &[value])
     }
 
     /// Sees to it that the job does not go on without this process, if that exits before the session is closed.

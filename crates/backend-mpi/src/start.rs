@@ -5,6 +5,7 @@
 )]
 
 use std::ffi::OsString;
+use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::{env, thread};
@@ -12,12 +13,15 @@ use std::{env, thread};
 use mpi::ffi::MPI_Comm;
 use mpi::raw::AsRaw;
 use pgas_core::config::launch::{Launcher, Place};
-use pgas_core::{Config, Error, Result, Statistics, World, process};
+use pgas_core::{Config, Error, Rank, Result, Statistics, World, notice, process};
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{JobMemory, Member, create_job};
 
+use crate::addresses;
 use crate::collectives::{Collectives, Hosts};
 use crate::host::Host;
+use crate::lifeline::{Lifeline, parent_of};
+use crate::lookout::Lookout;
 use crate::network::Network;
 use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
@@ -31,8 +35,9 @@ use crate::sys::{self, ThreadLevel};
 /// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the other crashes in
 /// `MPI_Compare_and_swap`. On a host with more ranks than processors both libraries are told to yield.
 ///
-/// Call it first thing in `main`: it sets environment variables for MPI, which no other thread may read
-/// meanwhile other than through Rust's own functions.
+/// It is told so by environment variables, which are set only while this process has no other thread that might read them.
+/// So call this first thing in `main`, or give `OMPI_MCA_osc=sm,pt2pt` to the launcher; else a warning says what was left
+/// alone.
 ///
 /// # Errors
 ///
@@ -50,8 +55,14 @@ fn launched(config: &Config) -> Result<World> {
         return Err(Error::backend("MPI_Init_thread", 0, text));
     }
     let owns_mpi = !sys::is_initialized(&mpi)?;
+    let rank = place_of(&config.launcher).map(|place| place.rank);
+    let pmi_fd = pmi_fd_of(&config.launcher);
     if owns_mpi {
+        // Before there is another thread.
         advise(config);
+    }
+    let lookout = Lookout::begin(config, rank, pmi_fd);
+    if owns_mpi {
         let level = sys::init_thread(&mpi)?;
         heed(level);
         if let Some(place) = place_of(&config.launcher) {
@@ -62,7 +73,7 @@ fn launched(config: &Config) -> Result<World> {
     }
     let comm = sys::dup_world(&mpi)?;
     drop(mpi);
-    begin(Session::new(comm, owns_mpi, &config.launcher)?, config)
+    begin(Session::new(comm, owns_mpi, pmi_fd, lookout)?, config)
 }
 
 /// Makes a world of the processes of `comm`, in a program that has started MPI itself; collective over `comm`.
@@ -98,7 +109,9 @@ pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<Wor
     // SAFETY: who implements `AsRaw` promises that the handle is valid.
     let comm = unsafe { sys::dup_raw(&mpi, comm.as_raw()) }?;
     drop(mpi);
-    begin(Session::new(comm, false, &config.launcher)?, config)
+    let pmi_fd = pmi_fd_of(&config.launcher);
+    let lookout = Lookout::begin(config, None, pmi_fd);
+    begin(Session::new(comm, false, pmi_fd, lookout)?, config)
 }
 
 fn heed(level: ThreadLevel) {
@@ -109,15 +122,42 @@ fn heed(level: ThreadLevel) {
 
 /// Tells MPI what suits this library, where the user has not chosen.
 fn advise(config: &Config) {
-    suggest("OMPI_MCA_osc", "sm,pt2pt");
+    let place = place_of(&config.launcher);
+    let mut suggested = vec![("OMPI_MCA_osc", "sm,pt2pt")];
     let n_cores = thread::available_parallelism().map_or(1, usize::from);
-    let n_local_ranks = place_of(&config.launcher).and_then(|place| place.n_local_ranks);
+    let n_local_ranks = place.and_then(|place| place.n_local_ranks);
     // Ranks that Open MPI has bound have a processor each, and see no other.
     let is_bound = setting("OMPI_MCA_orte_bound_at_launch").is_some();
     if !is_bound && n_local_ranks.is_some_and(|n| n as usize > n_cores) {
-        suggest("OMPI_MCA_mpi_yield_when_idle", "1");
-        suggest(MPICH_YIELDS, "1");
+        suggested.extend([("OMPI_MCA_mpi_yield_when_idle", "1"), (MPICH_YIELDS, "1")]);
     }
+    suggested.retain(|(name, _)| setting(name).is_none());
+    if suggested.is_empty() {
+        return;
+    }
+    if !is_the_only_thread() {
+        if place.is_some_and(|place| place.rank == 0) {
+            let text = suggested
+                .iter()
+                .map(|(name, value)| format!(" {name}={value}"));
+            let text: String = text.collect();
+            notice::tell(&format_args!(
+                "warning: MPI is started in a process with several threads, so its settings are left alone; these are \
+                 advised:{text}"
+            ));
+        }
+        return;
+    }
+    for (name, value) in suggested {
+        // SAFETY: this is the only thread of the process, as the system has said, and it starts no other one meanwhile. So
+        // nobody reads or writes the environment.
+        unsafe { env::set_var(name, value) };
+    }
+}
+
+/// Whether this process has no other thread; no when in doubt.
+fn is_the_only_thread() -> bool {
+    fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
 }
 
 /// The setting that makes MPICH yield while it waits for messages, with some of its transports.
@@ -136,19 +176,18 @@ fn setting(name: &str) -> Option<OsString> {
     env::var_os(name)
 }
 
-fn suggest(name: &str, value: &str) {
-    if setting(name).is_none() {
-        // SAFETY: as `init` asks, nothing reads the environment meanwhile but Rust's own functions, which
-        // take a lock.
-        unsafe { env::set_var(name, value) };
-    }
-}
-
 fn place_of(launcher: &Launcher) -> Option<Place> {
     match launcher {
         Launcher::Pmi { place, .. }
         | Launcher::OpenMpi { place, .. }
         | Launcher::Slurm { place, .. } => Some(*place),
+        _ => None,
+    }
+}
+
+fn pmi_fd_of(launcher: &Launcher) -> Option<i32> {
+    match launcher {
+        Launcher::Pmi { pmi_fd, .. } => Some(*pmi_fd),
         _ => None,
     }
 }
@@ -212,6 +251,9 @@ fn make(session: &Session, config: &Config) -> Result<(Member, Host, Config)> {
     let config = agreed_settings(session, config)?;
     let (host, key) = meet_the_host(session)?;
     let n_local = host.n_ranks();
+    if n_local != session.n_ranks() {
+        connect_hosts(session, &host)?;
+    }
     let memory = (host.index() == 0).then(|| create_job(n_local, &config));
     let memory = session.agree(memory.transpose())?;
     let memory = session.agree(share(&host, key, memory))?;
@@ -262,22 +304,91 @@ fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     let mut near = sys::comm_split_shared(&mpi, session.comm(), c_rank(session.rank()))?;
     let n_local = number(sys::comm_size(&mpi, &near)?);
     let index = number(sys::comm_rank(&mpi, &near)?);
-    let ranks = sys::allgather(&mpi, &near, n_local as usize, u64::from(session.rank()))?;
+    let ranks = sys::allgather(&mpi, &near, n_local as usize, &[u64::from(session.rank())])?;
     let ranks = ranks
         .into_iter()
         .map(|rank| u32::try_from(rank).expect("a rank"))
         .collect();
+    let mut name = random_name(index == 0);
+    sys::bcast(&mpi, &near, 0, &mut name)?;
+    sys::comm_free(&mpi, &mut near)?;
+    let name = format!("mpi {:032x}", u128::from_ne_bytes(name));
+    Ok((Host::new(ranks, index), name))
+}
+
+/// Has the first rank of each host connect to that of another one, to notice when it is gone; collective.
+fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
+    /// The first rank, the port, and the addresses in two words each.
+    const N_WORDS: usize = 2 + 2 * addresses::MOST;
+    let lookout = session.lookout();
+    let is_first = host.index() == 0;
+    // Without a socket others see no port, and say so.
+    let listener = lookout
+        .silence()
+        .filter(|_| is_first)
+        .and_then(|_| Lifeline::listen().ok());
+    let port = listener
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok())
+        .map_or(0, |address| address.port());
+    let mpi = sys::enter()?;
+    let mut secret = random_name(session.rank() == 0);
+    sys::bcast(&mpi, session.comm(), 0, &mut secret)?;
+    let colour = is_first.then_some(0);
+    let firsts = sys::comm_split(&mpi, session.comm(), colour, c_rank(session.rank()))?;
+    let Some(mut firsts) = firsts else {
+        return Ok(());
+    };
+    let (n_hosts, number_here) = (
+        number(sys::comm_size(&mpi, &firsts)?) as usize,
+        number(sys::comm_rank(&mpi, &firsts)?) as usize,
+    );
+    let mut own = [0; N_WORDS];
+    own[0] = u64::from(session.rank());
+    own[1] = u64::from(port);
+    for (words, address) in own[2..].chunks_exact_mut(2).zip(addresses::own()) {
+        words.copy_from_slice(&addresses::to_words(address));
+    }
+    let all = sys::allgather(&mpi, &firsts, n_hosts, &own)?;
+    drop(mpi);
+    let mut lifeline = listener.zip(lookout.silence()).map(|(listener, silence)| {
+        let own = (session.rank(), host.describe());
+        Lifeline::new(listener, secret, own, silence)
+    });
+    if let Some(lifeline) = &mut lifeline
+        && let Some(parent) = parent_of(number_here)
+    {
+        let words = &all[parent * N_WORDS..][..N_WORDS];
+        let found = words[2..].chunks_exact(2);
+        let found = found.filter_map(|words| addresses::of_words([words[0], words[1]]));
+        let found: Vec<_> = found.collect();
+        let rank = u32::try_from(words[0]).unwrap_or(u32::MAX);
+        lifeline.connect(rank, &found, u16::try_from(words[1]).unwrap_or(0));
+    }
+    // Twice, so that those who have connected are answered before anything else happens, and have heard it.
+    for _ in 0..2 {
+        sys::meet(&sys::enter()?, &firsts)?;
+        if let Some(found) = lifeline.as_mut().and_then(|lifeline| lifeline.look(None)) {
+            return Err(Error::rank_failed(Rank::new(found.0), found.1));
+        }
+    }
+    sys::comm_free(&sys::enter()?, &mut firsts)?;
+    if let Some(lifeline) = lifeline {
+        lookout.hold_lifeline(lifeline);
+    }
+    Ok(())
+}
+
+/// Random bytes if this rank is to draw them, else zeros.
+fn random_name(is_drawn: bool) -> [u8; 16] {
     let mut name = [0_u8; 16];
-    if index == 0 {
+    if is_drawn {
         // The standard library's hashers begin with random numbers of the system.
         for half in name.chunks_exact_mut(8) {
             half.copy_from_slice(&RandomState::new().hash_one(0).to_ne_bytes());
         }
     }
-    sys::bcast(&mpi, &near, 0, &mut name)?;
-    sys::comm_free(&mpi, &mut near)?;
-    let name = format!("mpi {:032x}", u128::from_ne_bytes(name));
-    Ok((Host::new(ranks, index), name))
+    name
 }
 
 /// Gives all ranks of the host the memory that the first one has.

@@ -296,7 +296,13 @@ impl Member {
         self.look_after_the_others();
     }
 
-    fn look_after_the_others(&self) {
+    /// Looks whether the other ranks live, if the last look was a while ago. What waits by other means than this member's `park`
+    /// calls it now and then: by the clock, and not only by the number of its rounds, which are few on a busy machine.
+    ///
+    /// # Cost
+    ///
+    /// l: a look at the clock; a system call now and then.
+    pub fn look_after_the_others(&self) {
         if let (Some(liveness), Some(hold)) = (&self.liveness, &self.hold) {
             let n_ranks = self.job.layout().n_ranks;
             liveness.check(self.rank, n_ranks, &self.job.control(), hold);

@@ -13,6 +13,7 @@ mod error;
 mod event;
 mod global_ptr;
 mod in_place;
+pub mod lookout;
 pub mod notice;
 mod pod;
 pub mod process;

@@ -1,15 +1,14 @@
 //! Reports of handlers that do not return, such as one that waits for a lock whose guard its own thread holds across the wait that
-//! runs it. A rank that is stuck so can report nothing itself, so a thread of the process looks after all of its ranks.
+//! runs it. A rank that is stuck so can report nothing itself, so the process's lookout looks after all of its ranks.
 
 use std::fmt::Write as _;
-use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
-use std::thread;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
 use crate::engine::Layer;
+use crate::lookout::{self, Watched};
 use crate::stall::Watch;
 use crate::world::lock;
 use crate::{Config, Rank};
@@ -28,6 +27,7 @@ pub(crate) struct Running {
     watch: Arc<Watch>,
     backend: Weak<dyn Backend>,
     layer: OnceLock<Weak<dyn Layer>>,
+    seen: Mutex<Seen>,
 }
 
 /// A handler runs while this lives.
@@ -55,6 +55,11 @@ impl Running {
             watch: Arc::clone(watch),
             backend: Arc::downgrade(backend),
             layer: OnceLock::new(),
+            seen: Mutex::new(Seen {
+                n_begun: 0,
+                since: Instant::now(),
+                next_report: None,
+            }),
         })
     }
 
@@ -83,21 +88,7 @@ impl Running {
         if self.stall.is_none() {
             return;
         }
-        let mut watched = lock(&WATCHED.ranks);
-        watched.list.push(Seen {
-            running: Arc::downgrade(self),
-            n_begun: 0,
-            since: Instant::now(),
-            next_report: None,
-        });
-        WATCHED.change.notify_all();
-        if !watched.has_thread {
-            let thread = thread::Builder::new()
-                .name("watch of handlers".into())
-                .stack_size(STACK_BYTES);
-            // Without it there are no reports.
-            watched.has_thread = thread.spawn(look_after_all).is_ok();
-        }
+        lookout::look_after(self);
     }
 
     fn report(&self, ran: Duration, from: u64) {
@@ -131,83 +122,39 @@ impl Running {
     }
 }
 
-/// The stack of the thread, which formats a text now and then.
-const STACK_BYTES: usize = 128 << 10;
-/// How seldom and how often it looks.
+/// How seldom and how often a handler that runs is looked at.
 const SELDOM: Duration = Duration::from_secs(5);
 const OFTEN: Duration = Duration::from_millis(20);
 
-/// What the thread looks after.
-static WATCHED: Watched = Watched {
-    ranks: Mutex::new(Ranks {
-        list: Vec::new(),
-        has_thread: false,
-    }),
-    change: Condvar::new(),
-};
-
-struct Watched {
-    ranks: Mutex<Ranks>,
-    /// A rank was added.
-    change: Condvar,
-}
-
-struct Ranks {
-    list: Vec<Seen>,
-    has_thread: bool,
-}
-
 /// What was seen of a rank.
+#[derive(Debug)]
 struct Seen {
-    running: Weak<Running>,
     /// The handler that ran then.
     n_begun: u64,
     since: Instant,
     next_report: Option<Duration>,
 }
 
-impl Seen {
-    /// Looks at the rank; `None` if it is gone, else when it should be looked at again.
-    fn look(&mut self) -> Option<Duration> {
-        let running = self.running.upgrade()?;
-        let stall = running.stall?;
-        let n_begun = running.n_begun.load(Ordering::Relaxed);
-        let from = running.from.load(Ordering::Relaxed);
-        if from == 0 || n_begun != self.n_begun {
-            self.n_begun = n_begun;
-            self.since = Instant::now();
-            self.next_report = Some(stall);
-        } else if let ran = self.since.elapsed()
-            && self.next_report.is_none_or(|at| ran >= at)
+impl Watched for Running {
+    fn look(&self) -> Duration {
+        let Some(stall) = self.stall else {
+            return SELDOM;
+        };
+        let n_begun = self.n_begun.load(Ordering::Relaxed);
+        let from = self.from.load(Ordering::Relaxed);
+        let mut seen = lock(&self.seen);
+        if from == 0 || n_begun != seen.n_begun {
+            *seen = Seen {
+                n_begun,
+                since: Instant::now(),
+                next_report: Some(stall),
+            };
+        } else if let ran = seen.since.elapsed()
+            && seen.next_report.is_none_or(|at| ran >= at)
         {
-            self.next_report = Some(2 * ran.max(stall));
-            running.report(ran, from);
+            seen.next_report = Some(2 * ran.max(stall));
+            self.report(ran, from);
         }
-        Some((stall / 4).clamp(OFTEN, SELDOM))
-    }
-}
-
-fn look_after_all() {
-    loop {
-        // Not locked while a report is made, for which others are asked.
-        let mut list = mem::take(&mut lock(&WATCHED.ranks).list);
-        let mut pause = SELDOM;
-        list.retain_mut(|rank| match rank.look() {
-            Some(again) => {
-                pause = pause.min(again);
-                true
-            }
-            None => false,
-        });
-        let mut ranks = lock(&WATCHED.ranks);
-        // One that was added meanwhile is looked at with the others.
-        pause = if ranks.list.is_empty() { pause } else { OFTEN };
-        ranks.list.append(&mut list);
-        if ranks.list.is_empty() {
-            ranks.has_thread = false;
-            return;
-        }
-        let woken = WATCHED.change.wait_timeout(ranks, pause);
-        drop(woken.unwrap_or_else(PoisonError::into_inner));
+        (stall / 4).clamp(OFTEN, SELDOM)
     }
 }

@@ -128,6 +128,33 @@ impl Hosts {
         Mpirun::new(self, launcher)
     }
 
+    /// Cuts a host off from all others, as if its cable were pulled.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host, or it is the first one, or the link is not [`Link::Clean`].
+    pub fn cut(&self, host: u32) {
+        self.set_port(host, "down");
+    }
+
+    /// Joins a host again that was [cut off](Self::cut).
+    ///
+    /// # Panics
+    ///
+    /// As [`cut`](Self::cut).
+    pub fn mend(&self, host: u32) {
+        self.set_port(host, "up");
+    }
+
+    fn set_port(&self, host: u32, state: &str) {
+        assert!(
+            self.switch.is_none() && host > 0 && host < self.n_hosts(),
+            "host {host} has no port of the bridge"
+        );
+        let done = self.ip(&format!("link set port{host} {state}"));
+        done.expect("the port was made with the hosts");
+    }
+
     /// The living processes on a host, by their numbers outside it, except those that make it up.
     ///
     /// # Panics
@@ -252,20 +279,23 @@ impl Hosts {
             ));
             lines.push(format!("link set port{number} master eth0 up"));
         }
-        for line in lines {
-            let mut ip = self.enter(0);
-            let output = ip
-                .arg("ip")
-                .args(line.split(' '))
-                .stdin(Stdio::null())
-                .output();
-            let output = output.map_err(|error| Error(format!("nsenter: {error}")))?;
-            if !output.status.success() {
-                let told = one_line(&output.stderr);
-                return Err(Error(format!("`ip {line}` (package iproute2): {told}")));
-            }
+        lines.iter().try_for_each(|line| self.ip(line))
+    }
+
+    /// Runs `ip` on the first host.
+    fn ip(&self, line: &str) -> Result<(), Error> {
+        let mut ip = self.enter(0);
+        let output = ip
+            .arg("ip")
+            .args(line.split(' '))
+            .stdin(Stdio::null())
+            .output();
+        let output = output.map_err(|error| Error(format!("nsenter: {error}")))?;
+        if output.status.success() {
+            return Ok(());
         }
-        Ok(())
+        let told = one_line(&output.stderr);
+        Err(Error(format!("`ip {line}` (package iproute2): {told}")))
     }
 
     /// The number by which the first host's processes know the init process of another.

@@ -136,6 +136,12 @@ impl Running<'_> {
         }
     }
 
+    /// What it has complained of until now.
+    #[must_use]
+    pub fn complaints(&self) -> String {
+        self.stderr.so_far()
+    }
+
     /// Waits for the end of the program, and of all that write to its output; after `limit` from now
     /// everything on the hosts is killed.
     ///

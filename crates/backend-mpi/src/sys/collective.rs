@@ -9,7 +9,7 @@ use pgas_core::backend::{Elements, IntegerType};
 use pgas_core::collective::OpKind;
 
 use super::comm::return_errors;
-use super::{Call, Comm, Mpi, Request, check};
+use super::{Call, Comm, Mpi, Request, begin_wait, check};
 
 unsafe extern "C" {
     /// `MPI_IN_PLACE`: what is given stands where the result goes.
@@ -250,6 +250,7 @@ pub(crate) fn comm_split(
     // SAFETY: a constant of the library.
     let mut new = unsafe { ffi::RSMPI_COMM_NULL };
     let given = colour.unwrap_or(undefined);
+    begin_wait(Call::CommSplit, None);
     // SAFETY: the communicator is valid and `new` is writable.
     let code = unsafe { ffi::MPI_Comm_split(comm.0, given, key, &raw mut new) };
     check(Call::CommSplit, code)?;

@@ -6,7 +6,7 @@ use std::{ptr, thread};
 use mpi::ffi;
 use pgas_core::{Error, Result};
 
-use super::{Call, Mpi, Request, check, hydra, ibarrier, test};
+use super::{Call, Mpi, Request, begin_wait, check, hydra, ibarrier, test};
 
 /// A communicator of this crate's own: its errors come back as codes.
 #[derive(Debug)]
@@ -68,6 +68,7 @@ pub(crate) fn init_thread(_: &Mpi) -> Result<ThreadLevel> {
     let wanted = unsafe { ffi::RSMPI_THREAD_SERIALIZED };
     let mut granted: c_int = 0;
     let (no_argc, no_argv) = (ptr::null_mut(), ptr::null_mut());
+    begin_wait(Call::InitThread, None);
     // SAFETY: since MPI-2 the arguments may be null; `granted` is writable.
     let code = unsafe { ffi::MPI_Init_thread(no_argc, no_argv, wanted, &raw mut granted) };
     check(Call::InitThread, code)?;
@@ -94,6 +95,7 @@ pub(crate) fn is_thread_main(_: &Mpi) -> Result<bool> {
 
 /// Ends MPI in this process; collective.
 pub(crate) fn finalize(_: &Mpi) -> Result<()> {
+    begin_wait(Call::Finalize, None);
     // SAFETY: the caller has freed what it had, and waits for no communication.
     check(Call::Finalize, unsafe { ffi::MPI_Finalize() })
 }
@@ -133,17 +135,18 @@ pub(crate) unsafe fn dup_raw(mpi: &Mpi, comm: ffi::MPI_Comm) -> Result<Comm> {
     // SAFETY: the caller promises a valid communicator; the others are writable until the end below.
     let code = unsafe { ffi::MPI_Comm_idup(comm, to, of) };
     check(Call::CommIdup, code)?;
-    finish(mpi, request)?;
+    finish(mpi, Call::CommIdup, request)?;
     return_errors(mpi, new)?;
     Ok(Comm(new))
 }
 
 /// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to others, which are
 /// waited for, also where there are more ranks than processors.
-fn finish(mpi: &Mpi, mut request: Request) -> Result<()> {
+fn finish(mpi: &Mpi, call: Call, mut request: Request) -> Result<()> {
     /// Looks before the first yield.
     const LOOKS: u32 = 100;
     let mut n_looks = 0;
+    begin_wait(call, None);
     while !test(mpi, &mut request)? {
         n_looks += 1;
         if n_looks > LOOKS {
@@ -156,7 +159,7 @@ fn finish(mpi: &Mpi, mut request: Request) -> Result<()> {
 /// Waits for all processes of `comm`, so that they are about as far as this one where the next call makes them
 /// wait for each other inside of MPI.
 pub(crate) fn meet(mpi: &Mpi, comm: &Comm) -> Result<()> {
-    finish(mpi, ibarrier(mpi, comm)?)
+    finish(mpi, Call::Ibarrier, ibarrier(mpi, comm)?)
 }
 
 /// As [`dup_raw`], of a communicator of our own.
@@ -181,6 +184,7 @@ pub(crate) fn comm_split_shared(mpi: &Mpi, comm: &Comm, rank: c_int) -> Result<C
     let info = unsafe { ffi::RSMPI_INFO_NULL };
     // SAFETY: a constant of the library.
     let mut new = unsafe { ffi::RSMPI_COMM_NULL };
+    begin_wait(Call::CommSplitType, None);
     // SAFETY: the communicator is valid and `new` is writable.
     let code = unsafe { ffi::MPI_Comm_split_type(comm.0, shared, rank, info, &raw mut new) };
     check(Call::CommSplitType, code)?;
@@ -190,6 +194,7 @@ pub(crate) fn comm_split_shared(mpi: &Mpi, comm: &Comm, rank: c_int) -> Result<C
 
 /// Frees a communicator; collective.
 pub(crate) fn comm_free(_: &Mpi, comm: &mut Comm) -> Result<()> {
+    begin_wait(Call::CommFree, None);
     // SAFETY: the handle is valid, or null, which is an error; it is null afterwards.
     check(Call::CommFree, unsafe {
         ffi::MPI_Comm_free(&raw mut comm.0)
@@ -235,23 +240,29 @@ pub(crate) fn allreduce(mpi: &Mpi, comm: &Comm, value: u64, extreme: Extreme) ->
     // SAFETY: one element of the type is readable at `from` and writable at `to`, until the end below.
     let code = unsafe { ffi::MPI_Iallreduce(from, to, 1, ty, op, comm.0, of) };
     check(Call::Iallreduce, code)?;
-    finish(mpi, request)?;
+    finish(mpi, Call::Iallreduce, request)?;
     Ok(result)
 }
 
-/// Every rank's number, in the order of ranks.
-pub(crate) fn allgather(mpi: &Mpi, comm: &Comm, n_ranks: usize, value: u64) -> Result<Vec<u64>> {
+/// Every rank's numbers, in the order of ranks; all give equally many.
+pub(crate) fn allgather(
+    mpi: &Mpi,
+    comm: &Comm,
+    n_ranks: usize,
+    values: &[u64],
+) -> Result<Vec<u64>> {
     // SAFETY: a constant of the library.
     let ty = unsafe { ffi::RSMPI_UINT64_T };
-    let mut all = vec![0_u64; n_ranks];
-    let (from, to) = ((&raw const value).cast(), all.as_mut_ptr().cast());
+    let mut all = vec![0_u64; n_ranks * values.len()];
+    let (from, to) = (values.as_ptr().cast(), all.as_mut_ptr().cast());
+    let n = c_int::try_from(values.len()).expect("some numbers a rank");
     let mut request = Request::null();
     let of = &raw mut request.0;
-    // SAFETY: one element is readable at `from`, and one a rank of the communicator writable at `to`, until the
-    // end below.
-    let code = unsafe { ffi::MPI_Iallgather(from, 1, ty, to, 1, ty, comm.0, of) };
+    // SAFETY: `n` elements are readable at `from`, and as many a rank of the communicator writable at `to`, until
+    // the end below.
+    let code = unsafe { ffi::MPI_Iallgather(from, n, ty, to, n, ty, comm.0, of) };
     check(Call::Iallgather, code)?;
-    finish(mpi, request)?;
+    finish(mpi, Call::Iallgather, request)?;
     Ok(all)
 }
 
@@ -267,7 +278,7 @@ pub(crate) fn bcast(mpi: &Mpi, comm: &Comm, root: c_int, bytes: &mut [u8]) -> Re
     // SAFETY: as many bytes are readable and writable there, until the end below.
     let code = unsafe { ffi::MPI_Ibcast(values, count, ty, root, comm.0, of) };
     check(Call::Ibcast, code)?;
-    finish(mpi, request)
+    finish(mpi, Call::Ibcast, request)
 }
 
 /// Ends the processes of all of MPI's world.

@@ -41,6 +41,22 @@ extern "C" fn tell() {
     }
     // Rust has flushed its buffers by now.
     crate::output::await_readers();
+    end_job(pmi_fd);
+}
+
+/// Ends this process at once, and with it the job, whatever other threads are about: nothing of theirs is run. `pmi_fd` is the
+/// descriptor of a launcher that has to be told.
+pub(crate) fn now(pmi_fd: Option<RawFd>) -> ! {
+    crate::output::await_readers();
+    if let Some(pmi_fd) = pmi_fd {
+        end_job(pmi_fd);
+    }
+    // SAFETY: it takes a number, and ends the process without running anything of it.
+    unsafe { libc::_exit(1) }
+}
+
+/// Tells the launcher that the job is to end.
+fn end_job(pmi_fd: RawFd) {
     // SAFETY: the launcher gave the descriptor to MPI, which keeps it open; it is not closed here either.
     let launcher = ManuallyDrop::new(unsafe { File::from_raw_fd(pmi_fd) });
     // Nobody is left to tell of a failure; the line and the answer to it are those of PMI-1.

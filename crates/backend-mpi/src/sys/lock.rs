@@ -9,7 +9,7 @@
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -23,8 +23,9 @@ const EVERYBODY: usize = 1;
 pub(super) struct Lock {
     /// [`NOBODY`], [`EVERYBODY`], or the token of the thread that needs no mutex.
     owner: AtomicUsize,
-    /// Whether that thread is inside; only it writes this.
-    is_held: AtomicBool,
+    /// How often a thread has gone in or out: an odd number while one is inside, and another one for each stay. Only the
+    /// thread inside writes this.
+    n_turns: AtomicU64,
     mutex: Mutex<()>,
     /// That of the mutex, if who is inside came by it; only that thread touches this.
     by_mutex: UnsafeCell<Option<MutexGuard<'static, ()>>>,
@@ -50,10 +51,9 @@ impl Drop for Guard {
         // SAFETY: this thread is inside until the end of this function, so that no other one touches it.
         let by_mutex = unsafe { &mut *self.lock.by_mutex.get() };
         if by_mutex.is_some() {
-            release(by_mutex);
+            release(self.lock, by_mutex);
         } else {
-            // Release: pairs with the acquire of who is inside next.
-            self.lock.is_held.store(false, Ordering::Release);
+            self.lock.turn(Ordering::Release);
         }
     }
 }
@@ -61,7 +61,8 @@ impl Drop for Guard {
 /// Ends a stay that came by the mutex.
 #[cold]
 #[inline(never)]
-fn release(by_mutex: &mut Option<MutexGuard<'static, ()>>) {
+fn release(lock: &Lock, by_mutex: &mut Option<MutexGuard<'static, ()>>) {
+    lock.turn(Ordering::Release);
     drop(by_mutex.take());
 }
 
@@ -69,10 +70,26 @@ impl Lock {
     pub(super) const fn new() -> Self {
         Self {
             owner: AtomicUsize::new(NOBODY),
-            is_held: AtomicBool::new(false),
+            n_turns: AtomicU64::new(0),
             mutex: Mutex::new(()),
             by_mutex: UnsafeCell::new(None),
         }
+    }
+
+    /// This thread goes in or out. Release, at the end: pairs with the acquire of who is inside next.
+    #[inline]
+    fn turn(&self, ordering: Ordering) {
+        // Relaxed: only who is inside writes it.
+        let n_turns = self.n_turns.load(Ordering::Relaxed);
+        self.n_turns.store(n_turns + 1, ordering);
+    }
+
+    /// The number of the stay of the thread that is inside, if one is; no other stay has it.
+    #[inline]
+    pub(super) fn stay(&self) -> Option<u64> {
+        // Relaxed: who asks from outside looks whether it changes for seconds.
+        let n_turns = self.n_turns.load(Ordering::Relaxed);
+        (n_turns & 1 == 1).then_some(n_turns)
     }
 
     /// The proof for a thread that is inside.
@@ -92,15 +109,15 @@ impl Lock {
         // Relaxed: a thread reads its own token only after it has written it.
         if self.owner.load(Ordering::Relaxed) == me {
             // Acquire: pairs with the release at the end of a thread whose token this one was given.
-            let is_held = self.is_held.load(Ordering::Acquire);
-            debug_assert!(!is_held, "not reentrant");
-            self.is_held.store(true, Ordering::Relaxed);
+            let n_turns = self.n_turns.load(Ordering::Acquire);
+            debug_assert!(n_turns & 1 == 0, "not reentrant");
+            self.n_turns.store(n_turns + 1, Ordering::Relaxed);
             // The store comes before the load for who revokes, by its `membarrier`, which is a fence of this thread.
             compiler_fence(Ordering::SeqCst);
             if self.owner.load(Ordering::Relaxed) == me {
                 return self.guard();
             }
-            self.is_held.store(false, Ordering::Release);
+            self.turn(Ordering::Release);
         }
         self.lock_mutex(me)
     }
@@ -117,6 +134,7 @@ impl Lock {
             NOBODY => self.owner.store(first_owner(me), Ordering::Relaxed),
             _ => self.revoke(),
         }
+        self.turn(Ordering::Relaxed);
         // SAFETY: this thread is inside, so that no other one touches it.
         unsafe { *self.by_mutex.get() = Some(guard) };
         self.guard()
@@ -130,7 +148,7 @@ impl Lock {
         assert!(passed, "the process has registered for it");
         // The owner either has stored before the barrier that it is inside, or looks after it who owns the lock.
         // Acquire: pairs with the release at its end.
-        while self.is_held.load(Ordering::Acquire) {
+        while self.n_turns.load(Ordering::Acquire) & 1 == 1 {
             thread::yield_now();
         }
     }
@@ -218,15 +236,36 @@ mod tests {
             return;
         }
         let inside = lock.lock();
-        assert!(lock.is_held.load(Ordering::Relaxed));
+        assert!(lock.stay().is_some());
         assert!(lock.mutex.try_lock().is_ok());
         drop(inside);
         thread::scope(|threads| {
             threads.spawn(|| drop(lock.lock()));
         });
         let inside = lock.lock();
-        assert!(!lock.is_held.load(Ordering::Relaxed));
         assert!(lock.mutex.try_lock().is_err());
         drop(inside);
+    }
+
+    #[test]
+    fn each_stay_has_a_number_of_its_own_by_whichever_way_it_came() {
+        let lock = new_lock();
+        let mut seen = Vec::new();
+        for round in 0..6 {
+            assert_eq!(lock.stay(), None);
+            let inside = lock.lock();
+            seen.push(lock.stay().expect("a thread is inside"));
+            assert_eq!(lock.stay(), seen.last().copied());
+            drop(inside);
+            if round == 3 {
+                // From here on all take the mutex.
+                thread::scope(|threads| {
+                    threads.spawn(|| drop(lock.lock()));
+                });
+            }
+        }
+        assert_eq!(lock.stay(), None);
+        seen.dedup();
+        assert_eq!(seen.len(), 6);
     }
 }

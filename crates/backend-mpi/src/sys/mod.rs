@@ -35,7 +35,7 @@ pub(crate) use comm::{
     is_initialized, is_thread_main, library_version, meet, query_thread,
 };
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hindexed, type_hvector};
-pub(crate) use exit::{unwatch as unwatch_exit, watch as watch_exit};
+pub(crate) use exit::{now as exit_now, unwatch as unwatch_exit, watch as watch_exit};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
@@ -266,6 +266,52 @@ pub(crate) fn enter() -> Result<Mpi> {
     }
     let lock = INSIDE.lock();
     Ok(Mpi { _lock: lock })
+}
+
+/// What the thread inside of MPI waits for there: the low 24 bits of its stay's number, the other rank plus one or zero, and
+/// the call.
+static AWAITED: AtomicU64 = AtomicU64::new(0);
+const CALL_BITS: u32 = 8;
+const RANK_BITS: u32 = 32;
+const _: () = assert!(NAMES.len() <= 1 << CALL_BITS, "a call's number has room");
+
+/// Notes that a call begins that waits for others, if it is about one of them for `rank`. Without it such a call is reported
+/// without its name.
+#[inline]
+fn begin_wait(call: Call, rank: Option<c_int>) {
+    let stay = INSIDE.stay().unwrap_or(0);
+    let rank = rank.map_or(0, |rank| rank.cast_unsigned().wrapping_add(1));
+    let awaited = stay << (RANK_BITS + CALL_BITS) | u64::from(rank) << CALL_BITS | call as u64;
+    // Relaxed, as for the stay's number.
+    AWAITED.store(awaited, Ordering::Relaxed);
+}
+
+/// A thread's stay inside of MPI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stay {
+    /// No other stay of the process has it.
+    pub(crate) number: u64,
+    /// The call that it is in, if that has said so, and the rank that this is about.
+    pub(crate) call: Option<&'static str>,
+    pub(crate) rank: Option<u32>,
+}
+
+/// Where the thread is that is inside of MPI now, for one that is not.
+pub(crate) fn stay() -> Option<Stay> {
+    let number = INSIDE.stay()?;
+    let awaited = AWAITED.load(Ordering::Relaxed);
+    let is_of_it = awaited >> (RANK_BITS + CALL_BITS) == number << 40 >> 40;
+    let call = usize::try_from(awaited & ((1 << CALL_BITS) - 1)).ok();
+    let call = call.filter(|_| is_of_it).map(|call| NAMES[call]);
+    let rank = (awaited >> CALL_BITS) & u64::from(u32::MAX);
+    let rank = rank
+        .checked_sub(1)
+        .and_then(|rank| u32::try_from(rank).ok());
+    Some(Stay {
+        number,
+        call,
+        rank: rank.filter(|_| is_of_it),
+    })
 }
 
 /// What only the thread inside of MPI reaches.

@@ -6,7 +6,7 @@ use mpi::ffi;
 use pgas_core::Result;
 
 use super::info::Info;
-use super::{Call, Comm, Datatype, Mpi, Request, check};
+use super::{Call, Comm, Datatype, Mpi, Request, begin_wait, check};
 
 /// A window over each rank's segment, locked for all ranks from its creation to its end.
 #[derive(Debug)]
@@ -96,6 +96,7 @@ pub(crate) unsafe fn win_create(
     let mut window = unsafe { ffi::RSMPI_WIN_NULL };
     let bytes = ffi::MPI_Aint::try_from(bytes).expect("a segment has at most a terabyte");
     let (info, to) = (hints.0, &raw mut window);
+    begin_wait(Call::WinCreate, None);
     // SAFETY: the caller promises the memory; the communicator and the hints are valid and `window` writable.
     let code = unsafe { ffi::MPI_Win_create(base.cast(), bytes, 1, info, comm.0, to) };
     check(Call::WinCreate, code)?;
@@ -123,6 +124,7 @@ pub(crate) fn win_is_unified(_: &Mpi, window: &Window) -> Result<bool> {
 
 /// Completes everything and ends the window; collective.
 pub(crate) fn win_free(_: &Mpi, window: &mut Window) -> Result<()> {
+    begin_wait(Call::WinFree, None);
     // SAFETY: the window is locked for all ranks since its creation.
     check(Call::WinUnlockAll, unsafe {
         ffi::MPI_Win_unlock_all(window.0)
@@ -362,6 +364,7 @@ pub(crate) unsafe fn compare_and_swap(
 /// Completes this process's operations on `rank`, there and here.
 #[inline]
 pub(crate) fn flush(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
+    begin_wait(Call::WinFlush, Some(rank));
     // SAFETY: the window is locked for all ranks.
     check(Call::WinFlush, unsafe {
         ffi::MPI_Win_flush(rank, window.0)
@@ -371,6 +374,7 @@ pub(crate) fn flush(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
 /// Completes this process's operations on `rank`, here.
 #[inline]
 pub(crate) fn flush_local(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
+    begin_wait(Call::WinFlushLocal, Some(rank));
     // SAFETY: the window is locked for all ranks.
     check(Call::WinFlushLocal, unsafe {
         ffi::MPI_Win_flush_local(rank, window.0)
@@ -379,6 +383,7 @@ pub(crate) fn flush_local(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
 
 /// Completes all of this process's operations, here.
 pub(crate) fn flush_local_all(_: &Mpi, window: &Window) -> Result<()> {
+    begin_wait(Call::WinFlushLocalAll, None);
     // SAFETY: the window is locked for all ranks.
     check(Call::WinFlushLocalAll, unsafe {
         ffi::MPI_Win_flush_local_all(window.0)
@@ -387,6 +392,7 @@ pub(crate) fn flush_local_all(_: &Mpi, window: &Window) -> Result<()> {
 
 /// Completes all of this process's operations, there and here.
 pub(crate) fn flush_all(_: &Mpi, window: &Window) -> Result<()> {
+    begin_wait(Call::WinFlushAll, None);
     // SAFETY: the window is locked for all ranks.
     check(Call::WinFlushAll, unsafe {
         ffi::MPI_Win_flush_all(window.0)

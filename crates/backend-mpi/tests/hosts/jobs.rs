@@ -13,11 +13,11 @@ use crate::parts::ALL_ARE_HERE;
 use crate::{PART, wanted};
 
 /// What a job may take at most; far more than any needs, also on a busy machine.
-const LIMIT: Duration = Duration::from_secs(600);
+pub(crate) const LIMIT: Duration = Duration::from_secs(600);
 
 /// What the end of a job may take when a rank or its launcher has failed, and then that of its processes: seconds, but
 /// for a machine that does other things too.
-const END_OF_JOB: Duration = Duration::from_secs(60);
+pub(crate) const END_OF_JOB: Duration = Duration::from_secs(60);
 
 /// Cases that take seconds over a link where a round trip takes milliseconds.
 const FEW_ROUND_TRIPS: [&str; 16] = [
@@ -71,11 +71,11 @@ impl Shape {
         (self.n_hosts * self.per_host) as usize > n_processors + 1
     }
 
-    fn hosts(self, link: Link) -> Hosts {
+    pub(crate) fn hosts(self, link: Link) -> Hosts {
         Hosts::new(self.n_hosts, link).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn mpirun(self, hosts: &Hosts) -> Mpirun<'_> {
+    pub(crate) fn mpirun(self, hosts: &Hosts) -> Mpirun<'_> {
         let mpirun = hosts.mpirun(launcher());
         mpirun.per_host(self.per_host).mapping(self.mapping)
     }
@@ -118,7 +118,7 @@ pub(crate) fn launcher() -> Launcher {
 }
 
 /// This program as ranks that play a part.
-fn ranks(mpirun: &Mpirun<'_>, words: &[&str]) -> Command {
+pub(crate) fn ranks(mpirun: &Mpirun<'_>, words: &[&str]) -> Command {
     let program = std::env::current_exe().expect("this program");
     let mut command = mpirun.command(program);
     command.arg(PART).args(words);
@@ -135,7 +135,7 @@ fn run_well(hosts: &Hosts, mpirun: &Mpirun<'_>, words: &[&str]) -> Ended {
 }
 
 #[track_caller]
-fn assert_nothing_left(hosts: &Hosts) {
+pub(crate) fn assert_nothing_left(hosts: &Hosts) {
     let left = hosts.left_after(END_OF_JOB);
     assert!(left.is_empty(), "left on the hosts: {left:?}");
 }

@@ -3,6 +3,7 @@
 
 mod jobs;
 mod parts;
+mod waits;
 #[path = "../support/wanted.rs"]
 mod wanted;
 
@@ -89,6 +90,16 @@ fn trials() -> Vec<Trial> {
     add(
         "faults::killed_launcher".to_owned(),
         Box::new(jobs::end_with_the_launcher),
+    );
+    for kind in waits::KINDS.iter().filter(|kind| kind.is_wanted()) {
+        let name = format!("waits::end_when_a_host_is_cut_off::{}", kind.name());
+        add(name, Box::new(|| waits::end_after_a_cut(kind)));
+        let name = format!("waits::end_at_their_limit::{}", kind.name());
+        add(name, Box::new(|| waits::end_at_the_limit(kind)));
+    }
+    add(
+        "waits::are_reported_and_go_on::a_rank_is_stopped".to_owned(),
+        Box::new(waits::go_on_after_a_stop),
     );
     trials
 }

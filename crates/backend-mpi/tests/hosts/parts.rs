@@ -10,6 +10,8 @@ use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
 use pgas_testkit::{Case, SUITE, case_named};
 
+use crate::waits;
+
 /// What rank 0 prints before a rank fails.
 pub(crate) const ALL_ARE_HERE: &str = "all ranks are here";
 
@@ -24,6 +26,7 @@ pub(crate) fn play(words: &[String]) -> ExitCode {
                 .iter()
                 .map(|name| case_named(name).expect("a case")),
         ),
+        ["wait", kind, how] => waits::take_part(kind, how),
         ["stop", rank] => stop(rank.parse().expect("a rank")),
         ["fail", fault, rank] => fail(fault, rank.parse().expect("a rank")),
         _ => panic!("nobody plays {words:?}"),
@@ -37,7 +40,7 @@ pub(crate) fn play(words: &[String]) -> ExitCode {
     }
 }
 
-fn join() -> Result<World> {
+pub(crate) fn join() -> Result<World> {
     pgas_mpi::init(&Config::from_env()?)
 }
 

@@ -2,6 +2,7 @@
 
 use mpi::topology::SimpleCommunicator;
 use pgas_core::collective::op;
+use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Rank};
 use pgas_testkit::fault::{Fault, STALL, give_up};
 use pgas_testkit::job::{self, eventually};
@@ -148,4 +149,37 @@ pub(crate) fn leave_often(_: &str) {
         world.broadcast(Rank::ZERO, round).expect("all are here");
     }
     outer.barrier().expect("all are here");
+}
+
+/// Ranks that wait for one that is stopped before it has joined do so inside of MPI, where only the limit of waits ends it.
+pub(crate) fn start_limited() {
+    let mut command = ranks(2, "come_or_stop", "", "1");
+    command.env("PGAS_TIMEOUT", "2").env("PGAS_STALL", "1");
+    let ended = run(command);
+    assert!(ended.took < END, "{ended:?}");
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    for (from, to) in [
+        ("pgas: rank 0 has waited ", "(PGAS_STALL)"),
+        ("pgas: rank 0 has waited ", "(PGAS_TIMEOUT)"),
+    ] {
+        let lines = &mut ended.stderr.lines();
+        let is_told = lines.any(|line| line.contains(from) && line.contains(to));
+        assert!(is_told, "{to}: {ended:?}");
+    }
+    assert!(ended.stderr.contains("inside of MPI"), "{ended:?}");
+    assert_nothing_left(&ended);
+}
+
+pub(crate) fn come_or_stop(_: &str) {
+    let config = Config::from_env().expect("settings that mean something");
+    let rank = match config.launcher {
+        Launcher::Pmi { place, .. } | Launcher::OpenMpi { place, .. } => place.rank,
+        other => panic!("{other:?} is no launcher of MPI"),
+    };
+    if rank == 1 {
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, rustix::process::Signal::STOP).expect("its own");
+    }
+    drop(pgas_mpi::init(&config));
+    panic!("the other rank has not joined");
 }

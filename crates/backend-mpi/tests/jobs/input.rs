@@ -13,7 +13,7 @@ use pgas_core::Config;
 use pgas_testkit::job::{self, eventually};
 
 use crate::support::is_open_mpi;
-use crate::{PART, assert_nothing_left, mpirun, mpirun_with_each};
+use crate::{PART, assert_nothing_left, assert_well, mpirun, mpirun_with_each, ranks, run, world};
 
 /// Starts, and says what is wrong.
 pub(crate) fn start(_: &str) {
@@ -180,4 +180,36 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
         unsafe { place.write(OTHER.as_ptr()) };
     }
     code
+}
+
+/// Settings for MPI are written to the environment by a process with one thread, and by no other.
+pub(crate) fn environment_left() {
+    for what in ["alone", "beside another"] {
+        let mut command = ranks(2, "start_beside", what, "1");
+        command.env_remove(ADVISED);
+        let ended = run(command);
+        assert_well(&ended);
+        let warning = "several threads, so its settings are left alone; these are advised: OMPI_MCA_osc=sm,pt2pt";
+        let n_warned = ended.stderr.matches(warning).count();
+        assert_eq!(n_warned, usize::from(what != "alone"), "{ended:?}");
+    }
+}
+
+/// A variable that is set where the user has not chosen.
+const ADVISED: &str = "OMPI_MCA_osc";
+
+pub(crate) fn start_beside(what: &str) {
+    let (end, wait) = std::sync::mpsc::channel::<()>();
+    let is_alone = what == "alone";
+    let other = (!is_alone).then(|| std::thread::spawn(move || wait.recv().is_ok()));
+    let world = world();
+    world.barrier().expect("all are here");
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "what is asked is whether it was set"
+    )]
+    let is_set = std::env::var_os(ADVISED).is_some();
+    assert_eq!(is_set, is_alone);
+    drop(end);
+    other.map(std::thread::JoinHandle::join);
 }

@@ -27,6 +27,7 @@ use crate::{Error, Result, Statistics};
 /// | `PGAS_TIMEOUT` | [`timeout`](Self::timeout) | seconds that a wait may take, `0` for no limit | `0` |
 /// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a long wait is reported and a stopped rank counts as failed, `0` for never | `60` |
 /// | `PGAS_STALL_END` | [`stall_ends`](Self::stall_ends) | whether the job ends after the report: `0`, `1` | `0` |
+/// | `PGAS_SILENCE` | [`silence`](Self::silence) | seconds without a sign of life from another host until its ranks count as failed, `0` for never | `60` |
 ///
 /// # Examples
 ///
@@ -67,6 +68,9 @@ pub struct Config {
     pub stall: Option<Duration>,
     /// Whether such a report ends the job.
     pub stall_ends: bool,
+    /// How long another host may give no sign of life before its ranks count as failed; at least a second. It is the host
+    /// that is meant, and the way to it: one whose ranks all compute, or are stopped, gives signs of life.
+    pub silence: Option<Duration>,
 }
 
 /// A transport.
@@ -106,6 +110,7 @@ impl Default for Config {
             timeout: None,
             stall: Some(Duration::from_secs(60)),
             stall_ends: false,
+            silence: Some(Duration::from_secs(60)),
         }
     }
 }
@@ -150,6 +155,7 @@ impl Config {
         let defaults = Self::default();
         let stall = setting(lookup, "PGAS_STALL", seconds)?;
         let timeout = setting(lookup, "PGAS_TIMEOUT", seconds)?;
+        let silence = setting(lookup, "PGAS_SILENCE", seconds)?;
         Ok(Self {
             launcher: Launcher::detect(lookup)?,
             backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
@@ -162,6 +168,7 @@ impl Config {
             timeout: timeout.unwrap_or(defaults.timeout),
             stall: stall.unwrap_or(defaults.stall),
             stall_ends: setting(lookup, "PGAS_STALL_END", switch)?.unwrap_or(defaults.stall_ends),
+            silence: silence.unwrap_or(defaults.silence),
         })
     }
 }
@@ -293,11 +300,14 @@ mod tests {
             "PGAS_STALL" => Some("0".into()),
             "PGAS_STALL_END" => Some("1".into()),
             "PGAS_TIMEOUT" => Some("2.5".into()),
+            "PGAS_SILENCE" => Some("0.0".into()),
             _ => None,
         })
         .unwrap();
         assert_eq!(config.stall, None);
         assert!(config.stall_ends);
+        assert_eq!(config.silence, None);
+        assert!(Config::default().silence.is_some());
         assert_eq!(config.timeout, Some(Duration::from_millis(2500)));
     }
 }

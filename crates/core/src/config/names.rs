@@ -7,7 +7,7 @@ use std::sync::Once;
 use crate::{Error, Result, notice};
 
 /// All variables that the library reads.
-pub(crate) const KNOWN: [&str; 14] = [
+pub(crate) const KNOWN: [&str; 15] = [
     "PGAS_BACKEND",
     "PGAS_CHECK",
     "PGAS_DIRECT",
@@ -18,6 +18,7 @@ pub(crate) const KNOWN: [&str; 14] = [
     "PGAS_RANK",
     "PGAS_RANKS",
     "PGAS_SEGMENT",
+    "PGAS_SILENCE",
     "PGAS_STALL",
     "PGAS_STALL_END",
     "PGAS_STATS",

@@ -1,0 +1,543 @@
+//! Connections between hosts that carry nothing while all is well, by which one notices that another is gone.
+//!
+//! The first rank of each host has one to that of its parent in a tree, and to those of its children. The kernel looks
+//! after them (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so that it is the host that answers and the way to it, whatever its
+//! ranks do. Who finds a neighbour silent tells the others; who is cut off with it finds its own neighbours silent.
+//!
+//! ```text
+//! | secret of the job: 16 bytes |                  once, in each direction
+//! | kind: u8 | rank: u32 | length: u16 | text |    any number of times
+//! ```
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::mem;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use pgas_core::notice;
+use rustix::net::sockopt;
+
+/// The children of a host in the tree.
+const FAN: usize = 16;
+/// How long an attempt to connect may take, and all of them.
+const ATTEMPT: Duration = Duration::from_secs(1);
+const ATTEMPTS: Duration = Duration::from_secs(5);
+/// How long the other side may take to say who it is.
+const INTRODUCTION: Duration = Duration::from_secs(10);
+/// How long a process may be gone before it counts as failed: its launcher mostly ends the job before, and says more.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Connections of strangers at a time; more are not looked at.
+const MAX_STRANGERS: usize = 64;
+/// The longest text.
+const MAX_TEXT: usize = 500;
+/// Bytes before a text.
+const HEAD: usize = 7;
+
+/// What all ranks of a job know and nobody else.
+pub(crate) type Secret = [u8; 16];
+
+/// Who failed, and how.
+pub(crate) type Failure = (u32, String);
+
+/// The place of a host's parent in the tree, for hosts in the order of their numbers.
+pub(crate) fn parent_of(host: usize) -> Option<usize> {
+    host.checked_sub(1).map(|below| below / FAN)
+}
+
+/// One host's connections.
+#[derive(Debug)]
+pub(crate) struct Lifeline {
+    listener: TcpListener,
+    secret: Secret,
+    /// What this side says of itself: the first rank of the host, and the host with its ranks.
+    own: (u32, String),
+    silence: Duration,
+    neighbours: Vec<Neighbour>,
+    /// The job has ended for this rank, and with it the other side's processes may.
+    is_over: bool,
+    has_told: bool,
+}
+
+#[derive(Debug)]
+struct Neighbour {
+    stream: TcpStream,
+    received: Vec<u8>,
+    since: Instant,
+    /// The first rank of the parent's host, if this side has connected to that.
+    parent: Option<u32>,
+    /// What it has said of itself, if it knows the secret.
+    whom: Option<(u32, String)>,
+    has_secret: bool,
+    /// It ends in good order.
+    has_taken_leave: bool,
+    /// When its process was found gone.
+    gone: Option<Instant>,
+}
+
+/// What a neighbour says.
+#[derive(Debug, PartialEq, Eq)]
+enum Word {
+    /// It is the first rank of the host that the text names.
+    Hello(u32, String),
+    /// That rank has failed.
+    Failed(u32, String),
+    /// Its process may end from now on.
+    Bye,
+}
+
+impl Word {
+    fn encode(&self) -> Vec<u8> {
+        let (kind, rank, text) = match self {
+            Self::Hello(rank, text) => (0, *rank, text.as_str()),
+            Self::Failed(rank, text) => (1, *rank, text.as_str()),
+            Self::Bye => (2, 0, ""),
+        };
+        let mut end = text.len().min(MAX_TEXT);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = vec![kind];
+        bytes.extend(rank.to_le_bytes());
+        let len = u16::try_from(end).expect("a short text");
+        bytes.extend(len.to_le_bytes());
+        bytes.extend(&text.as_bytes()[..end]);
+        bytes
+    }
+
+    /// Takes the first word out of `bytes`, if all of it is there; `None` inside for one that nobody says.
+    fn take(bytes: &mut Vec<u8>) -> Option<Option<Self>> {
+        let (kind, rest) = bytes.split_first()?;
+        let (rank, rest) = rest.split_first_chunk()?;
+        let (len, rest) = rest.split_first_chunk()?;
+        let (kind, rank, len) = (
+            *kind,
+            u32::from_le_bytes(*rank),
+            usize::from(u16::from_le_bytes(*len)),
+        );
+        if len > MAX_TEXT {
+            return Some(None);
+        }
+        let text = String::from_utf8_lossy(rest.get(..len)?).into_owned();
+        bytes.drain(..HEAD + len);
+        Some(match kind {
+            0 => Some(Self::Hello(rank, text)),
+            1 => Some(Self::Failed(rank, text)),
+            2 => Some(Self::Bye),
+            _ => None,
+        })
+    }
+}
+
+/// What a look at a neighbour finds.
+enum Found {
+    Nothing,
+    /// It is no neighbour, or none any more.
+    Stranger,
+    Failure(Failure),
+}
+
+impl Lifeline {
+    /// Listens for the hosts' children; the port is told to them.
+    pub(crate) fn listen() -> io::Result<TcpListener> {
+        let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+        let listener = TcpListener::bind(any).or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+
+    pub(crate) fn new(
+        listener: TcpListener,
+        secret: Secret,
+        own: (u32, String),
+        silence: Duration,
+    ) -> Self {
+        Self {
+            listener,
+            secret,
+            own,
+            silence: silence.max(Duration::from_secs(1)),
+            neighbours: Vec::new(),
+            is_over: false,
+            has_told: false,
+        }
+    }
+
+    /// Connects to the host of the parent, `rank`, which listens already.
+    pub(crate) fn connect(&mut self, rank: u32, addresses: &[IpAddr], port: u16) {
+        let began = Instant::now();
+        let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
+        for address in addresses {
+            if began.elapsed() > ATTEMPTS {
+                break;
+            }
+            let connected = TcpStream::connect_timeout(&SocketAddr::new(*address, port), ATTEMPT);
+            match connected.and_then(|stream| self.greet(stream, Some(rank))) {
+                Ok(()) => return,
+                Err(error) => last = error,
+            }
+        }
+        self.warn(&last);
+    }
+
+    fn warn(&self, error: &io::Error) {
+        notice::tell(&format_args!(
+            "warning: rank {} has no connection to another host by TCP ({error}): a host that is lost is not noticed \
+             (PGAS_SILENCE)",
+            self.own.0
+        ));
+    }
+
+    /// Says who this is.
+    fn greet(&mut self, stream: TcpStream, parent: Option<u32>) -> io::Result<()> {
+        stream.set_nonblocking(true)?;
+        stream.set_nodelay(true)?;
+        self.set_limits(&stream)?;
+        let mut hello = self.secret.to_vec();
+        hello.extend(Word::Hello(self.own.0, self.own.1.clone()).encode());
+        (&stream).write_all(&hello)?;
+        self.neighbours.push(Neighbour {
+            stream,
+            received: Vec::new(),
+            since: Instant::now(),
+            parent,
+            whom: None,
+            has_secret: false,
+            has_taken_leave: false,
+            gone: None,
+        });
+        Ok(())
+    }
+
+    /// Has the kernel find out whether the other side is there.
+    fn set_limits(&self, stream: &TcpStream) -> io::Result<()> {
+        let part = Duration::from_secs((self.silence / 4).as_secs().max(1));
+        let limit = u32::try_from(self.silence.as_millis()).unwrap_or(u32::MAX);
+        sockopt::set_tcp_keepidle(stream, part)?;
+        sockopt::set_tcp_keepintvl(stream, part)?;
+        sockopt::set_tcp_keepcnt(stream, 4)?;
+        sockopt::set_tcp_user_timeout(stream, limit)?;
+        sockopt::set_socket_keepalive(stream, true)?;
+        Ok(())
+    }
+
+    /// Whether somebody has yet to say who it is, who does so within milliseconds.
+    pub(crate) fn awaits_words(&self) -> bool {
+        let strangers = self.neighbours.iter().filter(|other| other.whom.is_none());
+        strangers
+            .into_iter()
+            .any(|other| other.since.elapsed() < INTRODUCTION)
+    }
+
+    /// Looks at all connections, tells the neighbours of `known` once, and gives a failure that was found or heard of.
+    pub(crate) fn look(&mut self, known: Option<&Failure>) -> Option<Failure> {
+        self.accept();
+        let mut failure = None;
+        let mut neighbours = mem::take(&mut self.neighbours);
+        neighbours.retain_mut(|neighbour| match self.look_at(neighbour) {
+            Found::Nothing => true,
+            Found::Stranger => false,
+            Found::Failure(found) => {
+                failure.get_or_insert(found);
+                false
+            }
+        });
+        self.neighbours = neighbours;
+        if let Some(known) = known.or(failure.as_ref()) {
+            self.tell(known);
+        }
+        failure
+    }
+
+    fn accept(&mut self) {
+        let n_strangers = |all: &[Neighbour]| all.iter().filter(|one| one.whom.is_none()).count();
+        while n_strangers(&self.neighbours) < MAX_STRANGERS
+            && let Ok((stream, _)) = self.listener.accept()
+        {
+            // Who cannot be greeted is no neighbour.
+            drop(self.greet(stream, None));
+        }
+    }
+
+    fn look_at(&self, neighbour: &mut Neighbour) -> Found {
+        let outcome = neighbour.read();
+        let mut failure = None;
+        match neighbour.take_words(&self.secret) {
+            Ok(words) => {
+                for word in words {
+                    match word {
+                        Word::Hello(rank, text) => neighbour.whom = Some((rank, text)),
+                        Word::Failed(rank, cause) => failure = Some((rank, cause)),
+                        Word::Bye => neighbour.has_taken_leave = true,
+                    }
+                }
+            }
+            Err(error) => return self.give_up(neighbour, &error),
+        }
+        if let Some(failure) = failure {
+            return Found::Failure(failure);
+        }
+        let Some((rank, host)) = neighbour.whom.clone() else {
+            let is_late = neighbour.since.elapsed() > INTRODUCTION;
+            return match (outcome, neighbour.parent) {
+                (Ok(()), _) if !is_late => Found::Nothing,
+                (Ok(()), _) => self.give_up(neighbour, &ErrorKind::TimedOut.into()),
+                // It was there when this side connected.
+                (Err(error), Some(rank)) if !is_end_of_process(&error) => {
+                    self.lost(rank, "a host", &error)
+                }
+                (Err(error), _) => self.give_up(neighbour, &error),
+            };
+        };
+        let Err(error) = outcome else {
+            return Found::Nothing;
+        };
+        if !is_end_of_process(&error) {
+            return self.lost(rank, &host, &error);
+        }
+        if neighbour.has_taken_leave || self.is_over {
+            return Found::Stranger;
+        }
+        if neighbour.gone.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
+            return Found::Nothing;
+        }
+        Found::Failure((rank, "has ended without leaving the job".to_owned()))
+    }
+
+    fn lost(&self, rank: u32, host: &str, error: &io::Error) -> Found {
+        let silence = self.silence;
+        let cause = format!(
+            "is on {host}, of which there was no sign of life for {silence:?} (PGAS_SILENCE): {error}"
+        );
+        Found::Failure((rank, cause))
+    }
+
+    /// It has not said who it is.
+    fn give_up(&self, neighbour: &Neighbour, error: &io::Error) -> Found {
+        if neighbour.parent.is_some() && !self.is_over {
+            self.warn(error);
+        }
+        Found::Stranger
+    }
+
+    fn tell(&mut self, failure: &Failure) {
+        if mem::replace(&mut self.has_told, true) {
+            return;
+        }
+        self.say(&Word::Failed(failure.0, failure.1.clone()));
+    }
+
+    /// From now on the other sides' processes may end, and this one.
+    pub(crate) fn take_leave(&mut self) {
+        // What is not read when this process ends would be answered by a reset, which overtakes what was said.
+        drop(self.look(None));
+        self.is_over = true;
+        self.say(&Word::Bye);
+    }
+
+    fn say(&self, word: &Word) {
+        let bytes = word.encode();
+        for neighbour in &self.neighbours {
+            // A few bytes find room, unless nobody is there who could take them.
+            drop((&neighbour.stream).write_all(&bytes));
+        }
+    }
+}
+
+/// Whether the other side's kernel has said that its process is gone.
+fn is_end_of_process(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::UnexpectedEof
+            | ErrorKind::ConnectionReset
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::BrokenPipe
+    )
+}
+
+impl Neighbour {
+    /// Takes what has come; an error when nothing more will.
+    fn read(&mut self) -> io::Result<()> {
+        /// More than all that one has to say.
+        const MAX_UNREAD: usize = 4096;
+        let mut bytes = [0; 512];
+        while self.received.len() < MAX_UNREAD {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Ok(n) => self.received.extend(&bytes[..n]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole words that have come; an error if it does not know the secret, or its words make no sense.
+    fn take_words(&mut self, secret: &Secret) -> io::Result<Vec<Word>> {
+        if !self.has_secret {
+            let Some(told) = self.received.get(..secret.len()) else {
+                return Ok(Vec::new());
+            };
+            if told != secret {
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    "what answers belongs to another job",
+                ));
+            }
+            self.received.drain(..secret.len());
+            self.has_secret = true;
+        }
+        let mut words = Vec::new();
+        while let Some(word) = Word::take(&mut self.received) {
+            let word = word.ok_or_else(|| io::Error::from(ErrorKind::InvalidData))?;
+            words.push(word);
+        }
+        Ok(words)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+    use std::thread;
+
+    use super::*;
+
+    const SECRET: Secret = [7; 16];
+    const LIMIT: Duration = Duration::from_secs(20);
+
+    fn lifeline(rank: u32, secret: Secret) -> Lifeline {
+        let listener = Lifeline::listen().expect("a socket");
+        let own = (rank, format!("host node{rank} (rank {rank})"));
+        Lifeline::new(listener, secret, own, Duration::from_secs(60))
+    }
+
+    fn connect(child: &mut Lifeline, parent: &Lifeline) {
+        let address = parent.listener.local_addr().expect("it listens");
+        let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
+        child.connect(parent.own.0, &addresses, address.port());
+    }
+
+    /// Looks at both until `is_done`.
+    fn until(
+        sides: &mut [&mut Lifeline],
+        mut is_done: impl FnMut(usize, &Lifeline, Option<Failure>) -> bool,
+    ) {
+        let began = Instant::now();
+        loop {
+            for (i, side) in sides.iter_mut().enumerate() {
+                let found = side.look(None);
+                if is_done(i, side, found) {
+                    return;
+                }
+            }
+            assert!(began.elapsed() < LIMIT, "{sides:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn are_known(side: &Lifeline) -> bool {
+        !side.neighbours.is_empty() && side.neighbours.iter().all(|other| other.whom.is_some())
+    }
+
+    fn pair() -> (Lifeline, Lifeline) {
+        let (mut parent, mut child) = (lifeline(0, SECRET), lifeline(1, SECRET));
+        connect(&mut child, &parent);
+        let mut known = [false; 2];
+        until(&mut [&mut parent, &mut child], |i, side, found| {
+            assert_eq!(found, None);
+            known[i] = are_known(side);
+            known == [true; 2]
+        });
+        (parent, child)
+    }
+
+    #[test]
+    fn a_failure_that_one_host_knows_is_heard_by_the_next() {
+        let (mut parent, mut child) = pair();
+        let failure = (5, "was killed".to_owned());
+        assert_eq!(parent.look(Some(&failure)), None);
+        until(&mut [&mut child], |_, _, found| {
+            found.is_some_and(|found| {
+                assert_eq!(found, failure);
+                true
+            })
+        });
+    }
+
+    #[test]
+    fn who_ends_without_leave_has_failed_and_who_takes_it_has_not() {
+        let (mut parent, child) = pair();
+        drop(child);
+        until(&mut [&mut parent], |_, _, found| {
+            found.is_some_and(|(rank, cause)| {
+                assert_eq!(
+                    (rank, cause.as_str()),
+                    (1, "has ended without leaving the job")
+                );
+                true
+            })
+        });
+        let (mut parent, mut child) = pair();
+        child.take_leave();
+        drop(child);
+        until(&mut [&mut parent], |_, side, found| {
+            assert_eq!(found, None);
+            side.neighbours.is_empty()
+        });
+    }
+
+    #[test]
+    fn who_does_not_know_the_secret_is_no_neighbour() {
+        let (mut parent, mut stranger) = (lifeline(0, SECRET), lifeline(1, [8; 16]));
+        connect(&mut stranger, &parent);
+        assert_eq!(stranger.neighbours.len(), 1);
+        let mut are_rid = [false; 2];
+        until(&mut [&mut parent, &mut stranger], |i, side, found| {
+            assert_eq!(found, None);
+            are_rid[i] |= i == 1 && side.neighbours.is_empty();
+            are_rid[i] |= i == 0 && are_rid[1] && side.neighbours.is_empty();
+            are_rid == [true; 2]
+        });
+    }
+
+    #[test]
+    fn words_come_as_they_were_said_in_whichever_pieces() {
+        let words = [
+            Word::Hello(3, "host a (rank 3)".to_owned()),
+            Word::Failed(u32::MAX, "ä".repeat(100)),
+            Word::Bye,
+        ];
+        let bytes: Vec<u8> = words.iter().flat_map(Word::encode).collect();
+        let (mut received, mut heard) = (Vec::new(), Vec::new());
+        for byte in bytes {
+            received.push(byte);
+            while let Some(word) = Word::take(&mut received) {
+                heard.push(word.expect("a word"));
+            }
+        }
+        assert_eq!(heard, words);
+        let long = Word::Failed(0, "ä".repeat(1000)).encode();
+        assert_eq!(long.len(), HEAD + MAX_TEXT);
+        for harmful in [[9, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 255, 255]] {
+            assert_eq!(Word::take(&mut harmful.to_vec()), Some(None));
+        }
+    }
+
+    #[test]
+    fn the_tree_reaches_every_host() {
+        for n_hosts in [1, 2, 17, 18, 300, 5000] {
+            let mut n_children = vec![0; n_hosts];
+            for host in 0..n_hosts {
+                match parent_of(host) {
+                    Some(parent) => {
+                        assert!(parent < host);
+                        n_children[parent] += 1;
+                    }
+                    None => assert_eq!(host, 0),
+                }
+            }
+            assert!(n_children.iter().all(|n| *n <= FAN));
+        }
+    }
+}

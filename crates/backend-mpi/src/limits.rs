@@ -1,0 +1,198 @@
+//! How long a wait may take that this backend makes itself: what is due after how long.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use pgas_core::{Config, Error, Rank, Timeout, notice};
+
+/// The settings about waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    timeout: Option<Duration>,
+    stall: Option<Duration>,
+    stall_ends: bool,
+}
+
+/// What is due for a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Due {
+    Nothing,
+    /// A report.
+    Report,
+    /// A report, and the end of the job.
+    EndOfStall,
+    /// The wait has reached the limit.
+    Timeout,
+}
+
+impl Limits {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            timeout: config.timeout,
+            stall: config.stall,
+            stall_ends: config.stall_ends,
+        }
+    }
+
+    /// How often to look at a wait, so that what is due is not much too late.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        let first = self.timeout.into_iter().chain(self.stall).min();
+        first.map(|first| first / 4)
+    }
+
+    /// What is due for a wait that has taken so long. The next report follows when the time has doubled.
+    pub(crate) fn due(&self, waited: Duration, next_report: &mut Option<Duration>) -> Due {
+        if self.timeout.is_some_and(|limit| waited >= limit) {
+            return Due::Timeout;
+        }
+        let Some(stall) = self.stall else {
+            return Due::Nothing;
+        };
+        if waited < *next_report.get_or_insert(stall) {
+            return Due::Nothing;
+        }
+        *next_report = Some(2 * waited);
+        if self.stall_ends {
+            Due::EndOfStall
+        } else {
+            Due::Report
+        }
+    }
+}
+
+/// What a rank waits for.
+#[derive(Clone, Copy)]
+pub(crate) struct Awaited<'a> {
+    /// Read after "waited 5s for".
+    pub(crate) what: &'static str,
+    pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
+}
+
+impl Awaited<'_> {
+    /// "has waited 5.0s for the answer of an atomic, of rank 1", to be read after "rank 0".
+    pub(crate) fn text(&self, waited: Duration) -> String {
+        /// Ranks that are named singly.
+        const MAX_NAMED: usize = 8;
+        let missing = (self.missing)();
+        let mut text = format!("has waited {:.1}s for {}", waited.as_secs_f64(), self.what);
+        for (i, rank) in missing.iter().take(MAX_NAMED).enumerate() {
+            let before = if i == 0 { ", of" } else { "," };
+            let _: std::fmt::Result = write!(text, "{before} rank {rank}");
+        }
+        if let Some(n_more @ 1..) = missing.len().checked_sub(MAX_NAMED) {
+            let _: std::fmt::Result = write!(text, " and {n_more} more");
+        }
+        text
+    }
+
+    /// The error of a wait that has reached the limit.
+    pub(crate) fn timeout(&self, rank: Rank, waited: Duration) -> Error {
+        Error::from(Box::new(Timeout {
+            rank,
+            waited,
+            what: self.what,
+            missing: (self.missing)(),
+        }))
+    }
+}
+
+/// A wait in a loop of this backend's, which looks at its limits itself.
+pub(crate) struct LongWait<'a> {
+    limits: Limits,
+    rank: Rank,
+    awaited: Awaited<'a>,
+    began: Option<Instant>,
+    next_report: Option<Duration>,
+}
+
+/// Why a wait is given up.
+pub(crate) enum Over {
+    Timeout(Error),
+    /// The job is to fail, for this cause of this rank.
+    Stall(String),
+}
+
+impl<'a> LongWait<'a> {
+    pub(crate) fn new(limits: Limits, rank: Rank, awaited: Awaited<'a>) -> Self {
+        Self {
+            limits,
+            rank,
+            awaited,
+            began: None,
+            next_report: None,
+        }
+    }
+
+    /// Does what is due, now and then while nothing comes.
+    pub(crate) fn check(&mut self) -> Result<(), Over> {
+        let waited = self.began.get_or_insert_with(Instant::now).elapsed();
+        let due = self.limits.due(waited, &mut self.next_report);
+        if due == Due::Nothing {
+            return Ok(());
+        }
+        if due == Due::Timeout {
+            return Err(Over::Timeout(self.awaited.timeout(self.rank, waited)));
+        }
+        let text = self.awaited.text(waited);
+        notice::tell(&format_args!("rank {} {text} (PGAS_STALL)", self.rank));
+        if due == Due::EndOfStall {
+            return Err(Over::Stall(format!("{text} (PGAS_STALL_END)")));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn limits(timeout: Option<u32>, stall: Option<u32>, stall_ends: bool) -> Limits {
+        let mut config = Config::default();
+        config.timeout = timeout.map(|n| n * SECOND);
+        config.stall = stall.map(|n| n * SECOND);
+        config.stall_ends = stall_ends;
+        Limits::new(&config)
+    }
+
+    #[test]
+    fn a_wait_is_reported_whenever_its_time_has_doubled_and_ends_at_its_limit() {
+        let limits = limits(Some(20), Some(3), false);
+        let mut next = None;
+        let due = (0..=20).map(|n| limits.due(n * SECOND, &mut next));
+        let due: Vec<Due> = due.collect();
+        let at = |wanted: Due| {
+            let found = due.iter().enumerate().filter(|(_, due)| **due == wanted);
+            found.map(|(n, _)| n).collect::<Vec<_>>()
+        };
+        assert_eq!(at(Due::Report), [3, 6, 12]);
+        assert_eq!(at(Due::Timeout), [20]);
+        assert_eq!(limits.pause(), Some(SECOND * 3 / 4));
+    }
+
+    #[test]
+    fn without_limits_nothing_is_ever_due() {
+        let limits = limits(None, None, true);
+        assert_eq!(limits.due(1000 * SECOND, &mut None), Due::Nothing);
+        assert_eq!(limits.pause(), None);
+    }
+
+    #[test]
+    fn a_report_ends_the_job_where_it_is_told_to() {
+        let limits = limits(None, Some(1), true);
+        assert_eq!(limits.due(SECOND, &mut None), Due::EndOfStall);
+    }
+
+    #[test]
+    fn a_wait_says_for_what_of_whom() {
+        let missing = || (0..10).map(Rank::new).collect();
+        let awaited = Awaited {
+            what: "answers",
+            missing: &missing,
+        };
+        let text = awaited.text(SECOND);
+        assert!(text.starts_with("has waited 1.0s for answers, of rank 0, rank 1,"));
+        assert!(text.ends_with("rank 7 and 2 more"), "{text}");
+    }
+}

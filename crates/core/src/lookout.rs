@@ -1,0 +1,109 @@
+//! A thread of the process that looks, now and then, after what cannot report itself: a handler that does not return, a
+//! call of a foreign library that waits.
+
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::Duration;
+
+use crate::world::lock;
+
+/// What is looked after.
+pub trait Watched: Send + Sync {
+    /// Looks, and says after which time to look again, at the latest. Others wait meanwhile for their own looks, so that this
+    /// waits for nothing.
+    fn look(&self) -> Duration;
+}
+
+/// The stack of the thread, which formats a text now and then.
+const STACK_BYTES: usize = 256 << 10;
+/// How seldom and how often it looks.
+const SELDOM: Duration = Duration::from_secs(5);
+const OFTEN: Duration = Duration::from_millis(20);
+
+static LOOKOUT: Lookout = Lookout {
+    posts: Mutex::new(Posts {
+        list: Vec::new(),
+        has_thread: false,
+    }),
+    change: Condvar::new(),
+};
+
+struct Lookout {
+    posts: Mutex<Posts>,
+    /// Something was added.
+    change: Condvar,
+}
+
+struct Posts {
+    list: Vec<Weak<dyn Watched>>,
+    has_thread: bool,
+}
+
+/// Looks after `watched` from now on, for as long as somebody has it. All that is looked after has one thread of the process
+/// in common; without one, where the system refuses it, there are no reports.
+///
+/// # Cost
+///
+/// A lock; the first time a thread.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::{Arc, mpsc};
+/// use std::time::Duration;
+///
+/// use pgas_core::lookout::{Watched, look_after};
+///
+/// struct Bell(mpsc::Sender<()>);
+///
+/// impl Watched for Bell {
+///     fn look(&self) -> Duration {
+///         drop(self.0.send(()));
+///         Duration::from_millis(10)
+///     }
+/// }
+///
+/// let (ring, rings) = mpsc::channel();
+/// let bell = Arc::new(Bell(ring));
+/// look_after(&bell);
+/// assert!(rings.recv().is_ok() && rings.recv().is_ok());
+/// drop(bell);
+/// ```
+pub fn look_after<T: Watched + 'static>(watched: &Arc<T>) {
+    let watched: Weak<T> = Arc::downgrade(watched);
+    let mut posts = lock(&LOOKOUT.posts);
+    posts.list.push(watched);
+    LOOKOUT.change.notify_all();
+    if !posts.has_thread {
+        let thread = thread::Builder::new()
+            .name("lookout".into())
+            .stack_size(STACK_BYTES);
+        posts.has_thread = thread.spawn(look_after_all).is_ok();
+    }
+}
+
+fn look_after_all() {
+    loop {
+        // Not locked while a look lasts, which may take locks of its own.
+        let mut list = mem::take(&mut lock(&LOOKOUT.posts).list);
+        let mut pause = SELDOM;
+        list.retain(|post| match post.upgrade() {
+            Some(watched) => {
+                pause = pause.min(watched.look());
+                true
+            }
+            None => false,
+        });
+        let mut posts = lock(&LOOKOUT.posts);
+        // What was added meanwhile is looked at with the others.
+        pause = if posts.list.is_empty() { pause } else { OFTEN };
+        posts.list.append(&mut list);
+        if posts.list.is_empty() {
+            posts.has_thread = false;
+            return;
+        }
+        let woken = LOOKOUT.change.wait_timeout(posts, pause.max(OFTEN));
+        drop(woken.unwrap_or_else(PoisonError::into_inner));
+    }
+}
