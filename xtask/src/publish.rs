@@ -52,16 +52,8 @@ pub(crate) fn run() -> Result<Outcome> {
     }
     write_user(&packages, folder.path())?;
     // All of them, without the tests of ours that are not published. Open MPI's headers serve the MPI backend.
-    process::run(
-        mpi::for_lints(&["check", "--workspace"])
-            .arg("--target-dir")
-            .arg(root().join("target"))
-            .current_dir(folder.path()),
-    )?;
-    process::run(&mut cargo_in(
-        folder.path(),
-        &["build", "-p", "user", "-p", "pgas-run"],
-    ))?;
+    let mut build = cargo_in(folder.path(), &["build", "--workspace"]);
+    process::run(build.env("MPICC", mpi::MPICC))?;
     count_crates(folder.path())?;
     let programs = root().join("target/debug");
     let mut self_started = Command::new(programs.join("user"));
@@ -145,6 +137,15 @@ fn bytes_of(folder: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+/// As in the workspace's manifest, so that other projects' crates are built already.
+const PROFILE: &str = r#"
+[profile.dev]
+debug = "line-tables-only"
+
+[profile.dev.package."*"]
+debug = false
+"#;
+
 /// Writes the new crate, and the workspace in which the packages stand for those of the registry.
 fn write_user(packages: &[(String, String)], folder: &Path) -> Result<()> {
     let folders: Vec<String> = packages
@@ -157,7 +158,7 @@ fn write_user(packages: &[(String, String)], folder: &Path) -> Result<()> {
         .map(|((name, _), folder)| format!("{name} = {{ path = {folder:?} }}\n"))
         .collect();
     let manifest = format!(
-        "[workspace]\nresolver = \"3\"\nmembers = {:?}\n\n[patch.crates-io]\n{}",
+        "[workspace]\nresolver = \"3\"\nmembers = {:?}\n\n[patch.crates-io]\n{}\n{PROFILE}",
         [&["user".to_owned()][..], &folders].concat(),
         patches.concat()
     );
