@@ -128,8 +128,8 @@ impl Network {
         if !state.barrier.is_due() {
             return Ok(());
         }
-        // By the clock: answers to these questions keep the wait from looking at the job's health, and on a busy machine its
-        // rounds are few.
+        // By the clock: answers to these questions keep the wait from looking at the job's health,
+        // and on a busy machine its rounds are few.
         self.member.look_after_the_others();
         let n_ranks = self.session.n_ranks();
         for _ in 0..RANKS_A_ROUND.min(n_ranks) {

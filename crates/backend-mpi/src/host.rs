@@ -40,8 +40,8 @@ impl Host {
         self.ranks[index as usize]
     }
 
-    /// By which number the memory of this host names `rank` as one that has failed: its place here, or for one of another
-    /// host a number beyond these.
+    /// By which number the memory of this host names `rank` as one that has failed: its place here,
+    /// or for one of another host a number beyond these.
     pub(crate) fn number_of_failed(&self, rank: u32) -> u32 {
         self.index_of(rank).unwrap_or(self.n_ranks() + rank)
     }

@@ -25,9 +25,10 @@
 //!
 //! # Lost hosts
 //!
-//! The first rank of each host holds a connection by TCP to that of another one, on a port that the system chooses. A host of
-//! which nothing is heard there for [`silence`](pgas_core::Config::silence) ends the job; where no connection comes about, as
-//! behind a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
+//! The first rank of each host holds a connection by TCP to that of another one, on a port that the
+//! system chooses. A host of which nothing is heard there for
+//! [`silence`](pgas_core::Config::silence) ends the job; where no connection comes about, as behind
+//! a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
 
 // Stands for the crate `mpi`, which needs an MPI library.
 #[cfg(pgas_docs)]

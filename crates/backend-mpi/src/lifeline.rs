@@ -1,8 +1,9 @@
 //! Connections between hosts that carry nothing while all is well, by which one notices that another is gone.
 //!
 //! The first rank of each host has one to that of its parent in a tree, and to those of its children. The kernel looks
-//! after them (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so that it is the host that answers and the way to it, whatever its
-//! ranks do. Who finds a neighbour silent tells the others; who is cut off with it finds its own neighbours silent.
+//! after them (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so that it is the host that answers and the
+//! way to it, whatever its ranks do. Who finds a neighbour silent tells the others; who is cut off
+//! with it finds its own neighbours silent.
 //!
 //! ```text
 //! | secret of the job: 16 bytes |                  once, in each direction

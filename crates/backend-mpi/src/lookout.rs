@@ -1,8 +1,9 @@
-//! Looks after this process from a thread of its own: after waits that cannot be interrupted, because MPI has the thread or
-//! a buffer that it waits for, and after the connections to other hosts.
+//! Looks after this process from a thread of its own: after waits that cannot be interrupted,
+//! because MPI has the thread or a buffer that it waits for, and after the connections to other
+//! hosts.
 //!
-//! A wait that is too long is reported from here, and the process ends from here, where the settings or a failure of the
-//! job say so: nothing else can.
+//! A wait that is too long is reported from here, and the process ends from here, where the
+//! settings or a failure of the job say so: nothing else can.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -66,8 +67,8 @@ struct Wait {
     id: u64,
     what: &'static str,
     rank: Option<u32>,
-    /// For how long it has been seen, and how long of that after a failure of the job. A time in which this thread does not
-    /// look does not count: the whole process may have been stopped.
+    /// For how long it has been seen, and how long of that after a failure of the job. A time in
+    /// which this thread does not look does not count: the whole process may have been stopped.
     waited: Duration,
     failed: Duration,
     next_report: Option<Duration>,
@@ -184,8 +185,9 @@ impl Lookout {
         lock(&self.state)
     }
 
-    /// The job's failure, as far as this process knows of it. That of another rank of this host is asked for only on behalf of
-    /// one that waits: a rank that is stopped counts as failed where it is waited for.
+    /// The job's failure, as far as this process knows of it. That of another rank of this host is
+    /// asked for only on behalf of one that waits: a rank that is stopped counts as failed where it
+    /// is waited for.
     fn failure(&self, is_waiting: bool) -> Option<Failure> {
         if let Some(job) = self.job.get() {
             if let Some((rank, cause)) = job.noted.get() {
@@ -209,7 +211,8 @@ impl Lookout {
         drop(self.heard.set((rank, cause)));
     }
 
-    /// Looks at the connections, and gives the job's failure, if it has failed, and whether words are expected of others.
+    /// Looks at the connections, and gives the job's failure, if it has failed, and whether words
+    /// are expected of others.
     fn look_around(&self, is_waiting: bool) -> (Option<Failure>, bool) {
         let known = self.failure(is_waiting);
         let mut lifeline = lock(&self.lifeline);

@@ -35,9 +35,9 @@ use crate::sys::{self, ThreadLevel};
 /// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the other crashes in
 /// `MPI_Compare_and_swap`. On a host with more ranks than processors both libraries are told to yield.
 ///
-/// It is told so by environment variables, which are set only while this process has no other thread that might read them.
-/// So call this first thing in `main`, or give `OMPI_MCA_osc=sm,pt2pt` to the launcher; else a warning says what was left
-/// alone.
+/// It is told so by environment variables, which are set only while this process has no other
+/// thread that might read them. So call this first thing in `main`, or give `OMPI_MCA_osc=sm,pt2pt`
+/// to the launcher; else a warning says what was left alone.
 ///
 /// # Errors
 ///
@@ -149,8 +149,8 @@ fn advise(config: &Config) {
         return;
     }
     for (name, value) in suggested {
-        // SAFETY: this is the only thread of the process, as the system has said, and it starts no other one meanwhile. So
-        // nobody reads or writes the environment.
+        // SAFETY: this is the only thread of the process, as the system has said, and it starts no
+        // other one meanwhile. So nobody reads or writes the environment.
         unsafe { env::set_var(name, value) };
     }
 }

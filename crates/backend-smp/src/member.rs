@@ -296,8 +296,9 @@ impl Member {
         self.look_after_the_others();
     }
 
-    /// Looks whether the other ranks live, if the last look was a while ago. What waits by other means than this member's `park`
-    /// calls it now and then: by the clock, and not only by the number of its rounds, which are few on a busy machine.
+    /// Looks whether the other ranks live, if the last look was a while ago. What waits by other
+    /// means than this member's `park` calls it now and then: by the clock, and not only by the
+    /// number of its rounds, which are few on a busy machine.
     ///
     /// # Cost
     ///

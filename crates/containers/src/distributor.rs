@@ -101,8 +101,8 @@ impl<T: Object> Distributor<T> {
         Self::with_heap(world, size, Arc::new(Heap::of::<T>(world)?))
     }
 
-    /// As [`with_capacity`](Self::with_capacity), of a size that was agreed on; long elements lie in `heap`, and go on to
-    /// whatever else has it.
+    /// As [`with_capacity`](Self::with_capacity), of a size that was agreed on; long elements lie
+    /// in `heap`, and go on to whatever else has it.
     pub(crate) fn with_heap(world: &World, size: Size, heap: Arc<Heap>) -> Result<Self> {
         let slot_bytes = size_of::<SlotOf<T>>();
         let inboxes = world.alloc_symmetric(lines(size, slot_bytes, true))?;
@@ -293,8 +293,8 @@ impl<T: Object> Distributor<T> {
     /// # Errors
     ///
     /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot be read, which is then gone; with
-    /// the elements that could be. That is this rank's outcome: the others are not told. What the transport reports while they wait for
-    /// this rank is the failure of the job.
+    /// the elements that could be. That is this rank's outcome: the others are not told. What the
+    /// transport reports while they wait for this rank is the failure of the job.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);

@@ -115,7 +115,8 @@ const SAVES: &[(&str, Call)] = &[
     }),
 ];
 
-/// What ranks do at the same time with what others wait for: an error on one of them is agreed on behind it, unless it is the job's.
+/// What ranks do at the same time with what others wait for: an error on one of them is agreed on
+/// behind it, unless it is the job's.
 const TOGETHER: &[(&str, Call)] = &[
     ("pushes and pops", |world| {
         let queue = CircularQueue::<u64>::with_capacity(world, HOST, 4)?;

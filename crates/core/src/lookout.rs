@@ -10,8 +10,8 @@ use crate::world::lock;
 
 /// What is looked after.
 pub trait Watched: Send + Sync {
-    /// Looks, and says after which time to look again, at the latest. Others wait meanwhile for their own looks, so that this
-    /// waits for nothing.
+    /// Looks, and says after which time to look again, at the latest. Others wait meanwhile for
+    /// their own looks, so that this waits for nothing.
     fn look(&self) -> Duration;
 }
 
@@ -40,8 +40,9 @@ struct Posts {
     has_thread: bool,
 }
 
-/// Looks after `watched` from now on, for as long as somebody has it. All that is looked after has one thread of the process
-/// in common; without one, where the system refuses it, there are no reports.
+/// Looks after `watched` from now on, for as long as somebody has it. All that is looked after has
+/// one thread of the process in common; without one, where the system refuses it, there are no
+/// reports.
 ///
 /// # Cost
 ///

@@ -281,9 +281,10 @@ impl World {
         outcome.map_err(|error| self.give_up(what, error))
     }
 
-    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks wait for: the failure of
-    /// the job, by which they are told. For who builds on one-sided operations, once others may depend on this rank, such as when it has
-    /// taken a lock; before that an error can be returned as it is.
+    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks
+    /// wait for: the failure of the job, by which they are told. For who builds on one-sided
+    /// operations, once others may depend on this rank, such as when it has taken a lock; before
+    /// that an error can be returned as it is.
     ///
     /// Returns `error`; ranks that wait, and this one when it waits again, get
     /// [`RankFailed`](crate::Error::RankFailed), which has its text.

@@ -317,8 +317,8 @@ impl FaultyGroup {
     }
 }
 
-// SAFETY: every call is the inner group's, with the same arguments, or fails before anything was begun or when all is over;
-// so the promises are the inner one's.
+// SAFETY: every call is the inner group's, with the same arguments, or fails before anything was
+// begun or when all is over; so the promises are the inner one's.
 unsafe impl Group for FaultyGroup {
     fn offers(&self, call: &Collective) -> bool {
         self.inner.offers(call)

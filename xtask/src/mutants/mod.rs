@@ -1,8 +1,8 @@
-//! Mutants of the code that ranks and threads share words by, and of what completes operations: a line of it, changed for the worse, that a
-//! model or a test has to notice.
+//! Mutants of the code that ranks and threads share words by, and of what completes operations: a
+//! line of it, changed for the worse, that a model or a test has to notice.
 //!
-//! A row names the tests that are run, so that each mutant takes seconds; a row without any says why nobody can tell the mutant from
-//! the code, or why no test of ours does.
+//! A row names the tests that are run, so that each mutant takes seconds; a row without any says
+//! why nobody can tell the mutant from the code, or why no test of ours does.
 
 use std::collections::HashSet;
 use std::fs;

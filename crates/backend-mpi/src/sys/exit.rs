@@ -44,8 +44,8 @@ extern "C" fn tell() {
     end_job(pmi_fd);
 }
 
-/// Ends this process at once, and with it the job, whatever other threads are about: nothing of theirs is run. `pmi_fd` is the
-/// descriptor of a launcher that has to be told.
+/// Ends this process at once, and with it the job, whatever other threads are about: nothing of
+/// theirs is run. `pmi_fd` is the descriptor of a launcher that has to be told.
 pub(crate) fn now(pmi_fd: Option<RawFd>) -> ! {
     crate::output::await_readers();
     if let Some(pmi_fd) = pmi_fd {

@@ -23,8 +23,8 @@ const EVERYBODY: usize = 1;
 pub(super) struct Lock {
     /// [`NOBODY`], [`EVERYBODY`], or the token of the thread that needs no mutex.
     owner: AtomicUsize,
-    /// How often a thread has gone in or out: an odd number while one is inside, and another one for each stay. Only the
-    /// thread inside writes this.
+    /// How often a thread has gone in or out: an odd number while one is inside, and another one
+    /// for each stay. Only the thread inside writes this.
     n_turns: AtomicU64,
     mutex: Mutex<()>,
     /// That of the mutex, if who is inside came by it; only that thread touches this.

@@ -268,15 +268,15 @@ pub(crate) fn enter() -> Result<Mpi> {
     Ok(Mpi { _lock: lock })
 }
 
-/// What the thread inside of MPI waits for there: the low 24 bits of its stay's number, the other rank plus one or zero, and
-/// the call.
+/// What the thread inside of MPI waits for there: the low 24 bits of its stay's number, the other
+/// rank plus one or zero, and the call.
 static AWAITED: AtomicU64 = AtomicU64::new(0);
 const CALL_BITS: u32 = 8;
 const RANK_BITS: u32 = 32;
 const _: () = assert!(NAMES.len() <= 1 << CALL_BITS, "a call's number has room");
 
-/// Notes that a call begins that waits for others, if it is about one of them for `rank`. Without it such a call is reported
-/// without its name.
+/// Notes that a call begins that waits for others, if it is about one of them for `rank`. Without
+/// it such a call is reported without its name.
 #[inline]
 fn begin_wait(call: Call, rank: Option<c_int>) {
     let stay = INSIDE.stay().unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Every kind of wait for a rank of another host: with the way to it cut, with the rank stopped, with a limit and without.
+//! Every kind of wait for a rank of another host: with the way to it cut, with the rank stopped,
+//! with a limit and without.
 
 use std::process::Command;
 use std::thread;
@@ -267,8 +268,8 @@ pub(crate) fn end_at_the_limit(kind: &Kind) {
     assert_nothing_left(&hosts);
 }
 
-/// A wait for a stopped rank is reported, whatever kind it is of, and goes on when the rank does. The rank's host gives signs
-/// of life meanwhile, for longer than it might be silent.
+/// A wait for a stopped rank is reported, whatever kind it is of, and goes on when the rank does.
+/// The rank's host gives signs of life meanwhile, for longer than it might be silent.
 pub(crate) fn go_on_after_a_stop() {
     let _deadline = Deadline::new("waits for a stopped rank", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);

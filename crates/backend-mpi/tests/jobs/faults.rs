@@ -151,7 +151,8 @@ pub(crate) fn leave_often(_: &str) {
     outer.barrier().expect("all are here");
 }
 
-/// Ranks that wait for one that is stopped before it has joined do so inside of MPI, where only the limit of waits ends it.
+/// Ranks that wait for one that is stopped before it has joined do so inside of MPI, where only the
+/// limit of waits ends it.
 pub(crate) fn start_limited() {
     let mut command = ranks(2, "come_or_stop", "", "1");
     command.env("PGAS_TIMEOUT", "2").env("PGAS_STALL", "1");

@@ -266,7 +266,8 @@ fn perform_on(
     Ok(Some(tickets.n))
 }
 
-/// Tickets are never given back, so that others would wait for work under them for ever, or take what it leaves for elements.
+/// Tickets are never given back, so that others would wait for work under them for ever, or take
+/// what it leaves for elements.
 #[cold]
 fn give_up(world: &World, error: Error) -> Error {
     match error {

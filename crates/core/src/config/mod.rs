@@ -68,8 +68,9 @@ pub struct Config {
     pub stall: Option<Duration>,
     /// Whether such a report ends the job.
     pub stall_ends: bool,
-    /// How long another host may give no sign of life before its ranks count as failed; at least a second. It is the host
-    /// that is meant, and the way to it: one whose ranks all compute, or are stopped, gives signs of life.
+    /// How long another host may give no sign of life before its ranks count as failed; at least a
+    /// second. It is the host that is meant, and the way to it: one whose ranks all compute, or are
+    /// stopped, gives signs of life.
     pub silence: Option<Duration>,
 }
 

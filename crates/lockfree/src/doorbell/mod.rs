@@ -87,7 +87,8 @@ impl<B: Bell> Doorbell<B> {
         fence(SeqCst);
         let n_sleepers = self.n_sleepers.load(Relaxed);
         if n_sleepers & !(IS_DEAF | HAS_LEFT) != 0 {
-            // Relaxed: with the fence above, it pairs with the acquire in `sleep_until`; who sees the ring sees what it announces.
+            // Relaxed: with the fence above, it pairs with the acquire in `sleep_until`; who sees
+            // the ring sees what it announces.
             self.bell.word().fetch_add(1, Relaxed);
             self.bell.wake_all();
         }

@@ -244,8 +244,8 @@ impl<'a> Mailbox<'a> {
     /// Bytes of the ring between the receiver and the last reservation, for reports: messages, their prefixes and their padding.
     #[must_use]
     pub fn n_queued_bytes(&self) -> u64 {
-        // Acquire: pairs with the release in `advance`; the tail is then no older, and who finds nothing here sees that the
-        // receiver has the lock, if its sink is still running.
+        // Acquire: pairs with the release in `advance`; the tail is then no older, and who finds
+        // nothing here sees that the receiver has the lock, if its sink is still running.
         let received = self.control[RECEIVED].load(Acquire);
         let tail = self.control[TAIL].load(Relaxed);
         tail.wrapping_sub(received) * SLOT_BYTES as u64

@@ -254,7 +254,8 @@ impl Pending {
             _ => {}
         }
         store(slot, outcome, answer);
-        // Release: the answer is visible to who sees the state. Relaxed where it fails: a watcher is taken under the lock.
+        // Release: the answer is visible to who sees the state. Relaxed where it fails: a watcher
+        // is taken under the lock.
         match slot.state.compare_exchange(WAITING, DONE, Release, Relaxed) {
             Ok(_) => {}
             // It was dropped meanwhile.
@@ -340,8 +341,9 @@ impl Pending {
     pub fn abandon(&self, cookie: Cookie) {
         let (index, _) = cookie.parts();
         let slot = self.known(index);
-        // One of this and the exchanges in `complete` gives the slot back. Acquire where it fails: pairs with the release
-        // there, so that the next answer is written after the one that is there.
+        // One of this and the exchanges in `complete` gives the slot back. Acquire where it fails:
+        // pairs with the release there, so that the next answer is written after the one that is
+        // there.
         match slot
             .state
             .compare_exchange(WAITING, ABANDONED, Relaxed, Acquire)

@@ -22,7 +22,8 @@ fn loom_an_answer_and_a_drop_at_once_give_the_slot_back_once() {
     });
 }
 
-/// Whoever sees that the answer is there reads all of it. It looks once: after a yield loom returns no value that was seen before.
+/// Whoever sees that the answer is there reads all of it. It looks once: after a yield loom returns
+/// no value that was seen before.
 fn check_that_an_answer_is_whole(watch: fn(&Pending, Cookie)) {
     loom::model(move || {
         let pending = Arc::new(Pending::default());

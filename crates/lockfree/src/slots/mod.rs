@@ -111,8 +111,8 @@ pub trait SlotMemory: Copy {
         new: StateWord,
     ) -> Result<Result<(), StateWord>, Self::Error>;
 
-    /// Writes key and value to a slot that this thread has reserved, then the state: who sees the state sees them (W + A). An error
-    /// is [given up](Self::give_up).
+    /// Writes key and value to a slot that this thread has reserved, then the state: who sees the
+    /// state sees them (W + A). An error is [given up](Self::give_up).
     fn publish_entry(
         &self,
         key: Self::KeySlot,

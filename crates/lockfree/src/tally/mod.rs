@@ -113,7 +113,8 @@ impl Tally {
     fn join(&self) -> Arc<Counts> {
         let mut threads = self.lock();
         threads.retain_mut(|counts| {
-            // Who is told that nobody else has them sees all that was counted; the number of those that have them tells no such thing.
+            // Who is told that nobody else has them sees all that was counted; the number of those
+            // that have them tells no such thing.
             let Some(counts) = Arc::get_mut(counts) else {
                 return true;
             };
@@ -182,7 +183,8 @@ impl Drop for Served<'_> {
 
 /// What was sent, and what was served.
 fn sum_up(counts: &[&Counts]) -> (u64, u64) {
-    // Acquire: pairs with the release in `increase`; who sees what was served sees in the next round what that has sent.
+    // Acquire: pairs with the release in `increase`; who sees what was served sees in the next
+    // round what that has sent.
     let sum = |of: fn(&Counts) -> &AtomicU64| {
         counts.iter().fold(0_u64, |sum, counts| {
             sum.wrapping_add(of(counts).load(Ordering::Acquire))

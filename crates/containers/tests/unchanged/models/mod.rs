@@ -1,7 +1,9 @@
-//! Random operations on each container and on a model of it, of which some are refused: for what cannot be encoded, or has no room,
-//! or for an argument. After each refusal, and at the end, the container is what its model is.
+//! Random operations on each container and on a model of it, of which some are refused: for what
+//! cannot be encoded, or has no room, or for an argument. After each refusal, and at the end, the
+//! container is what its model is.
 //!
-//! One rank does what is one-sided, and keeps the model; the others take part in what is collective, and hold slots and elements.
+//! One rank does what is one-sided, and keeps the model; the others take part in what is
+//! collective, and hold slots and elements.
 
 mod maps;
 mod others;
