@@ -300,20 +300,14 @@ fn differing(name: &'static str, own: String, all: &[u64]) -> Error {
 /// Which ranks share this host, and a name for what they share that nothing else on it has.
 fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     let mpi = sys::enter()?;
-    sys::meet(&mpi, session.comm())?;
-    let mut near = sys::comm_split_shared(&mpi, session.comm(), c_rank(session.rank()))?;
-    let n_local = number(sys::comm_size(&mpi, &near)?);
-    let index = number(sys::comm_rank(&mpi, &near)?);
-    let ranks = sys::allgather(&mpi, &near, n_local as usize, &[u64::from(session.rank())])?;
-    let ranks = ranks
-        .into_iter()
-        .map(|rank| u32::try_from(rank).expect("a rank"))
-        .collect();
-    let mut name = random_name(index == 0);
-    sys::bcast(&mpi, &near, 0, &mut name)?;
-    sys::comm_free(&mpi, &mut near)?;
-    let name = format!("mpi {:032x}", u128::from_ne_bytes(name));
-    Ok((Host::new(ranks, index), name))
+    let ranks = sys::ranks_on_this_host(&mpi, session.comm())?;
+    let ranks: Box<[u32]> = ranks.into_iter().map(number).collect();
+    let mut name = random_name(session.rank() == 0);
+    sys::bcast(&mpi, session.comm(), 0, &mut name)?;
+    let name = format!("mpi {:032x} {}", u128::from_ne_bytes(name), ranks[0]);
+    let index = ranks.binary_search(&session.rank());
+    let index = u32::try_from(index.expect("a rank shares its own host"));
+    Ok((Host::new(ranks, index.expect("not more than ranks")), name))
 }
 
 /// Has the first rank of each host connect to that of another one, to notice when it is gone; collective.

@@ -176,22 +176,6 @@ pub(super) fn return_errors(_: &Mpi, comm: ffi::MPI_Comm) -> Result<()> {
     check(Call::CommSetErrhandler, code)
 }
 
-/// The processes of `comm` that share memory with this one, in the order of their ranks; collective.
-pub(crate) fn comm_split_shared(mpi: &Mpi, comm: &Comm, rank: c_int) -> Result<Comm> {
-    // SAFETY: a constant of the library.
-    let shared = unsafe { ffi::RSMPI_COMM_TYPE_SHARED };
-    // SAFETY: a constant of the library.
-    let info = unsafe { ffi::RSMPI_INFO_NULL };
-    // SAFETY: a constant of the library.
-    let mut new = unsafe { ffi::RSMPI_COMM_NULL };
-    begin_wait(Call::CommSplitType, None);
-    // SAFETY: the communicator is valid and `new` is writable.
-    let code = unsafe { ffi::MPI_Comm_split_type(comm.0, shared, rank, info, &raw mut new) };
-    check(Call::CommSplitType, code)?;
-    return_errors(mpi, new)?;
-    Ok(Comm(new))
-}
-
 /// Frees a communicator; collective.
 pub(crate) fn comm_free(_: &Mpi, comm: &mut Comm) -> Result<()> {
     begin_wait(Call::CommFree, None);

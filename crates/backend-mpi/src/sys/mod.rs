@@ -14,6 +14,7 @@ mod hydra;
 mod info;
 mod lock;
 mod message;
+mod sharing;
 mod tool;
 mod window;
 
@@ -31,8 +32,8 @@ pub(crate) use collective::{
 };
 pub(crate) use comm::{
     Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
-    comm_size, comm_split_shared, dup_raw, dup_world, finalize, init_thread, is_finalized,
-    is_initialized, is_thread_main, library_version, meet, query_thread,
+    comm_size, dup_raw, dup_world, finalize, init_thread, is_finalized, is_initialized,
+    is_thread_main, library_version, meet, query_thread,
 };
 pub(crate) use datatype::{Datatype, type_commit, type_free, type_hindexed, type_hvector};
 pub(crate) use exit::{now as exit_now, unwatch as unwatch_exit, watch as watch_exit};
@@ -40,6 +41,7 @@ pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
 pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
+pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
     Layout, Op, Target, Window, accumulate, compare_and_swap, fetch_and_op, flush, flush_all,
@@ -65,6 +67,9 @@ pub(crate) enum Call {
     CommSplitType,
     CommFree,
     CommSetErrhandler,
+    CommGroup,
+    GroupTranslateRanks,
+    GroupFree,
     InfoCreate,
     InfoSet,
     InfoFree,
@@ -117,7 +122,7 @@ pub(crate) enum Call {
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 63] = [
+const NAMES: [&str; 66] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -132,6 +137,9 @@ const NAMES: [&str; 63] = [
     "MPI_Comm_split_type",
     "MPI_Comm_free",
     "MPI_Comm_set_errhandler",
+    "MPI_Comm_group",
+    "MPI_Group_translate_ranks",
+    "MPI_Group_free",
     "MPI_Info_create",
     "MPI_Info_set",
     "MPI_Info_free",
