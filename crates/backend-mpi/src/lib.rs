@@ -69,6 +69,7 @@ mod pieces;
 mod rma;
 mod serve;
 mod session;
+mod slice;
 mod staging;
 mod start;
 mod sys;

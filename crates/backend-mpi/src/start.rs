@@ -25,6 +25,7 @@ use crate::lookout::Lookout;
 use crate::network::Network;
 use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
+use crate::slice;
 use crate::sys::{self, ThreadLevel};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
@@ -33,7 +34,8 @@ use crate::sys::{self, ThreadLevel};
 ///
 /// Where the user has chosen nothing else, Open MPI is told to use the window components `sm` and `pt2pt`
 /// (`OMPI_MCA_osc`): of those that Debian's build prefers, one has no windows over TCP and the other crashes in
-/// `MPI_Compare_and_swap`. On a host with more ranks than processors both libraries are told to yield.
+/// `MPI_Compare_and_swap`. On a host with more ranks than processors both libraries are told to yield, and
+/// the system is asked for short time slices.
 ///
 /// It is told so by environment variables, which are set only while this process has no other
 /// thread that might read them. So call this first thing in `main`, or give `OMPI_MCA_osc=sm,pt2pt`
@@ -129,6 +131,7 @@ fn advise(config: &Config) {
     // Ranks that Open MPI has bound have a processor each, and see no other.
     let is_bound = setting("OMPI_MCA_orte_bound_at_launch").is_some();
     if !is_bound && n_local_ranks.is_some_and(|n| n as usize > n_cores) {
+        slice::shorten();
         suggested.extend([("OMPI_MCA_mpi_yield_when_idle", "1"), (MPICH_YIELDS, "1")]);
     }
     suggested.retain(|(name, _)| setting(name).is_none());
