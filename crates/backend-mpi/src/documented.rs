@@ -5,6 +5,7 @@ pub mod ffi {
     pub type MPI_Aint = isize;
     pub type MPI_Comm = usize;
     pub type MPI_Datatype = usize;
+    pub type MPI_Group = usize;
     pub type MPI_Info = usize;
     pub type MPI_Op = usize;
     pub type MPI_Request = usize;
