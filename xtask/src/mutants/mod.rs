@@ -4,7 +4,7 @@
 //! A row names the tests that are run, so that each mutant takes seconds; a row without any says
 //! why nobody can tell the mutant from the code, or why no test of ours does.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -78,8 +78,14 @@ impl Mutant {
     }
 }
 
-/// How long a mutant may take: one that hangs is noticed.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How long the tests may take with nothing changed.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// How long they may take with a mutant, where they take so long without: what does not end is
+/// noticed, and what only takes long is not, on a busy machine either.
+fn limit(unchanged: Duration) -> Duration {
+    Duration::from_secs(60) + 10 * unchanged
+}
 
 /// In percent, of the mutants that are not equivalent.
 const LEAST_NOTICED: usize = 95;
@@ -167,15 +173,16 @@ enum Ending {
 /// Mutants that are tried one after the other.
 struct Trial {
     copy: Copy,
-    /// Which tests are known to be there and to pass as long as nothing is changed.
-    known: HashSet<(&'static str, By)>,
+    /// Which tests are known to be there and to pass as long as nothing is changed, and how long they
+    /// take then.
+    known: HashMap<(&'static str, By), Duration>,
 }
 
 impl Trial {
     fn begin() -> Result<Self> {
         Ok(Self {
             copy: Copy::make()?,
-            known: HashSet::new(),
+            known: HashMap::new(),
         })
     }
 
@@ -187,36 +194,38 @@ impl Trial {
         if matches!(mutant.by, By::Nobody(_) | By::NoTest(_)) {
             return Ok((line, Ending::Passed));
         }
-        self.check_unchanged(table, mutant.by)?;
+        let unchanged = self.check_unchanged(table, mutant.by)?;
         let file = self.copy.root().join(path);
         fs::write(&file, changed)?;
-        let ended = self.test(table, mutant.by);
+        let ended = self.test(table, mutant.by, limit(unchanged));
         fs::write(&file, text)?;
         let ended = ended.with_context(|| format!("{mutant:?}"))?;
         Ok((line, ended))
     }
 
     /// Nothing is learnt from a test that fails anyway, or is not there.
-    fn check_unchanged(&mut self, table: &Table, by: By) -> Result<()> {
-        if self.known.contains(&(table.package, by)) {
-            return Ok(());
+    fn check_unchanged(&mut self, table: &Table, by: By) -> Result<Duration> {
+        if let Some(time) = self.known.get(&(table.package, by)) {
+            return Ok(*time);
         }
         let program = self.build(table.package, by)?;
         let listed = process::output(self.tests(table, &program, by).arg("--list"));
         let is_there = listed.is_some_and(|listed| listed.contains(": test\n"));
         ensure!(is_there, "{} has no such test: {by:?}", table.package);
-        let ended = self.test(table, by)?;
+        let start = Instant::now();
+        let ended = self.test(table, by, LIMIT)?;
         ensure!(
             ended == Ending::Passed,
             "fail although nothing is changed: {by:?} of {}",
             table.package
         );
-        self.known.insert((table.package, by));
-        Ok(())
+        let time = start.elapsed();
+        self.known.insert((table.package, by), time);
+        Ok(time)
     }
 
-    /// Builds the tests, and runs them.
-    fn test(&self, table: &Table, by: By) -> Result<Ending> {
+    /// Builds the tests, and runs them for at most `limit`.
+    fn test(&self, table: &Table, by: By, limit: Duration) -> Result<Ending> {
         let program = self.build(table.package, by)?;
         let mut child = self
             .tests(table, &program, by)
@@ -226,7 +235,7 @@ impl Trial {
             .spawn()
             .context("cannot start the tests")?;
         let start = Instant::now();
-        while start.elapsed() < LIMIT {
+        while start.elapsed() < limit {
             if let Some(status) = child.try_wait()? {
                 let has_passed = status.success();
                 return Ok(if has_passed {
@@ -319,7 +328,7 @@ mod tests {
     #[test]
     fn no_mutant_is_there_twice() {
         for table in table::TABLES {
-            let mut seen = HashSet::new();
+            let mut seen = std::collections::HashSet::new();
             for Mutant { file, from, to, .. } in table.mutants {
                 assert!(seen.insert((file, from, to)), "{file}: {from:?} -> {to}");
             }
