@@ -18,8 +18,8 @@ pub(crate) struct Step {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) run: fn() -> Result<Outcome>,
-    /// Whether it builds in a folder of its own, and so runs beside the others: tests wait more than they compute.
-    is_beside: bool,
+    /// The steps of one lane run one after the other. Those of [`SHARED`] share a folder.
+    lane: usize,
 }
 
 const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
@@ -27,16 +27,27 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
         name,
         about,
         run,
-        is_beside: false,
+        lane: SHARED,
     }
 }
 
-const fn beside(name: &'static str, about: &'static str, run: fn() -> Result<Outcome>) -> Step {
+/// A step that builds in a folder of its own, and so runs beside others.
+const fn beside(
+    lane: usize,
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Result<Outcome>,
+) -> Step {
     Step {
-        is_beside: true,
+        lane,
         ..step(name, about, run)
     }
 }
+
+/// The lane of the steps that share a folder.
+const SHARED: usize = 0;
+/// One lane more than most machines for tests have processors: tests wait as much as they compute.
+const N_LANES: usize = 3;
 
 /// The optional features that need no foreign library. They only add items, so one build with them serves for both.
 const FEATURES: [&str; 2] = [
@@ -47,8 +58,9 @@ const FEATURES: [&str; 2] = [
 /// Tells tests that the examples are built already: with the same choice of packages, so that nothing is built anew.
 pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 
-/// The steps of `cargo xtask test`, cheapest first, then those that run beside them. A new one is a new row. Cargo's commands without a package are about the
-/// workspace's default members: all but the MPI backend, which has steps of its own, and the hosts of its tests.
+/// The steps of `cargo xtask test`, cheapest first, then those that run beside them, lane by lane. A new
+/// one is a new row. Cargo's commands without a package are about the workspace's default members: all
+/// but the MPI backend, which has steps of its own, and the hosts of its tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and what rustup has", setup::run),
@@ -62,12 +74,12 @@ pub(crate) const STEPS: &[Step] = &[
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
     step("open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
-    beside("asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
-    beside("miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
-    beside("loom", "interleavings of the lock-free parts", memory::loom),
-    beside("msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
-    beside("targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
-    beside("mpich", "the MPI backend with MPICH", mpi::mpich),
+    beside(1, "asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
+    beside(1, "miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
+    beside(1, "loom", "interleavings of the lock-free parts", memory::loom),
+    beside(2, "msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
+    beside(2, "targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
+    beside(2, "mpich", "the MPI backend with MPICH", mpi::mpich),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
@@ -145,7 +157,7 @@ fn main_job() -> Result<Outcome> {
     process::run(tests.env(EXAMPLES_BUILT, "1"))
 }
 
-/// Runs the named steps one after the other, or all in two lanes.
+/// Runs the named steps one after the other, or all in lanes.
 pub(crate) fn run(names: &[String]) -> Result<Outcome> {
     let steps = select(names)?;
     if names.is_empty() {
@@ -177,8 +189,9 @@ fn run_all(steps: &[&Step]) -> Result<Outcome> {
     summary.tell(start)
 }
 
-/// Runs the first step, then in one lane those that share a folder, and in another one, as processes of their own, those that
-/// run beside them. What these print comes between the steps of the first lane, so that nothing mixes.
+/// Runs the first step, then all lanes side by side: the one of the steps that share a folder here,
+/// those of the others as processes of their own. What these print comes between the steps that run
+/// here, so that nothing mixes.
 fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     let start = Instant::now();
     let mut summary = Summary::default();
@@ -187,16 +200,25 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     };
     println!("\n=== {}: {}", first.name, first.about);
     summary.run(first);
-    let (other_lane, this_lane): (Vec<&Step>, Vec<&Step>) =
-        steps.iter().partition(|step| step.is_beside);
+    let lane = |lane| {
+        let steps = steps.iter().copied();
+        steps.filter(move |step| step.lane == lane)
+    };
     let (over, ended) = mpsc::channel();
-    let other_lane = thread::spawn(move || {
-        for step in other_lane {
-            // The receiver stays to the end.
-            over.send((step, by_itself(step))).ok();
-        }
-    });
-    for step in this_lane {
+    let others = (0..N_LANES).filter(|number| *number != SHARED);
+    let others: Vec<_> = others
+        .map(|number| {
+            let (steps, over) = (lane(number).collect::<Vec<_>>(), over.clone());
+            thread::spawn(move || {
+                for step in steps {
+                    // The receiver stays to the end.
+                    over.send((step, by_itself(step))).ok();
+                }
+            })
+        })
+        .collect();
+    drop(over);
+    for step in lane(SHARED) {
         println!("\n=== {}: {}", step.name, step.about);
         summary.run(step);
         ended
@@ -206,8 +228,8 @@ fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
     ended
         .iter()
         .for_each(|(step, text)| summary.add(step, text));
-    if other_lane.join().is_err() {
-        bail!("the lane of steps that run beside the others panicked");
+    if others.into_iter().any(|lane| lane.join().is_err()) {
+        bail!("a lane of steps that run beside the others panicked");
     }
     summary.tell(start)
 }
@@ -318,11 +340,17 @@ fn seconds(time: Duration) -> String {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{STEPS, Step, Summary, run_all, select, step};
+    use super::{N_LANES, SHARED, STEPS, Step, Summary, run_all, select, step};
     use crate::process::{Outcome, root};
 
     fn names(steps: &[&Step]) -> Vec<&'static str> {
         steps.iter().map(|step| step.name).collect()
+    }
+
+    #[test]
+    fn every_step_has_a_lane_that_is_run() {
+        assert!(STEPS.iter().all(|step| step.lane < N_LANES));
+        assert_eq!(STEPS[0].lane, SHARED, "what installs the others' needs");
     }
 
     #[test]
