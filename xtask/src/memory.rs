@@ -72,6 +72,9 @@ pub(crate) fn asan() -> Result<Outcome> {
     cargo.args(SANITIZED);
     process::apart(&mut cargo, "target/asan");
     cargo.env("RUSTFLAGS", "-Zsanitizer=address -Awarnings");
+    // Each of the thousands of threads gets a store for frames that are over: a small one will do.
+    let options = "malloc_context_size=4:max_uar_stack_size_log=16";
+    cargo.env("ASAN_OPTIONS", options);
     process::run(&mut cargo)
 }
 
