@@ -10,8 +10,10 @@ use pgas_core::backend::Sent;
 use pgas_core::{Pod, Rank, World};
 
 use crate::codec::{Encoder, Wire};
-use crate::layer::assert_rank;
-use crate::{RemoteCalls, Result, quiet};
+use crate::error::Result;
+use crate::quiescence::quiet;
+use crate::rpc::RemoteCalls;
+use crate::send::assert_rank;
 
 /// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
 const N_BUFFERS: usize = 256;

@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use pgas_core::World;
-
-use crate::layer::Am;
+use pgas_lockfree::pending::Pending;
 
 /// Who awaits a value and has to be woken when the driver ends.
 pub(crate) trait Sleeper: Send + Sync {
@@ -67,12 +66,12 @@ impl Driven {
     }
 
     /// There is no driver any more; wakes everybody, who then make progress themselves.
-    pub(crate) fn end(&self, am: &Am) {
+    pub(crate) fn end(&self, pending: &Pending) {
         self.is_driven.store(false, Ordering::Relaxed);
         // Pairs with the fence in `is_driven_still`.
         fence(Ordering::SeqCst);
         self.wake_lookers();
-        am.pending.wake_all();
+        pending.wake_all();
         let cells = mem::take(&mut lock(&self.cells).list);
         for cell in cells.iter().filter_map(Weak::upgrade) {
             cell.wake();

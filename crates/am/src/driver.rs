@@ -10,8 +10,8 @@ use std::time::Duration;
 use pgas_core::World;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::Result;
-use crate::layer::{Am, am};
+use crate::error::Result;
+use crate::state::{Am, am};
 
 /// Rounds without work before the first yield, and before the first sleep: together about a tenth of a millisecond.
 const SPINS: u32 = 100;
@@ -144,7 +144,7 @@ struct End(Arc<Am>);
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.0.driven.end(&self.0);
+        self.0.driven.end(&self.0.pending);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pgas_core::Rank;
+use pgas_core::{Rank, World};
 
 /// The crate's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -83,6 +83,36 @@ const _: () = assert!(
     size_of::<Error>() <= 32,
     "errors travel by value on hot paths"
 );
+
+impl Error {
+    /// For a message of `n_bytes` to `to`, which may have `limit`.
+    #[cold]
+    pub(crate) fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Self {
+        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Self::TooLong {
+            to,
+            bytes: clamp(n_bytes),
+            limit: clamp(limit),
+        }
+    }
+
+    /// For a message that names what this rank does not have.
+    #[cold]
+    pub(crate) fn unknown(world: &World, from: Rank, what: String, reason: &'static str) -> Self {
+        Self::from(Box::new(Unknown {
+            rank: world.rank(),
+            from,
+            what,
+            reason,
+        }))
+    }
+}
+
+/// Whether `error` says that `to` has left the job, and receives nothing any more.
+pub(crate) fn says_left(error: &pgas_core::Error, to: Rank) -> bool {
+    matches!(error, pgas_core::Error::RankFailed(failure)
+        if failure.rank == to && failure.cause.starts_with("has left the job"))
+}
 
 impl From<Error> for pgas_core::Error {
     fn from(error: Error) -> Self {

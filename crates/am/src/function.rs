@@ -24,10 +24,9 @@ use pgas_core::backend::LayerKey;
 use pgas_core::{Pod, Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::codec::Wire;
-use crate::error::Unknown;
-use crate::identity::{Program, mix};
-use crate::{Error, Result, serve};
+use crate::codec::{Decoder, Encoder, Wire, unreadable};
+use crate::error::{Error, Result};
+use crate::identity::{Names, Program};
 
 /// The right to send calls.
 // SAFETY: the crate sends calls from `rpc.rs` alone, which begin with a [`FunctionId`] that was made for the type of the
@@ -36,26 +35,12 @@ use crate::{Error, Result, serve};
 // their codecs, which take any bytes.
 pub(crate) const LAYER_KEY: LayerKey = unsafe { LayerKey::new() };
 
-/// What functions are named by, equal on all ranks of a job.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Names {
-    program: &'static Program,
-    /// Made of the build and of a secret.
-    salt: u64,
-}
-
-impl Names {
-    /// The names of a job whose ranks know `secret`, and nobody else does.
-    pub(crate) fn new(program: &'static Program, secret: u64) -> Self {
-        let salt = mix(program.build ^ mix(secret));
-        Self { program, salt }
-    }
-
-    #[inline]
-    fn tag(&self, trampoline: u32, body: u32) -> u64 {
-        let places = u64::from(trampoline) << u32::BITS | u64::from(body);
-        mix(mix(places ^ self.salt).wrapping_add(self.salt))
-    }
+/// What a remote call without an answer begins with is the [`FunctionId`] alone; one with an answer begins with this.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+pub(crate) struct Call {
+    pub(crate) function: FunctionId,
+    pub(crate) cookie: u64,
 }
 
 /// What a function is called with.
@@ -63,18 +48,26 @@ impl Names {
 pub(crate) struct Incoming<'a> {
     pub(crate) world: &'a World,
     pub(crate) from: Rank,
-    /// Where the answer goes, if one is wanted.
-    pub(crate) cookie: Option<u64>,
     /// Arguments, and what else was sent.
     pub(crate) bytes: &'a [u8],
 }
 
-/// Decodes the arguments, calls the function, and answers.
+/// What became of a call.
+pub(crate) enum Ran {
+    /// The function has returned, and its result is written if one is wanted.
+    Returned,
+    /// The arguments cannot be read, and the function was not called.
+    NotCalled(Error),
+    /// The function has returned, and its result cannot be written.
+    NotWritten(Error),
+}
+
+/// Decodes the arguments, calls the function, and writes its result where one is wanted.
 ///
 /// # Safety
 ///
 /// The second half of the [`FunctionId`] is that of a function of the type that this trampoline was made for.
-type Trampoline = unsafe fn(Body, Incoming<'_>) -> Result<()>;
+type Trampoline = unsafe fn(Body, Incoming<'_>, Option<&mut Encoder>) -> Ran;
 
 /// A function whose type has been forgotten.
 #[derive(Clone, Copy, Debug)]
@@ -101,10 +94,14 @@ impl Body {
 /// # Safety
 ///
 /// The body is a `fn(A) -> R`.
-unsafe fn plain<A: Wire, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<()> {
+unsafe fn plain<A: Wire, R: Wire>(
+    body: Body,
+    incoming: Incoming<'_>,
+    out: Option<&mut Encoder>,
+) -> Ran {
     // SAFETY: the caller promises that the body is a `fn(A) -> R`.
     let function = unsafe { body.cast::<fn(A) -> R>() };
-    serve::call(incoming, |input| Ok(function(input.get()?)))
+    run(incoming, out, |input| Ok(function(input.get()?)))
 }
 
 /// The trampoline of functions that also view a slice.
@@ -112,13 +109,56 @@ unsafe fn plain<A: Wire, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<
 /// # Safety
 ///
 /// The body is a `fn(A, &[T]) -> R`.
-unsafe fn viewing<A: Wire, T: Pod, R: Wire>(body: Body, incoming: Incoming<'_>) -> Result<()> {
+unsafe fn viewing<A: Wire, T: Pod, R: Wire>(
+    body: Body,
+    incoming: Incoming<'_>,
+    out: Option<&mut Encoder>,
+) -> Ran {
     // SAFETY: the caller promises that the body is a `fn(A, &[T]) -> R`.
     let function = unsafe { body.cast::<fn(A, &[T]) -> R>() };
-    serve::call(incoming, |input| {
+    run(incoming, out, |input| {
         let args = input.get()?;
-        serve::with_view(input.rest_aligned(), |view| function(args, view))
+        with_view(input.rest_aligned(), |view| function(args, view))
     })
+}
+
+#[inline]
+fn run<R: Wire>(
+    incoming: Incoming<'_>,
+    out: Option<&mut Encoder>,
+    call: impl FnOnce(&mut Decoder<'_>) -> Result<R>,
+) -> Ran {
+    let result = match call(&mut Decoder::at(incoming.world, incoming.bytes)) {
+        Ok(result) => result,
+        Err(error) => return Ran::NotCalled(error),
+    };
+    let Some(out) = out else {
+        return Ran::Returned;
+    };
+    match out.put(&result) {
+        Ok(()) => Ran::Returned,
+        Err(error) => Ran::NotWritten(error),
+    }
+}
+
+/// Views `bytes` as a slice: where they are if they are aligned for it, else as a copy.
+#[inline]
+fn with_view<T: Pod, R>(bytes: &[u8], run: impl FnOnce(&[T]) -> R) -> Result<R> {
+    if size_of::<T>() == 0 || !bytes.len().is_multiple_of(size_of::<T>()) {
+        let n_bytes = bytes.len();
+        return Err(unreadable::<T>(format!(
+            "{n_bytes} bytes are no slice of it"
+        )));
+    }
+    if bytes.as_ptr().addr().is_multiple_of(align_of::<T>())
+        && let Ok(view) = <[T]>::ref_from_bytes(bytes)
+    {
+        return Ok(run(view));
+    }
+    let n = bytes.len() / size_of::<T>();
+    let mut copy = T::new_vec_zeroed(n).map_err(|_| unreadable::<T>("no memory"))?;
+    copy.as_mut_bytes().copy_from_slice(bytes);
+    Ok(run(&copy))
 }
 
 /// The name of a function and its trampoline in a message.
@@ -168,9 +208,14 @@ impl FunctionId {
         })
     }
 
-    /// Calls the function, if the name is right.
+    /// Calls the function, if the name is right, and writes its result to `out` where one is wanted.
     #[inline]
-    pub(crate) fn call(self, names: &Names, incoming: Incoming<'_>) -> Result<()> {
+    pub(crate) fn call(
+        self,
+        names: &Names,
+        incoming: Incoming<'_>,
+        out: Option<&mut Encoder>,
+    ) -> Result<Ran> {
         let program = names.program;
         let is_inside = |offset: u32| (offset as usize) < program.code.len();
         if self.tag != names.tag(self.trampoline, self.body)
@@ -193,26 +238,24 @@ impl FunctionId {
             clippy::disallowed_methods,
             reason = "no safe conversion makes a function of a pointer"
         )]
-        // SAFETY: the bits are those of a `Trampoline` of this rank. The tag fits, which takes the job's secret, so a rank of
-        // the job has made this name in `new`: it took the place from a `Trampoline` there, at this distance from the
-        // start of its code. That rank runs the same build, since the salt is made of it, and the code of a file is mapped as a
+        // SAFETY: the bits are those of a `Trampoline` of this rank. The tag fits, which takes the
+        // job's secret, so a rank of the job has made this name in `new`, the only place that asks
+        // `Names` for a tag to send: it took the place from a `Trampoline` there, at this distance
+        // from the start of its code. That rank runs the same build, since the salt is made of it, and the code of a file is mapped as a
         // whole: the same function lies at this distance from the start here. It is inside of the code, so the pointer
         // is not null.
         let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
         // SAFETY: the trampoline asks that the body is a function of the type that it was made for. The tag covers both
         // places, so one call of `new` has made both; it is called by `of` and `of_viewing`, which give a trampoline and
         // a function of the same types.
-        unsafe { trampoline(Body(at(self.body)), incoming) }
+        Ok(unsafe { trampoline(Body(at(self.body)), incoming, out) })
     }
 
     #[cold]
     fn unknown(self, incoming: Incoming<'_>) -> Error {
-        Error::from(Box::new(Unknown {
-            rank: incoming.world.rank(),
-            from: incoming.from,
-            what: format!("the function at {:#x} of the program's code", self.body),
-            reason: "and its tag does not fit: the message was damaged",
-        }))
+        let what = format!("the function at {:#x} of the program's code", self.body);
+        let reason = "and its tag does not fit: the message was damaged";
+        Error::unknown(incoming.world, incoming.from, what, reason)
     }
 }
 
@@ -236,21 +279,22 @@ mod tests {
         let incoming = Incoming {
             world: &world,
             from: Rank::ZERO,
-            cookie: None,
             bytes: &21_u64.to_ne_bytes(),
         };
-        id.call(&names, incoming).unwrap();
+        let ran = id.call(&names, incoming, None).unwrap();
+        assert!(matches!(ran, Ran::Returned));
         assert_eq!(SUM.load(Ordering::Relaxed), 42);
         for bit in 0..size_of::<FunctionId>() * 8 {
             let mut damaged = id;
             damaged.as_mut_bytes()[bit / 8] ^= 1 << (bit % 8);
-            let error = damaged.call(&names, incoming).unwrap_err();
-            assert!(matches!(error, Error::Unknown(_)), "{error}");
+            let refused = damaged.call(&names, incoming, None);
+            assert!(matches!(refused, Err(Error::Unknown(_))), "bit {bit}");
         }
         // Whoever does not know the secret makes names that are refused.
         let forged = Names::new(names.program, 8);
         let id = FunctionId::of(&forged, add_doubled).unwrap();
-        assert!(matches!(id.call(&names, incoming), Err(Error::Unknown(_))));
+        let refused = id.call(&names, incoming, None);
+        assert!(matches!(refused, Err(Error::Unknown(_))));
         assert_eq!(SUM.load(Ordering::Relaxed), 42);
     }
 

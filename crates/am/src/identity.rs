@@ -1,4 +1,4 @@
-//! Which program this process runs: where its code lies, and a hash of it that is equal on all ranks.
+//! Which program this process runs: where its code lies, a hash of it that is equal on all ranks, and what functions are named by.
 //!
 //! Functions are named by where they lie in the program's code, which is the same in every process that runs
 //! the same file. Whether it does is compared when active messages are set up.
@@ -65,6 +65,29 @@ impl Program {
             code: mapping.addresses,
             build: hash.finish(),
         })
+    }
+}
+
+/// What functions are named by, equal on all ranks of a job.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    pub(crate) program: &'static Program,
+    /// Made of the build and of a secret.
+    salt: u64,
+}
+
+impl Names {
+    /// The names of a job whose ranks know `secret`, and nobody else does.
+    pub(crate) fn new(program: &'static Program, secret: u64) -> Self {
+        let salt = mix(program.build ^ mix(secret));
+        Self { program, salt }
+    }
+
+    /// What proves that a rank of the job has put these places together.
+    #[inline]
+    pub(crate) fn tag(&self, trampoline: u32, body: u32) -> u64 {
+        let places = u64::from(trampoline) << u32::BITS | u64::from(body);
+        mix(mix(places ^ self.salt).wrapping_add(self.salt))
     }
 }
 

@@ -44,8 +44,25 @@
 //!
 //! Order messages; carry an active message of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (a long one puts the
 //! bytes first, and a remote call goes in pieces, up to 64 MiB); run functions of libraries that were loaded at run time.
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
+//! | what a program calls | `attach`, `message`, `rpc` |
+//! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
+//! | the state of a rank | `state` |
+//! | the part of it that sends | `outbox` |
+//! | its other parts; what messages carry | `answer`, `function`, `objects`, `pieces` |
+//! | bytes; what is lost | `codec`, `lost` |
+//! | names, errors, and what stands alone | `buffers`, `driven`, `error`, `identity`, `ids`, `registry`, `transfers` |
 
 mod aggregate;
+mod answer;
+mod attach;
 mod buffers;
 pub mod codec;
 mod dist_object;
@@ -59,20 +76,24 @@ mod driver;
 mod error;
 mod function;
 mod future;
-mod handle;
 mod identity;
+mod ids;
 mod layer;
 mod lost;
 pub mod message;
+mod objects;
 mod outbox;
 mod pieces;
 mod quiescence;
+mod registry;
 pub mod rpc;
+mod send;
 mod serve;
-
-use pgas_lockfree::{pending, tally};
+mod state;
+mod transfers;
 
 pub use aggregate::Aggregator;
+pub use attach::attach;
 pub use codec::Wire;
 pub use dist_object::DistObject;
 #[cfg(feature = "tokio")]
@@ -81,7 +102,6 @@ pub use error::{
     CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Undelivered, Unknown,
 };
 pub use future::{All, PgasFuture, Promise, when_all};
-pub use layer::attach;
 pub use message::{
     ActiveMessages, Origin, Payload, Prepared, PreparedReply, ReplyHandler, RequestHandler, Token,
 };

@@ -12,8 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{Rank, Result, World};
 
+use crate::error::says_left;
 use crate::function::LAYER_KEY;
-use crate::layer::says_left;
 
 /// How many bytes of requests are kept before further ones are refused; the last one may be of any length.
 pub(crate) const ROOM: usize = 1 << 28;

@@ -10,36 +10,39 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use pgas_core::backend::{HandlerId, Message, MessageClass};
-use pgas_core::{Rank, World};
+use pgas_core::Rank;
+use pgas_core::backend::{HandlerId, Message};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::LONGEST;
-use crate::layer::{Am, PIECE, unknown};
-use crate::message::too_long;
-use crate::{Error, Result};
 
 /// What a piece begins with.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-struct Piece {
+pub(crate) struct Piece {
     /// The number of the whole, among those of its sender.
-    whole: u64,
+    pub(crate) whole: u64,
     /// The whole's length, and where in it this piece begins.
-    len: u64,
-    at: u64,
+    pub(crate) len: u64,
+    pub(crate) at: u64,
     /// Which handler the whole is for.
-    handler: u64,
+    pub(crate) handler: u64,
 }
 
 /// A whole of which some is still missing. Its bytes begin at a multiple of eight, as those of messages do.
-struct Whole {
+pub(crate) struct Whole {
     words: Vec<u64>,
     len: usize,
     n_missing: usize,
 }
 
-/// What a rank sends and puts together.
+impl Whole {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.words.as_bytes()[..self.len]
+    }
+}
+
+/// What a rank puts together, and how much it has sent so.
 #[derive(Default)]
 pub(crate) struct Pieces {
     n_sent: AtomicU64,
@@ -52,81 +55,12 @@ impl fmt::Debug for Pieces {
     }
 }
 
-impl Am {
-    /// Sends what is too long for one message.
-    ///
-    /// Requests wait for room. In a handler they are refused if too much is kept already; else what meets back-pressure is
-    /// kept, whatever it takes, since the rest of one that was begun has to follow.
-    #[cold]
-    #[track_caller]
-    pub(crate) fn send_in_pieces(
-        &self,
-        world: &World,
-        to: Rank,
-        class: MessageClass,
-        handler: HandlerId,
-        parts: &[&[u8]],
-    ) -> Result<()> {
-        let n_bytes = parts.iter().map(|part| part.len()).sum();
-        let limit = world.capabilities().max_medium;
-        if n_bytes > LONGEST {
-            return Err(too_long(to, n_bytes, LONGEST));
-        }
-        let is_kept = class == MessageClass::Request && pgas_core::in_handler();
-        if is_kept && !self.outbox.has_room() {
-            return Err(Error::BackPressure { to });
-        }
-        let bytes = parts.concat();
-        let whole = self.pieces.n_sent.fetch_add(1, Ordering::Relaxed);
-        let piece_bytes = limit - size_of::<Piece>();
-        for (i, piece) in bytes.chunks(piece_bytes).enumerate() {
-            let header = Piece {
-                whole,
-                len: bytes.len() as u64,
-                at: (i * piece_bytes) as u64,
-                handler: u64::from(handler.0),
-            };
-            let parts = [header.as_bytes(), piece];
-            match class {
-                MessageClass::Request if is_kept => {
-                    self.request_or_keep(world, to, PIECE, &parts)?;
-                }
-                MessageClass::Request => self.request(world, to, PIECE, &parts)?,
-                MessageClass::Reply => self.reply(world, to, PIECE, &parts)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Takes a piece; with the last one `serve` gets the whole.
-    #[cold]
-    pub(crate) fn take_piece(
-        &self,
-        world: &World,
-        message: &Message<'_>,
-        serve: impl FnOnce(Message<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let Some(complete) = self.pieces.add(message) else {
-            let what = "a piece of a message".to_owned();
-            return Err(unknown(world, message.from, what, "which fits no whole"));
-        };
-        let Some((whole, handler)) = complete else {
-            // Replies are not counted one by one: with the whole its request is served.
-            if message.class == MessageClass::Request {
-                self.tally.count_served();
-            }
-            return Ok(());
-        };
-        serve(Message {
-            from: message.from,
-            class: message.class,
-            handler,
-            payload: &whole.words.as_bytes()[..whole.len],
-        })
-    }
-}
-
 impl Pieces {
+    /// The number of the next whole that this rank sends.
+    pub(crate) fn next(&self) -> u64 {
+        self.n_sent.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Which handler a whole is for, if this is its first piece.
     pub(crate) fn first_of(message: &Message<'_>) -> Option<HandlerId> {
         let (piece, _) = Piece::read_from_prefix(message.payload).ok()?;
@@ -139,7 +73,8 @@ impl Pieces {
         clippy::option_option,
         reason = "nonsense is told apart from a whole that is not complete"
     )]
-    fn add(&self, message: &Message<'_>) -> Option<Option<(Whole, HandlerId)>> {
+    #[cold]
+    pub(crate) fn add(&self, message: &Message<'_>) -> Option<Option<(Whole, HandlerId)>> {
         let (piece, bytes) = Piece::read_from_prefix(message.payload).ok()?;
         let (len, at) = (
             usize::try_from(piece.len).ok()?,
@@ -172,7 +107,10 @@ impl Pieces {
 
 #[cfg(test)]
 mod tests {
+    use pgas_core::backend::MessageClass;
+
     use super::*;
+    use crate::ids::PIECE;
 
     fn payload(len: u64, at: u64, bytes: &[u8]) -> Vec<u8> {
         let header = Piece {
@@ -198,7 +136,7 @@ mod tests {
         let pieces = Pieces::default();
         assert!(matches!(add(&pieces, &payload(9, 4, b"efghi")), Some(None)));
         let (whole, id) = add(&pieces, &payload(9, 0, b"abcd")).flatten().unwrap();
-        assert_eq!(&whole.words.as_bytes()[..whole.len], b"abcdefghi");
+        assert_eq!(whole.bytes(), b"abcdefghi");
         assert_eq!(id, HandlerId(7));
         assert!(pieces.wholes.lock().unwrap().is_empty());
     }

@@ -4,15 +4,12 @@
 //! ranks. An answered call counts as served when its answer is
 //! back, so that no answer is under way either.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, World};
 use pgas_lockfree::tally::Rounds;
 
-use crate::layer::am;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::state::am;
 
 /// Waits until all messages that any rank has sent were served, those that handlers and remote functions have sent
 /// meanwhile included, and all answers are back; what was chained to them has run then. It waits for no promise and no collective,
@@ -87,32 +84,6 @@ pub fn quiet(world: &World) -> Result<()> {
         } else {
             waiting.begin_anew();
         }
-    }
-}
-
-/// How many actions follow transfers that are not complete; they may send when they are.
-#[derive(Debug, Default)]
-pub(crate) struct Transfers(Arc<AtomicU64>);
-
-/// One of them, until it is over.
-#[derive(Debug)]
-pub(crate) struct Transfer(Arc<AtomicU64>);
-
-impl Transfers {
-    pub(crate) fn begin(&self) -> Transfer {
-        self.0.fetch_add(1, Ordering::Relaxed);
-        Transfer(Arc::clone(&self.0))
-    }
-
-    fn n_running(&self) -> u64 {
-        // Acquire: pairs with the release when one is over; what it has sent is counted.
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-impl Drop for Transfer {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Release);
     }
 }
 

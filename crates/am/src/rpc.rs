@@ -11,11 +11,14 @@ use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Pod, Rank, Team, World};
 use zerocopy::IntoBytes;
 
+use crate::answer::unanswered;
 use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
-use crate::function::FunctionId;
-use crate::layer::{Am, Call, am, call_id, says_left};
-use crate::serve::unanswered;
-use crate::{Error, PgasFuture, Result, message, when_all};
+use crate::error::{Error, Result, says_left};
+use crate::function::{Call, FunctionId};
+use crate::future::{PgasFuture, when_all};
+use crate::ids::{CALL, CALL_FF};
+use crate::send::fits;
+use crate::state::{Am, am};
 
 /// An argument that arrives as the world of the rank that runs the function.
 ///
@@ -372,14 +375,14 @@ impl RemoteCalls for World {
     fn rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: A) -> Result<()> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of(way.am.names()?, function)?;
-        way.send(call_id(false), function.as_bytes(), &args, None)
+        way.send(CALL_FF, function.as_bytes(), &args, None)
     }
 
     #[inline]
     fn try_rpc_ff<A: Wire>(&self, to: Rank, function: fn(A), args: &A) -> Result<Sent> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of(way.am.names()?, function)?;
-        way.try_send(call_id(false), function.as_bytes(), args, None)
+        way.try_send(CALL_FF, function.as_bytes(), args, None)
     }
 
     #[inline]
@@ -394,7 +397,7 @@ impl RemoteCalls for World {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
         let view = Some(view.as_bytes());
-        way.send(call_id(false), function.as_bytes(), &args, view)
+        way.send(CALL_FF, function.as_bytes(), &args, view)
     }
 
     #[inline]
@@ -408,7 +411,7 @@ impl RemoteCalls for World {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
         let view = Some(view.as_bytes());
-        way.try_send(call_id(false), function.as_bytes(), args, view)
+        way.try_send(CALL_FF, function.as_bytes(), args, view)
     }
 
     #[track_caller]
@@ -513,7 +516,7 @@ impl<'a> Way<'a> {
             function,
             cookie: cookie.0,
         };
-        match self.send(call_id(true), header.as_bytes(), args, view) {
+        match self.send(CALL, header.as_bytes(), args, view) {
             Ok(()) => Ok(future),
             Err(error) => {
                 future.cancel(self.am);
@@ -562,7 +565,7 @@ impl<'a> Way<'a> {
         let mut out = Encoder::new();
         open(&mut out, header, args, view)?;
         let parts = [out.bytes(), view.unwrap_or_default()];
-        message::fits(self.world, self.to, n_bytes(&parts))?;
+        fits(self.world, self.to, n_bytes(&parts))?;
         self.am.try_request(self.world, self.to, id, &parts)
     }
 }

@@ -1,21 +1,24 @@
-//! Running a function that another rank called: decode, run, answer; a panic becomes an answer too.
+//! Serving calls and answers: a function that another rank called is run and answered, and a panic becomes an answer too.
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
-use pgas_core::Pod;
-use pgas_core::backend::MessageClass;
+use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::process::panic_text;
-use zerocopy::{FromBytes, IntoBytes};
+use pgas_core::{Rank, World};
+use pgas_lockfree::pending::{Cookie, Outcome};
+use pgas_lockfree::tally::Served;
+use zerocopy::{FromBytes, Immutable};
 
-use crate::codec::{Decoder, Encoder, LONGEST, Wire, unreadable};
-use crate::error::{RemoteError, RemotePanic};
-use crate::function::Incoming;
-use crate::layer::{FAILURE, RESULT, am};
-use crate::pending::Outcome;
-use crate::{Error, Result};
+use crate::answer;
+use crate::codec::{Encoder, LONGEST};
+use crate::error::{Error, Result};
+use crate::function::{Call, FunctionId, Incoming, Ran};
+use crate::identity::Names;
+use crate::ids::{FAILURE, RESULT};
+use crate::state::Am;
 
 thread_local! {
     /// Where the last panic of a handler was.
@@ -37,142 +40,166 @@ pub(crate) fn note_where_panics_are() {
     });
 }
 
-/// Calls a function as `run` does, and answers if an answer is wanted.
-#[inline]
-pub(crate) fn call<R: Wire>(
-    incoming: Incoming<'_>,
-    run: impl FnOnce(&mut Decoder<'_>) -> Result<R>,
-) -> Result<()> {
-    let mut input = Decoder::at(incoming.world, incoming.bytes);
-    let ran = panic::catch_unwind(AssertUnwindSafe(|| run(&mut input)));
-    match (ran, incoming.cookie) {
-        (Ok(Ok(result)), Some(cookie)) => answer(incoming, cookie, &result),
-        (Ok(Ok(_)), None) => Ok(()),
-        (Ok(Err(error)), None) => Err(error),
-        // Whoever delivers the call sets it aside.
-        (Ok(Err(error @ Error::NotBuilt(..))), _) => Err(error),
-        (Ok(Err(error)), Some(cookie)) => fail(incoming, cookie, &error.to_string()),
-        (Err(payload), Some(cookie)) => fail_by_panic(incoming, cookie, &*payload),
-        // Nobody waits who could be told: it is this rank's panic.
-        (Err(payload), None) => {
-            am(incoming.world)?.tally.count_served();
-            panic::resume_unwind(payload)
+impl Am {
+    /// What a message of this handler begins with, and the rest.
+    #[inline]
+    pub(crate) fn header<'a, H: FromBytes + Immutable + Copy>(
+        &self,
+        world: &World,
+        message: &Message<'a>,
+    ) -> Result<(H, &'a [u8])> {
+        H::read_from_prefix(message.payload).map_err(|_| {
+            let HandlerId(id) = message.handler;
+            let what = format!("handler {id}");
+            Error::unknown(world, message.from, what, "and it is too short")
+        })
+    }
+
+    /// What functions are named by; nothing if that is not known yet, and the call is put off.
+    #[inline]
+    fn names_for(&self, message: &Message<'_>) -> Result<Option<&Names>> {
+        let Some(names) = self.names.get() else {
+            // Other ranks know already that all run one program.
+            self.objects.put_off(message);
+            return Ok(None);
+        };
+        let names = names.as_ref().map_err(Error::clone)?;
+        self.objects.forget_named();
+        Ok(Some(names))
+    }
+
+    /// Runs a function whose result is awaited.
+    #[inline]
+    pub(crate) fn serve_call(&self, world: &World, message: &Message<'_>) -> Result<()> {
+        let (call, bytes) = self.header::<Call>(world, message)?;
+        let Some(names) = self.names_for(message)? else {
+            return Ok(());
+        };
+        let (from, cookie) = (message.from, call.cookie);
+        let incoming = Incoming { world, from, bytes };
+        let mut out = Encoder::new();
+        out.write(&cookie.to_ne_bytes());
+        let run = || call.function.call(names, incoming, Some(&mut out));
+        // It is served when the answer is back, which counts there.
+        match panic::catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(Ran::Returned)) => self.answer(world, from, cookie, out.bytes()),
+            Ok(Ok(Ran::NotCalled(Error::NotBuilt(number, team)))) => {
+                match self.objects.set_aside(message, number, team) {
+                    Ok(()) => Ok(()),
+                    Err(error) => self.fail(world, from, cookie, &error.to_string()),
+                }
+            }
+            Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
+                self.fail(world, from, cookie, &error.to_string())
+            }
+            Ok(Err(error)) => Err(error),
+            Err(payload) => self.fail_by_panic(world, from, cookie, &*payload),
         }
     }
-}
 
-/// Views `bytes` as a slice: where they are if they are aligned for it, else as a copy.
-#[inline]
-pub(crate) fn with_view<T: Pod, R>(bytes: &[u8], run: impl FnOnce(&[T]) -> R) -> Result<R> {
-    if size_of::<T>() == 0 || !bytes.len().is_multiple_of(size_of::<T>()) {
+    /// Runs a function that nobody waits for.
+    #[inline]
+    pub(crate) fn serve_one_way(&self, world: &World, message: &Message<'_>) -> Result<()> {
+        let (function, bytes) = self.header::<FunctionId>(world, message)?;
+        let Some(names) = self.names_for(message)? else {
+            return Ok(());
+        };
+        let from = message.from;
+        let incoming = Incoming { world, from, bytes };
+        let run = || function.call(names, incoming, None);
+        let mut served = Ok(());
+        match panic::catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(Ran::Returned)) => {}
+            Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
+                match self.put_aside(message, error) {
+                    None => return Ok(()),
+                    Some(error @ Error::Codec(_)) => self.lose(from, &error),
+                    Some(error) => served = Err(error),
+                }
+            }
+            Ok(Err(error)) => served = Err(error),
+            // Nobody waits who could be told: it is this rank's panic.
+            Err(payload) => {
+                self.tally.count_served();
+                panic::resume_unwind(payload)
+            }
+        }
+        self.tally.count_served();
+        served
+    }
+
+    /// Sets a call aside if its object is not built yet; else gives the error back.
+    #[cold]
+    fn put_aside(&self, message: &Message<'_>, error: Error) -> Option<Error> {
+        match error {
+            Error::NotBuilt(number, team) => self.objects.set_aside(message, number, team).err(),
+            error => Some(error),
+        }
+    }
+
+    /// Sends the result of a call, which begins with its cookie.
+    #[inline]
+    fn answer(&self, world: &World, to: Rank, cookie: u64, bytes: &[u8]) -> Result<()> {
+        if bytes.len() <= world.capabilities().max_medium {
+            return self.reply(world, to, RESULT, &[bytes]);
+        }
+        self.answer_in_pieces(world, to, cookie, bytes)
+    }
+
+    #[cold]
+    fn answer_in_pieces(&self, world: &World, to: Rank, cookie: u64, bytes: &[u8]) -> Result<()> {
         let n_bytes = bytes.len();
-        return Err(unreadable::<T>(format!(
-            "{n_bytes} bytes are no slice of it"
-        )));
-    }
-    if bytes.as_ptr().addr().is_multiple_of(align_of::<T>())
-        && let Ok(view) = <[T]>::ref_from_bytes(bytes)
-    {
-        return Ok(run(view));
-    }
-    let n = bytes.len() / size_of::<T>();
-    let mut copy = T::new_vec_zeroed(n).map_err(|_| unreadable::<T>("no memory"))?;
-    copy.as_mut_bytes().copy_from_slice(bytes);
-    Ok(run(&copy))
-}
-
-#[inline]
-fn answer<R: Wire>(incoming: Incoming<'_>, cookie: u64, result: &R) -> Result<()> {
-    let mut out = Encoder::new();
-    out.write(&cookie.to_ne_bytes());
-    if let Err(error) = out.put(result) {
-        return fail(incoming, cookie, &error.to_string());
-    }
-    let Incoming { world, from, .. } = incoming;
-    let n_bytes = out.bytes().len();
-    if n_bytes > world.capabilities().max_medium {
         if n_bytes > LONGEST {
             let text = format!("its result has {n_bytes} bytes, and at most {LONGEST} are sent");
-            return fail(incoming, cookie, &text);
+            return self.fail(world, to, cookie, &text);
         }
-        let parts = [out.bytes()];
-        return am(world)?.send_in_pieces(world, from, MessageClass::Reply, RESULT, &parts);
+        self.send_in_pieces(world, to, MessageClass::Reply, RESULT, &[bytes])
     }
-    am(world)?.reply(world, from, RESULT, &[out.bytes()])
-}
 
-/// Answers a call that is refused.
-#[cold]
-pub(crate) fn refuse(incoming: Incoming<'_>, error: &Error) -> Result<()> {
-    match incoming.cookie {
-        Some(cookie) => fail(incoming, cookie, &error.to_string()),
-        None => Ok(()),
+    #[cold]
+    fn fail(&self, world: &World, to: Rank, cookie: u64, text: &str) -> Result<()> {
+        let failure = answer::failure(cookie, text, None)?;
+        self.reply(world, to, FAILURE, &[failure.bytes()])
     }
-}
 
-#[cold]
-fn fail(incoming: Incoming<'_>, cookie: u64, text: &str) -> Result<()> {
-    send_failure(incoming, cookie, text, None)
-}
-
-#[cold]
-fn fail_by_panic(incoming: Incoming<'_>, cookie: u64, payload: &(dyn Any + Send)) -> Result<()> {
-    let location = PANICKED_AT.take();
-    let location = location.as_deref().unwrap_or("an unknown place");
-    send_failure(incoming, cookie, panic_text(payload), Some(location))
-}
-
-/// A failure's texts are cut to this, so that they fit a message of every transport.
-const MAX_TEXT: usize = 200;
-
-fn send_failure(
-    incoming: Incoming<'_>,
-    cookie: u64,
-    text: &str,
-    panicked_at: Option<&str>,
-) -> Result<()> {
-    let cut = |text: &str| {
-        let mut ends = (0..=MAX_TEXT).rev();
-        let end = ends.find(|end| text.is_char_boundary(*end));
-        text[..end.unwrap_or(0)].to_owned()
-    };
-    let mut out = Encoder::new();
-    out.write(&cookie.to_ne_bytes());
-    out.put(&(cut(text), panicked_at.map(cut)))?;
-    let Incoming { world, from, .. } = incoming;
-    am(world)?.reply(world, from, FAILURE, &[out.bytes()])
-}
-
-/// What the answer of `rank` says.
-#[inline]
-pub(crate) fn read_answer<T: Wire>(
-    rank: pgas_core::Rank,
-    outcome: Outcome,
-    bytes: &[u8],
-) -> Result<T> {
-    let mut input = Decoder::new(bytes);
-    match outcome {
-        Outcome::Returned => input.get(),
-        Outcome::Failed => Err(read_failure(rank, &mut input)),
-        Outcome::Left => Err(unanswered(rank).into()),
+    #[cold]
+    fn fail_by_panic(
+        &self,
+        world: &World,
+        to: Rank,
+        cookie: u64,
+        payload: &(dyn Any + Send),
+    ) -> Result<()> {
+        let location = PANICKED_AT.take();
+        let location = location.as_deref().unwrap_or("an unknown place");
+        let failure = answer::failure(cookie, panic_text(payload), Some(location))?;
+        self.reply(world, to, FAILURE, &[failure.bytes()])
     }
-}
 
-/// The error of a call whose rank has left.
-#[cold]
-pub(crate) fn unanswered(rank: pgas_core::Rank) -> pgas_core::Error {
-    pgas_core::Error::rank_failed(rank, "has left the job with a remote call unanswered")
-}
+    /// Takes note of a one-way call that cannot be run.
+    #[cold]
+    pub(crate) fn lose(&self, from: Rank, error: &Error) {
+        let reason = format!("a call of rank {from}: {error}");
+        self.lost.add(1, &reason);
+    }
 
-#[cold]
-fn read_failure(rank: pgas_core::Rank, input: &mut Decoder<'_>) -> Error {
-    match input.get::<(String, Option<String>)>() {
-        Ok((message, Some(location))) => Error::from(Box::new(RemotePanic {
-            rank,
-            message,
-            location,
-        })),
-        Ok((message, None)) => Error::from(Box::new(RemoteError { rank, message })),
-        Err(error) => error,
+    /// Gives the answer of a call to who waits for it.
+    #[inline]
+    pub(crate) fn take_answer(
+        &self,
+        world: &World,
+        message: &Message<'_>,
+        outcome: Outcome,
+    ) -> Result<()> {
+        let (cookie, bytes) = self.header::<u64>(world, message)?;
+        // After what an action may send, also if it panics.
+        let served = Served::new(&self.tally);
+        if self.pending.complete(Cookie(cookie), outcome, bytes) {
+            return Ok(());
+        }
+        served.cancel();
+        let what = format!("the answer of call {cookie:#x}");
+        let reason = "which this rank does not wait for";
+        Err(Error::unknown(world, message.from, what, reason))
     }
 }

@@ -4,6 +4,7 @@
 mod comments;
 mod docs;
 mod fence;
+mod floors;
 mod manifests;
 mod reading_path;
 mod sizes;
@@ -77,6 +78,7 @@ pub(crate) fn run() -> Result<Outcome> {
     }
     findings.extend(docs::check_table(&sources));
     findings.extend(reading_path::check(&sources));
+    findings.extend(floors::check(&sources));
     findings.extend(fence::check(&read("docs/UNSAFE.md")?, &sources));
     for (path, text) in files(&|name| name == "Cargo.toml")? {
         findings.extend(manifests::check(&path, &text));

@@ -3,6 +3,7 @@
 mod actions;
 mod cell;
 mod join;
+mod joined;
 mod promise;
 
 use std::cell::RefCell;
@@ -14,15 +15,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use pgas_core::{Event, Rank, World};
+use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
+use crate::answer::{read_answer, unanswered};
 use crate::codec::Wire;
-use crate::handle::Handle;
-use crate::layer::{Am, am};
-use crate::pending::{Cookie, Watcher};
-use crate::serve::{read_answer, unanswered};
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::state::{Am, Handle, am};
 use cell::Cell;
-use join::{Detached, Joined};
+use joined::{Detached, Joined};
 
 pub use join::{All, when_all};
 pub use promise::Promise;
@@ -68,7 +68,7 @@ struct Answer<T> {
     handle: Handle,
     cookie: Cookie,
     to: Rank,
-    read: fn(Rank, crate::pending::Outcome, &[u8]) -> Result<T>,
+    read: fn(Rank, Outcome, &[u8]) -> Result<T>,
 }
 
 impl<T> Answer<T> {
@@ -459,7 +459,7 @@ impl<T: Send + 'static> PgasFuture<T> {
                 answer.forget();
             }
             State::Cell(cell) => cell.on_ready(action),
-            State::Joined(joined) => join::on_ready(joined, action),
+            State::Joined(joined) => joined::on_ready(joined, action),
             State::Event(event, _) => spawn(am, event, action),
             State::Ready(result) => actions::run(move || action(result)),
             State::Taken => panic!("the future's value was taken already"),
@@ -490,26 +490,6 @@ impl<T: Send + 'static> PgasFuture<T> {
             State::Joined(joined) => joined.depth(),
             _ => 0,
         }
-    }
-
-    /// Counts this operation among those that fulfil `promise`: [`require`](Promise::require)s one
-    /// fulfilment now, and fulfils it when the value is there. An error breaks the promise with it.
-    ///
-    /// # Panics
-    ///
-    /// If the promise was fulfilled already.
-    #[track_caller]
-    pub fn fulfils(self, promise: &Promise) {
-        promise.require(1);
-        let promise = promise.clone();
-        let fulfilled = self.map_result(move |result| {
-            match result {
-                Ok(_) => promise.fulfil(1),
-                Err(error) => promise.fail(error),
-            }
-            Ok(())
-        });
-        drop(fulfilled);
     }
 }
 

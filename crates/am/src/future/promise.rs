@@ -9,9 +9,8 @@ use pgas_core::World;
 
 use super::cell::Cell;
 use super::{PgasFuture, actions};
-use crate::handle::Handle;
-use crate::layer::am;
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use crate::state::{Handle, am};
 
 /// A counter of fulfilments that are still missing, and the future that is ready when none is.
 ///
@@ -150,6 +149,28 @@ impl<T: Clone + Send + 'static> Drop for Inner<T> {
     fn drop(&mut self) {
         // Does nothing if the promise was fulfilled.
         self.end(Error::BrokenPromise);
+    }
+}
+
+impl<U: Send + 'static> PgasFuture<U> {
+    /// Counts this operation among those that fulfil `promise`: [`require`](Promise::require)s one
+    /// fulfilment now, and fulfils it when the value is there. An error breaks the promise with it.
+    ///
+    /// # Panics
+    ///
+    /// If the promise was fulfilled already.
+    #[track_caller]
+    pub fn fulfils(self, promise: &Promise) {
+        promise.require(1);
+        let promise = promise.clone();
+        let fulfilled = self.map_result(move |result| {
+            match result {
+                Ok(_) => promise.fulfil(1),
+                Err(error) => promise.fail(error),
+            }
+            Ok(())
+        });
+        drop(fulfilled);
     }
 }
 

@@ -32,268 +32,24 @@
 //!
 //! Nothing is promised about the order of messages. Each arrives once.
 
+pub(crate) mod deliver;
+mod handler;
+mod opening;
 mod prepare;
-pub(crate) mod registry;
-
-use std::cell::Cell;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Rank, World};
 
-use crate::codec::{Encoder, Wire};
-use crate::layer::{
-    Am, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT, am, assert_rank,
-};
-use crate::{Error, PgasFuture, Result};
+use crate::error::{Error, Result};
+use crate::future::PgasFuture;
+use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
+use crate::send::{assert_rank, fits, may_wait};
+use crate::state::am;
+use deliver::{add_replies, add_requests};
+use opening::{long_opening, opening};
 
+pub use handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 pub use prepare::{Prepared, PreparedReply};
-
-/// What came with a message besides its arguments.
-#[derive(Clone, Copy, Debug)]
-pub enum Payload<'a> {
-    /// Nothing: the message was short.
-    Short,
-    /// Bytes, which begin at a multiple of eight and are valid while the handler runs.
-    Medium(&'a [u8]),
-    /// Bytes in this rank's segment, where the sender put them.
-    Long(GlobalPtr<u8>, usize),
-}
-
-/// Handles requests.
-///
-/// # Examples
-///
-/// ```
-/// use std::sync::Arc;
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token};
-///
-/// struct Square;
-/// impl RequestHandler for Square {
-///     type Args = u64;
-///     fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
-///         token.reply::<Squared>(&(x * x))
-///     }
-/// }
-///
-/// struct Squared(Arc<AtomicU64>);
-/// impl ReplyHandler for Squared {
-///     type Args = u64;
-///     fn handle(&self, _: Origin<'_>, xx: u64, _: Payload<'_>) -> pgas_am::Result<()> {
-///         self.0.store(xx, Ordering::Relaxed);
-///         Ok(())
-///     }
-/// }
-///
-/// let world = pgas_core::backend::loopback::world();
-/// pgas_am::attach(&world)?;
-/// let answer = Arc::new(AtomicU64::new(0));
-/// world.register(Square)?;
-/// world.register_reply(Squared(answer.clone()))?;
-/// world.barrier()?; // all ranks have registered theirs
-/// world.request::<Square>(world.rank(), &7)?;
-/// world.wait_for("a square", || Ok(answer.load(Ordering::Relaxed) == 49))?;
-/// # Ok::<(), pgas_am::Error>(())
-/// ```
-///
-/// A second reply does not compile:
-///
-/// ```compile_fail,E0382
-/// use pgas_am::{Origin, Payload, ReplyHandler, RequestHandler, Token};
-///
-/// struct Ask;
-/// struct Answer;
-/// impl ReplyHandler for Answer {
-///     type Args = u64;
-///     fn handle(&self, _: Origin<'_>, _: u64, _: Payload<'_>) -> pgas_am::Result<()> { Ok(()) }
-/// }
-/// impl RequestHandler for Ask {
-///     type Args = u64;
-///     fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
-///         token.reply::<Answer>(&x)?;
-///         token.reply::<Answer>(&x)
-///     }
-/// }
-/// ```
-pub trait RequestHandler: Send + Sync + 'static {
-    /// What the request says.
-    type Args: Wire;
-
-    /// Handles a request.
-    ///
-    /// # Errors
-    ///
-    /// What the call that made progress on this rank is to report.
-    fn handle(&self, token: Token<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
-}
-
-/// Handles replies. See [`RequestHandler`] for an example.
-///
-/// A reply cannot be replied to:
-///
-/// ```compile_fail,E0599
-/// use pgas_am::{Origin, Payload, ReplyHandler};
-///
-/// struct Answer;
-/// impl ReplyHandler for Answer {
-///     type Args = u64;
-///     fn handle(&self, origin: Origin<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
-///         origin.reply::<Answer>(&x)
-///     }
-/// }
-/// ```
-pub trait ReplyHandler: Send + Sync + 'static {
-    /// What the reply says.
-    type Args: Wire;
-
-    /// Handles a reply.
-    ///
-    /// # Errors
-    ///
-    /// What the call that made progress on this rank is to report.
-    fn handle(&self, origin: Origin<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
-}
-
-/// Where a message came from and where it is handled.
-#[derive(Clone, Copy, Debug)]
-pub struct Origin<'a> {
-    world: &'a World,
-    from: Rank,
-}
-
-impl<'a> Origin<'a> {
-    /// The world of the rank that runs the handler.
-    #[must_use]
-    #[inline]
-    pub fn world(&self) -> &'a World {
-        self.world
-    }
-
-    /// Who sent the message.
-    #[must_use]
-    #[inline]
-    pub fn from(&self) -> Rank {
-        self.from
-    }
-}
-
-/// The right to reply to a request, once.
-#[derive(Debug)]
-pub struct Token<'a> {
-    origin: Origin<'a>,
-    am: &'a Am,
-    /// Whether a reply was sent: the request counts as served when it has come back.
-    has_replied: &'a Cell<bool>,
-}
-
-impl<'a> Token<'a> {
-    /// The world of the rank that runs the handler.
-    #[must_use]
-    #[inline]
-    pub fn world(&self) -> &'a World {
-        self.origin.world
-    }
-
-    /// Who sent the request.
-    #[must_use]
-    #[inline]
-    pub fn from(&self) -> Rank {
-        self.origin.from
-    }
-
-    /// Replies without payload. Does not wait: a reply that finds no room is sent later.
-    ///
-    /// # Cost
-    ///
-    /// One message. Complete locally on return.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::TooLong`], [`Error::Codec`], or what the transport reports.
-    #[inline]
-    pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
-        let Origin { world, from } = self.origin;
-        let out = opening::<H, _>(args)?;
-        fits(world, from, out.bytes().len())?;
-        self.has_replied.set(true);
-        self.am.reply(world, from, REPLY_SHORT, &[out.bytes()])
-    }
-
-    /// Replies with a payload of up to [`max_medium`](ActiveMessages::max_medium) bytes. Does not wait.
-    ///
-    /// # Cost
-    ///
-    /// One message. Complete locally on return: the payload's buffer may be reused.
-    ///
-    /// # Errors
-    ///
-    /// As [`reply`](Self::reply).
-    #[inline]
-    pub fn reply_medium<H: ReplyHandler>(self, args: &H::Args, payload: &[u8]) -> Result<()> {
-        let Origin { world, from } = self.origin;
-        let mut out = opening::<H, _>(args)?;
-        out.align();
-        fits(world, from, out.bytes().len() + payload.len())?;
-        let parts = [out.bytes(), payload];
-        self.has_replied.set(true);
-        self.am.reply(world, from, REPLY_MEDIUM, &parts)
-    }
-
-    /// A buffer for `len` bytes of payload of a reply, to be filled in place and sent by [`PreparedReply::commit`]; or dropped, and there is no
-    /// reply. Does not wait. See [`Prepared`] for whose memory it is.
-    ///
-    /// # Cost
-    ///
-    /// As [`prepare`](ActiveMessages::prepare).
-    ///
-    /// # Errors
-    ///
-    /// As [`prepare`](ActiveMessages::prepare).
-    pub fn prepare(self, len: usize) -> Result<PreparedReply<'a>> {
-        PreparedReply::new(self, len)
-    }
-}
-
-/// What a message begins with: for which handler it is, and its arguments.
-#[inline]
-fn opening<H: 'static, A: Wire>(args: &A) -> Result<Encoder> {
-    let mut out = Encoder::new();
-    out.write(&registry::type_hash::<H>().to_ne_bytes());
-    out.put(args)?;
-    Ok(out)
-}
-
-#[inline]
-pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
-    let limit = world.capabilities().max_medium;
-    if n_bytes <= limit {
-        return Ok(());
-    }
-    Err(too_long(to, n_bytes, limit))
-}
-
-#[cold]
-pub(crate) fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Error {
-    let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Error::TooLong {
-        to,
-        bytes: clamp(n_bytes),
-        limit: clamp(limit),
-    }
-}
-
-/// What a long request says before its arguments: where its payload lies.
-fn long_opening<H: RequestHandler>(
-    args: &H::Args,
-    dst: GlobalPtr<u8>,
-    len: usize,
-) -> Result<Encoder> {
-    let mut out = Encoder::new();
-    out.write(&registry::type_hash::<H>().to_ne_bytes());
-    out.put(&(dst, len))?;
-    out.put(args)?;
-    Ok(out)
-}
 
 /// Active messages of a world; in the prelude. See the [module](self).
 ///
@@ -540,12 +296,12 @@ pub trait ActiveMessages {
 
 impl ActiveMessages for World {
     fn register<H: RequestHandler>(&self, handler: H) -> Result<()> {
-        am(self)?.registry.add_requests(handler);
+        add_requests(am(self)?, handler);
         Ok(())
     }
 
     fn register_reply<H: ReplyHandler>(&self, handler: H) -> Result<()> {
-        am(self)?.registry.add_replies(handler);
+        add_replies(am(self)?, handler);
         Ok(())
     }
 
@@ -597,7 +353,7 @@ impl ActiveMessages for World {
         payload: &[u8],
     ) -> Result<()> {
         may_wait("room for a request")?;
-        let out = long_opening::<H>(args, dst, payload.len())?;
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(self, dst.rank(), out.bytes().len())?;
         dst.put_slice(self, payload)?;
         self.flush(dst.rank())?;
@@ -613,7 +369,7 @@ impl ActiveMessages for World {
     ) -> Result<PgasFuture<Vec<u8>>> {
         may_wait("room for a request")?;
         let (to, handle) = (dst.rank(), am(self)?.handle);
-        let out = long_opening::<H>(args, dst, payload.len())?;
+        let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(self, to, out.bytes().len())?;
         let event = dst.put_vec_nb(self, payload)?;
         let put = PgasFuture::of_event(self, event)?;
@@ -660,14 +416,6 @@ impl ActiveMessages for World {
 }
 
 /// An error inside a handler.
-#[inline]
-fn may_wait(what: &'static str) -> Result<()> {
-    if pgas_core::in_handler() {
-        return Err(pgas_core::Error::InHandler { what }.into());
-    }
-    Ok(())
-}
-
 #[inline]
 #[track_caller]
 fn send(world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {

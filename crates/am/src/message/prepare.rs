@@ -6,10 +6,13 @@ use pgas_core::backend::{HandlerId, MessageClass, Offer, Sent};
 use pgas_core::{InPlace, Rank, World};
 use zerocopy::IntoBytes;
 
-use super::{Origin, ReplyHandler, RequestHandler, Token, fits, may_wait, opening, too_long};
-use crate::Result;
+use super::handler::{Origin, ReplyHandler, RequestHandler, Token};
+use super::opening::opening;
+use crate::error::{Error, Result, says_left};
 use crate::function::LAYER_KEY;
-use crate::layer::{Am, REPLY_MEDIUM, REQUEST_MEDIUM, am, says_left};
+use crate::ids::{REPLY_MEDIUM, REQUEST_MEDIUM};
+use crate::send::{fits, may_wait};
+use crate::state::{Am, am};
 
 /// A buffer for the payload of a request, made by [`prepare`](super::ActiveMessages::prepare).
 ///
@@ -183,8 +186,24 @@ pub struct PreparedReply<'a> {
     len: usize,
 }
 
+impl<'a> Token<'a> {
+    /// A buffer for `len` bytes of payload of a reply, to be filled in place and sent by [`PreparedReply::commit`]; or dropped, and there is no
+    /// reply. Does not wait. See [`Prepared`] for whose memory it is.
+    ///
+    /// # Cost
+    ///
+    /// As [`prepare`](super::ActiveMessages::prepare).
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](super::ActiveMessages::prepare).
+    pub fn prepare(self, len: usize) -> Result<PreparedReply<'a>> {
+        PreparedReply::new(self, len)
+    }
+}
+
 impl<'a> PreparedReply<'a> {
-    pub(super) fn new(token: Token<'a>, len: usize) -> Result<Self> {
+    fn new(token: Token<'a>, len: usize) -> Result<Self> {
         let Origin { world, from } = token.origin;
         check_limit(world, from, len)?;
         let memory = Memory::new(token.am, world, from, len)?;
@@ -300,7 +319,7 @@ impl<'w> Memory<'w> {
 fn check_limit(world: &World, to: Rank, len: usize) -> Result<()> {
     let limit = world.capabilities().max_medium - size_of::<u64>();
     if len > limit {
-        return Err(too_long(to, len, limit));
+        return Err(Error::too_long(to, len, limit));
     }
     Ok(())
 }

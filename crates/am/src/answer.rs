@@ -1,0 +1,54 @@
+//! What the answer of a call says: the function's result, or why there is none.
+
+use pgas_core::Rank;
+use pgas_lockfree::pending::Outcome;
+
+use crate::codec::{Decoder, Encoder, Wire};
+use crate::error::{Error, RemoteError, RemotePanic, Result};
+
+/// A failure's texts are cut to this, so that they fit a message of every transport.
+const MAX_TEXT: usize = 200;
+
+/// The answer to call `cookie` that says what went wrong, and where, if it was a panic.
+#[cold]
+pub(crate) fn failure(cookie: u64, text: &str, panicked_at: Option<&str>) -> Result<Encoder> {
+    let cut = |text: &str| {
+        let mut ends = (0..=MAX_TEXT).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end));
+        text[..end.unwrap_or(0)].to_owned()
+    };
+    let mut out = Encoder::new();
+    out.write(&cookie.to_ne_bytes());
+    out.put(&(cut(text), panicked_at.map(cut)))?;
+    Ok(out)
+}
+
+/// What the answer of `rank` says.
+#[inline]
+pub(crate) fn read_answer<T: Wire>(rank: Rank, outcome: Outcome, bytes: &[u8]) -> Result<T> {
+    let mut input = Decoder::new(bytes);
+    match outcome {
+        Outcome::Returned => input.get(),
+        Outcome::Failed => Err(read_failure(rank, &mut input)),
+        Outcome::Left => Err(unanswered(rank).into()),
+    }
+}
+
+/// The error of a call whose rank has left.
+#[cold]
+pub(crate) fn unanswered(rank: Rank) -> pgas_core::Error {
+    pgas_core::Error::rank_failed(rank, "has left the job with a remote call unanswered")
+}
+
+#[cold]
+fn read_failure(rank: Rank, input: &mut Decoder<'_>) -> Error {
+    match input.get::<(String, Option<String>)>() {
+        Ok((message, Some(location))) => Error::from(Box::new(RemotePanic {
+            rank,
+            message,
+            location,
+        })),
+        Ok((message, None)) => Error::from(Box::new(RemoteError { rank, message })),
+        Err(error) => error,
+    }
+}

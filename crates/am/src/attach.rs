@@ -1,0 +1,134 @@
+//! Setting active messages up on a world, if all of its ranks run the same program.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::sync::Arc;
+
+use pgas_core::{Rank, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::error::{Error, MixedBinaries, Result};
+use crate::identity::{Names, Program, mix};
+use crate::serve;
+use crate::state::{Am, Attached};
+
+/// Sets active messages up on `world`: from here on it receives them. The facade's `init` and `threads` do
+/// this.
+///
+/// The ranks compare which program they run: functions are named by their place in it, so that all ranks must
+/// run the same file.
+///
+/// # Cost
+///
+/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was called before.
+///
+/// # Errors
+///
+/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`pgas_core::Error::Backend`] if one cannot read its
+/// own. The failure of the job while waiting. Who calls it again gets the same error.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::RemoteCalls;
+///
+/// let world = pgas_core::backend::loopback::world();
+/// pgas_am::attach(&world)?;
+/// assert_eq!(world.rpc(world.rank(), |x: u64| x + 1, 41)?.wait()?, 42);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub fn attach(world: &World) -> Result<()> {
+    attach_as(world, Program::own())
+}
+
+/// Attaches a rank that runs `program`, if it could find that out.
+fn attach_as(world: &World, program: pgas_core::Result<&'static Program>) -> Result<()> {
+    if let Some(Attached(am)) = world.layer::<Attached>() {
+        return am.names().map(drop);
+    }
+    let program = world
+        .team()
+        .all_succeeded("looking at the program", program)?;
+    serve::note_where_panics_are();
+    let am = Arc::new(Am::new(world));
+    am.handle.give_to(&am);
+    // Before the ranks compare, since the first ones that have send calls.
+    world.attach(Box::new(Attached(Arc::clone(&am))));
+    let names = agree(world, program);
+    let outcome = names.as_ref().map(|_| ()).map_err(Error::clone);
+    let is_first = am.names.set(names).is_ok();
+    debug_assert!(is_first, "only this call sets it");
+    outcome
+}
+
+/// What a rank tells the others of its program.
+#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Introduction {
+    build: u64,
+    /// A random number: its share of the secret that tags are made of.
+    secret: u64,
+}
+
+/// Compares the programs of all ranks, and agrees on a secret.
+fn agree(world: &World, program: &'static Program) -> Result<Names> {
+    let own = Introduction {
+        build: program.build,
+        secret: RandomState::new().build_hasher().finish(),
+    };
+    let all = world.allgather(&[own])?;
+    compare(world.rank(), &all)?;
+    let secret = all.iter().fold(0, |sum, other| mix(sum ^ other.secret));
+    Ok(Names::new(program, secret))
+}
+
+/// An error if another rank runs another program.
+fn compare(rank: Rank, all: &[Introduction]) -> Result<()> {
+    let number = |i: usize| Rank::new(u32::try_from(i).expect("ranks have 24 bits"));
+    let own = all[rank.index()].build;
+    let Some(other) = all.iter().position(|other| other.build != own) else {
+        return Ok(());
+    };
+    Err(Error::from(Box::new(MixedBinaries {
+        rank_a: rank,
+        build_a: own,
+        rank_b: number(other),
+        build_b: all[other].build,
+    })))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::identity::READ;
+
+    #[test]
+    fn another_program_is_an_error_that_names_both_builds() {
+        let all = |builds: [u64; 3]| builds.map(|build| Introduction { build, secret: 1 });
+        assert!(compare(Rank::new(1), &all([7, 7, 7])).is_ok());
+        let error = compare(Rank::new(1), &all([7, 7, 9])).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("rank 1") && text.contains("rank 2"), "{text}");
+        assert!(text.contains("0000000000000009"), "{text}");
+    }
+
+    #[test]
+    fn what_keeps_a_rank_from_attaching_is_told_to_all() {
+        let errors = pgas_core::backend::loopback::run(3, |world| {
+            let program = if world.rank() == Rank::new(1) {
+                Err(pgas_core::Error::backend(READ, 13, "Permission denied"))
+            } else {
+                Program::own()
+            };
+            let error = attach_as(&world, program).unwrap_err();
+            let call = crate::RemoteCalls::rpc(&world, Rank::ZERO, |x: u64| x, 1);
+            assert!(matches!(call, Err(Error::NotAttached)));
+            // The ranks are still in step, and may try again.
+            attach(&world).unwrap();
+            error.to_string()
+        });
+        for error in errors {
+            assert!(error.contains("code 13"), "{error}");
+        }
+    }
+}

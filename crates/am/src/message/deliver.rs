@@ -1,0 +1,85 @@
+//! Registering handlers, and handing messages to them.
+
+use std::cell::Cell;
+
+use pgas_core::backend::{Message, MessageClass};
+use pgas_core::{GlobalPtr, World};
+use pgas_lockfree::tally::Served;
+
+use super::handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
+use crate::codec::{Decoder, Wire};
+use crate::error::{Error, Result};
+use crate::ids::{REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
+use crate::state::{Am, Arrived};
+
+/// Makes `handler` the one of requests that name its type.
+#[track_caller]
+pub(super) fn add_requests<H: RequestHandler>(am: &Am, handler: H) {
+    let run = move |arrived: Arrived<'_>| {
+        let served = Served::new(&arrived.am.tally);
+        let (args, payload) = decode::<H::Args>(&arrived)?;
+        let has_replied = Cell::new(false);
+        let token = Token::new(origin(&arrived), arrived.am, &has_replied);
+        let handled = handler.handle(token, args, payload);
+        if has_replied.get() {
+            served.cancel();
+        }
+        handled
+    };
+    am.registry.add::<H>(MessageClass::Request, Box::new(run));
+}
+
+/// Makes `handler` the one of replies that name its type.
+#[track_caller]
+pub(super) fn add_replies<H: ReplyHandler>(am: &Am, handler: H) {
+    let run = move |arrived: Arrived<'_>| {
+        // With it the request is served that it answers.
+        let _served = Served::new(&arrived.am.tally);
+        let (args, payload) = decode::<H::Args>(&arrived)?;
+        handler.handle(origin(&arrived), args, payload)
+    };
+    am.registry.add::<H>(MessageClass::Reply, Box::new(run));
+}
+
+/// Runs the handler that `hash` names.
+#[inline]
+pub(crate) fn deliver(
+    world: &World,
+    am: &Am,
+    message: &Message<'_>,
+    hash: u64,
+    bytes: &[u8],
+) -> Result<()> {
+    let Some(handler) = am.registry.find(message.class, hash) else {
+        am.tally.count_served();
+        let what = format!("the handler with id {hash:#018x}");
+        let reason = "which it has not registered";
+        return Err(Error::unknown(world, message.from, what, reason));
+    };
+    handler(Arrived {
+        world,
+        am,
+        message,
+        bytes,
+    })
+}
+
+fn origin<'a>(arrived: &Arrived<'a>) -> Origin<'a> {
+    Origin::new(arrived.world, arrived.message.from)
+}
+
+#[inline]
+fn decode<'a, A: Wire>(arrived: &Arrived<'a>) -> Result<(A, Payload<'a>)> {
+    let mut input = Decoder::at(arrived.world, arrived.bytes);
+    match arrived.message.handler {
+        REQUEST_SHORT | REPLY_SHORT => Ok((input.get()?, Payload::Short)),
+        REQUEST_LONG => {
+            let (dst, len): (GlobalPtr<u8>, usize) = input.get()?;
+            Ok((input.get()?, Payload::Long(dst, len)))
+        }
+        _ => {
+            let args = input.get()?;
+            Ok((args, Payload::Medium(input.rest_aligned())))
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! What handles messages, and what it is given.
+
+use std::cell::Cell;
+
+use pgas_core::{GlobalPtr, Rank, World};
+
+use super::opening::opening;
+use crate::codec::Wire;
+use crate::error::Result;
+use crate::ids::{REPLY_MEDIUM, REPLY_SHORT};
+use crate::send::fits;
+use crate::state::Am;
+
+/// What came with a message besides its arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Payload<'a> {
+    /// Nothing: the message was short.
+    Short,
+    /// Bytes, which begin at a multiple of eight and are valid while the handler runs.
+    Medium(&'a [u8]),
+    /// Bytes in this rank's segment, where the sender put them.
+    Long(GlobalPtr<u8>, usize),
+}
+
+/// Handles requests.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use pgas_am::{ActiveMessages, Origin, Payload, ReplyHandler, RequestHandler, Token};
+///
+/// struct Square;
+/// impl RequestHandler for Square {
+///     type Args = u64;
+///     fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         token.reply::<Squared>(&(x * x))
+///     }
+/// }
+///
+/// struct Squared(Arc<AtomicU64>);
+/// impl ReplyHandler for Squared {
+///     type Args = u64;
+///     fn handle(&self, _: Origin<'_>, xx: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         self.0.store(xx, Ordering::Relaxed);
+///         Ok(())
+///     }
+/// }
+///
+/// let world = pgas_core::backend::loopback::world();
+/// pgas_am::attach(&world)?;
+/// let answer = Arc::new(AtomicU64::new(0));
+/// world.register(Square)?;
+/// world.register_reply(Squared(answer.clone()))?;
+/// world.barrier()?; // all ranks have registered theirs
+/// world.request::<Square>(world.rank(), &7)?;
+/// world.wait_for("a square", || Ok(answer.load(Ordering::Relaxed) == 49))?;
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+///
+/// A second reply does not compile:
+///
+/// ```compile_fail,E0382
+/// use pgas_am::{Origin, Payload, ReplyHandler, RequestHandler, Token};
+///
+/// struct Ask;
+/// struct Answer;
+/// impl ReplyHandler for Answer {
+///     type Args = u64;
+///     fn handle(&self, _: Origin<'_>, _: u64, _: Payload<'_>) -> pgas_am::Result<()> { Ok(()) }
+/// }
+/// impl RequestHandler for Ask {
+///     type Args = u64;
+///     fn handle(&self, token: Token<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         token.reply::<Answer>(&x)?;
+///         token.reply::<Answer>(&x)
+///     }
+/// }
+/// ```
+pub trait RequestHandler: Send + Sync + 'static {
+    /// What the request says.
+    type Args: Wire;
+
+    /// Handles a request.
+    ///
+    /// # Errors
+    ///
+    /// What the call that made progress on this rank is to report.
+    fn handle(&self, token: Token<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
+}
+
+/// Handles replies. See [`RequestHandler`] for an example.
+///
+/// A reply cannot be replied to:
+///
+/// ```compile_fail,E0599
+/// use pgas_am::{Origin, Payload, ReplyHandler};
+///
+/// struct Answer;
+/// impl ReplyHandler for Answer {
+///     type Args = u64;
+///     fn handle(&self, origin: Origin<'_>, x: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+///         origin.reply::<Answer>(&x)
+///     }
+/// }
+/// ```
+pub trait ReplyHandler: Send + Sync + 'static {
+    /// What the reply says.
+    type Args: Wire;
+
+    /// Handles a reply.
+    ///
+    /// # Errors
+    ///
+    /// What the call that made progress on this rank is to report.
+    fn handle(&self, origin: Origin<'_>, args: Self::Args, payload: Payload<'_>) -> Result<()>;
+}
+
+/// Where a message came from and where it is handled.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    pub(super) world: &'a World,
+    pub(super) from: Rank,
+}
+
+impl<'a> Origin<'a> {
+    #[inline]
+    pub(super) fn new(world: &'a World, from: Rank) -> Self {
+        Self { world, from }
+    }
+
+    /// The world of the rank that runs the handler.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &'a World {
+        self.world
+    }
+
+    /// Who sent the message.
+    #[must_use]
+    #[inline]
+    pub fn from(&self) -> Rank {
+        self.from
+    }
+}
+
+/// The right to reply to a request, once.
+#[derive(Debug)]
+pub struct Token<'a> {
+    pub(super) origin: Origin<'a>,
+    pub(super) am: &'a Am,
+    /// Whether a reply was sent: the request counts as served when it has come back.
+    pub(super) has_replied: &'a Cell<bool>,
+}
+
+impl<'a> Token<'a> {
+    #[inline]
+    pub(super) fn new(origin: Origin<'a>, am: &'a Am, has_replied: &'a Cell<bool>) -> Self {
+        Self {
+            origin,
+            am,
+            has_replied,
+        }
+    }
+
+    /// The world of the rank that runs the handler.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> &'a World {
+        self.origin.world
+    }
+
+    /// Who sent the request.
+    #[must_use]
+    #[inline]
+    pub fn from(&self) -> Rank {
+        self.origin.from
+    }
+
+    /// Replies without payload. Does not wait: a reply that finds no room is sent later.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooLong`], [`Error::Codec`], or what the transport reports.
+    #[inline]
+    pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
+        let Origin { world, from } = self.origin;
+        let out = opening::<H, _>(args)?;
+        fits(world, from, out.bytes().len())?;
+        self.has_replied.set(true);
+        self.am.reply(world, from, REPLY_SHORT, &[out.bytes()])
+    }
+
+    /// Replies with a payload of up to [`max_medium`](super::ActiveMessages::max_medium) bytes. Does not wait.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return: the payload's buffer may be reused.
+    ///
+    /// # Errors
+    ///
+    /// As [`reply`](Self::reply).
+    #[inline]
+    pub fn reply_medium<H: ReplyHandler>(self, args: &H::Args, payload: &[u8]) -> Result<()> {
+        let Origin { world, from } = self.origin;
+        let mut out = opening::<H, _>(args)?;
+        out.align();
+        fits(world, from, out.bytes().len() + payload.len())?;
+        let parts = [out.bytes(), payload];
+        self.has_replied.set(true);
+        self.am.reply(world, from, REPLY_MEDIUM, &parts)
+    }
+}

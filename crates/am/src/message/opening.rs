@@ -1,0 +1,29 @@
+//! What a message begins with.
+
+use pgas_core::GlobalPtr;
+
+use crate::codec::{Encoder, Wire};
+use crate::error::Result;
+use crate::registry::type_hash;
+
+/// What a message begins with: for which handler it is, and its arguments.
+#[inline]
+pub(super) fn opening<H: 'static, A: Wire>(args: &A) -> Result<Encoder> {
+    let mut out = Encoder::new();
+    out.write(&type_hash::<H>().to_ne_bytes());
+    out.put(args)?;
+    Ok(out)
+}
+
+/// What a long request says before its arguments: where its payload lies.
+pub(super) fn long_opening<H: 'static, A: Wire>(
+    args: &A,
+    dst: GlobalPtr<u8>,
+    len: usize,
+) -> Result<Encoder> {
+    let mut out = Encoder::new();
+    out.write(&type_hash::<H>().to_ne_bytes());
+    out.put(&(dst, len))?;
+    out.put(args)?;
+    Ok(out)
+}

@@ -1,0 +1,187 @@
+//! Sending: at once, when there is room, later, or in pieces.
+
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{Rank, World};
+use zerocopy::IntoBytes;
+
+use crate::codec::LONGEST;
+use crate::error::{Error, Result, says_left};
+use crate::function::LAYER_KEY;
+use crate::ids::PIECE;
+use crate::pieces::Piece;
+use crate::state::Am;
+
+/// Panics if the job has no rank `to`.
+#[inline]
+#[track_caller]
+pub(crate) fn assert_rank(world: &World, to: Rank) {
+    let last = world.n_ranks() - 1;
+    assert!(to.number() <= last, "the job has ranks 0 to {last}");
+}
+
+/// An error if a message of `n_bytes` is longer than one may be.
+#[inline]
+pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
+    let limit = world.capabilities().max_medium;
+    if n_bytes <= limit {
+        return Ok(());
+    }
+    Err(Error::too_long(to, n_bytes, limit))
+}
+
+#[inline]
+pub(crate) fn may_wait(what: &'static str) -> Result<()> {
+    if pgas_core::in_handler() {
+        return Err(pgas_core::Error::InHandler { what }.into());
+    }
+    Ok(())
+}
+
+impl Am {
+    /// Sends a reply, or keeps it until there is room; never waits.
+    #[inline]
+    pub(crate) fn reply(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        match world.try_send_to_layer(LAYER_KEY, to, MessageClass::Reply, id, parts) {
+            Ok(Sent::Accepted) => Ok(()),
+            Ok(Sent::BackPressure) => {
+                self.outbox.keep_reply(to, id, parts.concat());
+                Ok(())
+            }
+            // It has left without waiting for the reply.
+            Err(error) if says_left(&error, to) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Sends a request, waiting for room; in a handler, where nothing waits, it is kept until there is room, if not
+    /// too much is kept already.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn request(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        match self.try_request(world, to, id, parts)? {
+            Sent::Accepted => Ok(()),
+            Sent::BackPressure => self.request_later(world, to, id, parts),
+        }
+    }
+
+    /// Offers a request.
+    #[inline]
+    #[track_caller]
+    pub(crate) fn try_request(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        // Before it is counted, since what panics was not sent.
+        assert_rank(world, to);
+        self.tally.count_sent();
+        let sent = world.try_send_to_layer(LAYER_KEY, to, MessageClass::Request, id, parts);
+        if !matches!(sent, Ok(Sent::Accepted)) {
+            self.tally.count_unsent();
+        }
+        Ok(sent?)
+    }
+
+    /// Sends a request in a handler, as one of several that belong together; what meets back-pressure is kept.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn request_or_keep(
+        &self,
+        world: &World,
+        to: Rank,
+        id: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        // Behind others, so that the target puts few together at a time.
+        if !self.outbox.has_requests_to(to)
+            && self.try_request(world, to, id, parts)? == Sent::Accepted
+        {
+            return Ok(());
+        }
+        // Before it is sent by another thread, and served.
+        self.tally.count_sent();
+        self.outbox.keep_piece(to, id, parts.concat());
+        Ok(())
+    }
+
+    #[cold]
+    #[track_caller]
+    fn request_later(&self, world: &World, to: Rank, id: HandlerId, parts: &[&[u8]]) -> Result<()> {
+        if pgas_core::in_handler() {
+            // Before it is sent by another thread, and served.
+            self.tally.count_sent();
+            if !self.outbox.keep_request(to, id, parts) {
+                self.tally.count_unsent();
+                return Err(Error::BackPressure { to });
+            }
+            return Ok(());
+        }
+        let missing = || vec![to];
+        world.wait_for_ranks("room for a request", &missing, || {
+            match self.try_request(world, to, id, parts) {
+                Ok(sent) => Ok(sent == Sent::Accepted),
+                Err(error) => Err(error.into()),
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Sends what is too long for one message.
+    ///
+    /// Requests wait for room. In a handler they are refused if too much is kept already; else what meets back-pressure is
+    /// kept, whatever it takes, since the rest of one that was begun has to follow.
+    #[cold]
+    #[track_caller]
+    pub(crate) fn send_in_pieces(
+        &self,
+        world: &World,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<()> {
+        let n_bytes = parts.iter().map(|part| part.len()).sum();
+        let limit = world.capabilities().max_medium;
+        if n_bytes > LONGEST {
+            return Err(Error::too_long(to, n_bytes, LONGEST));
+        }
+        let is_kept = class == MessageClass::Request && pgas_core::in_handler();
+        if is_kept && !self.outbox.has_room() {
+            return Err(Error::BackPressure { to });
+        }
+        let bytes = parts.concat();
+        let whole = self.pieces.next();
+        let piece_bytes = limit - size_of::<Piece>();
+        for (i, piece) in bytes.chunks(piece_bytes).enumerate() {
+            let header = Piece {
+                whole,
+                len: bytes.len() as u64,
+                at: (i * piece_bytes) as u64,
+                handler: u64::from(handler.0),
+            };
+            let parts = [header.as_bytes(), piece];
+            match class {
+                MessageClass::Request if is_kept => {
+                    self.request_or_keep(world, to, PIECE, &parts)?;
+                }
+                MessageClass::Request => self.request(world, to, PIECE, &parts)?,
+                MessageClass::Reply => self.reply(world, to, PIECE, &parts)?,
+            }
+        }
+        Ok(())
+    }
+}
