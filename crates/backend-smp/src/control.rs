@@ -1,9 +1,5 @@
 //! What the ranks of a job share besides their segments: who is here, whether the job has failed,
-//! and where the barrier, the doorbells and the mailboxes lie.
-//!
-//! ```text
-//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... |
-//! ```
+//! the barrier, the doorbells and the mailboxes. Where each lies is told by `layout.rs`.
 //!
 //! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has joined.
 
@@ -14,98 +10,11 @@ use pgas_lockfree::mailbox::Mailbox;
 use pgas_lockfree::payload::Buffers;
 
 use crate::doorbell::Doorbell;
+use crate::layout::{
+    FAILURE_AT, FAILURE_TEXT_WORDS, Layout, MAILBOX_BYTES, MAILBOX_SLOTS, MAILBOX_STRIDE,
+    MAX_MEDIUM, N_BUFFERS, Places, RANK_BYTES,
+};
 use crate::membarrier;
-
-/// Slots of each mailbox: 128 KiB, of which only what is used costs memory.
-pub(crate) const MAILBOX_SLOTS: usize = 2048;
-/// The longest message of [`MAILBOX_SLOTS`].
-pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
-/// Payload that fits in one slot.
-pub(crate) const MAX_SHORT: usize = 48;
-
-/// Buffers of each rank for payloads that are filled in place, of the longest message each: 260 KiB, of which only what is used
-/// costs memory.
-const N_BUFFERS: usize = 16;
-const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
-
-const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
-const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
-
-const PAGE: usize = 4096;
-const HEADER_BYTES: usize = PAGE;
-const FAILURE_AT: usize = 64;
-const FAILURE_TEXT_WORDS: usize = 64;
-/// A rank's state words and its doorbell, a cache line each.
-const RANK_BYTES: usize = 128;
-
-/// Where things are in a job's memory, in bytes from its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    pub(crate) n_ranks: u32,
-    pub(crate) segment_bytes: u64,
-}
-
-impl Layout {
-    fn ranks_at() -> usize {
-        HEADER_BYTES
-    }
-
-    fn barrier_at(self) -> usize {
-        (Self::ranks_at() + self.n_ranks as usize * RANK_BYTES).next_multiple_of(PAGE)
-    }
-
-    fn mailboxes_at(self) -> usize {
-        (self.barrier_at() + Barrier::bytes(self.n_ranks)).next_multiple_of(PAGE)
-    }
-
-    fn buffers_at(self) -> usize {
-        self.mailboxes_at() + 2 * self.n_ranks as usize * MAILBOX_STRIDE
-    }
-
-    /// The size of everything before the first segment.
-    pub(crate) fn control_bytes(self) -> usize {
-        (self.buffers_at() + self.n_ranks as usize * BUFFERS_BYTES)
-            .next_multiple_of(super::segment::HUGE_PAGE)
-    }
-
-    /// Where the segment of `rank` begins.
-    pub(crate) fn segment_at(self, rank: u32) -> usize {
-        let bytes = usize::try_from(self.segment_bytes).expect("a segment fits the address space");
-        self.control_bytes() + rank as usize * bytes
-    }
-
-    /// The size of the whole; `None` if it does not fit the address space.
-    pub(crate) fn total_bytes(self) -> Option<usize> {
-        let segments = self.segment_bytes.checked_mul(u64::from(self.n_ranks))?;
-        usize::try_from(segments)
-            .ok()?
-            .checked_add(self.control_bytes())
-    }
-}
-
-/// What of a layout every message asks for, worked out once.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Places {
-    /// Words before the first segment.
-    pub(crate) control_words: usize,
-    /// Cache lines of the ranks' states and bells.
-    pub(crate) n_bell_lines: usize,
-    mailboxes_at: usize,
-    buffers_at: usize,
-    buffers_bytes: usize,
-}
-
-impl Places {
-    pub(crate) fn of(layout: Layout) -> Self {
-        Self {
-            control_words: layout.control_bytes() / 8,
-            n_bell_lines: layout.n_ranks as usize * RANK_BYTES / size_of::<Doorbell>(),
-            mailboxes_at: layout.mailboxes_at(),
-            buffers_at: layout.buffers_at(),
-            buffers_bytes: layout.n_ranks as usize * BUFFERS_BYTES,
-        }
-    }
-}
 
 /// A view of a job's control words.
 #[derive(Clone, Copy, Debug)]
@@ -129,7 +38,7 @@ pub(crate) enum Membership {
 
 impl<'a> Control<'a> {
     /// Views the control part of a job's memory: `words` is all of it, and `bells` the same memory
-    /// from [`BELLS_AT`](Self::BELLS_AT) on, of which every second element is a rank's doorbell.
+    /// from [`BELLS_AT`](crate::layout::BELLS_AT) on, of which every second element is a rank's doorbell.
     #[inline]
     pub(crate) fn new(
         words: &'a [AtomicU64],
@@ -144,9 +53,6 @@ impl<'a> Control<'a> {
             places,
         }
     }
-
-    /// Where the memory seen as doorbells begins, in bytes.
-    pub(crate) const BELLS_AT: usize = HEADER_BYTES;
 
     #[inline]
     fn part(&self, at: usize, bytes: usize) -> &'a [AtomicU64] {
@@ -263,30 +169,6 @@ impl<'a> Control<'a> {
 mod tests {
     use super::*;
     use crate::segment::Job;
-
-    #[test]
-    fn the_parts_do_not_overlap() {
-        for n_ranks in [1, 2, 3, 7, 64, 1000] {
-            let layout = Layout {
-                n_ranks,
-                segment_bytes: 1 << 20,
-            };
-            assert!(Layout::ranks_at() >= FAILURE_AT + 16 + FAILURE_TEXT_WORDS * 8);
-            assert!(layout.barrier_at() >= Layout::ranks_at() + n_ranks as usize * RANK_BYTES);
-            assert!(layout.mailboxes_at() >= layout.barrier_at() + Barrier::bytes(n_ranks));
-            assert!(
-                layout.buffers_at()
-                    >= layout.mailboxes_at() + 2 * n_ranks as usize * MAILBOX_STRIDE
-            );
-            let buffers_end = layout.buffers_at() + n_ranks as usize * BUFFERS_BYTES;
-            assert!(layout.control_bytes() >= buffers_end);
-            assert!(layout.segment_at(0) >= layout.control_bytes());
-            assert_eq!(
-                layout.segment_at(n_ranks - 1) + (1 << 20),
-                layout.total_bytes().unwrap()
-            );
-        }
-    }
 
     #[test]
     fn the_first_failure_is_told_and_its_text_is_cut_to_its_room() {

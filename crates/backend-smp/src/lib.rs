@@ -13,6 +13,20 @@
 //!
 //! Mailboxes, barrier and doorbells are those of [`pgas_lockfree`], inside the mapping that all ranks share. What they ask of the
 //! system and the processor is in [`doorbell`] and `machine`.
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | joining a job; the contract | `attach`, `rma`, `threads` |
+//! | a rank of a job | `member` |
+//! | the job's memory, and who is alive | `liveness`, `segment` |
+//! | the words that ranks share | `control` |
+//! | where they lie | `layout` |
+//! | sleeping and waking | `doorbell` |
+//! | the system and the processor | `cores`, `launcher`, `machine`, `membarrier` |
 
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),
@@ -28,6 +42,7 @@ mod cores;
 pub mod doorbell;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub mod launcher;
+mod layout;
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),
     path = "liveness_portable.rs"

@@ -14,10 +14,12 @@ use pgas_core::notice::{self, printable};
 use pgas_core::{Error, Rank, Result};
 use pgas_lockfree::barrier::Ticket;
 use pgas_lockfree::credits::Credits;
+use pgas_lockfree::machine::Machine as _;
 use pgas_lockfree::mailbox::Corrupt;
 
-use crate::control::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT, Membership};
+use crate::control::Membership;
 use crate::cores::Cores;
+use crate::layout::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT};
 use crate::liveness::{Hold, Liveness};
 use crate::machine::Native;
 use crate::segment::Job;
@@ -183,7 +185,7 @@ impl Member {
         let buffers = self.job.control().buffers();
         // Relaxed: a hint; a buffer is taken by its own word.
         let hint = self.next_buffer.load(Ordering::Relaxed);
-        let Some(index) = buffers.take::<Native>(self.rank, hint, len) else {
+        let Some(index) = buffers.take(self.rank, hint, len, Native::prefetch_for_write) else {
             return Ok(Offer::BackPressure);
         };
         // The one behind it has been on its way longest.
@@ -439,7 +441,7 @@ mod tests {
     use pgas_core::backend::Backend as _;
 
     use super::*;
-    use crate::control::Layout;
+    use crate::layout::Layout;
 
     #[test]
     fn a_message_to_a_rank_that_there_is_not_touches_no_memory_behind_the_mailboxes() {

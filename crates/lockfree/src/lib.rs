@@ -19,6 +19,18 @@
 //! Under `--cfg loom` the words are loom's, which runs a model through every interleaving and every value that a weak load may
 //! return. What the models run is the code that ships; `cargo xtask loom` runs them all, `cargo xtask mutants` shows that they
 //! would notice.
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | messages | `mailbox` |
+//! | structures of words, and what a mailbox asks of a machine | `machine`, `slots`, `tickets` |
+//! | structures that stand alone | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `tally` |
+//! | words | `memory`, `word` |
+//! | the standard library's atomics, or loom's | `sync` |
 
 #![forbid(unsafe_code)]
 

@@ -20,6 +20,7 @@
 //! binds a rank to its parent, but nobody further down.
 
 mod forward;
+mod job;
 mod lines;
 mod memory;
 mod orphans;
@@ -27,6 +28,7 @@ mod out_of_memory;
 mod outcome;
 mod pmi;
 mod rank;
+mod ranks;
 mod rendezvous;
 mod signals;
 mod supervise;
@@ -38,15 +40,14 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, Timespec};
 
+pub use job::{JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions};
 pub(crate) use memory::Descriptor;
 pub use memory::Memory;
 pub use outcome::{Cause, Failure, Outcome};
 pub use rank::die_with_parent;
 pub(crate) use rank::inherited_memory;
 pub use rendezvous::{MeetError, PATIENCE, meet, share};
-pub use supervise::{
-    JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions, self_launch, supervise,
-};
+pub use supervise::{self_launch, supervise};
 
 /// Waits until one of `fds` is ready or the time is up; `None` waits for ever.
 ///

@@ -7,11 +7,12 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 use super::forward::{self, Draining, Forwarder};
+use super::job::{JobHooks, SuperviseError, SuperviseOptions};
 use super::orphans::Orphans;
 use super::out_of_memory::MemoryWatch;
 use super::outcome::{Cause, Failure, Outcome};
+use super::ranks::{RankProcess, Ranks};
 use super::signals::{self, SignalWatch};
-use super::supervise::{JobHooks, RankProcess, Ranks, SuperviseError, SuperviseOptions};
 
 /// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
 const ONE_REQUEST: Duration = Duration::from_millis(200);

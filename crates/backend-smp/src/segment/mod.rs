@@ -2,8 +2,10 @@
 //! words and every rank's segment, mapped whole by every rank.
 //!
 //! It is reserved, not allocated: pages cost memory once they are touched. The file, which only jobs of
-//! processes have, is Linux's business (`system.rs`); the mapping itself is `pages.rs`.
+//! processes have, is Linux's business (`file.rs`); the mapping itself is `pages.rs`.
 
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod file;
 mod pages;
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),
@@ -12,19 +14,18 @@ mod pages;
 mod system;
 
 use std::fs::File;
-use std::io;
 use std::ptr::NonNull;
 
 use pgas_core::segment::MIN_SEGMENT_BYTES;
 use pgas_core::{Config, Error, GlobalPtr, Result};
 
-use crate::control::{Control, Layout, Places};
+use crate::control::Control;
+use crate::layout::{HUGE_PAGE, Layout, Places};
 use pages::Pages;
-#[cfg(all(target_os = "linux", not(pgas_portable)))]
-pub use system::{JobMemory, create_job};
 
-/// The size of a large page; segments are multiples of it unless they are smaller.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+pub use file::{JobMemory, create_job};
+
 /// The most that the segments of a host may take together: what is left of the address space is ample
 /// for everything else.
 const MAX_RESERVED: u64 = 1 << 46;
@@ -121,7 +122,7 @@ impl Job {
             places,
             file: None,
         };
-        system::advise_huge(&job);
+        system::advise_huge(&job.pages, layout.segment_bytes);
         Ok(job)
     }
 
@@ -165,15 +166,8 @@ impl Job {
             return false;
         };
         let is_whole = (start, len as u64) == (from + offset, bytes);
-        system::give_back(self, at, len).is_ok() && is_whole
+        system::give_back(&self.pages, self.file.as_ref(), at, len).is_ok() && is_whole
     }
-}
-
-fn refused(total: usize, errno: rustix::io::Errno) -> Error {
-    let error = io::Error::from(errno);
-    let code = i64::from(error.raw_os_error().unwrap_or(0));
-    let text = format!("{error}, for {total} bytes of address space; lower PGAS_SEGMENT");
-    Error::backend("mmap", code, text)
 }
 
 #[cfg(test)]

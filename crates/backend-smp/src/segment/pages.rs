@@ -2,15 +2,15 @@
 #![expect(unsafe_code, reason = "maps memory and hands out views of it")]
 
 use std::ffi::c_void;
+use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
-use pgas_core::Result;
+use pgas_core::{Error, Result};
 use rustix::mm::{MapFlags, ProtFlags};
 
-use super::{HUGE_PAGE, refused};
-use crate::control::{Control, Places};
 use crate::doorbell::Doorbell;
+use crate::layout::{BELLS_AT, HUGE_PAGE, Places};
 
 /// A mapping of a job's memory, aligned to [`HUGE_PAGE`]: control words, then segments.
 ///
@@ -68,10 +68,10 @@ impl Pages {
         let of_bells = n_bell_lines * size_of::<Doorbell>();
         assert!(of_control <= bytes, "the control part is mapped");
         assert!(
-            Control::BELLS_AT + of_bells <= of_control && align_of::<Doorbell>() <= HUGE_PAGE,
+            BELLS_AT + of_bells <= of_control && align_of::<Doorbell>() <= HUGE_PAGE,
             "the bells are a part of it"
         );
-        const { assert!(Control::BELLS_AT.is_multiple_of(align_of::<Doorbell>())) };
+        const { assert!(BELLS_AT.is_multiple_of(align_of::<Doorbell>())) };
         Self {
             base,
             bytes,
@@ -95,7 +95,7 @@ impl Pages {
     pub(super) fn bells(&self) -> &[Doorbell] {
         // SAFETY: `new` found this place, and so many doorbells from it on, inside of the control
         // part.
-        let bells = unsafe { self.base.add(Control::BELLS_AT) };
+        let bells = unsafe { self.base.add(BELLS_AT) };
         // SAFETY: as for `words`; the place is aligned as a page is, and `Doorbell` consists of
         // atomic words, of which any bits are a value.
         unsafe { std::slice::from_raw_parts(bells.as_ptr().cast(), self.n_bell_lines) }
@@ -199,6 +199,13 @@ fn reserve(
 #[cfg(miri)]
 fn allocated(total: usize) -> std::alloc::Layout {
     std::alloc::Layout::from_size_align(total, HUGE_PAGE).expect("a power of two")
+}
+
+fn refused(total: usize, errno: rustix::io::Errno) -> Error {
+    let error = io::Error::from(errno);
+    let code = i64::from(error.raw_os_error().unwrap_or(0));
+    let text = format!("{error}, for {total} bytes of address space; lower PGAS_SEGMENT");
+    Error::backend("mmap", code, text)
 }
 
 impl Drop for Pages {

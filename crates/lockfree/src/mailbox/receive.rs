@@ -116,7 +116,7 @@ impl Mailbox<'_> {
         let at = Whereabouts::from_word(word);
         let arrived = buffers
             .filter(|_| envelope.len == ELSEWHERE)
-            .and_then(|buffers| buffers.arrived::<M>(envelope.src, at))
+            .and_then(|buffers| buffers.arrived(envelope.src, at, M::prefetch))
             .ok_or_else(|| self.corrupt(ticket, envelope))?;
         self.advance(ticket.wrapping_add(1));
         let envelope = Envelope {

@@ -29,7 +29,6 @@ mod models;
 #[cfg(not(loom))]
 mod tests;
 
-use crate::machine::Machine;
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed, Release},
@@ -123,16 +122,22 @@ impl<'a> Buffers<'a> {
     }
 
     /// Takes a free buffer of `rank`, beginning with the one at `hint`, and says which; the one behind it is the best hint then. About `len`
-    /// bytes are going to be written to it.
+    /// bytes are going to be written to it, of whose lines the first are fetched.
     #[inline]
-    pub fn take<M: Machine>(&self, rank: u32, hint: usize, len: usize) -> Option<usize> {
+    pub fn take(
+        &self,
+        rank: u32,
+        hint: usize,
+        len: usize,
+        prefetch_for_write: impl Fn(&AtomicU64),
+    ) -> Option<usize> {
         let n = self.n_buffers;
         let candidates = (hint..n).chain(0..hint.min(n));
         let taken = candidates
             .into_iter()
             .find(|index| self.buffer(rank, *index).try_take());
         if let Some(index) = taken {
-            self.buffer(rank, index).fetch(len, M::prefetch_for_write);
+            self.buffer(rank, index).fetch(len, prefetch_for_write);
         }
         taken
     }
@@ -174,7 +179,12 @@ impl<'a> Buffers<'a> {
 
     /// The message that a record from `rank` speaks of; `None` if it makes no sense. The record was published, and is seen once.
     #[inline]
-    pub(crate) fn arrived<M: Machine>(&self, rank: u32, at: Whereabouts) -> Option<Arrived<'a>> {
+    pub(crate) fn arrived(
+        &self,
+        rank: u32,
+        at: Whereabouts,
+        prefetch: impl Fn(&AtomicU64),
+    ) -> Option<Arrived<'a>> {
         let index = at.index as usize;
         let n_ranks = self.words.len() / (self.n_buffers * self.buffer_words);
         if index >= self.n_buffers || rank as usize >= n_ranks {
@@ -186,7 +196,7 @@ impl<'a> Buffers<'a> {
             return None;
         }
         let len = at.n_opening_words * 8 + at.len;
-        buffer.fetch(at.len as usize, M::prefetch);
+        buffer.fetch(at.len as usize, prefetch);
         Some(Arrived { buffer, first, len })
     }
 }

@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::*;
-use crate::machine::Portable;
+use crate::machine::{Machine as _, Portable};
 use crate::mailbox::Mailbox;
 
 const N_SLOTS: usize = 8;
@@ -34,7 +34,10 @@ impl Shared {
 
     /// Takes the buffer, if it is free, and fills it.
     fn prepare(&self, value: u64) -> bool {
-        let is_taken = self.buffers().take::<Portable>(0, 0, 8).is_some();
+        let is_taken = self
+            .buffers()
+            .take(0, 0, 8, Portable::prefetch_for_write)
+            .is_some();
         if is_taken {
             self.buffers().buffer(0, 0).payload()[0].store(value, Relaxed);
         }

@@ -4,7 +4,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::*;
-use crate::machine::Portable;
+use crate::machine::{Machine as _, Portable};
 use crate::mailbox::{Corrupt, Mailbox};
 
 const N_SLOTS: usize = 64;
@@ -68,10 +68,16 @@ fn messages_of_buffers_and_of_the_ring_arrive_whole_and_in_their_order() {
     let shared = Shared::new();
     let opening = [7; OPENING_WORDS * 8];
     for rank in [0, 1] {
-        let index = shared.buffers().take::<Portable>(rank, 0, 8).unwrap();
+        let index = shared
+            .buffers()
+            .take(rank, 0, 8, Portable::prefetch_for_write)
+            .unwrap();
         shared.send(rank, index, &opening, b"filled in place");
         shared.mailbox().try_send(rank, 9, &[b"copied"]).unwrap();
-        let index = shared.buffers().take::<Portable>(rank, 0, 8).unwrap();
+        let index = shared
+            .buffers()
+            .take(rank, 0, 8, Portable::prefetch_for_write)
+            .unwrap();
         shared.send(rank, index, &[], &[1; CAPACITY]);
     }
     let in_place = [&opening[..], b"filled in place"].concat();
@@ -88,13 +94,13 @@ fn each_rank_has_its_own_buffers_and_each_is_taken_once_until_it_was_read() {
     let buffers = shared.buffers();
     let take_all = |rank| {
         (0..5)
-            .map_while(|_| buffers.take::<Portable>(rank, 1, 8))
+            .map_while(|_| buffers.take(rank, 1, 8, Portable::prefetch_for_write))
             .collect::<Vec<_>>()
     };
     assert_eq!(take_all(0), [1, 2, 0]);
     assert_eq!(take_all(1), [1, 2, 0]);
     shared.send(0, 2, &[], b"x");
-    assert_eq!(buffers.take::<Portable>(0, 0, 8), None);
+    assert_eq!(buffers.take(0, 0, 8, Portable::prefetch_for_write), None);
     shared.receive().unwrap();
     assert_eq!(take_all(0), [2]);
     buffers.give_back(1, 0);
@@ -104,7 +110,10 @@ fn each_rank_has_its_own_buffers_and_each_is_taken_once_until_it_was_read() {
 #[test]
 fn a_buffer_is_free_again_when_its_handler_panics() {
     let shared = Shared::new();
-    let index = shared.buffers().take::<Portable>(0, 0, 8).unwrap();
+    let index = shared
+        .buffers()
+        .take(0, 0, 8, Portable::prefetch_for_write)
+        .unwrap();
     shared.send(0, index, &[], b"x");
     let receive = || {
         let sink = |_, _: &[u8]| panic!("a handler");
@@ -113,7 +122,12 @@ fn a_buffer_is_free_again_when_its_handler_panics() {
             .receive_from::<Portable>(|| Some(shared.buffers()), 1, sink)
     };
     assert!(catch_unwind(AssertUnwindSafe(receive)).is_err());
-    assert_eq!(shared.buffers().take::<Portable>(0, index, 8), Some(index));
+    assert_eq!(
+        shared
+            .buffers()
+            .take(0, index, 8, Portable::prefetch_for_write),
+        Some(index)
+    );
 }
 
 #[test]

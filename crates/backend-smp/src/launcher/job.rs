@@ -1,0 +1,135 @@
+//! What a job is made of, who is asked about it, and why it cannot be started.
+
+use std::ffi::OsString;
+use std::io;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::outcome::Failure;
+
+/// What a job is made of.
+#[derive(Clone, Debug)]
+pub struct SuperviseOptions {
+    /// The program that every rank runs; without a slash it is looked up in `PATH`.
+    pub program: OsString,
+    /// What the program sees as its own name, if not `program`.
+    pub arg0: Option<OsString>,
+    /// The program's arguments.
+    pub args: Vec<OsString>,
+    /// Variables that the ranks see in addition to this process's.
+    pub env: Vec<(OsString, OsString)>,
+    /// The number of ranks, at least 1.
+    pub n_ranks: u32,
+    /// What becomes of the ranks' output.
+    pub output: Output,
+    /// The job's name, for messages.
+    pub job_id: String,
+    /// After how long the job is ended, if it has not ended by then.
+    pub timeout: Option<Duration>,
+    /// How long the other ranks have to end by themselves when one has failed.
+    pub grace: Duration,
+    /// How long they have after SIGTERM, before SIGKILL.
+    pub kill_after: Duration,
+}
+
+impl SuperviseOptions {
+    /// A job of `n_ranks` times `program`, without arguments, with everything else as usual: output
+    /// is inherited, there is no time limit, and when a rank has failed the others have 300 ms to
+    /// end by themselves and 500 ms more after SIGTERM.
+    #[must_use]
+    pub fn new(program: impl Into<OsString>, n_ranks: u32) -> Self {
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        Self {
+            program: program.into(),
+            arg0: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            n_ranks,
+            output: Output::Inherit,
+            job_id: format!("{}-{:x}", std::process::id(), now.as_nanos()),
+            timeout: None,
+            grace: Duration::from_millis(300),
+            kill_after: Duration::from_millis(500),
+        }
+    }
+}
+
+/// What becomes of the ranks' standard output and standard error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The ranks have this process's own; a terminal stays a terminal.
+    Inherit,
+    /// This process reads it from pipes and passes it on line by line.
+    Forward {
+        /// Whether each line begins with its rank, as in `[3] `.
+        prefix: bool,
+    },
+}
+
+/// What the supervisor of a job asks and tells its owner, who knows what is in the job's memory.
+pub trait JobHooks {
+    /// Whether `rank`, which exited with code 0, was no longer a member of the job.
+    ///
+    /// A rank that was is blamed if another one fails for it, or if others go on for more than two seconds: a
+    /// program may end by `exit` on all ranks.
+    fn left_properly(&mut self, rank: u32) -> bool {
+        let _ = rank;
+        true
+    }
+
+    /// Whether `rank`, which exited with a code other than 0, had left the job in good order before.
+    ///
+    /// Such a rank has said itself what was wrong, so if that holds for all that fail, nothing more is
+    /// told.
+    fn left_before(&mut self, rank: u32) -> bool {
+        let _ = rank;
+        false
+    }
+
+    /// The rank, if any, that the job's memory names as the first to fail, and what the ranks say of it,
+    /// to be read after "rank 3".
+    ///
+    /// Ranks that end because another has failed may be seen to end before that one, which may not end at
+    /// all (it is stopped), or well (it left although others still needed it).
+    fn culprit(&mut self) -> Option<(u32, String)> {
+        None
+    }
+
+    /// How many bytes of memory the ranks may fill together, as far as is known.
+    fn asked_for(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// The job is about to be ended, by a failure or, if `None`, from outside: the place to tell
+    /// waiting ranks. Called at most once.
+    fn on_end(&mut self, failure: Option<&Failure>) {
+        let _ = failure;
+    }
+}
+
+/// Hooks for a job of programs that know nothing of each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHooks;
+
+impl JobHooks for NoHooks {}
+
+/// Why a job could not be started or watched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuperviseError {
+    /// The program could not be started.
+    #[error("cannot start {program:?}: {source}")]
+    Start {
+        /// The program's name.
+        program: Box<str>,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// What the ranks printed could not be written.
+    #[error("cannot write the output of the ranks: {0}")]
+    Output(#[source] io::Error),
+    /// A system call of the supervisor itself failed.
+    #[error("cannot supervise the job: {0}")]
+    System(#[from] io::Error),
+}

@@ -1,0 +1,133 @@
+//! The processes that are the ranks of a job, as children of the supervisor.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use pgas_core::config::launch;
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::forward::{Forwarder, Stream};
+use super::job::{Output, SuperviseError, SuperviseOptions};
+use super::sys::{self, Inheritance};
+
+/// The ranks that have not ended; dropping them kills them.
+pub(super) struct Ranks {
+    running: Vec<RankProcess>,
+}
+
+/// One process of the job.
+pub(super) struct RankProcess {
+    pub(super) rank: u32,
+    pub(super) child: Child,
+    /// Readable when the process has ended.
+    pub(super) ended: OwnedFd,
+}
+
+impl RankProcess {
+    pub(super) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Ranks {
+    /// Starts the ranks of a job, which inherit `memory`.
+    pub(super) fn start(
+        options: &SuperviseOptions,
+        memory: BorrowedFd<'_>,
+        inheritance: Inheritance,
+    ) -> Result<Self, SuperviseError> {
+        let mut ranks = Self {
+            running: Vec::new(),
+        };
+        for rank in 0..options.n_ranks {
+            let mut command = command(options, rank, memory);
+            sys::tie_child(&mut command, memory, inheritance);
+            let child = command.spawn().map_err(|source| {
+                let program = options.program.to_string_lossy().into();
+                SuperviseError::Start { program, source }
+            })?;
+            let ended = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+            match ended {
+                Ok(ended) => ranks.running.push(RankProcess { rank, child, ended }),
+                Err(error) => {
+                    end(child);
+                    return Err(SuperviseError::System(error.into()));
+                }
+            }
+        }
+        Ok(ranks)
+    }
+
+    /// Starts to pass on the ranks' output, if their output comes here.
+    pub(super) fn forward(&mut self, output: Output) -> io::Result<Vec<Forwarder>> {
+        let Output::Forward { prefix } = output else {
+            return Ok(Vec::new());
+        };
+        let (mut out, mut err) = (Vec::new(), Vec::new());
+        for process in &mut self.running {
+            out.extend(process.child.stdout.take().map(OwnedFd::from));
+            err.extend(process.child.stderr.take().map(OwnedFd::from));
+        }
+        Ok(vec![
+            Forwarder::start(Stream::Output, out, prefix)?,
+            Forwarder::start(Stream::Error, err, prefix)?,
+        ])
+    }
+
+    pub(super) fn running(&self) -> &[RankProcess] {
+        &self.running
+    }
+
+    pub(super) fn running_mut(&mut self) -> &mut Vec<RankProcess> {
+        &mut self.running
+    }
+
+    /// Sends `signal` to every rank that has not ended.
+    pub(super) fn signal_all(&self, signal: Signal) {
+        for process in &self.running {
+            // Not yet waited for, so the process is there, though it may have just ended; refused
+            // only for a program that runs as another user.
+            rustix::process::kill_process(process.pid(), signal).ok();
+        }
+    }
+}
+
+impl Drop for Ranks {
+    fn drop(&mut self) {
+        self.signal_all(Signal::KILL);
+        self.running
+            .drain(..)
+            .for_each(|process| end(process.child));
+    }
+}
+
+fn end(mut child: Child) {
+    // Both fail only if the process has already ended and been waited for.
+    child.kill().ok();
+    child.wait().ok();
+}
+
+fn command(options: &SuperviseOptions, rank: u32, memory: BorrowedFd<'_>) -> Command {
+    let mut command = Command::new(&options.program);
+    if let Some(arg0) = &options.arg0 {
+        command.arg0(arg0);
+    }
+    command
+        .args(&options.args)
+        .env(launch::RANK_VARIABLE, rank.to_string())
+        .env(launch::RANKS_VARIABLE, options.n_ranks.to_string())
+        .env(launch::JOB_FD_VARIABLE, memory.as_raw_fd().to_string())
+        .env(launch::JOB_ID_VARIABLE, &options.job_id)
+        .envs(options.env.iter().map(|(key, value)| (key, value)))
+        .stdin(if rank == 0 {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        });
+    if let Output::Forward { .. } = options.output {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    }
+    command
+}

@@ -1,0 +1,136 @@
+//! Where things are in the memory of a job.
+//!
+//! ```text
+//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... |
+//! ```
+
+use pgas_lockfree::barrier::Barrier;
+use pgas_lockfree::mailbox::Mailbox;
+use pgas_lockfree::payload::Buffers;
+
+use crate::doorbell::Doorbell;
+
+/// The size of a large page; segments are multiples of it unless they are smaller.
+pub(crate) const HUGE_PAGE: usize = 2 << 20;
+
+/// Slots of each mailbox: 128 KiB, of which only what is used costs memory.
+pub(crate) const MAILBOX_SLOTS: usize = 2048;
+/// The longest message of [`MAILBOX_SLOTS`].
+pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
+/// Payload that fits in one slot.
+pub(crate) const MAX_SHORT: usize = 48;
+
+/// Buffers of each rank for payloads that are filled in place, of the longest message each: 260 KiB, of which only what is used
+/// costs memory.
+pub(crate) const N_BUFFERS: usize = 16;
+const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
+
+pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
+pub(crate) const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
+
+const PAGE: usize = 4096;
+const HEADER_BYTES: usize = PAGE;
+pub(crate) const FAILURE_AT: usize = 64;
+pub(crate) const FAILURE_TEXT_WORDS: usize = 64;
+/// A rank's state words and its doorbell, a cache line each.
+pub(crate) const RANK_BYTES: usize = 128;
+
+/// Where the memory seen as doorbells begins, in bytes.
+pub(crate) const BELLS_AT: usize = HEADER_BYTES;
+
+/// Where things are in a job's memory, in bytes from its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) n_ranks: u32,
+    pub(crate) segment_bytes: u64,
+}
+
+impl Layout {
+    pub(crate) fn ranks_at() -> usize {
+        HEADER_BYTES
+    }
+
+    pub(crate) fn barrier_at(self) -> usize {
+        (Self::ranks_at() + self.n_ranks as usize * RANK_BYTES).next_multiple_of(PAGE)
+    }
+
+    fn mailboxes_at(self) -> usize {
+        (self.barrier_at() + Barrier::bytes(self.n_ranks)).next_multiple_of(PAGE)
+    }
+
+    fn buffers_at(self) -> usize {
+        self.mailboxes_at() + 2 * self.n_ranks as usize * MAILBOX_STRIDE
+    }
+
+    /// The size of everything before the first segment.
+    pub(crate) fn control_bytes(self) -> usize {
+        (self.buffers_at() + self.n_ranks as usize * BUFFERS_BYTES).next_multiple_of(HUGE_PAGE)
+    }
+
+    /// Where the segment of `rank` begins.
+    pub(crate) fn segment_at(self, rank: u32) -> usize {
+        let bytes = usize::try_from(self.segment_bytes).expect("a segment fits the address space");
+        self.control_bytes() + rank as usize * bytes
+    }
+
+    /// The size of the whole; `None` if it does not fit the address space.
+    pub(crate) fn total_bytes(self) -> Option<usize> {
+        let segments = self.segment_bytes.checked_mul(u64::from(self.n_ranks))?;
+        usize::try_from(segments)
+            .ok()?
+            .checked_add(self.control_bytes())
+    }
+}
+
+/// What of a layout every message asks for, worked out once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    /// Words before the first segment.
+    pub(crate) control_words: usize,
+    /// Cache lines of the ranks' states and bells.
+    pub(crate) n_bell_lines: usize,
+    pub(crate) mailboxes_at: usize,
+    pub(crate) buffers_at: usize,
+    pub(crate) buffers_bytes: usize,
+}
+
+impl Places {
+    pub(crate) fn of(layout: Layout) -> Self {
+        Self {
+            control_words: layout.control_bytes() / 8,
+            n_bell_lines: layout.n_ranks as usize * RANK_BYTES / size_of::<Doorbell>(),
+            mailboxes_at: layout.mailboxes_at(),
+            buffers_at: layout.buffers_at(),
+            buffers_bytes: layout.n_ranks as usize * BUFFERS_BYTES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_do_not_overlap() {
+        for n_ranks in [1, 2, 3, 7, 64, 1000] {
+            let layout = Layout {
+                n_ranks,
+                segment_bytes: 1 << 20,
+            };
+            assert!(Layout::ranks_at() >= FAILURE_AT + 16 + FAILURE_TEXT_WORDS * 8);
+            assert!(layout.barrier_at() >= Layout::ranks_at() + n_ranks as usize * RANK_BYTES);
+            assert!(layout.mailboxes_at() >= layout.barrier_at() + Barrier::bytes(n_ranks));
+            assert!(
+                layout.buffers_at()
+                    >= layout.mailboxes_at() + 2 * n_ranks as usize * MAILBOX_STRIDE
+            );
+            let buffers_end = layout.buffers_at() + n_ranks as usize * BUFFERS_BYTES;
+            assert!(layout.control_bytes() >= buffers_end);
+            assert!(layout.segment_at(0) >= layout.control_bytes());
+            assert_eq!(
+                layout.segment_at(n_ranks - 1) + (1 << 20),
+                layout.total_bytes().unwrap()
+            );
+        }
+    }
+}
