@@ -108,7 +108,7 @@ impl<T: Wire + Clone + Send + Sync> DistObject<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
+    /// [`Error::NotAMember`](crate::Error::NotAMember), and as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
     ///
     /// # Examples
     ///

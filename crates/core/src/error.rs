@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Rank;
-use crate::config::launch::LaunchError;
+use crate::launch::LaunchError;
 use crate::notice::printable;
 
 /// The crate's result.

@@ -1,17 +1,16 @@
 //! Operations in flight: a future that can also be waited for, and that owns its buffers.
 
-use std::any::Any;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
 use crate::backend::{OpId, Stage};
-use crate::wait::Awaited;
-use crate::world::lock;
-use crate::{Error, Rank, Result, World, in_handler};
+use crate::error::{Error, Result};
+use crate::handler::in_handler;
+use crate::rank::Rank;
+use crate::waits::Awaited;
+use crate::world::World;
 
 /// A non-blocking operation and its result.
 ///
@@ -141,7 +140,7 @@ impl<T: Send + 'static> Event<T> {
             State::Task(task) => task.world(),
             State::Ready(_) | State::Taken => return Ok(true),
         };
-        if world.engine().wake_after_progress(world, cx.waker()) {
+        if world.wake_after_progress(cx.waker()) {
             // What came before the waker was known woke nobody.
             return self.test();
         }
@@ -277,56 +276,5 @@ impl<T: Send + 'static> fmt::Debug for Event<T> {
             State::Pending(_) | State::Task(_) => "Event(in flight)",
             State::Taken => "Event(taken)",
         })
-    }
-}
-
-/// Operations whose events were dropped in flight, with their buffers.
-#[derive(Default)]
-pub(crate) struct Orphans {
-    list: Mutex<Vec<Orphan>>,
-    len: AtomicUsize,
-}
-
-struct Orphan {
-    op: OpId,
-    _buffers: Box<dyn Any + Send>,
-}
-
-impl fmt::Debug for Orphans {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Orphans({})", self.len())
-    }
-}
-
-impl Orphans {
-    fn adopt(&self, op: OpId, buffers: Box<dyn Any + Send>) {
-        let mut list = lock(&self.list);
-        list.push(Orphan {
-            op,
-            _buffers: buffers,
-        });
-        // Only a hint that saves `reap` the lock.
-        self.len.store(list.len(), Ordering::Relaxed);
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.len.load(Ordering::Relaxed)
-    }
-
-    /// Frees the buffers of the operations that are over; `over` asks the backend.
-    pub(crate) fn reap(&self, mut over: impl FnMut(OpId) -> bool) {
-        if self.len() == 0 {
-            return;
-        }
-        let mut list = lock(&self.list);
-        list.retain(|orphan| !over(orphan.op));
-        self.len.store(list.len(), Ordering::Relaxed);
-    }
-
-    /// Leaves the buffers allocated for ever: the network may still write into them.
-    pub(crate) fn leak(&self) {
-        for orphan in lock(&self.list).drain(..) {
-            Box::leak(Box::new(orphan));
-        }
     }
 }

@@ -1,20 +1,45 @@
 //! The core of `pgas`.
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | transfers; the transport for tests | `loopback`, `rma` |
+//! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `progress`, `wait` |
+//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `stall`, `symmetric`, `team` |
+//! | a rank's view of the job | `world` |
+//! | where segments are mapped, and accesses to them | `raw` |
+//! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `running`, `wire` |
+//! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
+//! | errors, counts and watches | `cost`, `error`, `lookout`, `tasks`, `waits` |
+//! | what stands alone | `launch`, `locks`, `notice`, `pod`, `rank` |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");
 
+mod alloc;
 pub mod atomics;
 pub mod backend;
 pub mod collective;
+mod completion;
 pub mod config;
 mod cost;
-mod engine;
 mod error;
 mod event;
 mod global_ptr;
+mod handler;
+mod handles;
 mod in_place;
+mod launch;
+mod locks;
 pub mod lookout;
+mod loopback;
+mod members;
+mod messages;
 pub mod notice;
+mod orphans;
 mod pod;
 pub mod process;
 mod progress;
@@ -25,25 +50,29 @@ pub mod raw;
 pub mod rma;
 pub mod segment;
 mod stall;
+mod symmetric;
 mod tasks;
 mod team;
 mod wait;
+mod waits;
+mod wire;
 mod world;
 
 pub use config::Config;
 pub use cost::{Costs, Statistics};
-pub use engine::{Layer, as_handler, in_handler};
 pub use error::{
     BackendError, Elsewhere, Error, Exhausted, Mismatch, RankFailure, Result, SettingError, Timeout,
 };
 pub use event::Event;
 pub use global_ptr::GlobalPtr;
+pub use handler::{as_handler, in_handler};
 pub use in_place::InPlace;
+pub use members::TeamId;
 pub use pod::Pod;
 pub use rank::Rank;
-pub use segment::Symmetric;
-pub use stall::{PartOf, part_of};
+pub use symmetric::Symmetric;
 pub use tasks::Tasks;
-pub use team::{Team, TeamId};
+pub use team::Team;
 pub use wait::OwnWait;
-pub use world::{WeakWorld, World};
+pub use waits::{PartOf, part_of};
+pub use world::{Layer, WeakWorld, World};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
-use crate::world::lock;
+use crate::locks::lock;
 
 /// What is looked after.
 pub trait Watched: Send + Sync {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use crate::config::names;
-use crate::world::lock;
+use crate::locks::lock;
 use crate::{Error, Rank, Result, WeakWorld, World};
 
 /// The world of this process, once it has joined a job.

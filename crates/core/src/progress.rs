@@ -1,88 +1,22 @@
-//! The optional progress thread, for programs that compute for long between calls.
+//! Making progress: within calls of the program, and by a thread of its own for programs that compute for long
+//! between calls.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::{self, JoinHandle};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use crate::world::lock;
-use crate::{Error, Result, World};
+use crate::backend::Stage;
+use crate::error::Result;
+use crate::messages::BATCH;
+use crate::waits::Awaited;
+use crate::world::World;
 
 /// How long the thread sleeps when there is nothing to do; messages wake it.
 const NAP: Duration = Duration::from_millis(1);
 
-/// The handles that keep a world's progress thread going, and the thread.
-///
-/// The thread has a handle on the world itself, which does not count: it ends with the last counted
-/// one, so that the world is always left by a thread of the program.
-#[derive(Debug, Default)]
-pub(crate) struct ProgressThread {
-    n_handles: AtomicUsize,
-    is_over: AtomicBool,
-    thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-impl ProgressThread {
-    /// Counts a new handle of the program.
-    pub(crate) fn count_handle(&self) {
-        // Relaxed: who makes a handle has one, so the count cannot reach zero meanwhile.
-        self.n_handles.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Counts a new handle of the program, if it has one still: without any the rank is leaving.
-    pub(crate) fn count_handle_if_held(&self) -> bool {
-        let more = |n: usize| (n > 0).then_some(n + 1);
-        // Relaxed, as in `count_handle`.
-        let counted = self
-            .n_handles
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        counted.is_ok()
-    }
-
-    /// Whether a handle is the last one.
-    pub(crate) fn is_last(&self) -> bool {
-        self.n_handles.load(Ordering::Relaxed) == 1
-    }
-
-    /// Uncounts a handle, and ends the thread with the last one; `wake` ends its nap.
-    pub(crate) fn drop_handle(&self, wake: impl FnOnce()) {
-        // AcqRel: what the other handles did comes before the end.
-        if self.n_handles.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
-        }
-        let Some(thread) = lock(&self.thread).take() else {
-            return;
-        };
-        // Release: pairs with the acquire in the thread's loop.
-        self.is_over.store(true, Ordering::Release);
-        wake();
-        // A handler may have dropped the last handle, on the thread itself, which then ends by itself.
-        if thread.thread().id() != thread::current().id() {
-            // A panic of a handler has been reported by the thread.
-            drop(thread.join());
-        }
-    }
-
-    /// Starts the thread; `world` is an uncounted handle.
-    pub(crate) fn start(&self, world: World) -> Result<()> {
-        let name = format!("progress of rank {}", world.rank());
-        let run = move || {
-            let thread = world.progress_thread();
-            // Acquire: pairs with the release in `drop_handle`.
-            while !thread.is_over.load(Ordering::Acquire) {
-                match world.progress() {
-                    Ok(true) => {}
-                    Ok(false) => world.backend().park(NAP),
-                    // The program's own next call reports it.
-                    Err(_) => return,
-                }
-            }
-        };
-        let thread = thread::Builder::new().name(name).spawn(run);
-        *lock(&self.thread) = Some(thread.map_err(|error| Error::os("pthread_create", error))?);
-        Ok(())
-    }
-}
+/// Rounds of progress in which a rank that is about to leave serves what still comes.
+const LAST_ROUNDS: u32 = 1 << 14;
 
 impl World {
     /// Sleeps until a message arrives for this rank, a barrier ends, somebody [wakes](Self::unpark) it or `at_most` is
@@ -104,5 +38,107 @@ impl World {
     /// A fence and a load; a system call if somebody sleeps.
     pub fn unpark(&self) {
         self.backend().notify(self.rank());
+    }
+
+    /// Serves what has arrived and advances what is in flight, without waiting; says whether there
+    /// was any. Every call that waits does this itself.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports, or a message for a handler that nobody registered; the failure of the
+    /// job when there was nothing to do, so that a loop around this call does not outlive it.
+    pub fn progress(&self) -> Result<bool> {
+        let worked = self.advance()?;
+        if !worked {
+            self.backend().health()?;
+        }
+        Ok(worked)
+    }
+
+    /// As [`progress`](Self::progress), for a loop that looks at the job's health itself.
+    pub(crate) fn advance(&self) -> Result<bool> {
+        let worked = self.receive(BATCH)?;
+        Ok(self.advance_rest()? || worked)
+    }
+
+    /// What there is to do besides serving messages.
+    pub(crate) fn advance_rest(&self) -> Result<bool> {
+        let mut worked = self.backend().progress()?;
+        worked |= self.advance_layer()?;
+        worked |= self.tasks().advance();
+        self.orphans().reap(|op| {
+            // An operation that failed is over too, and nobody is left to tell.
+            self.backend().test(op, Stage::Operation).unwrap_or(true)
+        });
+        Ok(worked)
+    }
+
+    /// Runs `future` to its end on this thread, making progress meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cell = world.alloc::<u64>(1)?;
+    /// let sum = world.block_on(async {
+    ///     cell.put_nb(&world, 40)?.await?;
+    ///     Ok::<_, pgas_core::Error>(cell.get_nb(&world)?.await? + 2)
+    /// })??;
+    /// assert_eq!(sum, 42);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output> {
+        let mut future = pin!(future);
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut output = None;
+        self.wait_until(&Awaited::new("a future"), || {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+                output = Some(value);
+            }
+            Ok(output.is_some())
+        })?;
+        match output {
+            Some(output) => Ok(output),
+            None => unreachable!("the wait ended because the future is ready"),
+        }
+    }
+
+    /// Serves what has come, and sends what the layer has kept, before the rank leaves.
+    pub(crate) fn settle(&self) -> Result<()> {
+        let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
+        let mut n_rounds = 0_u32;
+        loop {
+            // Others may send for ever.
+            while self.progress()? && n_rounds < LAST_ROUNDS {
+                n_rounds += 1;
+            }
+            if self.is_idle() {
+                return Ok(());
+            }
+            waiting.pause(&Vec::new)?;
+        }
+    }
+
+    /// Starts the thread that makes progress; it uses this handle, which is not counted, and ends with the last
+    /// counted one.
+    pub(crate) fn start_progress_thread(self) -> Result<()> {
+        let name = format!("progress of rank {}", self.rank());
+        let handles = self.clone_uncounted();
+        let run = move || {
+            while !self.handles().is_over() {
+                match self.progress() {
+                    Ok(true) => {}
+                    Ok(false) => self.backend().park(NAP),
+                    // The program's own next call reports it.
+                    Err(_) => return,
+                }
+            }
+        };
+        handles.handles().start(name, run)
     }
 }

@@ -1,17 +1,17 @@
 //! Reports of handlers that do not return, such as one that waits for a lock whose guard its own thread holds across the wait that
 //! runs it. A rank that is stuck so can report nothing itself, so the process's lookout looks after all of its ranks.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::backend::Backend;
-use crate::engine::Layer;
+use crate::config::Config;
+use crate::locks::lock;
 use crate::lookout::{self, Watched};
-use crate::stall::Watch;
-use crate::world::lock;
-use crate::{Config, Rank};
+use crate::rank::Rank;
+use crate::waits::Watch;
 
 /// The handler that a rank runs now. A rank whose threads serve at once is seen through the last of them.
 #[derive(Debug)]
@@ -26,8 +26,19 @@ pub(crate) struct Running {
     stall_ends: bool,
     watch: Arc<Watch>,
     backend: Weak<dyn Backend>,
-    layer: OnceLock<Weak<dyn Layer>>,
+    describe: OnceLock<Described>,
     seen: Mutex<Seen>,
+}
+
+/// What the handler that runs now works on, if that is known.
+pub(crate) type Description = Box<dyn Fn() -> Option<String> + Send + Sync>;
+
+struct Described(Description);
+
+impl fmt::Debug for Described {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Described").finish_non_exhaustive()
+    }
 }
 
 /// A handler runs while this lives.
@@ -54,7 +65,7 @@ impl Running {
             stall_ends: config.stall_ends,
             watch: Arc::clone(watch),
             backend: Arc::downgrade(backend),
-            layer: OnceLock::new(),
+            describe: OnceLock::new(),
             seen: Mutex::new(Seen {
                 n_begun: 0,
                 since: Instant::now(),
@@ -63,10 +74,10 @@ impl Running {
         })
     }
 
-    /// Reports name what `layer` says of its handlers.
-    pub(crate) fn describe_by(&self, layer: &Arc<dyn Layer>) {
+    /// Reports name what `describe` says of the handler that runs.
+    pub(crate) fn describe_by(&self, describe: Description) {
         // A world has one layer.
-        self.layer.get_or_init(|| Arc::downgrade(layer));
+        self.describe.get_or_init(|| Described(describe));
     }
 
     /// Takes note of a handler that begins.
@@ -98,12 +109,11 @@ impl Running {
             from - 1,
             ran.as_secs_f64()
         );
-        let layer = self.layer.get().and_then(Weak::upgrade);
-        if let Some(named) = layer.and_then(|layer| layer.running()) {
-            let _: std::fmt::Result = write!(text, ", which names {named}");
+        if let Some(named) = self.describe.get().and_then(|describe| (describe.0)()) {
+            let _: fmt::Result = write!(text, ", which names {named}");
         }
         if let Some(waits) = self.watch.waits() {
-            let _: std::fmt::Result = write!(text, ", inside of a call that {waits}");
+            let _: fmt::Result = write!(text, ", inside of a call that {waits}");
         }
         #[expect(clippy::print_stderr, reason = "a report of what may be a hang")]
         {

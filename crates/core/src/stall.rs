@@ -4,18 +4,17 @@
 //! prints it; a rank that does not come back computes, or is stuck outside of the library. The same way over threads, processes and hosts: by
 //! messages, which every rank that waits serves.
 
-use std::cell::Cell;
 use std::fmt::{self, Write as _};
-use std::marker::PhantomData;
 use std::panic::Location;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::backend::{HandlerId, Message, MessageClass, Sent};
+use crate::config::Config;
+use crate::error::{Error, Result};
 use crate::notice::printable;
-use crate::wait::Awaited;
-use crate::world::lock;
-use crate::{Config, Error, Rank, Result, World};
+use crate::rank::Rank;
+use crate::waits::{Awaited, Inquiry, Watch};
+use crate::world::World;
 
 /// How long answers are waited for before a report is printed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -23,106 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const RENEWAL: Duration = Duration::from_millis(100);
 /// Ranks ask one after another, so that the first one's report is everybody's.
 const STAGGER: Duration = Duration::from_millis(50);
-/// An answer is cut to this, so that it fits a message of every transport.
-const MAX_ANSWER: usize = 400;
 /// Ranks that a report names singly.
 const MAX_LINES: usize = 64;
 
 /// The first byte of a message.
 const QUESTION: u8 = b'?';
 const ANSWER: u8 = b'!';
-
-/// A wait that takes long.
-#[derive(Debug)]
-struct Wait {
-    id: u64,
-    what: &'static str,
-    number: Option<u64>,
-    /// The call that it is a part of, if that has said so.
-    part_of: Option<&'static str>,
-    since: Instant,
-    from: &'static Location<'static>,
-    missing: Vec<Rank>,
-}
-
-thread_local! {
-    /// What this thread's waits are parts of, and the line of the program that called it.
-    static PART_OF: Cell<Option<(&'static str, &'static Location<'static>)>> = const { Cell::new(None) };
-}
-
-/// Says while it lives what the waits of this thread are parts of. See [`part_of`].
-#[derive(Debug)]
-#[must_use = "it is over when this is dropped"]
-pub struct PartOf {
-    /// Inside of a call that has said what it is, which says more.
-    is_inner: bool,
-    /// It belongs to its thread.
-    _thread: PhantomData<*const ()>,
-}
-
-impl Drop for PartOf {
-    fn drop(&mut self) {
-        if !self.is_inner {
-            PART_OF.set(None);
-        }
-    }
-}
-
-/// For a call that is made of others which wait: a report of a long wait (`PGAS_STALL`) names `whole`, and the line
-/// of the program that called it, until the value is dropped. The outermost of several counts.
-///
-/// # Cost
-///
-/// l.
-///
-/// # Examples
-///
-/// ```
-/// use pgas_core::{Result, World};
-///
-/// #[track_caller]
-/// fn meet_twice(world: &World) -> Result<()> {
-///     let _waits = pgas_core::part_of("a double barrier");
-///     world.barrier()?;
-///     world.barrier()
-/// }
-///
-/// meet_twice(&pgas_core::backend::loopback::world())?;
-/// # Ok::<(), pgas_core::Error>(())
-/// ```
-#[track_caller]
-pub fn part_of(whole: &'static str) -> PartOf {
-    let is_inner = PART_OF.get().is_some();
-    if !is_inner {
-        PART_OF.set(Some((whole, Location::caller())));
-    }
-    PartOf {
-        is_inner,
-        _thread: PhantomData,
-    }
-}
-
-/// What a rank that asks has heard.
-#[derive(Debug)]
-struct Inquiry {
-    /// The wait that asks.
-    wait: u64,
-    asked: Instant,
-    answers: Vec<Option<String>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    waits: Vec<Wait>,
-    next_id: u64,
-    inquiry: Option<Inquiry>,
-    /// When another rank last asked, whose report is this rank's too.
-    was_asked: Option<Instant>,
-}
-
-/// The long waits of a rank.
-#[derive(Debug, Default)]
-pub(crate) struct Watch(Mutex<State>);
 
 /// A noted wait, until it is over.
 pub(crate) struct Noted<'a> {
@@ -136,7 +41,7 @@ pub(crate) struct Noted<'a> {
 
 impl Drop for Noted<'_> {
     fn drop(&mut self) {
-        let mut state = lock(&self.watch.0);
+        let mut state = self.watch.state();
         state.waits.retain(|wait| wait.id != self.id);
         if state
             .inquiry
@@ -148,84 +53,19 @@ impl Drop for Noted<'_> {
     }
 }
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { what, from, .. } = self;
-        write!(
-            f,
-            "waits {:.1}s for {what}",
-            self.since.elapsed().as_secs_f64()
-        )?;
-        if let Some(number) = self.number {
-            write!(f, ", number {number}")?;
-        }
-        if !self.missing.is_empty() {
-            f.write_str(", of")?;
-            for (i, rank) in self.missing.iter().take(8).enumerate() {
-                let comma = if i > 0 { "," } else { "" };
-                write!(f, "{comma} rank {rank}")?;
-            }
-            if self.missing.len() > 8 {
-                write!(f, " and {} more", self.missing.len() - 8)?;
-            }
-        }
-        if let Some(whole) = self.part_of {
-            write!(f, ", as a part of {whole}")?;
-        }
-        write!(f, ", at {}:{}", from.file(), from.line())
-    }
-}
-
-impl State {
-    /// What this rank waits for.
-    fn text(&self) -> String {
-        let waits: Vec<_> = self.waits.iter().map(ToString::to_string).collect();
-        let mut text = if waits.is_empty() {
-            "makes progress, and waits for nothing".to_owned()
-        } else {
-            waits.join("; another thread ")
-        };
-        let mut ends = (0..=MAX_ANSWER).rev();
-        let end = ends.find(|end| text.is_char_boundary(*end));
-        text.truncate(end.unwrap_or(0));
-        text
-    }
-}
-
-impl Watch {
-    /// What this rank waits for, if a wait was noted.
-    pub(crate) fn waits(&self) -> Option<String> {
-        let state = lock(&self.0);
-        (!state.waits.is_empty()).then(|| state.text())
-    }
-
-    fn note<'a>(
-        &'a self,
+impl<'a> Noted<'a> {
+    fn new(
+        watch: &'a Watch,
         world: &World,
         awaited: &Awaited<'_>,
         since: Instant,
         from: &'static Location<'static>,
         stall: Duration,
-    ) -> Noted<'a> {
-        let (part_of, from) = match PART_OF.get() {
-            Some((whole, from)) => (Some(whole), from),
-            None => (None, from),
-        };
-        let mut state = lock(&self.0);
-        state.next_id += 1;
-        let id = state.next_id;
-        state.waits.push(Wait {
-            id,
-            what: awaited.what,
-            number: awaited.number,
-            part_of,
-            since,
-            from,
-            missing: Vec::new(),
-        });
+    ) -> Self {
+        let (id, from) = watch.note(awaited, since, from);
         let turn = (STAGGER * world.rank().number()).min(stall / 4);
-        Noted {
-            watch: self,
+        Self {
+            watch,
             id,
             from,
             since,
@@ -238,7 +78,7 @@ impl Watch {
 impl Noted<'_> {
     fn renew(&mut self, awaited: &Awaited<'_>) {
         let missing = (awaited.missing)();
-        let mut state = lock(&self.watch.0);
+        let mut state = self.watch.state();
         if let Some(wait) = state.waits.iter_mut().find(|wait| wait.id == self.id) {
             wait.missing = missing;
         }
@@ -248,7 +88,7 @@ impl Noted<'_> {
     /// The report, when all have answered or had the time to; and before that the question.
     fn advance(&mut self, world: &World, awaited: &Awaited<'_>, stall: Duration) -> Option<String> {
         let now = Instant::now();
-        let mut state = lock(&self.watch.0);
+        let mut state = self.watch.state();
         if let Some(inquiry) = &state.inquiry {
             let is_whole = inquiry.answers.iter().all(Option::is_some);
             if inquiry.wait != self.id || !is_whole && inquiry.asked.elapsed() < PATIENCE {
@@ -264,7 +104,7 @@ impl Noted<'_> {
         }
         drop(state);
         self.renew(awaited);
-        let mut state = lock(&self.watch.0);
+        let mut state = self.watch.state();
         let mut answers = vec![None; world.n_ranks() as usize];
         answers[world.rank().index()] = Some(state.text());
         state.inquiry = Some(Inquiry {
@@ -314,8 +154,8 @@ impl World {
         let Some(stall) = stall else {
             return Ok(());
         };
-        let noted =
-            noted.get_or_insert_with(|| self.watch().note(self, awaited, since, from, stall));
+        let noted = noted
+            .get_or_insert_with(|| Noted::new(self.watch(), self, awaited, since, from, stall));
         let now = Instant::now();
         if now >= noted.next_renewal {
             noted.renew(awaited);
@@ -357,7 +197,7 @@ impl World {
     /// ```
     #[must_use]
     pub fn long_waits(&self) -> String {
-        lock(&self.watch().0).text()
+        self.watch().state().text()
     }
 
     #[cold]
@@ -368,7 +208,7 @@ impl World {
     /// Takes a question or an answer.
     pub(crate) fn deliver_note(&self, message: &Message<'_>) {
         let Message { from, payload, .. } = *message;
-        let mut state = lock(&self.watch().0);
+        let mut state = self.watch().state();
         match payload.split_first() {
             Some((&QUESTION, _)) => {
                 state.was_asked = Some(Instant::now());
@@ -394,48 +234,5 @@ impl World {
         self.backend()
             .try_send(to, class, HandlerId::WATCH, parts)
             .ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_wait_says_for_what_of_whom_and_from_where() {
-        let mut state = State::default();
-        assert!(state.text().contains("waits for nothing"));
-        state.waits.push(Wait {
-            id: 1,
-            what: "a barrier",
-            number: Some(7),
-            part_of: None,
-            since: Instant::now(),
-            from: Location::caller(),
-            missing: (0..10).map(Rank::new).collect(),
-        });
-        let text = state.text();
-        assert!(text.starts_with("waits 0.0s for a barrier, number 7, of rank 0, rank 1,"));
-        assert!(text.contains(" and 2 more, at "), "{text}");
-        assert!(text.contains(file!()), "{text}");
-        for _ in 0..10 {
-            let wait = state.waits.pop().unwrap();
-            state.waits.extend([
-                Wait {
-                    missing: Vec::new(),
-                    ..wait
-                },
-                Wait {
-                    id: 2,
-                    what: "übergroße Dinge",
-                    number: None,
-                    part_of: None,
-                    since: Instant::now(),
-                    from: Location::caller(),
-                    missing: Vec::new(),
-                },
-            ]);
-        }
-        assert!(state.text().len() <= MAX_ANSWER);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Waker};
 
-use crate::world::lock;
+use crate::locks::lock;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 

@@ -7,9 +7,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::backend::NeedsTarget;
-use crate::engine::BATCH;
+use crate::error::{Error, Result, Timeout};
+use crate::handler::in_handler;
+use crate::messages::BATCH;
+use crate::rank::Rank;
 use crate::stall::Noted;
-use crate::{Error, Rank, Result, World, error::Timeout, in_handler};
+use crate::waits::Awaited;
+use crate::world::World;
 
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
 /// most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
@@ -27,24 +31,6 @@ const LONGEST_SLEEP: Duration = Duration::from_millis(2);
 /// How many rounds in which there was progress may follow each other without a look at the job's health:
 /// messages may come for ever from ranks that do not wait.
 const BUSY_ROUNDS: u32 = 64;
-
-/// What a rank waits for, for the message of a failed wait.
-pub(crate) struct Awaited<'a> {
-    pub(crate) what: &'static str,
-    /// Which of many such things.
-    pub(crate) number: Option<u64>,
-    pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
-}
-
-impl Awaited<'_> {
-    pub(crate) fn new(what: &'static str) -> Self {
-        Self {
-            what,
-            number: None,
-            missing: &Vec::new,
-        }
-    }
-}
 
 impl World {
     /// Makes progress until `ready` says so; `what` is waited for, in the message of a failed wait
@@ -128,7 +114,7 @@ impl World {
                 return Ok(());
             }
             // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
-            let received = self.engine().receive(self, limit)?;
+            let received = self.receive(limit)?;
             limit = if received { BATCH } else { 1 };
             let is_turn = owes_the_rest
                 || !received && (round >= TIGHT_ROUNDS || round.is_multiple_of(ROUNDS_PER_TURN));

@@ -5,36 +5,88 @@
 //! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through the
 //! [`Backend`] elsewhere.
 
+use std::any::Any;
 use std::fmt;
-use std::future::Future;
-use std::pin::pin;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::task::Waker;
 use std::thread;
 use std::time::Duration;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities};
-use crate::collective::Wire;
-use crate::config::Progress;
-use crate::cost::{CostKind, Counting};
-use crate::engine::{BATCH, Engine, in_handler};
-use crate::event::Orphans;
-use crate::progress::ProgressThread;
+use crate::backend::{AtomicsBy, Backend, Capabilities, HandlerId, Message, Stage};
+use crate::config::{Config, Progress};
+use crate::cost::{CostKind, Costs, Counting};
+use crate::error::{Error, Result};
+use crate::global_ptr::GlobalPtr;
+use crate::handler::{Handlers, in_handler};
+use crate::handles::Handles;
+use crate::locks::lock;
+use crate::members::Shared;
+use crate::orphans::Orphans;
+use crate::rank::Rank;
 use crate::raw::map::{EvenMap, SegmentMap};
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
-use crate::stall::Watch;
-use crate::team;
-use crate::wait::Awaited;
-use crate::{Config, Costs, Error, GlobalPtr, Rank, Result};
+use crate::tasks::Tasks;
+use crate::waits::Watch;
+use crate::wire::Wire;
 
 /// Rounds of yielding, for a rank that has to wait before it can leave, and its naps after these.
 const LEAVING_YIELDS: u32 = 400;
 const LEAVING_NAP: Duration = Duration::from_millis(1);
-/// Rounds of progress in which a rank that is about to leave serves what still comes.
-const LAST_ROUNDS: u32 = 1 << 14;
+
+/// What a crate adds to every world above core, such as active messages: messages of its own
+/// ([`HandlerId::LAYER`]), and work whenever the rank makes progress. See [`World::attach`].
+pub trait Layer: Any + fmt::Debug + Send + Sync {
+    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits inside it
+    /// is [`Error::InHandler`].
+    ///
+    /// # Errors
+    ///
+    /// What makes the message useless; the call that made progress reports it.
+    fn deliver(&self, world: &World, message: Message<'_>) -> Result<()>;
+
+    /// Does what is left to do, without waiting, and says whether there was any. Called by every
+    /// [`World::progress`], so that it costs little when there is nothing.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn advance(&self, world: &World) -> Result<bool>;
+
+    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so that
+    /// it is never left with more of them than one batch of requests gives.
+    fn accepts_requests(&self) -> bool;
+
+    /// What the handler that runs now works on, for the report of one that does not return.
+    fn running(&self) -> Option<String> {
+        None
+    }
+
+    /// Whether nothing is left that it has promised to send. A rank stays in the job until then.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Takes note of a message that came when the rank served none any more, because it was leaving.
+    fn refuse(&self, message: &Message<'_>) {
+        let _ = message;
+    }
+
+    /// Called when the rank has left, in good order.
+    fn end(&self) {}
+
+    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the next progress;
+    /// else the task asks to be polled again at once.
+    fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
+        let _ = (world, waker);
+        false
+    }
+}
+
+/// What a message runs where it arrives.
+type Handler = dyn Fn(&World, Message<'_>) + Send + Sync;
 
 /// One rank's handle on the job.
 ///
@@ -58,7 +110,7 @@ impl WeakWorld {
     #[must_use]
     pub fn upgrade(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
-        inner.progress.count_handle();
+        inner.handles.count_handle();
         Some(World {
             inner,
             is_counted: true,
@@ -68,7 +120,7 @@ impl WeakWorld {
     /// The world, if the program has a handle on it still.
     pub(crate) fn upgrade_if_held(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
-        let is_counted = inner.progress.count_handle_if_held();
+        let is_counted = inner.handles.count_handle_if_held();
         is_counted.then(|| World { inner, is_counted })
     }
 }
@@ -89,13 +141,16 @@ struct Inner {
     n_ranks: u32,
     local: Mutex<Heap>,
     symmetric: Mutex<SymmetricHeap>,
-    engine: Engine,
+    handlers: Handlers<Handler>,
+    layer: OnceLock<Arc<dyn Layer>>,
+    /// Collectives in flight.
+    tasks: Tasks,
     orphans: Orphans,
     wire: Arc<Wire>,
-    team: Arc<team::Shared>,
+    members: Arc<Shared>,
     /// Teams that this rank was asked to name.
     n_teams: AtomicU64,
-    progress: ProgressThread,
+    handles: Handles,
     watch: Arc<Watch>,
     running: Arc<Running>,
     config: Config,
@@ -133,7 +188,7 @@ impl World {
             }
         };
         let wire = Wire::new(&backend, counting.as_ref(), &config);
-        let team = team::Shared::world(&*backend);
+        let members = Shared::world(&*backend);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
             fast_memory: fast(&memory),
@@ -146,12 +201,14 @@ impl World {
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
             symmetric: Mutex::new(SymmetricHeap::new(Heap::new("symmetric", symmetric))),
-            engine: Engine::default(),
+            handlers: Handlers::default(),
+            layer: OnceLock::new(),
+            tasks: Tasks::default(),
             orphans: Orphans::default(),
             wire: Arc::new(wire),
-            team: Arc::new(team),
+            members: Arc::new(members),
             n_teams: AtomicU64::new(0),
-            progress: ProgressThread::default(),
+            handles: Handles::default(),
             running: Running::new(&backend, &config, &watch),
             watch,
             config,
@@ -163,13 +220,9 @@ impl World {
             inner,
             is_counted: true,
         };
-        world.inner.progress.count_handle();
+        world.inner.handles.count_handle();
         if world.config().progress == Progress::Thread {
-            let inner = Arc::clone(&world.inner);
-            world.inner.progress.start(Self {
-                inner,
-                is_counted: false,
-            })?;
+            world.clone_uncounted().start_progress_thread()?;
         }
         Ok(world)
     }
@@ -231,152 +284,6 @@ impl World {
         self.inner.segment_bytes
     }
 
-    /// Waits until every rank has come here, with all their earlier puts and atomics complete: a
-    /// [`flush_all`](Self::flush_all), then a meeting. (MPI's and UPC++'s barriers do not flush.)
-    ///
-    /// # Cost
-    ///
-    /// B. Collective over the world.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank does not
-    /// enter the barrier.
-    #[track_caller]
-    pub fn barrier(&self) -> Result<()> {
-        if in_handler() {
-            return Err(Error::InHandler { what: "a barrier" });
-        }
-        self.count(CostKind::Barrier, None, 1, 0);
-        self.flush_for_all()?;
-        if self.config().check {
-            return self.team().meet();
-        }
-        let begun = self.backend().barrier_begin();
-        let Some(ticket) = self.or_all_fail("a barrier", begun)? else {
-            return self.team().meet();
-        };
-        let missing = || self.backend().barrier_missing(ticket);
-        let awaited = Awaited {
-            what: "a barrier",
-            number: Some(ticket.0),
-            missing: &missing,
-        };
-        let waited = match self.backend().barrier_test(ticket) {
-            // Who comes last does not wait, and serves the others all the same.
-            Ok(true) => self.advance().map(drop),
-            Ok(false) => self.wait_until(&awaited, || self.backend().barrier_test(ticket)),
-            Err(error) => Err(error),
-        };
-        self.or_all_fail("a barrier", waited)
-    }
-
-    /// The flush of a barrier, for which the others wait.
-    pub(crate) fn flush_for_all(&self) -> Result<()> {
-        self.or_all_fail("the flush of a barrier", self.flush_all())
-    }
-
-    /// The outcome of a part of a collective; an error fails the job, since the others wait for this rank.
-    fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
-        outcome.map_err(|error| self.give_up(what, error))
-    }
-
-    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks
-    /// wait for: the failure of the job, by which they are told. For who builds on one-sided
-    /// operations, once others may depend on this rank, such as when it has taken a lock; before
-    /// that an error can be returned as it is.
-    ///
-    /// Returns `error`; ranks that wait, and this one when it waits again, get
-    /// [`RankFailed`](crate::Error::RankFailed), which has its text.
-    ///
-    /// # Cost
-    ///
-    /// What the transport does to end a job.
-    #[cold]
-    #[must_use]
-    pub fn give_up(&self, what: &str, error: Error) -> Error {
-        self.inner.wire.give_up(what, error)
-    }
-
-    /// Waits until this rank's earlier puts and atomics on `rank` are complete there.
-    ///
-    /// # Cost
-    ///
-    /// A fence on a direct peer, a round trip elsewhere. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
-    #[inline]
-    pub fn flush(&self, rank: Rank) -> Result<()> {
-        self.backend().flush(rank)
-    }
-
-    /// Waits until all of this rank's earlier puts and atomics are complete at their targets.
-    ///
-    /// # Cost
-    ///
-    /// A fence over shared memory, a round trip elsewhere. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports.
-    #[inline]
-    pub fn flush_all(&self) -> Result<()> {
-        self.backend().flush_all()
-    }
-
-    /// Serves what has arrived and advances what is in flight, without waiting; says whether there
-    /// was any. Every call that waits does this itself.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports, or a message for a handler that nobody registered; the failure of the
-    /// job when there was nothing to do, so that a loop around this call does not outlive it.
-    pub fn progress(&self) -> Result<bool> {
-        let worked = self.advance()?;
-        if !worked {
-            self.backend().health()?;
-        }
-        Ok(worked)
-    }
-
-    /// As [`progress`](Self::progress), for a loop that looks at the job's health itself.
-    pub(crate) fn advance(&self) -> Result<bool> {
-        let worked = self.inner.engine.receive(self, BATCH)?;
-        Ok(self.advance_rest()? || worked)
-    }
-
-    /// What there is to do besides serving messages.
-    pub(crate) fn advance_rest(&self) -> Result<bool> {
-        let mut worked = self.backend().progress()?;
-        worked |= self.inner.engine.advance_layer(self)?;
-        worked |= self.inner.engine.tasks.advance();
-        self.inner.orphans.reap(|op| {
-            // An operation that failed is over too, and nobody is left to tell.
-            self.backend()
-                .test(op, crate::backend::Stage::Operation)
-                .unwrap_or(true)
-        });
-        Ok(worked)
-    }
-
-    /// Serves what has come, and sends what the layer has kept, before the rank leaves.
-    fn settle(&self) -> Result<()> {
-        let mut waiting = self.own_wait("room for what this rank has to send before it leaves");
-        let mut n_rounds = 0_u32;
-        loop {
-            // Others may send for ever.
-            while self.progress()? && n_rounds < LAST_ROUNDS {
-                n_rounds += 1;
-            }
-            if self.engine().is_idle() {
-                return Ok(());
-            }
-            waiting.pause(&Vec::new)?;
-        }
-    }
-
     /// A handle that does not keep this rank in the job.
     #[must_use]
     pub fn downgrade(&self) -> WeakWorld {
@@ -389,41 +296,6 @@ impl World {
     #[must_use]
     pub fn has_left(&self, rank: Rank) -> bool {
         self.backend().has_left(rank)
-    }
-
-    /// Runs `future` to its end on this thread, making progress meanwhile.
-    ///
-    /// # Errors
-    ///
-    /// The failure of the job while waiting.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let cell = world.alloc::<u64>(1)?;
-    /// let sum = world.block_on(async {
-    ///     cell.put_nb(&world, 40)?.await?;
-    ///     Ok::<_, pgas_core::Error>(cell.get_nb(&world)?.await? + 2)
-    /// })??;
-    /// assert_eq!(sum, 42);
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[track_caller]
-    pub fn block_on<F: Future>(&self, future: F) -> Result<F::Output> {
-        let mut future = pin!(future);
-        let mut cx = Context::from_waker(Waker::noop());
-        let mut output = None;
-        self.wait_until(&Awaited::new("a future"), || {
-            if let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
-                output = Some(value);
-            }
-            Ok(output.is_some())
-        })?;
-        match output {
-            Some(output) => Ok(output),
-            None => unreachable!("the wait ended because the future is ready"),
-        }
     }
 
     /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
@@ -518,12 +390,37 @@ impl World {
         &self.inner.words
     }
 
-    pub(crate) fn engine(&self) -> &Engine {
-        &self.inner.engine
+    /// The handlers of messages.
+    pub(crate) fn handlers(&self) -> &Handlers<Handler> {
+        &self.inner.handlers
     }
 
-    pub(crate) fn progress_thread(&self) -> &ProgressThread {
-        &self.inner.progress
+    /// The layer that was attached.
+    #[inline]
+    pub(crate) fn layer_above(&self) -> Option<&Arc<dyn Layer>> {
+        self.inner.layer.get()
+    }
+
+    /// Attaches the layer, and says whether it is the first one.
+    pub(crate) fn set_layer(&self, layer: Arc<dyn Layer>) -> bool {
+        self.inner.layer.set(layer).is_ok()
+    }
+
+    /// Collectives in flight.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.inner.tasks
+    }
+
+    /// A handle that keeps the world, and not the rank in the job.
+    pub(crate) fn clone_uncounted(&self) -> Self {
+        Self {
+            inner: Arc::clone(&self.inner),
+            is_counted: false,
+        }
+    }
+
+    pub(crate) fn handles(&self) -> &Handles {
+        &self.inner.handles
     }
 
     pub(crate) fn watch(&self) -> &Watch {
@@ -542,8 +439,8 @@ impl World {
         &self.inner.wire
     }
 
-    pub(crate) fn team_shared(&self) -> &Arc<team::Shared> {
-        &self.inner.team
+    pub(crate) fn members(&self) -> &Arc<Shared> {
+        &self.inner.members
     }
 
     /// A number, from 1, for a team whose first member is this rank.
@@ -559,12 +456,6 @@ impl World {
     pub(crate) fn local_heap(&self) -> MutexGuard<'_, Heap> {
         lock(&self.inner.local)
     }
-}
-
-/// Locks; a panic elsewhere while the lock was held left its data consistent, since every critical
-/// section of the crate either completes its change or makes none.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Which segments are accessed directly, and on which of them CPU atomics are right: one word must
@@ -586,7 +477,7 @@ fn maps(backend: &dyn Backend, config: &Config) -> (SegmentMap, SegmentMap) {
 impl Clone for World {
     #[inline]
     fn clone(&self) -> Self {
-        self.inner.progress.count_handle();
+        self.inner.handles.count_handle();
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: true,
@@ -597,13 +488,13 @@ impl Clone for World {
 impl Drop for World {
     fn drop(&mut self) {
         if self.is_counted {
-            if self.inner.progress.is_last() && !thread::panicking() && !in_handler() {
+            if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
                 // What the job's failure leaves undone is nobody's any more.
                 drop(self.settle());
             }
             let backend = self.backend();
             self.inner
-                .progress
+                .handles
                 .drop_handle(|| backend.notify(self.rank()));
         }
     }
@@ -625,26 +516,19 @@ impl Drop for Inner {
     /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank that
     /// panics does not leave in good order, and its death is reported as such.
     fn drop(&mut self) {
-        let is_over = |op| {
-            self.backend
-                .test(op, crate::backend::Stage::Operation)
-                .unwrap_or(true)
-        };
+        let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
         let mut rounds = 0_u32;
-        while self.orphans.len() > 0 || self.engine.tasks.has_some() && !thread::panicking() {
+        while self.orphans.len() > 0 || self.tasks.has_some() && !thread::panicking() {
             let step = self
                 .backend
                 .health()
                 .and_then(|()| self.backend.progress())
-                .and_then(|_| {
-                    self.wire
-                        .receive(&mut |message| self.engine.refuse(&message))
-                });
+                .and_then(|_| self.wire.receive(&mut |message| self.refuse(&message)));
             if step.is_err() {
                 self.orphans.leak();
                 return;
             }
-            self.engine.tasks.advance();
+            self.tasks.advance();
             self.orphans.reap(is_over);
             rounds = rounds.saturating_add(1);
             if rounds < LEAVING_YIELDS {
@@ -654,9 +538,22 @@ impl Drop for Inner {
             }
         }
         if !thread::panicking() {
-            self.backend
-                .leave(&mut |message| self.engine.refuse(&message));
-            self.engine.end();
+            self.backend.leave(&mut |message| self.refuse(&message));
+            if let Some(layer) = self.layer.get() {
+                layer.end();
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Hands the layer a message that comes too late.
+    fn refuse(&self, message: &Message<'_>) {
+        let HandlerId(id) = message.handler;
+        if HandlerId::LAYER.contains(&id)
+            && let Some(layer) = self.layer.get()
+        {
+            layer.refuse(message);
         }
     }
 }

@@ -13,11 +13,15 @@ use super::source::Source;
 /// entry is a file, or a folder with all that is in it.
 const COMMUNICATES: &[&str] = &[
     "crates/containers/src/hash_map",
+    "crates/core/src/alloc.rs",
     "crates/core/src/atomics",
     "crates/core/src/collective",
+    "crates/core/src/completion.rs",
+    "crates/core/src/messages.rs",
     "crates/core/src/rma",
     "crates/core/src/segment",
-    "crates/core/src/team",
+    "crates/core/src/symmetric.rs",
+    "crates/core/src/team.rs",
 ];
 
 pub(super) fn check(source: &Source) -> Vec<Finding> {

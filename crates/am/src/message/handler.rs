@@ -186,7 +186,7 @@ impl<'a> Token<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLong`], [`Error::Codec`], or what the transport reports.
+    /// [`Error::TooLong`](crate::Error::TooLong), [`Error::Codec`](crate::Error::Codec), or what the transport reports.
     #[inline]
     pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
         let Origin { world, from } = self.origin;

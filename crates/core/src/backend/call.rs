@@ -1,6 +1,6 @@
 //! The operands of the backend's calls, as plain data.
 
-use super::RemoteAddr;
+use super::operation::RemoteAddr;
 
 /// The element type of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,9 +17,48 @@ use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 
-use super::OpId;
-use crate::collective::OpKind;
-use crate::{Rank, Result};
+use super::operation::OpId;
+use crate::error::Result;
+use crate::rank::Rank;
+
+/// The built-in operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)]
+pub enum OpKind {
+    /// [`Sum`](crate::collective::op::Sum).
+    Sum,
+    /// [`Product`](crate::collective::op::Product).
+    Product,
+    /// [`Min`](crate::collective::op::Min).
+    Min,
+    /// [`Max`](crate::collective::op::Max).
+    Max,
+    /// [`BitAnd`](crate::collective::op::BitAnd).
+    BitAnd,
+    /// [`BitOr`](crate::collective::op::BitOr).
+    BitOr,
+    /// [`BitXor`](crate::collective::op::BitXor).
+    BitXor,
+    /// [`And`](crate::collective::op::And).
+    And,
+    /// [`Or`](crate::collective::op::Or).
+    Or,
+}
+
+impl OpKind {
+    /// All of them, each at the index that is its number.
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Sum,
+        Self::Product,
+        Self::Min,
+        Self::Max,
+        Self::BitAnd,
+        Self::BitOr,
+        Self::BitXor,
+        Self::And,
+        Self::Or,
+    ];
+}
 
 /// A collective, as every member of a group calls it: they agree on each of these values.
 ///

@@ -32,8 +32,9 @@ use crate::{Error, Rank, Result};
 
 mod call;
 mod capabilities;
-mod collectives;
-pub mod loopback;
+pub(crate) mod collectives;
+mod message;
+mod operation;
 mod pass_on;
 
 pub use call::{
@@ -41,56 +42,29 @@ pub use call::{
 };
 pub use capabilities::{AtomicsBy, Capabilities, NeedsTarget};
 pub use collectives::{Collective, Elements, Group, IntegerType};
+pub use message::{HandlerId, Message, MessageClass, Offer, Place, Sent};
+pub use operation::{OpId, RemoteAddr, Stage};
 
-/// A place in some rank's segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RemoteAddr {
-    /// Whose segment.
-    pub rank: Rank,
-    /// Bytes from the segment's start.
-    pub offset: u64,
-}
-
-impl fmt::Display for RemoteAddr {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "offset {:#x} of rank {}'s segment",
-            self.offset, self.rank
-        )
-    }
-}
-
-/// A non-blocking operation that a backend has in flight.
+/// The reference transport: ranks as threads of one process, as unkind as the contract allows.
 ///
-/// An id is given up by the call of [`Backend::test`] that reports [`Stage::Operation`]; it must not
-/// be used again. Operations that only complete together may have the same id, and each of them may be
-/// tested then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OpId(pub u64);
-
-impl OpId {
-    /// The operation completed, source and target, while it was begun.
-    pub const DONE: Self = Self(0);
-}
-
-/// How far a non-blocking operation has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// The initiator's source buffer may be reused.
-    Source,
-    /// The operation is complete: a put is visible at the target, a get's or atomic's result is here.
-    Operation,
-}
-
-/// Whether a message opens an exchange or answers one; each class has buffers of its own, so that a
-/// reply never waits for room that only requests can free.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageClass {
-    /// Opens an exchange. Its handler may send replies.
-    Request,
-    /// Answers a request. Its handler may send nothing.
-    Reply,
+/// No segment is mapped, so that every access takes the path through the backend: a segment is plain
+/// memory behind a lock. What the contract leaves open is decided against the caller, always in the
+/// same way: non-blocking operations take several calls of progress, puts to other ranks are visible
+/// at their target only after a flush, operations in flight overtake each other, so do messages, and
+/// queues are short. A program that is right here does not lean on what one transport happens to do.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::backend::loopback;
+///
+/// assert_eq!(loopback::run(3, |world| world.rank().number() * 2), [0, 2, 4]);
+/// ```
+pub mod loopback {
+    // It stands above the world, which it makes.
+    pub use crate::loopback::{
+        Loopback, Options, SEGMENT_BYTES, job, run, run_over, run_with, world, worlds, worlds_over,
+    };
 }
 
 /// The right to send messages to the handlers of a [`Layer`](crate::Layer), [`HandlerId::LAYER`].
@@ -109,82 +83,6 @@ impl LayerKey {
     pub const unsafe fn new() -> Self {
         Self(())
     }
-}
-
-/// Which handler a message is for: 0 to [`HandlerId::N_RESERVED`] - 1 are core's own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HandlerId(pub u16);
-
-impl HandlerId {
-    /// The number of ids that core keeps for itself.
-    pub const N_RESERVED: u16 = 16;
-    /// Questions and answers about long waits.
-    pub const WATCH: Self = Self(0);
-    /// Messages of core's collectives.
-    pub const COLLECTIVE: Self = Self(1);
-    /// Messages of the [`Layer`](crate::Layer) above core.
-    pub const LAYER: Range<u16> = 2..Self::N_RESERVED;
-
-    /// Whether a sender has to hear that the receiver has left: who awaits a collective finds that out, and a question about a
-    /// long wait may be lost.
-    #[must_use]
-    pub fn is_heard_of(self) -> bool {
-        self.0 >= Self::LAYER.start
-    }
-
-    /// Panics if the id is reserved.
-    #[track_caller]
-    #[inline]
-    pub(crate) fn assert_free(self) {
-        assert!(self.0 >= Self::N_RESERVED, "handler {} is reserved", self.0);
-    }
-}
-
-/// A received message; its payload is valid while the sink runs.
-#[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
-    /// Who sent it.
-    pub from: Rank,
-    /// Request or reply.
-    pub class: MessageClass,
-    /// For whom.
-    pub handler: HandlerId,
-    /// What was sent.
-    pub payload: &'a [u8],
-}
-
-/// What became of a message that was offered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a message that met back-pressure was not sent"]
-pub enum Sent {
-    /// It is on its way, and the payload's buffer may be reused.
-    Accepted,
-    /// There is no room now; nothing was sent. Make progress, then try again.
-    BackPressure,
-}
-
-/// Memory of the transport's own, for the payload of one message: the caller's alone from
-/// [`Backend::prepare`] to [`Backend::try_commit`] or [`Backend::give_back`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
-    /// Where it begins, at a multiple of eight. It holds bytes, whichever.
-    pub start: NonNull<u8>,
-    /// How many bytes were asked for, or are to be sent.
-    pub len: usize,
-    /// Which of its places the transport gave.
-    pub id: u32,
-}
-
-/// What a transport says when it is asked for memory to fill in place.
-#[derive(Debug, PartialEq, Eq)]
-#[must_use = "what is offered is in use until it is given back"]
-pub enum Offer<P> {
-    /// Memory that the transport sends from without a copy.
-    InPlace(P),
-    /// There would be some, but all of it is in use now.
-    BackPressure,
-    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and copied.
-    Elsewhere,
 }
 
 /// A world barrier that this rank has entered.

@@ -2,7 +2,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::call::Lane;
+use super::lane::Lane;
 use super::{Kind, Signature, blocks, doublings, zeroed};
 use crate::event::Event;
 use crate::{Pod, Result, Team};

@@ -2,7 +2,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::call::Lane;
+use super::lane::Lane;
 use super::reduce::{combine_after, combine_before};
 use super::{Kind, ReduceOp, Signature, doublings, single};
 use crate::event::Event;

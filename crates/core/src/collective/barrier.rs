@@ -2,25 +2,14 @@
 
 use std::fmt;
 
-use super::call::Lane;
-use super::{Kind, Signature, doublings, op};
+use super::meet::meet;
+use super::{Kind, Signature, op};
 use crate::cost::CostKind;
 use crate::event::Event;
 use crate::{Elsewhere, Error, Result, Team};
 
 /// What is told of an error to the members that did not have it, in bytes.
 const TOLD_BYTES: usize = 512;
-
-/// Waits until all members have come here: a round for each distance 1, 2, 4, ..., in which every
-/// member tells the one that far behind it of all that it has heard of.
-pub(super) async fn meet(lane: Lane<'_>) -> Result<()> {
-    for (round, distance) in doublings(lane.n_ranks()) {
-        lane.send(lane.after(distance), round, &[]).await?;
-        lane.receive_into(lane.before(distance), round, &mut [])
-            .await?;
-    }
-    Ok(())
-}
 
 impl Team {
     /// Waits until every member has come here, with all its earlier puts and atomics complete: a

@@ -4,7 +4,7 @@ use std::slice;
 
 use zerocopy::IntoBytes;
 
-use super::call::Lane;
+use super::lane::Lane;
 use super::{Kind, Signature, doublings, wrap};
 use crate::event::Event;
 use crate::{Pod, Result, Team};

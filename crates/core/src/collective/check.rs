@@ -2,9 +2,10 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::call::Lane;
-use super::{Kind, OpKind, Signature};
+use super::lane::Lane;
+use super::{Kind, Signature};
 use crate::backend::IntegerType;
+use crate::backend::collectives::OpKind;
 use crate::error::Mismatch;
 use crate::{Error, Rank, Result};
 

@@ -57,11 +57,14 @@ mod broadcast;
 mod call;
 mod check;
 mod gather;
-mod inbox;
+mod lane;
+mod meet;
 mod native;
 pub mod op;
 mod reduce;
 mod scan;
+mod split;
+mod ticket;
 mod varying;
 mod world;
 
@@ -72,9 +75,9 @@ use std::fmt;
 
 use zerocopy::IntoBytes;
 
-pub(crate) use call::Wire;
-pub(crate) use native::{Chosen, Native};
-pub use op::{OpKind, ReduceOp};
+pub use op::ReduceOp;
+
+pub use crate::backend::collectives::OpKind;
 
 use crate::backend::IntegerType;
 use crate::{Pod, Team};

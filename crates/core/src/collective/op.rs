@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::OpKind;
+
 /// An associative operator: `combine(combine(a, b), c)` equals `combine(a, combine(b, c))`.
 ///
 /// It need not be commutative: it is applied to neighbours in the order of a team's members. It must
@@ -37,45 +39,6 @@ impl<T, F: Fn(T, T) -> T> ReduceOp<T> for F {
     fn combine(&self, before: T, after: T) -> T {
         self(before, after)
     }
-}
-
-/// The built-in operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u64)]
-pub enum OpKind {
-    /// [`Sum`].
-    Sum,
-    /// [`Product`].
-    Product,
-    /// [`Min`].
-    Min,
-    /// [`Max`].
-    Max,
-    /// [`BitAnd`].
-    BitAnd,
-    /// [`BitOr`].
-    BitOr,
-    /// [`BitXor`].
-    BitXor,
-    /// [`And`].
-    And,
-    /// [`Or`].
-    Or,
-}
-
-impl OpKind {
-    /// All of them, each at the index that is its number.
-    pub(super) const ALL: [Self; 9] = [
-        Self::Sum,
-        Self::Product,
-        Self::Min,
-        Self::Max,
-        Self::BitAnd,
-        Self::BitOr,
-        Self::BitXor,
-        Self::And,
-        Self::Or,
-    ];
 }
 
 /// Adds; integers wrap around.

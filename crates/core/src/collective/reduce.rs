@@ -2,7 +2,7 @@
 
 use zerocopy::IntoBytes;
 
-use super::call::Lane;
+use super::lane::Lane;
 use super::{Kind, ReduceOp, Signature, doublings, single};
 use crate::event::Event;
 use crate::{Pod, Result, Team};

@@ -2,8 +2,8 @@
 
 use zerocopy::IntoBytes;
 
-use super::call::{Call, Lane, Phase};
 use super::gather::{allgather, climb, collect, gather};
+use super::lane::{Call, Lane, Phase};
 use super::{Kind, Signature, elements, zeroed};
 use crate::error::Mismatch;
 use crate::event::Event;

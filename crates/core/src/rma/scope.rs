@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use super::is_long;
 use crate::backend::{OpId, Stage};
 use crate::cost::CostKind;
-use crate::wait::Awaited;
+use crate::waits::Awaited;
 use crate::{Error, GlobalPtr, Pod, Result, World};
 
 /// How long transfers may take to complete after the job has failed.

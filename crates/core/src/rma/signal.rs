@@ -9,7 +9,7 @@ use super::{cut, put_by_backend};
 use crate::backend::{AtomicCall, AtomicOp, AtomicType, RemoteAddr, SignalUpdate};
 use crate::cost::CostKind;
 use crate::raw::{copy, word};
-use crate::wait::Awaited;
+use crate::waits::Awaited;
 use crate::{GlobalPtr, Pod, Result, World};
 
 impl<T: Pod> GlobalPtr<T> {

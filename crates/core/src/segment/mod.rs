@@ -13,7 +13,6 @@
 //! being exchanged about it. The local heap is each rank's own. Bookkeeping lives in private memory,
 //! where no remote put can damage it.
 
-mod alloc;
 mod heap;
 #[cfg(test)]
 mod properties;
@@ -21,7 +20,6 @@ mod symmetric;
 
 pub(crate) use heap::Heap;
 pub use heap::HeapUse;
-pub use symmetric::Symmetric;
 pub(crate) use symmetric::SymmetricHeap;
 
 use std::ops::Range;

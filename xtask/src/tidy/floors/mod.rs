@@ -13,7 +13,7 @@ use imports::Imports;
 use tree::Tree;
 
 /// The crates that are built in floors.
-const CRATES: &[&str] = &["am", "backend-smp", "lockfree"];
+const CRATES: &[&str] = &["am", "backend-smp", "core", "lockfree"];
 
 /// What the section of the docs is called.
 const HEADING: &str = "# Floors";

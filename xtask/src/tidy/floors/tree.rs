@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::Visit;
-use syn::{Attribute, Item, ItemMod, ItemUse, Meta, UseTree, Visibility};
+use syn::{Attribute, Item, ItemMacro, ItemMod, ItemUse, Meta, UseTree, Visibility};
 
 use crate::tidy::sizes::is_test;
 use crate::tidy::source::Source;
@@ -58,9 +58,29 @@ impl<'a> Tree<'a> {
                     self.read_module(id, path, item, sources);
                 }
                 Item::Mod(_) => {}
+                Item::Macro(item)
+                    if item
+                        .attrs
+                        .iter()
+                        .any(|attr| attr.path().is_ident("macro_export")) =>
+                {
+                    self.export(id, item);
+                }
                 item => self.modules[id].visit_item(item),
             }
         }
+    }
+
+    /// An exported macro is named as an item of the root, and belongs to the module that defines it.
+    fn export(&mut self, id: Id, item: &ItemMacro) {
+        let Some(name) = item.ident.as_ref().map(ToString::to_string) else {
+            return;
+        };
+        let root = "crate".to_owned();
+        let path = self.modules[id].path.iter().cloned();
+        let path = [root].into_iter().chain(path).chain([name.clone()]);
+        let path = path.collect();
+        self.modules[ROOT].imports.insert(name, path);
     }
 
     fn read_module(&mut self, id: Id, path: &'a str, item: &'a ItemMod, sources: &'a [Source]) {

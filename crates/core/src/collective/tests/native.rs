@@ -7,7 +7,7 @@ use crate::backend::loopback::{self, Options, run_over};
 use crate::collective::call::WINDOW;
 use crate::collective::op;
 use crate::config::Progress;
-use crate::wait::Awaited;
+use crate::waits::Awaited;
 use crate::{Config, Error, Event, Rank, Result, Team, World};
 
 fn native() -> Options {

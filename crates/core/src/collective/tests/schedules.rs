@@ -4,7 +4,7 @@ use super::{on, on_all_sizes};
 use crate::backend::loopback;
 use crate::collective::call::WINDOW;
 use crate::collective::op;
-use crate::wait::Awaited;
+use crate::waits::Awaited;
 use crate::{Config, Error, Event, Statistics};
 
 /// A generator of the same numbers on all ranks (xorshift; Marsaglia 2003).

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Rank;
 use crate::backend::{HandlerId, Message, MessageClass, Sent};
-use crate::world::lock;
+use crate::locks::lock;
 
 /// Messages of one class that wait for a rank; short, so that back-pressure is met often.
 const CAPACITY: usize = 16;

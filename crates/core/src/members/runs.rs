@@ -1,6 +1,6 @@
 //! Who belongs to a team, in memory that does not grow with a regular team.
 
-use crate::Rank;
+use crate::rank::Rank;
 
 /// The members of a team in their order, as runs of evenly spaced ranks.
 ///

@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use zerocopy::IntoBytes;
 
 use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
+use crate::locks::lock;
 use crate::raw::word;
-use crate::world::lock;
 
 /// One rank's segment.
 pub(super) struct Segment(Mutex<Vec<u64>>);

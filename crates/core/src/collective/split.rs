@@ -4,9 +4,15 @@ use std::sync::Arc;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{Members, Shared, Team, TeamId};
-use crate::collective::Chosen;
-use crate::{Rank, Result, World};
+use super::gather::allgather;
+use super::{Kind, Signature, zeroed};
+use crate::backend::Group;
+use crate::error::Result;
+use crate::members::{Members, Shared, TeamId};
+use crate::pod::Pod;
+use crate::rank::Rank;
+use crate::team::Team;
+use crate::world::World;
 
 /// What a member says in a split.
 #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
@@ -89,7 +95,7 @@ impl Team {
     #[track_caller]
     pub fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Self>> {
         let choice = Choice {
-            counter: self.world.next_team(),
+            counter: self.world().next_team(),
             joins: u32::from(colour.is_some()),
             colour: colour.unwrap_or(0),
             key,
@@ -104,20 +110,50 @@ impl Team {
             return Ok(None);
         };
         let first = members[0];
-        let ranks = members.iter().map(|i| self.shared.world_rank(*i));
+        let ranks = members.iter().map(|i| self.shared().world_rank(*i));
         let shared = Shared::new(
             TeamId::new(
-                self.shared.world_rank(first),
+                self.shared().world_rank(first),
                 choices[first as usize].counter,
             ),
             Members::collect(ranks),
             rank,
             group,
         );
-        Ok(Some(Self {
-            world: self.world.clone(),
-            shared: Arc::new(shared),
-        }))
+        Ok(Some(Self::new(self.world().clone(), shared)))
+    }
+}
+
+/// What a split is made of.
+pub(crate) struct Chosen<T> {
+    /// What the members say, in their order.
+    pub(crate) choices: Vec<T>,
+    /// This member's new group at the transport.
+    group: Option<Arc<dyn Group>>,
+}
+
+impl Team {
+    /// Gives all members' `choice`s in a split, and this one's group at the transport. `place` computes
+    /// its colour and key there of them: the number of any member of the new team, the same for all of
+    /// these, and its number in the new team; `None` if it joins none.
+    #[track_caller]
+    fn choose<T: Pod>(
+        &self,
+        choice: T,
+        place: impl FnOnce(&[T]) -> Option<(u32, u32)>,
+    ) -> Result<Chosen<T>> {
+        let call = self.begin(Signature::new(Kind::Split).of::<T>(1));
+        self.drive(&call, async {
+            let turn = call.enter().await?;
+            let mut choices = zeroed::<T>(self.n_ranks() as usize);
+            // By messages: who has all of them knows that all members are here, and none of them needs
+            // this one's progress any more.
+            allgather(call.main(), choice.as_bytes(), choices.as_mut_bytes()).await?;
+            let place = place(&choices);
+            let group = turn.map(|turn| turn.split(place)).transpose()?;
+            let group = group.flatten();
+            Ok(Chosen { choices, group })
+        })
     }
 }
 

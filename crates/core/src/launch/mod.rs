@@ -1,23 +1,4 @@
-//! What started this process: `pgas-run`, an MPI's `mpirun`, Slurm's `srun`, or nobody.
-//!
-//! [`Launcher::detect`] reads that from the environment alone, without talking to any launcher, so
-//! it is a pure function of a lookup. What follows from the answer (joining a shared memory, asking
-//! a launcher for the other ranks' addresses, starting ranks) is the backends' work.
-//!
-//! The variables are looked at in this order, and the first set that names this process's rank
-//! decides:
-//!
-//! | looked at | set by |
-//! |---|---|
-//! | `PGAS_RANK`, `PGAS_RANKS`, `PGAS_JOB_FD`, `PGAS_JOB_ID` | `pgas-run`, and a process that starts its own ranks |
-//! | `PMI_FD`, `PMI_RANK`, `PMI_SIZE` | MPICH's `mpiexec`, Intel MPI, `srun --mpi=pmi2` |
-//! | `OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE` | Open MPI's `mpirun` |
-//! | `SLURM_PROCID`, `SLURM_STEP_ID`, `SLURM_STEP_NUM_TASKS` | `srun` |
-//! | `PGAS_RANKS` | the user: this process shall start the ranks itself |
-//!
-//! `PMI_FD` comes before the variables of Slurm because an `mpiexec` inside an allocation sees both.
-//! A batch script under `sbatch` has `SLURM_PROCID=0` too, but no step: a program that is started
-//! there without `srun` is a single process, not rank 0 of a job whose other ranks never come.
+//! What started this process.
 
 /// The variable that tells a rank its number.
 pub const RANK_VARIABLE: &str = "PGAS_RANK";

@@ -7,34 +7,35 @@ use std::sync::Mutex;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::world::lock;
-use crate::{Error, Rank, Result};
+use crate::error::{Error, Result};
+use crate::locks::lock;
+use crate::rank::Rank;
 
 /// What every message of a collective begins with; 40 bytes, so that with one word it fills one
 /// slot of 48 bytes.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
-pub(super) struct Header {
-    pub(super) team: u64,
+pub(crate) struct Header {
+    pub(crate) team: u64,
     /// Which collective of the team.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Bytes of the payload in all its pieces.
-    pub(super) total: u64,
+    pub(crate) total: u64,
     /// Where in the payload this piece goes.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Which part of the collective, and which message between two members in it.
-    pub(super) phase: u32,
-    pub(super) round: u32,
+    pub(crate) phase: u32,
+    pub(crate) round: u32,
 }
 
 /// Where a payload belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Key {
-    pub(super) team: u64,
-    pub(super) number: u64,
-    pub(super) phase: u32,
-    pub(super) round: u32,
-    pub(super) from: Rank,
+pub(crate) struct Key {
+    pub(crate) team: u64,
+    pub(crate) number: u64,
+    pub(crate) phase: u32,
+    pub(crate) round: u32,
+    pub(crate) from: Rank,
 }
 
 /// A payload; short ones need no allocation.
@@ -88,13 +89,13 @@ struct Arriving {
 
 /// The payloads that have arrived, whole or in part.
 #[derive(Debug, Default)]
-pub(super) struct Inbox {
+pub(crate) struct Inbox {
     arriving: Mutex<HashMap<Key, Arriving, BuildHasherDefault<Mix>>>,
 }
 
 impl Inbox {
     /// Stores a message of `from`, or reports that it is not one of ours.
-    pub(super) fn deliver(&self, from: Rank, message: &[u8]) -> Result<()> {
+    pub(crate) fn deliver(&self, from: Rank, message: &[u8]) -> Result<()> {
         let malformed = |what: &str| {
             let text = format!("a message of rank {from} {what}");
             Err(Error::backend("collective", 0, text))
@@ -138,7 +139,7 @@ impl Inbox {
     }
 
     /// Takes the payload, if all of it is here.
-    pub(super) fn take(&self, key: &Key) -> Option<Payload> {
+    pub(crate) fn take(&self, key: &Key) -> Option<Payload> {
         let mut arriving = lock(&self.arriving);
         if arriving.get(key)?.missing > 0 {
             return None;
@@ -147,7 +148,7 @@ impl Inbox {
     }
 
     #[cfg(test)]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         lock(&self.arriving).len()
     }
 }

@@ -1,31 +1,18 @@
 //! The reference transport: ranks as threads of one process, written for clarity, and as unkind as
 //! the contract allows.
 //!
-//! No segment is mapped, so that every access takes the path through the backend, and nothing here
-//! shares code with the direct path's copies and CPU atomics: a segment is plain memory behind a
-//! lock. What the contract leaves open is decided against the caller, always in the same way:
-//! non-blocking operations take several calls of progress, puts to other ranks are visible at their
-//! target only after a flush, operations in flight overtake each other, so do messages, and queues
-//! are short. A program that is right here does not lean on what one transport happens to do.
-//!
-//! # Examples
-//!
-//! ```
-//! use pgas_core::backend::loopback;
-//!
-//! assert_eq!(loopback::run(3, |world| world.rank().number() * 2), [0, 2, 4]);
-//! ```
+//! Nothing here shares code with the direct path's copies and CPU atomics.
 #![expect(unsafe_code, reason = "implements the contract, which is on raw bytes")]
 
 mod flight;
 mod group;
+mod job;
 mod mailbox;
 mod segment;
 mod threads;
 
 pub use threads::{run, run_over, run_with, world, worlds, worlds_over};
 
-use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -33,16 +20,17 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use super::{
+use crate::backend::{
     AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId,
     Message, MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
     Stage, SwapCall,
 };
-use crate::world::lock;
-use crate::{Error, Rank, RankFailure, Result};
+use crate::locks::lock;
+use crate::{Error, Rank, Result};
 
 use flight::{Flight, Operation};
 use group::Everybody;
+use job::{Job, Member};
 use mailbox::{Bell, Mailbox};
 use segment::Segment;
 
@@ -105,32 +93,8 @@ pub struct Loopback {
     rank: Rank,
     job: Arc<Job>,
     flight: Mutex<Flight>,
-}
-
-/// What the ranks of a job share.
-struct Job {
-    ranks: Box<[Member]>,
-    segment_bytes: u64,
-    capabilities: Capabilities,
     /// What the job's own collectives meet in, if it has any.
     everybody: Option<Everybody>,
-    /// Handles on groups that are alive.
-    n_groups: AtomicUsize,
-    failure: OnceLock<RankFailure>,
-}
-
-/// What the others reach of a rank.
-struct Member {
-    segment: Segment,
-    mailbox: Mailbox,
-    bell: Bell,
-    has_left: AtomicBool,
-}
-
-impl fmt::Debug for Job {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Job({} ranks)", self.ranks.len())
-    }
 }
 
 /// The ranks of a new job, in order, each with a segment of `segment_bytes`.
@@ -151,43 +115,18 @@ pub fn job(n_ranks: u32, segment_bytes: u64, options: &Options) -> Vec<Loopback>
         ranks: (0..n_ranks).map(member).collect(),
         segment_bytes,
         capabilities: options.capabilities(),
-        everybody: options.collectives.then(|| Everybody::new(n_ranks)),
         n_groups: AtomicUsize::new(0),
         failure: OnceLock::new(),
     });
+    let everybody = options.collectives.then(|| Everybody::new(n_ranks));
     (0..n_ranks)
         .map(|rank| Loopback {
             rank: Rank::new(rank),
             job: Arc::clone(&job),
             flight: Mutex::default(),
+            everybody: everybody.clone(),
         })
         .collect()
-}
-
-impl Job {
-    fn member(&self, rank: Rank) -> &Member {
-        &self.ranks[rank.index()]
-    }
-
-    /// Records the job's first failure and wakes whoever sleeps.
-    fn fail(&self, rank: Rank, cause: String) {
-        if self.failure.set(RankFailure { rank, cause }).is_ok() {
-            self.wake_all();
-        }
-    }
-
-    fn wake_all(&self) {
-        for member in &self.ranks {
-            member.bell.ring();
-        }
-    }
-
-    fn perform(&self, operation: &Operation) {
-        operation.perform(
-            |rank| &self.member(rank).segment,
-            |rank| self.member(rank).bell.ring(),
-        );
-    }
 }
 
 impl Loopback {
@@ -405,7 +344,7 @@ unsafe impl Backend for Loopback {
     }
 
     fn collectives(&self) -> Option<Arc<dyn Group>> {
-        let everybody = self.job.everybody.as_ref()?;
+        let everybody = self.everybody.as_ref()?;
         Some(Arc::new(everybody.group(self.rank, &self.job)))
     }
 

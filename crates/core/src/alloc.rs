@@ -2,8 +2,12 @@
 
 use std::ops::Range;
 
-use super::{HeapUse, Symmetric};
-use crate::{GlobalPtr, Pod, Result, World};
+use crate::error::Result;
+use crate::global_ptr::GlobalPtr;
+use crate::pod::Pod;
+use crate::segment::HeapUse;
+use crate::symmetric::Symmetric;
+use crate::world::World;
 
 /// Freed pieces from this size on are given back to the system.
 const DISCARD_BYTES: u64 = 1 << 20;

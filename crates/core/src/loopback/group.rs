@@ -11,12 +11,12 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Job;
 use super::flight::copied;
+use super::job::Job;
 use crate::backend::{Collective, Elements, Group, IntegerType, OpId};
 use crate::collective::op::{self, Integer};
 use crate::collective::{OpKind, ReduceOp};
-use crate::world::lock;
+use crate::locks::lock;
 use crate::{Error, Pod, Rank, Result};
 
 /// Tests until an operation reads what it was given, in turn.
@@ -92,7 +92,14 @@ impl Meeting {
 }
 
 /// What all ranks of a job meet in.
+#[derive(Clone)]
 pub(super) struct Everybody(Arc<Meeting>);
+
+impl fmt::Debug for Everybody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Everybody").finish_non_exhaustive()
+    }
+}
 
 impl Everybody {
     pub(super) fn new(n_ranks: u32) -> Self {

@@ -1,0 +1,193 @@
+//! One collective that this rank takes part in, and how its algorithm sends and receives.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::task::Poll;
+
+use super::ticket::Ticket;
+use super::{Kind, Signature};
+use crate::error::{Error, Mismatch, Result};
+use crate::members::Shared;
+use crate::rank::Rank;
+use crate::wire::{Header, Key, Payload, Wire};
+
+/// A part of a collective, whose messages are kept apart from those of other parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Phase {
+    /// The collective, or its first part.
+    Main,
+    /// Its second part.
+    Second,
+    /// The comparison of the arguments.
+    Check,
+    /// The meeting before a new window.
+    Window,
+}
+
+/// A collective in progress.
+pub(super) struct Call {
+    pub(super) wire: Arc<Wire>,
+    pub(super) team: Arc<Shared>,
+    pub(super) number: u64,
+    pub(super) signature: Signature,
+    /// The call's place among those that the transport performs, if it is one.
+    pub(super) ticket: Option<Ticket>,
+    /// Whether it was called inside a handler, where it is an error that changes nothing.
+    pub(super) is_refused: bool,
+    /// Whether it ends with an error that all members get.
+    pub(super) is_agreed: AtomicBool,
+    /// The rank whose message the algorithm waits for, for the message of a failed wait.
+    pub(super) awaits: AtomicU32,
+}
+
+/// The value of [`Call::awaits`] that names no rank.
+pub(super) const NOBODY: u32 = u32::MAX;
+
+impl Call {
+    pub(super) fn lane(&self, phase: Phase) -> Lane<'_> {
+        Lane { call: self, phase }
+    }
+
+    /// The lane of an algorithm that has one part.
+    pub(super) fn main(&self) -> Lane<'_> {
+        self.lane(Phase::Main)
+    }
+
+    pub(super) fn wire(&self) -> &Wire {
+        &self.wire
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.signature.kind
+    }
+
+    /// The outcome on this rank; an error that the other members do not get fails the job.
+    pub(super) fn outcome<T>(&self, result: Result<T>) -> Result<T> {
+        // Relaxed, as in `admit`.
+        if self.is_refused || self.is_agreed.load(Ordering::Relaxed) {
+            return result;
+        }
+        result.map_err(|error| self.wire.give_up(self.signature.kind.name(), error))
+    }
+
+    pub(super) fn awaited(&self) -> Vec<Rank> {
+        // Only for a message; another thread may have moved on.
+        match self.awaits.load(Ordering::Relaxed) {
+            NOBODY => Vec::new(),
+            rank => vec![Rank::new(rank)],
+        }
+    }
+}
+
+/// Sends and receives in one part of a collective. Members are named by their number in the team;
+/// `round` tells the messages between two members apart.
+#[derive(Clone, Copy)]
+pub(super) struct Lane<'a> {
+    call: &'a Call,
+    phase: Phase,
+}
+
+impl Lane<'_> {
+    pub(super) fn rank(self) -> u32 {
+        self.call.team.rank()
+    }
+
+    pub(super) fn n_ranks(self) -> u32 {
+        self.call.team.n_ranks()
+    }
+
+    pub(super) fn world_rank(self, i: u32) -> Rank {
+        self.call.team.world_rank(i)
+    }
+
+    /// The member `distance` places after this one, counted around the team.
+    pub(super) fn after(self, distance: u32) -> u32 {
+        super::wrap(self.rank(), distance, self.n_ranks())
+    }
+
+    /// The member `distance` places before this one, counted around the team.
+    pub(super) fn before(self, distance: u32) -> u32 {
+        let n = self.n_ranks();
+        super::wrap(self.rank(), n - distance % n, n)
+    }
+
+    /// The bytes of a payload that travel in one message.
+    pub(super) fn piece_bytes(self) -> usize {
+        self.call.wire.backend.capabilities().max_medium - size_of::<Header>()
+    }
+
+    /// Sends `bytes`, in as many messages as it takes; ready when the buffer may be reused.
+    pub(super) async fn send(self, to: u32, round: u32, bytes: &[u8]) -> Result<()> {
+        let to = self.world_rank(to);
+        let mut offset = 0;
+        loop {
+            let piece = &bytes[offset..bytes.len().min(offset + self.piece_bytes())];
+            let header = Header {
+                team: self.call.team.id().bits(),
+                number: self.call.number,
+                total: bytes.len() as u64,
+                offset: offset as u64,
+                phase: self.phase as u32,
+                round,
+            };
+            let kind = self.call.signature.kind;
+            self.call.wire.send(to, kind.name(), &header, piece).await?;
+            offset += piece.len();
+            if offset == bytes.len() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Receives a payload of any length.
+    pub(super) async fn receive(self, from: u32, round: u32) -> Result<Payload> {
+        let from = self.world_rank(from);
+        let key = Key {
+            team: self.call.team.id().bits(),
+            number: self.call.number,
+            phase: self.phase as u32,
+            round,
+            from,
+        };
+        // Only for the message of a failed wait.
+        self.call.awaits.store(from.number(), Ordering::Relaxed);
+        let kind = self.call.signature.kind;
+        let payload = poll_fn(|_| match self.call.wire.take(&key, kind.name()) {
+            Some(payload) => Poll::Ready(payload),
+            None => Poll::Pending,
+        })
+        .await;
+        self.call.awaits.store(NOBODY, Ordering::Relaxed);
+        payload
+    }
+
+    /// Receives a payload of `len` bytes.
+    pub(super) async fn receive_exactly(
+        self,
+        from: u32,
+        round: u32,
+        len: usize,
+    ) -> Result<Payload> {
+        let payload = self.receive(from, round).await?;
+        let came = payload.bytes().len();
+        if came == len {
+            return Ok(payload);
+        }
+        Err(Error::from(Box::new(Mismatch {
+            what: format!("the bytes of a message of {}", self.call.signature.kind),
+            rank_a: self.world_rank(self.rank()),
+            value_a: len.to_string(),
+            rank_b: self.world_rank(from),
+            value_b: came.to_string(),
+        })))
+    }
+
+    /// Receives exactly `into`.
+    pub(super) async fn receive_into(self, from: u32, round: u32, into: &mut [u8]) -> Result<()> {
+        let payload = self.receive_exactly(from, round, into.len()).await?;
+        into.copy_from_slice(payload.bytes());
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! The meeting of all members, by messages.
+
+use super::doublings;
+use super::lane::Lane;
+use crate::error::Result;
+
+/// Waits until all members have come here: a round for each distance 1, 2, 4, ..., in which every
+/// member tells the one that far behind it of all that it has heard of.
+pub(super) async fn meet(lane: Lane<'_>) -> Result<()> {
+    for (round, distance) in doublings(lane.n_ranks()) {
+        lane.send(lane.after(distance), round, &[]).await?;
+        lane.receive_into(lane.before(distance), round, &mut [])
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,105 @@
+//! When operations are complete: the flushes and the barrier of a world.
+
+use crate::cost::CostKind;
+use crate::error::{Error, Result};
+use crate::handler::in_handler;
+use crate::rank::Rank;
+use crate::waits::Awaited;
+use crate::world::World;
+
+impl World {
+    /// Waits until every rank has come here, with all their earlier puts and atomics complete: a
+    /// [`flush_all`](Self::flush_all), then a meeting. (MPI's and UPC++'s barriers do not flush.)
+    ///
+    /// # Cost
+    ///
+    /// B. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank does not
+    /// enter the barrier.
+    #[track_caller]
+    pub fn barrier(&self) -> Result<()> {
+        if in_handler() {
+            return Err(Error::InHandler { what: "a barrier" });
+        }
+        self.count(CostKind::Barrier, None, 1, 0);
+        self.flush_for_all()?;
+        if self.config().check {
+            return self.team().meet();
+        }
+        let begun = self.backend().barrier_begin();
+        let Some(ticket) = self.or_all_fail("a barrier", begun)? else {
+            return self.team().meet();
+        };
+        let missing = || self.backend().barrier_missing(ticket);
+        let awaited = Awaited {
+            what: "a barrier",
+            number: Some(ticket.0),
+            missing: &missing,
+        };
+        let waited = match self.backend().barrier_test(ticket) {
+            // Who comes last does not wait, and serves the others all the same.
+            Ok(true) => self.advance().map(drop),
+            Ok(false) => self.wait_until(&awaited, || self.backend().barrier_test(ticket)),
+            Err(error) => Err(error),
+        };
+        self.or_all_fail("a barrier", waited)
+    }
+
+    /// The flush of a barrier, for which the others wait.
+    pub(crate) fn flush_for_all(&self) -> Result<()> {
+        self.or_all_fail("the flush of a barrier", self.flush_all())
+    }
+
+    /// The outcome of a part of a collective; an error fails the job, since the others wait for this rank.
+    fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
+        outcome.map_err(|error| self.give_up(what, error))
+    }
+
+    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks
+    /// wait for: the failure of the job, by which they are told. For who builds on one-sided
+    /// operations, once others may depend on this rank, such as when it has taken a lock; before
+    /// that an error can be returned as it is.
+    ///
+    /// Returns `error`; ranks that wait, and this one when it waits again, get
+    /// [`RankFailed`](crate::Error::RankFailed), which has its text.
+    ///
+    /// # Cost
+    ///
+    /// What the transport does to end a job.
+    #[cold]
+    #[must_use]
+    pub fn give_up(&self, what: &str, error: Error) -> Error {
+        self.wire().give_up(what, error)
+    }
+
+    /// Waits until this rank's earlier puts and atomics on `rank` are complete there.
+    ///
+    /// # Cost
+    ///
+    /// A fence on a direct peer, a round trip elsewhere. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn flush(&self, rank: Rank) -> Result<()> {
+        self.backend().flush(rank)
+    }
+
+    /// Waits until all of this rank's earlier puts and atomics are complete at their targets.
+    ///
+    /// # Cost
+    ///
+    /// A fence over shared memory, a round trip elsewhere. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline]
+    pub fn flush_all(&self) -> Result<()> {
+        self.backend().flush_all()
+    }
+}

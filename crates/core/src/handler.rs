@@ -1,0 +1,73 @@
+//! Handlers of messages: which there are, and whether one runs.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::OnceLock;
+
+use crate::backend::HandlerId;
+
+thread_local! {
+    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread runs a handler of a message now, where nothing may wait.
+#[must_use]
+#[inline]
+pub fn in_handler() -> bool {
+    IN_HANDLER.get()
+}
+
+/// Runs `body` as handlers are run: whatever waits inside it is [`Error::InHandler`](crate::Error::InHandler), and progress does
+/// nothing there.
+#[inline]
+pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
+    /// Back to what was, also when a handler panics.
+    struct Former(bool);
+    impl Drop for Former {
+        #[inline]
+        fn drop(&mut self) {
+            // Not by the key's own `set`, which is a call.
+            IN_HANDLER.with(|it| it.set(self.0));
+        }
+    }
+    let _former = Former(IN_HANDLER.with(|it| it.replace(true)));
+    body()
+}
+
+/// Handlers a page of the table.
+const PAGE: usize = 256;
+
+type Page<H> = [OnceLock<Box<H>>; PAGE];
+
+/// The handlers of a rank by their ids, in pages; read without a lock, since every message is looked up.
+pub(crate) struct Handlers<H: ?Sized>([OnceLock<Box<Page<H>>>; PAGE]);
+
+impl<H: ?Sized> Default for Handlers<H> {
+    fn default() -> Self {
+        Self([const { OnceLock::new() }; PAGE])
+    }
+}
+
+impl<H: ?Sized> fmt::Debug for Handlers<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handlers").finish_non_exhaustive()
+    }
+}
+
+impl<H: ?Sized> Handlers<H> {
+    /// Sets the handler of `id`, and says whether it is the first one.
+    pub(crate) fn set(&self, HandlerId(id): HandlerId, handler: Box<H>) -> bool {
+        let [page, index] = id.to_be_bytes().map(usize::from);
+        let new_page = || Box::new([const { OnceLock::new() }; PAGE]);
+        let page = self.0[page].get_or_init(new_page);
+        page[index].set(handler).is_ok()
+    }
+
+    /// The handler of `id`.
+    #[inline]
+    pub(crate) fn get(&self, HandlerId(id): HandlerId) -> Option<&H> {
+        let [page, index] = id.to_be_bytes().map(usize::from);
+        let handler = self.0[page].get()?[index].get()?;
+        Some(&**handler)
+    }
+}

@@ -1,0 +1,234 @@
+//! Messages: sending them, and serving those that arrive, by handlers, by the layer above core or by core itself.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::backend::{HandlerId, LayerKey, Message, MessageClass, Sent};
+use crate::cost::CostKind;
+use crate::error::{Error, Result};
+use crate::handler::{as_handler, in_handler};
+use crate::rank::Rank;
+use crate::world::{Layer, World};
+
+/// Messages of one class that one call of progress serves.
+pub(crate) const BATCH: usize = 64;
+
+impl World {
+    /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress) and
+    /// every call that waits; they may send, but what waits inside them is [`Error::InHandler`].
+    ///
+    /// # Panics
+    ///
+    /// If `id` is one of core's own or has a handler already.
+    #[track_caller]
+    pub fn set_handler(
+        &self,
+        id: HandlerId,
+        handler: impl Fn(&Self, Message<'_>) + Send + Sync + 'static,
+    ) {
+        id.assert_free();
+        let is_first = self.handlers().set(id, Box::new(handler));
+        assert!(is_first, "handler {} is set already", id.0);
+    }
+
+    /// Adds a layer to this rank's world, which then gets the messages of [`HandlerId::LAYER`]. All
+    /// ranks attach the same layer before one of them sends such a message.
+    ///
+    /// # Panics
+    ///
+    /// If the world has a layer already.
+    #[track_caller]
+    pub fn attach(&self, layer: Box<dyn Layer>) {
+        let layer: Arc<dyn Layer> = Arc::from(layer);
+        let weak = Arc::downgrade(&layer);
+        let describe = move || weak.upgrade()?.running();
+        assert!(self.set_layer(layer), "the world has a layer already");
+        self.running().describe_by(Box::new(describe));
+    }
+
+    /// The layer that was attached, if it is a `T`.
+    #[must_use]
+    #[inline]
+    pub fn layer<T: Layer>(&self) -> Option<&T> {
+        let layer: &dyn Any = &**self.layer_above()?;
+        layer.downcast_ref()
+    }
+
+    /// How many short messages [`try_send`](Self::try_send) would take for `to` now, as far as this rank can tell; none means
+    /// back-pressure. On one host a rank takes half of the room for requests at most, and all share what there is; over a network it
+    /// is this rank's own.
+    ///
+    /// # Cost
+    ///
+    /// l, or two loads from lines that others write.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[must_use]
+    #[track_caller]
+    pub fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
+        let last = self.n_ranks() - 1;
+        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        self.backend().n_credits(to, class)
+    }
+
+    /// Offers a message whose payload is the concatenation of `parts`; does not wait. After
+    /// [`BackPressure`](Sent::BackPressure) make [`progress`](World::progress), then try again.
+    ///
+    /// # Cost
+    ///
+    /// One message. Complete locally on return; the handler runs when the target makes progress.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::MessageTooLong`] for a payload over
+    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where there
+    /// is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`, or `handler` is one of core's own or of the layer's.
+    #[track_caller]
+    #[inline]
+    pub fn try_send(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        handler.assert_free();
+        self.offer(to, class, handler, parts)
+    }
+
+    /// As [`try_send`](Self::try_send), to a handler of the layer.
+    ///
+    /// # Cost
+    ///
+    /// As [`try_send`](Self::try_send).
+    ///
+    /// # Errors
+    ///
+    /// As [`try_send`](Self::try_send).
+    ///
+    /// # Panics
+    ///
+    /// If the job has no rank `to`.
+    #[track_caller]
+    #[inline]
+    pub fn try_send_to_layer(
+        &self,
+        _: LayerKey,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        self.offer(to, class, handler, parts)
+    }
+
+    #[track_caller]
+    #[inline]
+    fn offer(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        assert!(
+            to.number() < self.n_ranks(),
+            "the job has ranks 0 to {}",
+            self.n_ranks() - 1
+        );
+        let sent = self.backend().try_send(to, class, handler, parts)?;
+        match sent {
+            Sent::Accepted => {
+                let bytes = parts.iter().map(|part| part.len()).sum();
+                self.count(CostKind::Message, Some(to), 1, bytes);
+            }
+            Sent::BackPressure => self.check_after_refusal(to)?,
+        }
+        Ok(sent)
+    }
+
+    /// An error if a message that was refused would be refused for ever: its sender is about to try again.
+    pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
+        self.backend().health()?;
+        if self.backend().has_left(to) {
+            let cause = "has left the job, and its mailbox is full";
+            return Err(Error::rank_failed(to, cause));
+        }
+        Ok(())
+    }
+
+    /// Serves up to `limit` received messages of each class, and says whether there were any.
+    #[inline]
+    pub(crate) fn receive(&self, limit: usize) -> Result<bool> {
+        if in_handler() {
+            return Ok(false);
+        }
+        let mut failure = None;
+        let mut sink = |message: Message<'_>| {
+            if let Err(error) = self.dispatch(message) {
+                failure.get_or_insert(error);
+            }
+        };
+        let with_requests = self
+            .layer_above()
+            .is_none_or(|layer| layer.accepts_requests());
+        let n_received = self.backend().poll_all(with_requests, limit, &mut sink)?;
+        match failure {
+            None => Ok(n_received > 0),
+            Some(error) => Err(error),
+        }
+    }
+
+    #[inline]
+    fn dispatch(&self, message: Message<'_>) -> Result<()> {
+        let HandlerId(id) = message.handler;
+        if HandlerId::LAYER.contains(&id)
+            && let Some(layer) = self.layer_above()
+        {
+            let _running = self.running().begin(message.from);
+            return as_handler(|| layer.deliver(self, message));
+        }
+        if message.handler == HandlerId::COLLECTIVE {
+            return self.wire().deliver(message);
+        }
+        if message.handler == HandlerId::WATCH {
+            self.deliver_note(&message);
+            return Ok(());
+        }
+        let Some(handler) = self.handlers().get(message.handler) else {
+            let from = message.from;
+            let text = format!("a message from rank {from} is for handler {id}, which nobody set");
+            return Err(Error::backend("progress", i64::from(id), text));
+        };
+        let _running = self.running().begin(message.from);
+        as_handler(|| handler(self, message));
+        Ok(())
+    }
+
+    /// Whether the layer above core wakes `waker` after the next progress.
+    pub(crate) fn wake_after_progress(&self, waker: &Waker) -> bool {
+        let layer = self.layer_above();
+        layer.is_some_and(|layer| layer.wake_after_progress(self, waker))
+    }
+
+    /// Whether the layer has nothing left to send.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.layer_above().is_none_or(|layer| layer.is_idle())
+    }
+
+    /// Lets the layer above core do what is left to do.
+    #[inline]
+    pub(crate) fn advance_layer(&self) -> Result<bool> {
+        match self.layer_above() {
+            Some(layer) if !in_handler() => layer.advance(self),
+            _ => Ok(false),
+        }
+    }
+}

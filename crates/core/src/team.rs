@@ -1,0 +1,149 @@
+//! Ordered sets of ranks.
+//!
+//! The collectives over a team are in [`collective`](crate::collective).
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::members::{Shared, TeamId};
+use crate::rank::Rank;
+use crate::world::World;
+
+/// An ordered set of ranks, and the collectives over it.
+///
+/// A member is known by its number in the team, a `u32` from 0 to [`n_ranks`](Self::n_ranks) - 1;
+/// [`world_rank`](Self::world_rank) and [`team_rank`](Self::team_rank) translate. The handle is cheap to
+/// clone. A team takes memory for its runs of evenly spaced ranks, so that of all ranks, a block or
+/// every n-th rank is as small in a large job as in a small one.
+///
+/// [`World::team`] is the team of all ranks; [`split`](Self::split) makes smaller ones.
+#[derive(Clone)]
+pub struct Team {
+    world: World,
+    shared: Arc<Shared>,
+}
+
+impl World {
+    /// The team of all ranks, in order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let team = world.team();
+    /// assert_eq!(team.n_ranks(), world.n_ranks());
+    /// assert_eq!(team.world_rank(team.rank()), world.rank());
+    /// ```
+    #[must_use]
+    pub fn team(&self) -> Team {
+        Team {
+            world: self.clone(),
+            shared: Arc::clone(self.members()),
+        }
+    }
+}
+
+impl Team {
+    /// The world that the members are ranks of.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// The team's name.
+    #[must_use]
+    pub fn id(&self) -> TeamId {
+        self.shared.id()
+    }
+
+    /// Whether this is the team of all ranks that [`World::team`] gives.
+    #[must_use]
+    pub fn is_world(&self) -> bool {
+        self.shared.id() == TeamId::WORLD
+    }
+
+    /// This rank's number in the team.
+    #[must_use]
+    pub fn rank(&self) -> u32 {
+        self.shared.rank()
+    }
+
+    /// The number of members.
+    #[must_use]
+    pub fn n_ranks(&self) -> u32 {
+        self.shared.n_ranks()
+    }
+
+    /// The rank of member `i`.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: constant for a regular team, else logarithmic in its runs.
+    ///
+    /// # Panics
+    ///
+    /// If the team has no member `i`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Rank, backend::loopback};
+    /// loopback::run(4, |world| {
+    ///     let odd = world.team().split(Some(world.rank().number() % 2), 0)?;
+    ///     if let Some(team) = odd.filter(|_| world.rank().number() % 2 == 1) {
+    ///         assert_eq!(team.world_rank(1), Rank::new(3));
+    ///         assert_eq!(team.team_rank(Rank::new(3)), Some(1));
+    ///         assert_eq!(team.team_rank(Rank::new(2)), None);
+    ///     }
+    ///     Ok::<(), pgas_core::Error>(())
+    /// })
+    /// # .into_iter().for_each(|result| result.unwrap());
+    /// ```
+    #[must_use]
+    #[track_caller]
+    pub fn world_rank(&self, i: u32) -> Rank {
+        let Some(rank) = self.shared.find(i) else {
+            panic!("a team of {} has no member {i}", self.n_ranks());
+        };
+        rank
+    }
+
+    /// The number of `rank` in the team, if it is a member.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: proportional to the runs of evenly spaced ranks that the team is made of, one for a regular
+    /// team.
+    #[must_use]
+    pub fn team_rank(&self, rank: Rank) -> Option<u32> {
+        self.shared.position(rank)
+    }
+
+    /// The ranks of the members, in order.
+    pub fn ranks(&self) -> impl ExactSizeIterator<Item = Rank> + '_ {
+        (0..self.n_ranks()).map(|i| self.shared.world_rank(i))
+    }
+
+    pub(crate) fn new(world: World, shared: Shared) -> Self {
+        Self {
+            world,
+            shared: Arc::new(shared),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl fmt::Debug for Team {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "Team({}, member {} of {})",
+            self.shared.id(),
+            self.rank(),
+            self.n_ranks()
+        )
+    }
+}

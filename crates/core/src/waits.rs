@@ -1,0 +1,248 @@
+//! What the threads of a rank wait for, as others are told.
+
+use std::cell::Cell;
+use std::fmt;
+use std::marker::PhantomData;
+use std::panic::Location;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Instant;
+
+use crate::locks::lock;
+use crate::rank::Rank;
+
+/// What a rank waits for, for the message of a failed wait.
+pub(crate) struct Awaited<'a> {
+    pub(crate) what: &'static str,
+    /// Which of many such things.
+    pub(crate) number: Option<u64>,
+    pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
+}
+
+impl Awaited<'_> {
+    pub(crate) fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            number: None,
+            missing: &Vec::new,
+        }
+    }
+}
+
+/// An answer is cut to this, so that it fits a message of every transport.
+const MAX_ANSWER: usize = 400;
+/// A wait that takes long.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    pub(crate) id: u64,
+    pub(crate) what: &'static str,
+    pub(crate) number: Option<u64>,
+    /// The call that it is a part of, if that has said so.
+    pub(crate) part_of: Option<&'static str>,
+    pub(crate) since: Instant,
+    pub(crate) from: &'static Location<'static>,
+    pub(crate) missing: Vec<Rank>,
+}
+
+thread_local! {
+    /// What this thread's waits are parts of, and the line of the program that called it.
+    static PART_OF: Cell<Option<(&'static str, &'static Location<'static>)>> = const { Cell::new(None) };
+}
+
+/// Says while it lives what the waits of this thread are parts of. See [`part_of`].
+#[derive(Debug)]
+#[must_use = "it is over when this is dropped"]
+pub struct PartOf {
+    /// Inside of a call that has said what it is, which says more.
+    is_inner: bool,
+    /// It belongs to its thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Drop for PartOf {
+    fn drop(&mut self) {
+        if !self.is_inner {
+            PART_OF.set(None);
+        }
+    }
+}
+
+/// For a call that is made of others which wait: a report of a long wait (`PGAS_STALL`) names `whole`, and the line
+/// of the program that called it, until the value is dropped. The outermost of several counts.
+///
+/// # Cost
+///
+/// l.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_core::{Result, World};
+///
+/// #[track_caller]
+/// fn meet_twice(world: &World) -> Result<()> {
+///     let _waits = pgas_core::part_of("a double barrier");
+///     world.barrier()?;
+///     world.barrier()
+/// }
+///
+/// meet_twice(&pgas_core::backend::loopback::world())?;
+/// # Ok::<(), pgas_core::Error>(())
+/// ```
+#[track_caller]
+pub fn part_of(whole: &'static str) -> PartOf {
+    let is_inner = PART_OF.get().is_some();
+    if !is_inner {
+        PART_OF.set(Some((whole, Location::caller())));
+    }
+    PartOf {
+        is_inner,
+        _thread: PhantomData,
+    }
+}
+
+/// What a rank that asks has heard.
+#[derive(Debug)]
+pub(crate) struct Inquiry {
+    /// The wait that asks.
+    pub(crate) wait: u64,
+    pub(crate) asked: Instant,
+    pub(crate) answers: Vec<Option<String>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) next_id: u64,
+    pub(crate) inquiry: Option<Inquiry>,
+    /// When another rank last asked, whose report is this rank's too.
+    pub(crate) was_asked: Option<Instant>,
+}
+
+/// The long waits of a rank.
+#[derive(Debug, Default)]
+pub(crate) struct Watch(Mutex<State>);
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, from, .. } = self;
+        write!(
+            f,
+            "waits {:.1}s for {what}",
+            self.since.elapsed().as_secs_f64()
+        )?;
+        if let Some(number) = self.number {
+            write!(f, ", number {number}")?;
+        }
+        if !self.missing.is_empty() {
+            f.write_str(", of")?;
+            for (i, rank) in self.missing.iter().take(8).enumerate() {
+                let comma = if i > 0 { "," } else { "" };
+                write!(f, "{comma} rank {rank}")?;
+            }
+            if self.missing.len() > 8 {
+                write!(f, " and {} more", self.missing.len() - 8)?;
+            }
+        }
+        if let Some(whole) = self.part_of {
+            write!(f, ", as a part of {whole}")?;
+        }
+        write!(f, ", at {}:{}", from.file(), from.line())
+    }
+}
+
+impl State {
+    /// What this rank waits for.
+    pub(crate) fn text(&self) -> String {
+        let waits: Vec<_> = self.waits.iter().map(ToString::to_string).collect();
+        let mut text = if waits.is_empty() {
+            "makes progress, and waits for nothing".to_owned()
+        } else {
+            waits.join("; another thread ")
+        };
+        let mut ends = (0..=MAX_ANSWER).rev();
+        let end = ends.find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or(0));
+        text
+    }
+}
+
+impl Watch {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.0)
+    }
+
+    /// Notes a wait, and gives its number and the line of the program that it is told with.
+    pub(crate) fn note(
+        &self,
+        awaited: &Awaited<'_>,
+        since: Instant,
+        from: &'static Location<'static>,
+    ) -> (u64, &'static Location<'static>) {
+        let (part_of, from) = match PART_OF.get() {
+            Some((whole, from)) => (Some(whole), from),
+            None => (None, from),
+        };
+        let mut state = self.state();
+        state.next_id += 1;
+        let id = state.next_id;
+        state.waits.push(Wait {
+            id,
+            what: awaited.what,
+            number: awaited.number,
+            part_of,
+            since,
+            from,
+            missing: Vec::new(),
+        });
+        (id, from)
+    }
+
+    /// What this rank waits for, if a wait was noted.
+    pub(crate) fn waits(&self) -> Option<String> {
+        let state = lock(&self.0);
+        (!state.waits.is_empty()).then(|| state.text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_says_for_what_of_whom_and_from_where() {
+        let mut state = State::default();
+        assert!(state.text().contains("waits for nothing"));
+        state.waits.push(Wait {
+            id: 1,
+            what: "a barrier",
+            number: Some(7),
+            part_of: None,
+            since: Instant::now(),
+            from: Location::caller(),
+            missing: (0..10).map(Rank::new).collect(),
+        });
+        let text = state.text();
+        assert!(text.starts_with("waits 0.0s for a barrier, number 7, of rank 0, rank 1,"));
+        assert!(text.contains(" and 2 more, at "), "{text}");
+        assert!(text.contains(file!()), "{text}");
+        for _ in 0..10 {
+            let wait = state.waits.pop().unwrap();
+            state.waits.extend([
+                Wait {
+                    missing: Vec::new(),
+                    ..wait
+                },
+                Wait {
+                    id: 2,
+                    what: "übergroße Dinge",
+                    number: None,
+                    part_of: None,
+                    since: Instant::now(),
+                    from: Location::caller(),
+                    missing: Vec::new(),
+                },
+            ]);
+        }
+        assert!(state.text().len() <= MAX_ANSWER);
+    }
+}

@@ -1,0 +1,143 @@
+//! The messages of collectives, as they leave and arrive.
+
+mod inbox;
+
+use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use zerocopy::IntoBytes;
+
+use crate::backend::{Backend, HandlerId, Message, MessageClass, Sent};
+use crate::config::Config;
+use crate::cost::{CostKind, Counting};
+use crate::error::{Error, Result};
+use crate::rank::Rank;
+use inbox::Inbox;
+
+pub(crate) use inbox::{Header, Key, Payload};
+
+/// The part of a world that collectives use. They do not hold the world itself, which lives until its
+/// user drops it, whatever is in flight.
+pub(crate) struct Wire {
+    pub(crate) backend: Arc<dyn Backend>,
+    counting: Option<Arc<Counting>>,
+    inbox: Inbox,
+    pub(crate) check: bool,
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wire").finish_non_exhaustive()
+    }
+}
+
+impl Wire {
+    pub(crate) fn new(
+        backend: &Arc<dyn Backend>,
+        counting: Option<&Arc<Counting>>,
+        config: &Config,
+    ) -> Self {
+        Self {
+            backend: Arc::clone(backend),
+            counting: counting.map(Arc::clone),
+            inbox: Inbox::default(),
+            check: config.check,
+        }
+    }
+
+    /// Takes a message for [`HandlerId::COLLECTIVE`].
+    pub(crate) fn deliver(&self, message: Message<'_>) -> Result<()> {
+        self.inbox.deliver(message.from, message.payload)
+    }
+
+    /// Takes what has arrived for collectives, on a rank that is leaving and serves no other messages, which `late` gets.
+    pub(crate) fn receive(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
+        let mut delivered = Ok(());
+        let mut sink = |message: Message<'_>| {
+            if message.handler != HandlerId::COLLECTIVE {
+                late(message);
+            } else if delivered.is_ok() {
+                delivered = self.deliver(message);
+            }
+        };
+        for class in [MessageClass::Reply, MessageClass::Request] {
+            self.backend.poll(class, usize::MAX, &mut sink)?;
+        }
+        delivered
+    }
+
+    /// Takes the payload at `key`, if it is there; an error if it cannot come any more.
+    pub(crate) fn take(&self, key: &Key, what: &str) -> Option<Result<Payload>> {
+        if let Some(payload) = self.inbox.take(key) {
+            return Some(Ok(payload));
+        }
+        if !self.backend.has_left(key.from) {
+            return None;
+        }
+        // It may have come between the two questions; after this one nothing can.
+        let late = self.inbox.take(key);
+        Some(late.ok_or_else(|| self.deserted(key.from, what)))
+    }
+
+    /// The failure of a rank that has left the job although a collective needs it. The others of the
+    /// team may wait for this rank in turn, so that it is the whole job's.
+    #[cold]
+    pub(crate) fn deserted(&self, rank: Rank, what: &str) -> Error {
+        let cause = format!("has left the job while others wait for it in {what}");
+        self.backend.blame(rank, &cause)
+    }
+
+    /// What this rank returns for an `error` that ends a collective, or what belongs to one, here alone. The
+    /// others may wait for this rank, so that it is the failure of the job, by which they are told.
+    #[cold]
+    pub(crate) fn give_up(&self, what: &str, error: Error) -> Error {
+        if self.backend.health().is_ok() {
+            let cause = format!("failed in {what}: {error}");
+            // It may be recorded already, by another rank, which the next wait tells.
+            drop(self.backend.blame(self.backend.rank(), &cause));
+        }
+        error
+    }
+
+    /// Whether `rank` has left the job, and nothing more will come of it.
+    pub(crate) fn has_left(&self, rank: Rank) -> bool {
+        self.backend.has_left(rank)
+    }
+
+    /// The number of payloads that wait to be asked for.
+    #[cfg(test)]
+    pub(crate) fn n_waiting(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Sends one message; ready when the transport has taken it.
+    pub(crate) async fn send(
+        &self,
+        to: Rank,
+        what: &str,
+        header: &Header,
+        piece: &[u8],
+    ) -> Result<()> {
+        let parts = [header.as_bytes(), piece];
+        poll_fn(|_| {
+            let sent =
+                self.backend
+                    .try_send(to, MessageClass::Request, HandlerId::COLLECTIVE, &parts)?;
+            match sent {
+                Sent::Accepted => Poll::Ready(Ok(())),
+                Sent::BackPressure if self.backend.has_left(to) => {
+                    Poll::Ready(Err(self.deserted(to, what)))
+                }
+                Sent::BackPressure => Poll::Pending,
+            }
+        })
+        .await?;
+        if let Some(counting) = &self.counting {
+            let bytes = size_of::<Header>() + piece.len();
+            counting.add(CostKind::Message, Some(to), 1, bytes as u64);
+        }
+        Ok(())
+    }
+}
