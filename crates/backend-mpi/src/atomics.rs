@@ -20,15 +20,13 @@ use pgas_core::backend::{
 };
 use pgas_core::raw::word;
 use pgas_core::{Rank, Result};
-use pgas_smp::Member;
 
-use crate::host::Host;
 use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::note::{Note, Order};
 use crate::ops::{Flight, Place, pack, unpack};
-use crate::session::{Session, c_rank};
-use crate::sys::{self, Datatype, Layout, Mode, Mpi, Op, Request, Target, Window};
+use crate::session::c_rank;
+use crate::sys::{self, Datatype, Layout, Mode, Mpi, Op, Request, Target};
 
 /// The atomic that a signal is.
 pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
@@ -41,45 +39,6 @@ pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
         ty: AtomicType::U64,
         operand,
     }
-}
-
-/// Whether MPI compares unsigned integers as such, tried on the first word of this rank's segment before anybody
-/// else knows of it: MPICH 4.0 takes them for signed ones in `MPI_MIN` and `MPI_MAX`.
-pub(crate) fn compares_unsigned(
-    window: &Window,
-    member: &Member,
-    host: &Host,
-    session: &Session,
-) -> Result<bool> {
-    let at = RemoteAddr {
-        rank: Rank::new(host.index()),
-        offset: 0,
-    };
-    let set = |operand| {
-        let call = AtomicCall {
-            op: AtomicOp::Swap,
-            ty: AtomicType::U64,
-            operand,
-        };
-        // SAFETY: the first word of this rank's segment, which is aligned.
-        unsafe { member.fetch_atomic(at, call) }
-    };
-    let mpi = sys::enter()?;
-    let place = Target {
-        rank: c_rank(session.rank()),
-        offset: 0,
-    };
-    let mut is_right = true;
-    for ty in [Datatype::uint32(), Datatype::uint64()] {
-        set(u64::MAX)?;
-        let (operand, mut former) = (1_u64, 0_u64);
-        let (from, to) = (&raw const operand, &raw mut former);
-        // SAFETY: an aligned word of the window; both words outlive the flush.
-        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, &ty), place, from, to) }?;
-        sys::flush(&mpi, window, place.rank)?;
-        is_right &= set(0)? != u64::MAX;
-    }
-    Ok(is_right)
 }
 
 /// How MPI does an atomic in one call, if it does.

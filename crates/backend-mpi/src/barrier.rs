@@ -1,24 +1,17 @@
-//! The barrier of the job, and who is missing in one that lasts.
+//! The barrier of the job.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use pgas_core::Result;
 use pgas_core::backend::BarrierTicket;
-use pgas_core::{Rank, Result};
 
-use crate::limits::Awaited;
-use crate::network::{Network, State};
 use crate::sys::{self, Comm, Mpi, Request};
 
 /// How long a barrier may last before ranks are asked whether they have left, and between two rounds of asking.
 const PATIENCE: Duration = Duration::from_millis(20);
-/// How many ranks are asked a round.
-const RANKS_A_ROUND: u32 = 8;
 /// How many looks at an open barrier pass between two at the clock.
 const LOOKS_A_GLANCE: u32 = 64;
-/// How long answers may take when somebody wants to know who is missing.
-const ANSWER_TIME: Duration = Duration::from_millis(100);
-
 /// Barriers over a communicator of their own.
 #[derive(Debug)]
 pub(crate) struct Barrier {
@@ -28,10 +21,11 @@ pub(crate) struct Barrier {
     is_open: bool,
     /// When ranks were asked, or the barrier entered.
     asked: Instant,
-    next: u32,
+    /// The rank that is asked next.
+    pub(crate) next: u32,
     n_looks: u32,
     /// How many barriers others had entered when they last said so, while somebody asks.
-    entered: Option<HashMap<u32, u64>>,
+    pub(crate) entered: Option<HashMap<u32, u64>>,
 }
 
 impl Barrier {
@@ -101,7 +95,7 @@ impl Barrier {
     }
 
     /// Whether it is time to ask some ranks.
-    fn is_due(&mut self) -> bool {
+    pub(crate) fn is_due(&mut self) -> bool {
         if !self.is_open {
             return false;
         }
@@ -119,57 +113,5 @@ impl Barrier {
     /// Frees the communicator; collective.
     pub(crate) fn close(&mut self, mpi: &Mpi) -> Result<()> {
         sys::comm_free(mpi, &mut self.comm)
-    }
-}
-
-impl Network {
-    /// Asks some of the others whether they have left, now and then while a barrier lasts.
-    pub(crate) fn watch_barrier(&self, state: &mut State, mpi: &Mpi) -> Result<()> {
-        if !state.barrier.is_due() {
-            return Ok(());
-        }
-        // By the clock: answers to these questions keep the wait from looking at the job's health,
-        // and on a busy machine its rounds are few.
-        self.member.look_after_the_others();
-        let n_ranks = self.session.n_ranks();
-        for _ in 0..RANKS_A_ROUND.min(n_ranks) {
-            let rank = state.barrier.next % n_ranks;
-            state.barrier.next = rank + 1;
-            if rank != self.session.rank() {
-                state.ask(mpi, rank)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Asks everybody how many barriers they have entered; who does not say that it has entered this one in time
-    /// is missing.
-    pub(crate) fn find_missing(&self, ticket: BarrierTicket) -> Vec<Rank> {
-        let others = || (0..self.session.n_ranks()).filter(|rank| *rank != self.session.rank());
-        self.state().barrier.entered = Some(HashMap::new());
-        let mut is_asked = false;
-        let began = Instant::now();
-        let awaited = Awaited {
-            what: "word of who has entered a barrier",
-            missing: &Vec::new,
-        };
-        let asking = self.wait(awaited, |state, mpi| {
-            if !is_asked {
-                is_asked = true;
-                for rank in others() {
-                    state.ask(mpi, rank)?;
-                }
-            }
-            let n_answers = state.barrier.entered.as_ref().map_or(0, HashMap::len);
-            Ok(n_answers == others().count() || began.elapsed() > ANSWER_TIME)
-        });
-        let entered = self.state().barrier.entered.take().unwrap_or_default();
-        if asking.is_err() {
-            return Vec::new();
-        }
-        others()
-            .filter(|rank| entered.get(rank).is_none_or(|n| *n < ticket.0))
-            .map(Rank::new)
-            .collect()
     }
 }

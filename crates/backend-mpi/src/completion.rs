@@ -1,15 +1,20 @@
-//! How what was begun is completed: flushes of one rank or of all, on this side or on both.
+//! How what was begun is completed: flushes of one rank or of all, on this side or on both, and the operations that
+//! they complete.
 #![expect(unsafe_code, reason = "lends words to MPI while this rank waits")]
 
+use std::sync::atomic::Ordering;
 use std::thread;
 
-use pgas_core::backend::Backend;
+use pgas_core::backend::{Backend, OpId, Stage};
 use pgas_core::{Rank, Result};
 
-use crate::network::Network;
-use crate::ops::ROUNDS_UNNOTED;
+use crate::network::{Network, State};
+use crate::ops::Plain;
 use crate::session::c_rank;
 use crate::sys::{self, Mpi};
+
+/// Rounds of a wait outside of MPI before it is noted as a long one.
+const ROUNDS_UNNOTED: u64 = 1000;
 
 impl Network {
     /// Before anything is begun on `rank`, or only this one is flushed, with Open MPI: short puts to another one leave
@@ -182,5 +187,122 @@ impl Network {
             drop(held);
         }
         outcome
+    }
+}
+
+impl Network {
+    pub(crate) fn has_reached(&self, op: OpId, stage: Stage) -> Result<bool> {
+        // Acquire pairs with the store behind the flush. Operations in one flood have the same id.
+        if self.completed.load(Ordering::Acquire) == op.0 {
+            return Ok(true);
+        }
+        if let Some(plain) = Plain::of(op) {
+            return self.has_plain_reached(plain, stage);
+        }
+        let mut state = self.state();
+        let mut mpi = sys::enter()?;
+        self.test_op(&mut state, &mut mpi, op, stage)
+    }
+
+    fn has_plain_reached(&self, plain: Plain, stage: Stage) -> Result<bool> {
+        let rank = plain.rank;
+        let mut mpi = sys::enter()?;
+        let flushes = self.flushes.get(&mut mpi);
+        let is_complete = plain.is_complete(if plain.is_get {
+            flushes.n_local_flushes(rank)
+        } else {
+            flushes.n_flushes(rank)
+        });
+        if !is_complete && (plain.is_get || stage == Stage::Source) {
+            self.flush_here(&mut mpi, rank)?;
+        } else if !is_complete {
+            self.flush_open(&mut mpi, rank)?;
+        }
+        if plain.is_get || stage == Stage::Operation {
+            self.completed.store(plain.id().0, Ordering::Release);
+        }
+        Ok(true)
+    }
+
+    fn test_op(&self, state: &mut State, mpi: &mut Mpi, op: OpId, stage: Stage) -> Result<bool> {
+        let Some(index) = state.ops.index_of(op) else {
+            return Ok(true);
+        };
+        let tested = match state.ops.is_answered(mpi, index) {
+            Ok(true) if stage == Stage::Source => return Ok(true),
+            Ok(true) => self.is_flushed(state, mpi, index),
+            other => other,
+        };
+        match tested {
+            Ok(true) => state.ops.finish(index),
+            Ok(false) => {}
+            Err(_) => state.ops.release(index),
+        }
+        tested
+    }
+
+    /// Completes the operation in slot `index` at its target, if it is a put whose request is complete. A rank
+    /// that is [polite](Self::is_polite) flushes only when the target has answered something later, because
+    /// then the flush does not wait.
+    fn is_flushed(&self, state: &mut State, mpi: &mut Mpi, index: usize) -> Result<bool> {
+        let Some((rank, n_flushes, is_waiting)) = state.ops.put(index) else {
+            return Ok(true);
+        };
+        let is_flushed = self.flushes.get(mpi).n_flushes(rank) != n_flushes;
+        let has_to_wait = is_waiting || self.is_polite && !is_flushed;
+        if has_to_wait && !self.is_overtaken(state, mpi, (index, rank))? {
+            return Ok(false);
+        }
+        if !is_flushed {
+            self.flush_open(mpi, rank)?;
+        }
+        Ok(true)
+    }
+
+    /// Whether a get that was begun after the put in slot `index` is complete; begins it.
+    fn is_overtaken(
+        &self,
+        state: &mut State,
+        mpi: &Mpi,
+        (index, rank): (usize, u32),
+    ) -> Result<bool> {
+        let words = state.ops.words(index);
+        let Some(behind) = state.ops.behind(index) else {
+            return Ok(true);
+        };
+        if let Some(behind) = behind {
+            return sys::test(mpi, behind);
+        }
+        // SAFETY: the slot's two words are its operation's until that is over.
+        let begun = unsafe { self.begin_probe(mpi, rank, words) };
+        *behind = Some(begun?);
+        Ok(false)
+    }
+
+    /// Waits until `op` has reached `stage`, outside of MPI, so that others get the processor meanwhile; the
+    /// operation is given up. As MPI's own waits, it does not look at the job's health, since its buffers
+    /// are MPI's until the end of the operation: the lookout does.
+    pub(crate) fn wait_politely(&self, op: OpId, stage: Stage) -> Result<()> {
+        if op == OpId::DONE {
+            return Ok(());
+        }
+        let mut held = None;
+        for round in 0_u64.. {
+            {
+                let mut state = self.state();
+                let mut mpi = sys::enter()?;
+                let tested = self.test_op(&mut state, &mut mpi, op, stage);
+                if !matches!(tested, Ok(false)) {
+                    state.ops.forget(op);
+                    return tested.map(drop);
+                }
+            }
+            if round == ROUNDS_UNNOTED {
+                held = Some(self.session.lookout().hold("a transfer or an atomic", None));
+            }
+            thread::yield_now();
+        }
+        drop(held);
+        Ok(())
     }
 }

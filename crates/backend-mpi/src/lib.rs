@@ -29,6 +29,22 @@
 //! system chooses. A host of which nothing is heard there for
 //! [`silence`](pgas_core::Config::silence) ends the job; where no connection comes about, as behind
 //! a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | the contract, and transfers of many pieces | `contract`, `pieces` |
+//! | its parts; starting and leaving a job | `atomics`, `completion`, `farewell`, `missing`, `rma`, `serve`, `start` |
+//! | a rank of several hosts, or of one | `network`, `one_host` |
+//! | what a rank has over MPI | `collectives`, `mailbox`, `window` |
+//! | its stay in MPI | `session` |
+//! | tables of what is in flight, and who looks after it | `barrier`, `lookout`, `ops` |
+//! | every call of MPI | `sys` |
+//! | what knows no MPI | `addresses`, `flushes`, `host`, `lifeline`, `limits`, `note`, `output`, `settings`, `slice`, `staging` |
+//! | the names of MPI for documentation alone | `documented` |
 
 // Stands for the crate `mpi`, which needs an MPI library.
 #[cfg(pgas_docs)]
@@ -60,6 +76,7 @@ mod lifeline;
 mod limits;
 mod lookout;
 mod mailbox;
+mod missing;
 mod network;
 mod note;
 mod one_host;
@@ -69,6 +86,7 @@ mod pieces;
 mod rma;
 mod serve;
 mod session;
+mod settings;
 mod slice;
 mod staging;
 mod start;

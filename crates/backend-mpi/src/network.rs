@@ -11,7 +11,6 @@ use pgas_core::backend::{AtomicsBy, Backend, Capabilities, RemoteAddr};
 use pgas_core::{Config, Rank, Result};
 use pgas_smp::Member;
 
-use crate::atomics;
 use crate::barrier::Barrier;
 use crate::collectives::Collectives;
 use crate::flushes::Flushes;
@@ -21,8 +20,8 @@ use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
 use crate::note::Note;
 use crate::ops::Ops;
 use crate::session::Session;
+use crate::settings;
 use crate::staging::Staging;
-use crate::start;
 use crate::sys::{self, Inside, Mode, Mpi, Window};
 use crate::window::{self, Nature};
 
@@ -134,9 +133,9 @@ impl Network {
         let has_swaps = session.extremes(u64::from(nature.has_swaps))?.0 == 1;
         let at_target = config.direct || !has_swaps;
         let is_polite =
-            !is_open_mpi && (member.is_oversubscribed() || start::is_mpich_told_to_yield());
+            !is_open_mpi && (member.is_oversubscribed() || settings::is_mpich_told_to_yield());
         let compares_unsigned =
-            at_target || atomics::compares_unsigned(&window, &member, &host, &session)?;
+            at_target || window::compares_unsigned(&window, &member, &host, &session)?;
         let capabilities = Capabilities {
             atomics: if at_target {
                 AtomicsBy::Cpu

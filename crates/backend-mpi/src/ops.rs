@@ -5,20 +5,14 @@
 )]
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
-use std::thread;
 
-use pgas_core::backend::{OpId, Stage};
+use pgas_core::backend::OpId;
 use pgas_core::{Rank, Result};
 
-use crate::network::{Network, State};
 use crate::sys::{self, Mpi, Request};
 
 /// Operations that may be in flight; the next one is complete when it has begun.
 const LIMIT: usize = 4096;
-
-/// Rounds of a wait outside of MPI before it is noted as a long one.
-pub(crate) const ROUNDS_UNNOTED: u64 = 1000;
 
 /// Where a result goes.
 #[derive(Clone, Copy, Debug)]
@@ -131,7 +125,7 @@ impl Ops {
         self.id(index)
     }
 
-    fn index_of(&self, op: OpId) -> Option<usize> {
+    pub(crate) fn index_of(&self, op: OpId) -> Option<usize> {
         let index = usize::try_from(op.0 & 0xffff_ffff).ok()?.checked_sub(1)?;
         let slot = self.slots.get(index)?;
         (op.0 >> 32 == u64::from(slot.generation) && slot.flight.is_some()).then_some(index)
@@ -207,7 +201,7 @@ impl Ops {
     }
 
     /// Whether MPI, or the target, has answered the operation in slot `index`.
-    fn is_answered(&mut self, mpi: &Mpi, index: usize) -> Result<bool> {
+    pub(crate) fn is_answered(&mut self, mpi: &Mpi, index: usize) -> Result<bool> {
         match self.slots[index].flight.as_mut() {
             None | Some(Flight::Done) => Ok(true),
             Some(Flight::Answer { .. }) => Ok(false),
@@ -219,9 +213,17 @@ impl Ops {
         }
     }
 
+    /// The get that was begun after the put in slot `index`, where there is a put.
+    pub(crate) fn behind(&mut self, index: usize) -> Option<&mut Option<Request>> {
+        match &mut self.slots[index].flight {
+            Some(Flight::Put { behind, .. }) => Some(behind),
+            _ => None,
+        }
+    }
+
     /// The target of the put in slot `index`, how often it was flushed before, and whether a get was begun
     /// after it.
-    fn put(&self, index: usize) -> Option<(u32, u64, bool)> {
+    pub(crate) fn put(&self, index: usize) -> Option<(u32, u64, bool)> {
         match &self.slots[index].flight {
             Some(Flight::Put {
                 rank,
@@ -234,7 +236,7 @@ impl Ops {
     }
 
     /// The operation in slot `index` is over: hands its result out, and gives up the slot.
-    fn finish(&mut self, index: usize) {
+    pub(crate) fn finish(&mut self, index: usize) {
         let slot = &self.slots[index];
         if let Some(Flight::Fetch { bytes, result, .. }) = &slot.flight {
             result.set(unpack(slot.words[1], *bytes));
@@ -268,7 +270,7 @@ impl Plain {
     }
 
     #[inline]
-    fn of(op: OpId) -> Option<Self> {
+    pub(crate) fn of(op: OpId) -> Option<Self> {
         let rank = (op.0 & !(Self::MARK | Self::GET)) >> Self::FLUSH_BITS;
         (op.0 & Self::MARK != 0).then_some(Self {
             is_get: op.0 & Self::GET != 0,
@@ -278,125 +280,8 @@ impl Plain {
     }
 
     /// Whether there was a flush after it, of now so many.
-    fn is_complete(self, n_flushes: u64) -> bool {
+    pub(crate) fn is_complete(self, n_flushes: u64) -> bool {
         n_flushes & Self::FLUSHES != self.n_flushes
-    }
-}
-
-impl Network {
-    pub(crate) fn has_reached(&self, op: OpId, stage: Stage) -> Result<bool> {
-        // Acquire pairs with the store behind the flush. Operations in one flood have the same id.
-        if self.completed.load(Ordering::Acquire) == op.0 {
-            return Ok(true);
-        }
-        if let Some(plain) = Plain::of(op) {
-            return self.has_plain_reached(plain, stage);
-        }
-        let mut state = self.state();
-        let mut mpi = sys::enter()?;
-        self.test_op(&mut state, &mut mpi, op, stage)
-    }
-
-    fn has_plain_reached(&self, plain: Plain, stage: Stage) -> Result<bool> {
-        let rank = plain.rank;
-        let mut mpi = sys::enter()?;
-        let flushes = self.flushes.get(&mut mpi);
-        let is_complete = plain.is_complete(if plain.is_get {
-            flushes.n_local_flushes(rank)
-        } else {
-            flushes.n_flushes(rank)
-        });
-        if !is_complete && (plain.is_get || stage == Stage::Source) {
-            self.flush_here(&mut mpi, rank)?;
-        } else if !is_complete {
-            self.flush_open(&mut mpi, rank)?;
-        }
-        if plain.is_get || stage == Stage::Operation {
-            self.completed.store(plain.id().0, Ordering::Release);
-        }
-        Ok(true)
-    }
-
-    fn test_op(&self, state: &mut State, mpi: &mut Mpi, op: OpId, stage: Stage) -> Result<bool> {
-        let Some(index) = state.ops.index_of(op) else {
-            return Ok(true);
-        };
-        let tested = match state.ops.is_answered(mpi, index) {
-            Ok(true) if stage == Stage::Source => return Ok(true),
-            Ok(true) => self.is_flushed(state, mpi, index),
-            other => other,
-        };
-        match tested {
-            Ok(true) => state.ops.finish(index),
-            Ok(false) => {}
-            Err(_) => state.ops.release(index),
-        }
-        tested
-    }
-
-    /// Completes the operation in slot `index` at its target, if it is a put whose request is complete. A rank
-    /// that is [polite](Self::is_polite) flushes only when the target has answered something later, because
-    /// then the flush does not wait.
-    fn is_flushed(&self, state: &mut State, mpi: &mut Mpi, index: usize) -> Result<bool> {
-        let Some((rank, n_flushes, is_waiting)) = state.ops.put(index) else {
-            return Ok(true);
-        };
-        let is_flushed = self.flushes.get(mpi).n_flushes(rank) != n_flushes;
-        let has_to_wait = is_waiting || self.is_polite && !is_flushed;
-        if has_to_wait && !self.is_overtaken(state, mpi, (index, rank))? {
-            return Ok(false);
-        }
-        if !is_flushed {
-            self.flush_open(mpi, rank)?;
-        }
-        Ok(true)
-    }
-
-    /// Whether a get that was begun after the put in slot `index` is complete; begins it.
-    fn is_overtaken(
-        &self,
-        state: &mut State,
-        mpi: &Mpi,
-        (index, rank): (usize, u32),
-    ) -> Result<bool> {
-        let words = state.ops.words(index);
-        let Some(Flight::Put { behind, .. }) = &mut state.ops.slots[index].flight else {
-            return Ok(true);
-        };
-        if let Some(behind) = behind {
-            return sys::test(mpi, behind);
-        }
-        // SAFETY: the slot's two words are its operation's until that is over.
-        let begun = unsafe { self.begin_probe(mpi, rank, words) };
-        *behind = Some(begun?);
-        Ok(false)
-    }
-
-    /// Waits until `op` has reached `stage`, outside of MPI, so that others get the processor meanwhile; the
-    /// operation is given up. As MPI's own waits, it does not look at the job's health, since its buffers
-    /// are MPI's until the end of the operation: the lookout does.
-    pub(crate) fn wait_politely(&self, op: OpId, stage: Stage) -> Result<()> {
-        if op == OpId::DONE {
-            return Ok(());
-        }
-        let mut held = None;
-        for round in 0_u64.. {
-            {
-                let mut state = self.state();
-                let mut mpi = sys::enter()?;
-                let tested = self.test_op(&mut state, &mut mpi, op, stage);
-                if !matches!(tested, Ok(false)) {
-                    state.ops.forget(op);
-                    return tested.map(drop);
-                }
-            }
-            if round == ROUNDS_UNNOTED {
-                held = Some(self.session.lookout().hold("a transfer or an atomic", None));
-            }
-            thread::yield_now();
-        }
-        drop(held);
-        Ok(())
     }
 }
 

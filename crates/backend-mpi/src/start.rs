@@ -4,7 +4,6 @@
     reason = "sets environment variables for MPI, and takes a foreign communicator"
 )]
 
-use std::ffi::OsString;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -25,6 +24,7 @@ use crate::lookout::Lookout;
 use crate::network::Network;
 use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
+use crate::settings::{MPICH_YIELDS, setting};
 use crate::slice;
 use crate::sys::{self, ThreadLevel};
 
@@ -161,22 +161,6 @@ fn advise(config: &Config) {
 /// Whether this process has no other thread; no when in doubt.
 fn is_the_only_thread() -> bool {
     fs::read_dir("/proc/self/task").is_ok_and(|threads| threads.count() == 1)
-}
-
-/// The setting that makes MPICH yield while it waits for messages, with some of its transports.
-const MPICH_YIELDS: &str = "MPIR_CVAR_POLLS_BEFORE_YIELD";
-
-/// Whether somebody wants MPICH to yield.
-pub(crate) fn is_mpich_told_to_yield() -> bool {
-    setting(MPICH_YIELDS).is_some_and(|polls| polls != "0")
-}
-
-fn setting(name: &str) -> Option<OsString> {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "these are settings of MPI, which reads them itself"
-    )]
-    env::var_os(name)
 }
 
 fn place_of(launcher: &Launcher) -> Option<Place> {

@@ -4,13 +4,13 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use pgas_core::backend::{Backend, NeedsTarget};
+use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType, Backend, NeedsTarget, RemoteAddr};
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
 use crate::host::Host;
-use crate::session::Session;
-use crate::sys::{self, Mpi, Window};
+use crate::session::{Session, c_rank};
+use crate::sys::{self, Datatype, Mpi, Op, Target, Window};
 
 /// What MPI is told about the window. Mixed atomics on one word are defined by what libraries add to the standard
 /// (MPI-3.1, section 11.7.2): its own key, `accumulate_ops`, has the values `same_op` and `same_op_no_op` only, which promise
@@ -113,6 +113,45 @@ impl Nature {
             has_swaps: !rdma,
         }
     }
+}
+
+/// Whether MPI compares unsigned integers as such, tried on the first word of this rank's segment before anybody
+/// else knows of it: MPICH 4.0 takes them for signed ones in `MPI_MIN` and `MPI_MAX`.
+pub(crate) fn compares_unsigned(
+    window: &Window,
+    member: &Member,
+    host: &Host,
+    session: &Session,
+) -> Result<bool> {
+    let at = RemoteAddr {
+        rank: Rank::new(host.index()),
+        offset: 0,
+    };
+    let set = |operand| {
+        let call = AtomicCall {
+            op: AtomicOp::Swap,
+            ty: AtomicType::U64,
+            operand,
+        };
+        // SAFETY: the first word of this rank's segment, which is aligned.
+        unsafe { member.fetch_atomic(at, call) }
+    };
+    let mpi = sys::enter()?;
+    let place = Target {
+        rank: c_rank(session.rank()),
+        offset: 0,
+    };
+    let mut is_right = true;
+    for ty in [Datatype::uint32(), Datatype::uint64()] {
+        set(u64::MAX)?;
+        let (operand, mut former) = (1_u64, 0_u64);
+        let (from, to) = (&raw const operand, &raw mut former);
+        // SAFETY: an aligned word of the window; both words outlive the flush.
+        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, &ty), place, from, to) }?;
+        sys::flush(&mpi, window, place.rank)?;
+        is_right &= set(0)? != u64::MAX;
+    }
+    Ok(is_right)
 }
 
 #[cfg(test)]

@@ -17,6 +17,19 @@
 //! assert_eq!(counts.len()?, 1);
 //! # Ok::<(), pgas_containers::Error>(())
 //! ```
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | checkpoints | `store` |
+//! | maps and sets | `hash_map` |
+//! | arrays; what is gathered for other ranks | `array`, `distributor` |
+//! | queues and filters | `bloom`, `queue` |
+//! | how values live in global memory | `object` |
+//! | errors | `error` |
 #![forbid(unsafe_code)]
 
 pub mod array;

@@ -1,21 +1,14 @@
 //! Starting and ending MPI, communicators, and what ranks agree on before there is a world.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{ptr, thread};
 
 use mpi::ffi;
 use pgas_core::{Error, Result};
 
-use super::{Call, Mpi, Request, begin_wait, check, hydra, ibarrier, test};
-
-/// A communicator of this crate's own: its errors come back as codes.
-#[derive(Debug)]
-pub(crate) struct Comm(pub(super) ffi::MPI_Comm);
-
-// SAFETY: a handle is a name for something inside of MPI, which is the same for every thread.
-unsafe impl Send for Comm {}
-// SAFETY: as for `Send`; calls that use it are serialised by `Mpi`.
-unsafe impl Sync for Comm {}
+use super::message::{Request, ibarrier, test};
+use super::{Call, Comm, Mpi, begin_wait, check};
 
 /// Which threads may call MPI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,13 +46,21 @@ pub(crate) fn is_initialized(_: &Mpi) -> Result<bool> {
     Ok(flag != 0)
 }
 
+/// Whether this process has left MPI without ending it.
+static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+
+/// MPI must not be called any more in this process.
+pub(super) fn note_left() {
+    HAS_LEFT.store(true, Ordering::Relaxed);
+}
+
 /// Whether MPI was ended in this process.
 pub(crate) fn is_finalized(_: &Mpi) -> Result<bool> {
     let mut flag: c_int = 0;
     // SAFETY: may be called at any time; `flag` is writable.
     let code = unsafe { ffi::MPI_Finalized(&raw mut flag) };
     check(Call::Finalized, code)?;
-    Ok(flag != 0 || hydra::has_left())
+    Ok(flag != 0 || HAS_LEFT.load(Ordering::Relaxed))
 }
 
 /// Starts MPI for threads that call it one at a time.

@@ -9,14 +9,11 @@
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgas_core::{Error, Result};
 
-use super::{Mpi, library_version};
-
-/// Whether [`leave`] has ended MPI in this process.
-static HAS_LEFT: AtomicBool = AtomicBool::new(false);
+use super::Mpi;
+use super::comm::{library_version, note_left};
 
 /// Whether `MPI_Finalize` of this library may hang in a job that communicates over a network.
 pub(crate) fn finalize_may_hang(mpi: &Mpi) -> Result<bool> {
@@ -36,7 +33,7 @@ fn is_affected(library: &str) -> bool {
 /// Waits until all ranks are here, then takes leave of the launcher behind `pmi_fd`; MPI must not be called any
 /// more in this process.
 pub(crate) fn leave(_: &Mpi, pmi_fd: i32) -> Result<()> {
-    HAS_LEFT.store(true, Ordering::Relaxed);
+    note_left();
     // SAFETY: the launcher has given this descriptor to MPI, which keeps it open as long as it runs, and does not
     // use it meanwhile: it would have to be called for that.
     let launcher = unsafe { BorrowedFd::borrow_raw(pmi_fd) };
@@ -59,11 +56,6 @@ pub(crate) fn leave(_: &Mpi, pmi_fd: i32) -> Result<()> {
             Ok(())
         });
     told.map_err(|error| Error::backend("leaving the launcher", 0, error.to_string()))
-}
-
-/// Whether MPI has been ended by [`leave`].
-pub(super) fn has_left() -> bool {
-    HAS_LEFT.load(Ordering::Relaxed)
 }
 
 #[cfg(test)]

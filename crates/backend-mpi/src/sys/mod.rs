@@ -31,7 +31,7 @@ pub(crate) use collective::{
     Combined, For, comm_split, ibcast, icombine, iexchange, ireduce, receive_now,
 };
 pub(crate) use comm::{
-    Comm, Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
+    Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
     comm_size, dup_raw, dup_world, finalize, init_thread, is_finalized, is_initialized,
     is_thread_main, library_version, meet, query_thread,
 };
@@ -48,6 +48,15 @@ pub(crate) use window::{
     flush_local, flush_local_all, get, put, rget, rget_accumulate, rput, win_create, win_free,
     win_is_unified,
 };
+
+/// A communicator of this crate's own: its errors come back as codes.
+#[derive(Debug)]
+pub(crate) struct Comm(pub(super) ffi::MPI_Comm);
+
+// SAFETY: a handle is a name for something inside of MPI, which is the same for every thread.
+unsafe impl Send for Comm {}
+// SAFETY: as for `Send`; calls that use it are serialised by `Mpi`.
+unsafe impl Sync for Comm {}
 
 /// The calls, for messages and for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

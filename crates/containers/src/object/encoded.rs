@@ -8,8 +8,10 @@ use serde::de::DeserializeOwned;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::codec::{self, Encoding};
-use super::{Heap, KeyHasher, Repr, each_from_slot, each_to_slot, hash};
-use crate::{Error, Result};
+use super::hash::{self, KeyHasher};
+use super::heap::Heap;
+use super::repr::{Repr, Sealed, each_from_slot, each_to_slot};
+use crate::error::{Error, Result};
 
 /// Values in serde's encoding: up to `INLINE` bytes of it in the slot, longer ones in the global heap of
 /// the rank that wrote them, behind a pointer in the slot.
@@ -17,6 +19,8 @@ use crate::{Error, Result};
 /// A slot has `INLINE + 4` bytes. `INLINE` is at least 8, the size of the pointer.
 #[derive(Clone, Copy, Debug)]
 pub struct Encoded<const INLINE: usize = 60>;
+
+impl<const INLINE: usize> Sealed for Encoded<INLINE> {}
 
 /// The slot of an [`Encoded`] value: a length, and the encoding or the pointer to it.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]

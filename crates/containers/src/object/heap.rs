@@ -15,8 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgas_core::{GlobalPtr, Symmetric, World};
 
-use super::{Object, has_heap};
-use crate::Result;
+use crate::error::Result;
 
 /// The next block of the list, and the length that the block was made for.
 type Header = [u64; 2];
@@ -45,13 +44,13 @@ struct Blocks {
 }
 
 impl Heap {
-    /// The heap for containers of `T`.
+    /// A heap, which is empty if none is needed.
     ///
     /// # Cost
     ///
     /// Nothing for plain types, B + 2 allreduces for others. Collective over the world.
-    pub(crate) fn of<T: Object>(world: &World) -> Result<Self> {
-        if !has_heap::<T>() {
+    pub(crate) fn new(world: &World, is_needed: bool) -> Result<Self> {
+        if !is_needed {
             return Ok(Self { shared: None });
         }
         let shared = Shared {

@@ -4,15 +4,19 @@ use std::borrow::Cow;
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::{
-    Heap, KeyHasher, KeyOf, Object, Repr, SlotOf, each_from_slot, each_to_slot, has_heap, mix,
-    release, to_slot,
+use super::hash::{KeyHasher, mix};
+use super::heap::Heap;
+use super::repr::{
+    KeyOf, Object, Repr, Sealed, SlotOf, each_from_slot, each_to_slot, has_heap, key, release,
+    to_slot,
 };
-use crate::Result;
+use crate::error::Result;
 
 /// Tuples, each member as its own type says.
 #[derive(Clone, Copy, Debug)]
 pub struct Parts;
+
+impl Sealed for Parts {}
 
 /// The slots of two members without a gap.
 #[derive(FromBytes, IntoBytes, Immutable)]
@@ -110,7 +114,7 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
 
     #[inline]
     fn key((a, b): &(A, B)) -> Result<Self::Key> {
-        Ok((super::key::<A>(a)?, super::key::<B>(b)?))
+        Ok((key::<A>(a)?, key::<B>(b)?))
     }
 
     #[inline]
@@ -251,8 +255,8 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
 
     #[inline]
     fn key((a, b, c): &(A, B, C)) -> Result<Self::Key> {
-        let rest = (super::key::<B>(b)?, super::key::<C>(c)?);
-        Ok((super::key::<A>(a)?, rest))
+        let rest = (key::<B>(b)?, key::<C>(c)?);
+        Ok((key::<A>(a)?, rest))
     }
 
     #[inline]

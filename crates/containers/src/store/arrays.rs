@@ -5,7 +5,8 @@ use std::path::Path;
 
 use pgas_core::{Pod, Rank, World};
 
-use super::{About, open, save};
+use super::manifest::About;
+use super::{open, save};
 use crate::Result;
 use crate::array::{Array, DArray, DMatrix, Distribution};
 use crate::object::{Object, Plain};

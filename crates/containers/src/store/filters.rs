@@ -4,7 +4,8 @@ use std::path::Path;
 
 use pgas_core::World;
 
-use super::{About, open, save};
+use super::manifest::About;
+use super::{open, save};
 use crate::Result;
 use crate::bloom::BloomFilter;
 use crate::object::Object;

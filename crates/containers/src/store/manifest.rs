@@ -20,10 +20,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::str::Lines;
 
+use super::directory::{storage, sync};
 use super::parts::{Info, hash_of};
-use super::{About, storage, sync};
-use crate::Result;
-use crate::object::CODEC;
+use crate::error::Result;
+use crate::object::{CODEC, Object};
 
 pub(super) const NAME: &str = "manifest";
 const DRAFT: &str = "manifest.new";
@@ -31,6 +31,23 @@ const FORMAT: &str = "pgas container, format 2";
 
 /// More bytes than any manifest has: of a million ranks, say.
 const MOST_BYTES: u64 = 256 << 20;
+
+/// What one map, array, queue or filter is, beside its elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct About {
+    pub(super) element: Cow<'static, str>,
+    /// What it is made with.
+    pub(super) sizes: Vec<u64>,
+}
+
+impl About {
+    pub(super) fn of<T: Object>(sizes: &[u64]) -> Self {
+        Self {
+            element: T::saved_as(),
+            sizes: sizes.to_vec(),
+        }
+    }
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manifest {

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use pgas_core::World;
 
+use super::manifest::About;
 use super::parts::Part;
-use super::{About, open, save};
+use super::{open, save};
 use crate::Result;
 use crate::hash_map::{Atomic, HashMap, HashSet, Looks, MultiMap, RapidHasher, check_numbers};
 use crate::object::{KeyHasher, Object};

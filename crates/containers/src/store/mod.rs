@@ -16,6 +16,7 @@
 //! writes files by hand can have them loaded, and no more: an error, or a container.
 
 mod arrays;
+mod directory;
 mod filters;
 #[cfg(all(test, not(loom)))]
 mod fuzz;
@@ -28,38 +29,17 @@ mod queues;
 #[cfg(test)]
 mod tests;
 
-use std::borrow::Cow;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use pgas_core::{Rank, World};
 
+use crate::error::{Error, Result};
 use crate::object::Object;
-use crate::{Error, Result};
-use manifest::Manifest;
+use directory::storage;
+use manifest::{About, Manifest};
 use parts::{Info, Part};
-
-/// What one map, array, queue or filter is, beside its elements.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct About {
-    element: Cow<'static, str>,
-    /// What it is made with.
-    sizes: Vec<u64>,
-}
-
-impl About {
-    fn of<T: Object>(sizes: &[u64]) -> Self {
-        Self {
-            element: T::saved_as(),
-            sizes: sizes.to_vec(),
-        }
-    }
-}
-
-fn storage(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::Storage(format!("{}: {why}", path.display()).into())
-}
 
 /// `mine` if every rank has succeeded; else every rank gets an error, those that have not their own. Collective.
 fn together<T>(world: &World, mine: Result<T>) -> Result<T> {
@@ -145,11 +125,6 @@ fn remove_others(dir: &Path, number: u64) {
             drop(fs::remove_file(dir.join(name)));
         }
     }
-}
-
-/// Waits until what was done to the files of `dir` is on the disk.
-fn sync(dir: &Path) -> io::Result<()> {
-    File::open(dir)?.sync_all()
 }
 
 /// A container in a directory.

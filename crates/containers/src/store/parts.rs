@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use super::storage;
+use super::directory::storage;
 use crate::object::{Object, Repr, SECRETS, mix};
 use crate::{Error, Result};
 

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use pgas_core::{Rank, World};
 
-use super::{About, open, save};
+use super::manifest::About;
+use super::{open, save};
 use crate::object::Object;
 use crate::queue::{CircularQueue, FastQueue, Phase, PushError};
 use crate::{Error, Result};

@@ -16,27 +16,21 @@
 
 mod layout;
 mod reader;
+mod refused;
 #[cfg(all(test, not(loom)))]
 mod tests;
 mod writer;
 
 pub(super) use layout::layout;
 
-use std::fmt;
-
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Error, Result};
+use crate::error::{Error, Result};
+use refused::Refused;
 
 /// How the format is called in files.
 pub(crate) const NAME: &str = "bincode 2, variable integers, little endian";
-
-/// The most values that may lie within each other.
-const DEPTH: u32 = 128;
-
-/// The most elements of a sequence that take less than a byte each.
-const EMPTY: usize = 1 << 16;
 
 /// Where an encoding ended up.
 pub(super) enum Encoding {
@@ -44,50 +38,6 @@ pub(super) enum Encoding {
     Inline(usize),
     /// It is longer than the buffer.
     Long(Vec<u8>),
-}
-
-/// Why a value cannot be encoded, or bytes cannot be decoded.
-#[derive(Debug)]
-struct Refused(Box<str>);
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Refused {}
-
-impl serde::ser::Error for Refused {
-    fn custom<T: fmt::Display>(why: T) -> Self {
-        Self(why.to_string().into())
-    }
-}
-
-impl serde::de::Error for Refused {
-    fn custom<T: fmt::Display>(why: T) -> Self {
-        Self(why.to_string().into())
-    }
-}
-
-/// One level deeper than `depth`, if that is allowed.
-fn deeper(depth: u32) -> Result<u32, Refused> {
-    if depth == DEPTH {
-        return Err(Refused(
-            format!("more than {DEPTH} values lie within each other").into(),
-        ));
-    }
-    Ok(depth + 1)
-}
-
-/// Whether `n` elements may take `bytes` bytes.
-fn check_len(n: usize, bytes: usize) -> Result<(), Refused> {
-    if n <= bytes.max(EMPTY) {
-        return Ok(());
-    }
-    Err(Refused(
-        format!("{n} elements were to take {bytes} bytes").into(),
-    ))
 }
 
 /// Encodes `value` into `buffer`, or into memory of its own.

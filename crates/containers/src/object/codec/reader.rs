@@ -2,7 +2,7 @@
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, Visitor};
 
-use super::{Refused, check_len, deeper};
+use super::refused::{Refused, check_len, deeper};
 
 /// The value whose encoding is `bytes`, all of them.
 pub(super) fn read<T: DeserializeOwned>(mut bytes: &[u8]) -> Result<T, Refused> {

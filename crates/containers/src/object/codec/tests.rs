@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
+use super::refused::EMPTY;
 use super::*;
 
 const BINCODE: bincode::config::Configuration = bincode::config::standard();

@@ -2,7 +2,7 @@
 
 use serde::ser::{self, Serialize};
 
-use super::{Refused, check_len, deeper};
+use super::refused::{Refused, check_len, deeper};
 
 /// Writes `value` to `buffer`, or if it is longer to memory of its own; and its length.
 pub(super) fn write<T: Serialize>(

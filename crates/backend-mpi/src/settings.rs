@@ -1,0 +1,21 @@
+//! Settings of MPI that are the user's.
+
+use std::env;
+use std::ffi::OsString;
+
+/// The setting that makes MPICH yield while it waits for messages, with some of its transports.
+pub(crate) const MPICH_YIELDS: &str = "MPIR_CVAR_POLLS_BEFORE_YIELD";
+
+/// Whether somebody wants MPICH to yield.
+pub(crate) fn is_mpich_told_to_yield() -> bool {
+    setting(MPICH_YIELDS).is_some_and(|polls| polls != "0")
+}
+
+/// A setting, if it is there.
+pub(crate) fn setting(name: &str) -> Option<OsString> {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "these are settings of MPI, which reads them itself"
+    )]
+    env::var_os(name)
+}

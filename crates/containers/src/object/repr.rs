@@ -1,0 +1,345 @@
+//! What can be stored, and how a representation stores it.
+
+use std::borrow::Cow;
+
+use pgas_core::{Pod, World};
+
+use super::hash::KeyHasher;
+use super::heap::Heap;
+use crate::error::{Result, TakeError};
+
+/// A type whose values can be put into containers.
+///
+/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`, `Vec`,
+/// `Option` and the like; for a type of your own it is one line, see the [module](super).
+#[diagnostic::on_unimplemented(
+    message = "a container cannot store a `{Self}`",
+    label = "this type has no `Object` implementation",
+    note = "for a byte-copyable type: derive zerocopy's `FromBytes`, `IntoBytes` and `Immutable`, and `Clone` and `Copy`, and write \
+            `impl Object for {Self} {{ type Repr = Plain; }}`",
+    note = "for any other: derive serde's `Serialize` and `Deserialize`, and write \
+            `impl Object for {Self} {{ type Repr = Encoded<24>; }}`, with the bytes that a slot holds itself"
+)]
+pub trait Object: Sized + Send + Sync + 'static {
+    /// How a value lives in a slot.
+    type Repr: Repr<Self>;
+
+    /// What a file calls the type. Values are only loaded from a file that calls it the same.
+    ///
+    /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type its name and those of its members or variants, as
+    /// serde has them; of a [`Plain`](super::Plain) one the size. It does not depend on the module that a type is in, or on the compiler. Give
+    /// a name of your own where that says too little, or too much.
+    ///
+    /// ```
+    /// # use pgas_containers::object::{Object, Plain};
+    /// # #[derive(Clone, Copy, zerocopy::FromBytes, zerocopy::IntoBytes, zerocopy::Immutable)]
+    /// # #[repr(C)]
+    /// # struct Edge(u32);
+    /// impl Object for Edge {
+    ///     type Repr = Plain;
+    ///
+    ///     fn saved_as() -> std::borrow::Cow<'static, str> {
+    ///         "edge of a road map, version 1".into()
+    ///     }
+    /// }
+    /// ```
+    #[must_use]
+    fn saved_as() -> Cow<'static, str> {
+        Self::Repr::layout()
+    }
+}
+
+/// What a container's slot holds of a `T`.
+pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
+
+/// A way to keep a `T` in a slot; [`Plain`](super::Plain), [`Parts`](super::Parts) and [`Encoded`](super::Encoded) are all there are.
+///
+/// A slot that was made by [`to_slot`](Self::to_slot) is given up once, by
+/// [`release`](Self::release), when nobody will read it any more.
+#[diagnostic::on_unimplemented(
+    message = "`{T}` cannot live in global memory as `{Self}`",
+    note = "`Plain` asks for zerocopy's `FromBytes`, `IntoBytes` and `Immutable` and for `Copy`; `Encoded` asks \
+            for serde's `Serialize` and `Deserialize`"
+)]
+pub trait Repr<T>: Sealed {
+    /// What a slot holds.
+    type Slot: Pod;
+
+    /// Whether a slot may point to memory of its own.
+    const HAS_HEAP: bool;
+
+    /// What a slot has to hold of `value`.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; W on this rank's own memory for an encoding that is longer than the slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded,
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
+    fn to_slot(value: &T, heap: &Heap) -> Result<Self::Slot>;
+
+    /// A slot, together with what it points to.
+    type Loaded: Clone;
+
+    /// Whether the slot points to memory of its own.
+    fn is_outside(slot: &Self::Slot) -> bool;
+
+    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that out looks
+    /// whether the slot is still in its place before the result is decoded.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; R for an encoding that is longer than the slot.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded>;
+
+    /// The value that was loaded.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the slot did not hold a `T`.
+    fn decode(loaded: Self::Loaded) -> Result<T>;
+
+    /// The value in a slot that nobody else gives up meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// As [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`load`](Self::load) and [`decode`](Self::decode).
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all for plain values")]
+    fn from_slot(slot: Self::Slot, heap: &Heap) -> Result<T> {
+        Self::decode(Self::load(slot, heap)?)
+    }
+
+    /// Frees what the slot points to.
+    ///
+    /// # Cost
+    ///
+    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on others.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn release(slot: &Self::Slot, heap: &Heap) -> Result<()>;
+
+    /// A hash of `value`, which is the same on every rank; continues `former`.
+    ///
+    /// Plain values are hashed by their bytes (so 0.0 and -0.0 are two), others by their encoding.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
+    fn hash(value: &T, former: u64) -> Result<u64>;
+
+    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two values are one
+    /// key if they have the same bytes or the same encoding.
+    type Key: Clone + Send + Sync;
+
+    /// What `value` is looked for by.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
+    fn key(value: &T) -> Result<Self::Key>;
+
+    /// Whether the slot of a value with this key points to memory of its own.
+    fn is_key_outside(key: &Self::Key) -> bool;
+
+    /// What a slot has to hold of the value with this key.
+    ///
+    /// # Errors
+    ///
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for it.
+    fn key_slot(key: &Self::Key, heap: &Heap) -> Result<Self::Slot>;
+
+    /// Whether the value in a slot that nobody gives up meanwhile has this key.
+    ///
+    /// # Cost
+    ///
+    /// ℓ; R where both are longer than a slot, and equally long.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> pgas_core::Result<bool>;
+
+    /// Whether two keys are the same.
+    fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool;
+
+    /// The key of the value in a slot that nobody gives up meanwhile.
+    ///
+    /// # Cost
+    ///
+    /// As [`load`](Self::load).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key>;
+
+    /// The key's hash.
+    fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64;
+
+    /// Appends `value` to bytes that another job may read.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
+    fn write(value: &T, out: &mut Vec<u8>) -> Result<()>;
+
+    /// Reads a value from the front of what [`write`](Self::write) has written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the bytes are no `T`.
+    fn read(bytes: &mut &[u8]) -> Result<T>;
+
+    /// A description of what [`write`](Self::write) writes, for [`Object::saved_as`].
+    #[must_use]
+    fn layout() -> Cow<'static, str>;
+
+    /// What slots have to hold of `values`; plain ones are not even copied.
+    ///
+    /// # Errors
+    ///
+    /// As [`to_slot`](Self::to_slot); then nothing is left behind.
+    fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>>;
+
+    /// The values in slots.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_slot`](Self::from_slot).
+    fn from_slots(slots: Vec<Self::Slot>, heap: &Heap) -> Result<Vec<T>>;
+}
+
+/// As [`Repr::to_slot`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn to_slot<T: Object>(value: &T, heap: &Heap) -> Result<SlotOf<T>> {
+    <T::Repr as Repr<T>>::to_slot(value, heap)
+}
+
+/// What a `T` is looked for by.
+pub(crate) type KeyOf<T> = <<T as Object>::Repr as Repr<T>>::Key;
+
+/// As [`Repr::key`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn key<T: Object>(value: &T) -> Result<KeyOf<T>> {
+    <T::Repr as Repr<T>>::key(value)
+}
+
+/// As [`Repr::from_slot`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn from_slot<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
+    <T::Repr as Repr<T>>::from_slot(slot, heap)
+}
+
+/// As [`Repr::release`].
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
+    <T::Repr as Repr<T>>::release(slot, heap)
+}
+
+/// The value in a slot that was taken out of a container, whose memory is given back whatever it holds.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "no code at all for plain values")]
+pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {
+    let value = from_slot::<T>(slot, heap);
+    if !has_heap::<T>() {
+        return value;
+    }
+    let released = release::<T>(&slot, heap);
+    // Memory that could not be given back costs less than the value would.
+    value.or_else(|error| released.and(Err(error)))
+}
+
+/// As [`take_out`] for many slots; one that is no value costs no other one.
+pub(crate) fn take_all<T: Object>(
+    slots: Vec<SlotOf<T>>,
+    heap: &Heap,
+) -> Result<Vec<T>, TakeError<T>> {
+    if !has_heap::<T>() {
+        return Ok(<T::Repr as Repr<T>>::from_slots(slots, heap)?);
+    }
+    let (mut n_lost, mut first) = (0, None);
+    let mut taken = Vec::with_capacity(slots.len());
+    for slot in slots {
+        match take_out::<T>(slot, heap) {
+            Ok(value) => taken.push(value),
+            Err(error) => {
+                n_lost += 1;
+                first = first.or(Some(error));
+            }
+        }
+    }
+    match first {
+        None => Ok(taken),
+        Some(first) => Err(TakeError::new(taken, n_lost, first)),
+    }
+}
+
+/// A hash of `value`, the same on every rank.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a name for a call")]
+pub(crate) fn hash_of<T: Object>(value: &T) -> Result<u64> {
+    <T::Repr as Repr<T>>::hash(value, 0)
+}
+
+/// As [`Repr::HAS_HEAP`].
+pub(crate) const fn has_heap<T: Object>() -> bool {
+    <T::Repr as Repr<T>>::HAS_HEAP
+}
+
+/// The slots of values whose representation is not [`Plain`](super::Plain), one by one.
+pub(super) fn each_to_slot<T, R: Repr<T>>(values: &[T], heap: &Heap) -> Result<Vec<R::Slot>> {
+    let mut slots = Vec::with_capacity(values.len());
+    for value in values {
+        match R::to_slot(value, heap) {
+            Ok(slot) => slots.push(slot),
+            Err(error) => {
+                for slot in &slots {
+                    R::release(slot, heap)?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(slots)
+}
+
+pub(super) fn each_from_slot<T, R: Repr<T>>(slots: Vec<R::Slot>, heap: &Heap) -> Result<Vec<T>> {
+    let read = |slot| R::from_slot(slot, heap);
+    slots.into_iter().map(read).collect()
+}
+
+impl Heap {
+    /// The heap for containers of `T`.
+    ///
+    /// # Cost
+    ///
+    /// Nothing for plain types, B + 2 allreduces for others. Collective over the world.
+    pub(crate) fn of<T: Object>(world: &World) -> Result<Self> {
+        Self::new(world, has_heap::<T>())
+    }
+}
+
+/// Representations are this crate's.
+#[expect(unnameable_types, reason = "sealed")]
+pub trait Sealed {}
