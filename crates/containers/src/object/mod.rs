@@ -56,8 +56,8 @@ mod parts;
 mod tests;
 mod types;
 
-pub(crate) use codec::NAME as CODEC;
 pub(crate) use hash::{SECRETS, mix};
+pub(crate) use pgas_am::codec::format::NAME as CODEC;
 
 pub use encoded::{Encoded, EncodedKey, EncodedSlot};
 pub use hash::KeyHasher;

@@ -1,0 +1,190 @@
+//! Values of any type that serde can write, as bytes: in the format of bincode 2 with its standard settings.
+//!
+//! Arguments and results of remote calls have this form, and what containers hold and save.
+//!
+//! ```text
+//! integers         one byte up to 250, else 251, 252, 253 or 254 and 2, 4, 8 or 16 bytes, the low ones first; signed ones zigzag
+//! u8, i8, bool     one byte
+//! floats           their bytes, the low ones first
+//! text, bytes      their number, and they
+//! option           0, or 1 and the value
+//! sequence, map    the number of elements, and they
+//! struct, tuple    the members
+//! enum             the number of the variant, and its members
+//! ```
+//!
+//! Writer and reader are our own, since bytes may come from anywhere: memory, stack and time of the reader have
+//! limits that follow from the number of bytes. Values lie within each other no deeper than [`DEPTH`], and
+//! no more than [`EMPTY`] elements of sequences take no byte. The writer refuses what the reader would refuse.
+//!
+//! # Examples
+//!
+//! ```
+//! use pgas_am::codec::format;
+//!
+//! let mut bytes = Vec::new();
+//! format::encode(&("one", Some(2_u64)), &mut bytes)?;
+//! let mut rest = &bytes[..];
+//! assert_eq!(format::decode::<(String, Option<u64>)>(&mut rest)?, ("one".to_owned(), Some(2)));
+//! assert_eq!(rest, []);
+//!
+//! // A length that no bytes stand behind.
+//! let mut hostile = &[253, 0, 0, 0, 0, 0, 0, 0, 16][..];
+//! assert!(format::decode::<Vec<u8>>(&mut hostile).is_err());
+//! # Ok::<(), format::Refused>(())
+//! ```
+
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fmt;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How the format is called in files.
+pub const NAME: &str = "bincode 2, variable integers, little endian";
+
+/// The most values that may lie within each other.
+pub const DEPTH: u32 = 128;
+
+/// The most elements of sequences and maps that may take no byte, in one value.
+pub const EMPTY: usize = 1 << 16;
+
+/// Where the bytes of a value go.
+pub trait Sink {
+    /// Appends `bytes`.
+    fn put(&mut self, bytes: &[u8]);
+
+    /// How many bytes there are.
+    fn n_bytes(&self) -> usize;
+}
+
+impl Sink for Vec<u8> {
+    fn put(&mut self, bytes: &[u8]) {
+        self.extend_from_slice(bytes);
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.len()
+    }
+}
+
+/// Why a value cannot be written, or bytes cannot be read.
+#[derive(Clone, Debug)]
+pub struct Refused(Box<str>);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Refused {}
+
+impl serde::ser::Error for Refused {
+    fn custom<T: fmt::Display>(why: T) -> Self {
+        Self::new(why)
+    }
+}
+
+impl serde::de::Error for Refused {
+    fn custom<T: fmt::Display>(why: T) -> Self {
+        Self::new(why)
+    }
+}
+
+impl Refused {
+    /// With a reason.
+    #[cold]
+    pub fn new(why: impl fmt::Display) -> Self {
+        Self(why.to_string().into())
+    }
+}
+
+/// Appends the bytes of `value` to `out`.
+///
+/// # Errors
+///
+/// What serde refuses; values more than [`DEPTH`] within each other, more than [`EMPTY`] elements that
+/// take no byte, and sequences that do not know their length. Part of the value may have been written then.
+pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut impl Sink) -> Result<(), Refused> {
+    encode_within(value, out, &mut Limits::default())
+}
+
+/// Takes a value from the front of `bytes`.
+///
+/// # Errors
+///
+/// Bytes that [`encode`] does not write for a `T`.
+pub fn decode<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, Refused> {
+    decode_within(bytes, &mut Limits::default())
+}
+
+/// As [`encode`], of a part of a larger value.
+pub(crate) fn encode_within<T: Serialize + ?Sized>(
+    value: &T,
+    out: &mut impl Sink,
+    limits: &mut Limits,
+) -> Result<(), Refused> {
+    writer::write(value, out, limits)
+}
+
+/// As [`decode`], of a part of a larger value.
+pub(crate) fn decode_within<T: DeserializeOwned>(
+    bytes: &mut &[u8],
+    limits: &mut Limits,
+) -> Result<T, Refused> {
+    reader::read(bytes, limits)
+}
+
+/// How much of what has a limit is used up in a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) depth: Depth,
+    pub(crate) empty: Empty,
+}
+
+/// How deep values lie within each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Depth(u32);
+
+impl Depth {
+    /// One level deeper, if that is allowed.
+    #[inline]
+    pub(crate) fn within(self) -> Result<Self, Refused> {
+        if self.0 == DEPTH {
+            return Err(Refused::new(format_args!(
+                "more than {DEPTH} values lie within each other"
+            )));
+        }
+        Ok(Self(self.0 + 1))
+    }
+}
+
+/// How many elements without a byte there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Empty(usize);
+
+impl Empty {
+    /// Notes `n` more.
+    #[inline]
+    pub(crate) fn add(&mut self, n: usize) -> Result<(), Refused> {
+        self.check(n, 0)?;
+        self.0 += n;
+        Ok(())
+    }
+
+    /// Whether `n` more elements may lie in `n_bytes` bytes.
+    #[inline]
+    pub(crate) fn check(self, n: usize, n_bytes: usize) -> Result<(), Refused> {
+        if n <= n_bytes.saturating_add(EMPTY - self.0) {
+            return Ok(());
+        }
+        Err(Refused::new(format_args!(
+            "{n} elements were to lie in {n_bytes} bytes, and no more than {EMPTY} in all may be empty"
+        )))
+    }
+}
