@@ -25,7 +25,7 @@ pub(crate) const MAX_SHORT: usize = 48;
 
 /// Buffers of each rank for payloads that are filled in place, of the longest message each: 260 KiB, of which only what is used
 /// costs memory.
-const N_BUFFERS: usize = 16;
+pub(crate) const N_BUFFERS: usize = 16;
 const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 
 const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
