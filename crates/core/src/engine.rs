@@ -3,13 +3,14 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Waker;
 
 use crate::backend::{HandlerId, LayerKey, Message, MessageClass};
 use crate::cost::CostKind;
 use crate::tasks::Tasks;
-use crate::{Error, Rank, Result, World, backend::Sent};
+use crate::{Error, Rank, Result, World, backend::Sent, notice};
 
 /// Messages of one class that one call of progress serves.
 pub(crate) const BATCH: usize = 64;
@@ -75,6 +76,32 @@ pub(crate) struct Engine {
     layer: OnceLock<Arc<dyn Layer>>,
     /// Collectives in flight.
     pub(crate) tasks: Tasks,
+    refused: Refused,
+}
+
+/// Requests to handlers of the program's own that came when the rank was leaving: nobody else tells of them.
+#[derive(Debug, Default)]
+struct Refused {
+    n: AtomicU64,
+    first: OnceLock<(Rank, HandlerId)>,
+}
+
+impl Refused {
+    fn add(&self, message: &Message<'_>) {
+        // Relaxed: the thread that leaves is the one that tells.
+        self.n.fetch_add(1, Ordering::Relaxed);
+        self.first.get_or_init(|| (message.from, message.handler));
+    }
+
+    /// What is told of them.
+    fn text(&self, rank: Rank) -> Option<String> {
+        let (from, HandlerId(id)) = self.first.get()?;
+        let n = self.n.load(Ordering::Relaxed);
+        Some(format!(
+            "rank {rank} has left the job with {n} messages lost that came when it was leaving: the first \
+             from rank {from} for handler {id}"
+        ))
+    }
 }
 
 impl Default for Engine {
@@ -83,6 +110,7 @@ impl Default for Engine {
             handlers: [const { OnceLock::new() }; PAGE],
             layer: OnceLock::new(),
             tasks: Tasks::default(),
+            refused: Refused::default(),
         }
     }
 }
@@ -184,20 +212,25 @@ impl Engine {
         self.layer.get().is_none_or(|layer| layer.is_idle())
     }
 
-    /// Hands the layer a message that comes too late.
+    /// Takes note of a message that comes too late; those of the layer are the layer's.
     pub(crate) fn refuse(&self, message: &Message<'_>) {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)
             && let Some(layer) = self.layer.get()
         {
             layer.refuse(message);
+        } else if message.handler.is_heard_of() && message.class == MessageClass::Request {
+            self.refused.add(message);
         }
     }
 
-    /// Tells the layer that the rank has left.
-    pub(crate) fn end(&self) {
+    /// Tells the layer that `rank` has left, and whoever reads what was lost.
+    pub(crate) fn end(&self, rank: Rank) {
         if let Some(layer) = self.layer.get() {
             layer.end();
+        }
+        if let Some(text) = self.refused.text(rank) {
+            notice::tell(&text);
         }
     }
 
@@ -361,5 +394,37 @@ impl World {
             return Err(Error::rank_failed(to, cause));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_that_come_when_the_rank_is_leaving_are_told() {
+        let engine = Engine::default();
+        let refuse = |from, class, id| {
+            engine.refuse(&Message {
+                from: Rank::new(from),
+                class,
+                handler: HandlerId(id),
+                payload: &[],
+            });
+        };
+        // Whoever asks about a long wait, and whoever waits for a reply, is told otherwise.
+        refuse(1, MessageClass::Request, HandlerId::WATCH.0);
+        refuse(1, MessageClass::Reply, HandlerId::N_RESERVED);
+        assert_eq!(engine.refused.text(Rank::ZERO), None);
+        for from in [4, 5] {
+            refuse(from, MessageClass::Request, HandlerId::N_RESERVED);
+        }
+        let text = engine.refused.text(Rank::ZERO).unwrap();
+        let parts = [
+            "rank 0 has left",
+            "2 messages lost",
+            "from rank 4 for handler",
+        ];
+        assert!(parts.iter().all(|part| text.contains(part)), "{text}");
     }
 }

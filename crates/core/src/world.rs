@@ -656,7 +656,7 @@ impl Drop for Inner {
         if !thread::panicking() {
             self.backend
                 .leave(&mut |message| self.engine.refuse(&message));
-            self.engine.end();
+            self.engine.end(self.backend.rank());
         }
     }
 }
