@@ -33,6 +33,17 @@ pub(crate) struct CleanJob {
 
 /// Starts `n_ranks` ranks that play the part `words`, with more settings.
 pub(crate) fn start(way: Way, n_ranks: u32, words: &[&str], settings: &[(&str, &str)]) -> CleanJob {
+    start_within(&[], way, n_ranks, words, settings)
+}
+
+/// As [`start`]; this program does before what the words of `first` say.
+pub(crate) fn start_within(
+    first: &[String],
+    way: Way,
+    n_ranks: u32,
+    words: &[&str],
+    settings: &[(&str, &str)],
+) -> CleanJob {
     static N_JOBS: AtomicU32 = AtomicU32::new(0);
     let n_jobs = N_JOBS.fetch_add(1, Ordering::Relaxed);
     let name = format!("faults-{}-{n_jobs}", std::process::id());
@@ -40,6 +51,7 @@ pub(crate) fn start(way: Way, n_ranks: u32, words: &[&str], settings: &[(&str, &
     fs::create_dir_all(&directory).unwrap();
     let n_ranks = n_ranks.to_string();
     let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(first);
     match way {
         Way::Launched => command.args([LAUNCH, &n_ranks]),
         Way::SelfLaunched => command.env("PGAS_RANKS", &n_ranks),

@@ -11,6 +11,7 @@ mod jobs;
 mod limits;
 mod manners;
 mod many;
+mod memory;
 mod messages;
 mod parts;
 mod progress;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         ends::trials(),
         threads::trials(),
         limits::trials(),
+        memory::trials(),
         progress::trials(),
         stalls::trials(),
         messages::trials(),

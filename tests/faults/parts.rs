@@ -8,6 +8,7 @@ use pgas_smp::Watcher;
 use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
+use crate::memory::{self, JOIN};
 use crate::{ends, limits, manners, many, messages, progress, stalls, worlds};
 
 /// Starts a job as `pgas-run` does.
@@ -27,6 +28,11 @@ pub(crate) fn play(args: &[String]) -> Option<ExitCode> {
             rank(rest);
             Some(ExitCode::SUCCESS)
         }
+        JOIN => {
+            let (group, part) = rest.split_first().unwrap();
+            memory::join(group);
+            play(part)
+        }
         _ => None,
     }
 }
@@ -40,6 +46,7 @@ fn rank(words: &[String]) {
         "stay" => ends::rank_that_stays(&world),
         "exhaust" => limits::exhaust(&world).unwrap(),
         "late" => limits::rank_that_is_late(world),
+        "devour" => memory::rank_that_devours(world),
         "compute" => progress::compute(&world),
         "stall" => {
             // What comes of it is on the standard error output.

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod hosts;
+mod kills;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -14,12 +14,16 @@ use crate::error::Result;
 use crate::quiescence::quiet;
 use crate::rpc::RemoteCalls;
 use crate::send::assert_rank;
+use crate::state::am;
 
 /// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
 const N_BUFFERS: usize = 256;
 const BUFFER_BYTES: usize = 8192;
 
 /// Gathers items for a function that other ranks run on slices of them.
+///
+/// Items that were not sent when it is dropped are lost, as one-way calls are that cannot be run: the next [`quiet`] tells
+/// all ranks, by [`Error::Undelivered`](crate::Error::Undelivered). [`finish`](Self::finish) leaves none.
 ///
 /// # Examples
 ///
@@ -221,10 +225,28 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     }
 }
 
+impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
+    fn n_items(&self) -> usize {
+        self.buffers.iter().map(|buffer| buffer.items.len()).sum()
+    }
+}
+
+impl<A: Wire + Clone, T: Pod> Drop for Aggregator<A, T> {
+    fn drop(&mut self) {
+        let n_items = self.n_items();
+        // A world to which active messages were not attached has sent none.
+        if n_items > 0
+            && let Ok(am) = am(&self.world)
+        {
+            let reason = "an aggregator was dropped with items that were not sent";
+            am.lost.add(n_items as u64, &reason);
+        }
+    }
+}
+
 impl<A: Wire + Clone, T: Pod> fmt::Debug for Aggregator<A, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let n_items: usize = self.buffers.iter().map(|buffer| buffer.items.len()).sum();
-        write!(f, "Aggregator({n_items} items)")
+        write!(f, "Aggregator({} items)", self.n_items())
     }
 }
 
@@ -276,6 +298,29 @@ mod tests {
     #[test]
     fn what_is_pushed_comes_once_to_its_rank() {
         check(|sender, to, item| sender.push(to, item).unwrap());
+    }
+
+    #[test]
+    fn all_ranks_hear_of_items_that_an_aggregator_was_dropped_with() {
+        loopback::run(3, |world| {
+            crate::attach(&world).unwrap();
+            let batches: Batches = DistObject::new(&world.team(), Mutex::default()).unwrap();
+            let mut sender = Aggregator::new(&world, keep, batches.clone()).unwrap();
+            let next = Rank::new((world.rank().number() + 1) % 3);
+            sender.push(next, 7).unwrap();
+            sender.flush().unwrap();
+            if world.rank() == Rank::new(1) {
+                (0..5).for_each(|i| sender.push(next, i).unwrap());
+            }
+            drop(sender);
+            let Err(crate::Error::Undelivered(lost)) = quiet(&world) else {
+                panic!("five items were lost");
+            };
+            assert_eq!((lost.n, lost.rank), (5, Rank::new(1)));
+            assert!(lost.reason.contains("aggregator"), "{lost}");
+            quiet(&world).unwrap();
+            assert_eq!(*batches.lock().unwrap(), [[7]]);
+        });
     }
 
     #[test]

@@ -1,26 +1,34 @@
-//! What takes no memory: short messages, calls once the table of answers has grown, futures that are ready.
+//! What takes no memory: short messages, calls once the table of answers has grown, futures that are ready. And what takes little:
+//! bytes that nobody has written.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pgas_am::codec::{AsSerde, Codec, Decoder, Encoder, Wire};
 use pgas_am::{
-    ActiveMessages, Origin, Payload, PgasFuture, RemoteCalls, ReplyHandler, RequestHandler, Token,
+    ActiveMessages, Error, Origin, Payload, PgasFuture, RemoteCalls, ReplyHandler, RequestHandler,
+    Token,
 };
 use pgas_core::World;
+use pgas_testkit::{rng, setting};
+use serde::{Deserialize, Serialize};
 
 struct Counting;
 
 thread_local! {
     static N_ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static N_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
 // SAFETY: it is the system's allocator, which keeps the contract; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
+        N_BYTES.set(N_BYTES.get().saturating_add(layout.size()));
         // SAFETY: the caller's promises are the same.
         unsafe { System.alloc(layout) }
     }
@@ -120,4 +128,108 @@ fn a_ready_future_allocates_nothing() {
         assert_eq!(both.wait().unwrap(), (1, "two"));
     };
     assert_eq!(n_allocations(ready), 0);
+}
+
+/// A type of the user's, which may lie within itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Tree {
+    Leaf(String),
+    Node(Box<Self>, Vec<Self>),
+    Pairs(BTreeMap<u16, Option<[u8; 3]>>),
+    Empty(Vec<()>),
+}
+
+impl Wire for Tree {
+    type By = AsSerde;
+}
+
+fn tree(depth: u64) -> Tree {
+    match depth {
+        0 => Tree::Empty(vec![(); 9]),
+        1 => Tree::Leaf("leaf".repeat(9)),
+        2 => Tree::Pairs((0..5).map(|i| (i * 200, Some([1; 3]))).collect()),
+        _ => Tree::Node(Box::new(tree(depth - 1)), vec![tree(depth - 2)]),
+    }
+}
+
+/// Of every codec something.
+type Zoo = (
+    Vec<Tree>,
+    Vec<String>,
+    (Option<Vec<Option<Box<u16>>>>, Vec<Vec<()>>),
+    Vec<Result<Vec<u64>, (char, bool)>>,
+    Vec<[u32; 4]>,
+);
+
+fn zoo() -> Zoo {
+    (
+        (0..5).map(tree).collect(),
+        vec!["text".to_owned(); 3],
+        (Some(vec![Some(Box::new(7)), None]), vec![vec![(); 5]; 2]),
+        vec![Ok(vec![1, 2, 3]), Err(('x', true))],
+        vec![[1, 2, 3, 4]; 4],
+    )
+}
+
+/// Changes something.
+fn damage(bytes: &mut Vec<u8>, rng: &mut fastrand::Rng) {
+    let numbers = [0, 1, 1 << 16, 1 << 26, 1 << 32, 1 << 60, u64::MAX];
+    let n = numbers[rng.usize(..numbers.len())].wrapping_add(rng.u64(..3));
+    let at = rng.usize(..=bytes.len());
+    let end = (at + rng.usize(..40)).min(bytes.len());
+    match rng.u8(..7) {
+        0 => bytes.truncate(at),
+        1 => drop(bytes.drain(at..end)),
+        2 => {
+            let twice = bytes[at..end].to_vec();
+            bytes.splice(at..at, twice);
+        }
+        // A length, of a list of this crate's codecs or of serde's.
+        3 => drop(bytes.splice(at..end.min(at + 8), n.to_le_bytes())),
+        4 => {
+            let number = [&[253][..], &n.to_le_bytes()].concat();
+            drop(bytes.splice(at..end.min(at + 1), number));
+        }
+        5 if rng.u8(..100) == 0 => {
+            // The same thing within itself.
+            drop(bytes.splice(at..end, vec![rng.u8(..3); 100_000]));
+        }
+        _ => {
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = rng.u8(..);
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_from_anywhere_are_a_value_or_an_error_and_take_no_more_memory_than_they_stand_for() {
+    type By = <Zoo as Wire>::By;
+    let mut out = Encoder::new();
+    By::encode(&zoo(), &mut out).unwrap();
+    let (n, mut n_read) = (setting("PGAS_TEST_MUTATIONS", 20_000), 0);
+    let mut rng = rng(3);
+    for i in 0..n {
+        let mut bytes = out.bytes().to_vec();
+        for _ in 0..=rng.u8(..3) {
+            damage(&mut bytes, &mut rng);
+        }
+        let before = N_BYTES.get();
+        let decoded: Result<Zoo, Error> = By::decode(&mut Decoder::new(&bytes));
+        let asked_for = N_BYTES.get() - before;
+        match decoded {
+            Ok(_) => n_read += 1,
+            Err(Error::Codec(_)) => {}
+            Err(other) => panic!("change {i}: {other:?}"),
+        }
+        // An element of one byte has up to 56 of them in memory, a list that grows twice as many, and one in
+        // which nothing was read yet up to a mebibyte.
+        let most = 200 * bytes.len() + (4 << 20);
+        assert!(
+            asked_for <= most,
+            "change {i}: {asked_for} bytes for {}",
+            bytes.len()
+        );
+    }
+    assert!(n_read > 0 && n_read < n, "{n_read} of {n} were read");
 }

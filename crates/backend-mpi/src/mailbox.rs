@@ -14,8 +14,8 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::c_int;
 use std::mem;
 
-use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{Error, Rank, Result};
 
 use crate::note::{NOTE_BYTES, Note};
 use crate::session::{c_rank, number};
@@ -215,7 +215,8 @@ impl Post {
         u64::from(self.peer(to).credits[class as usize])
     }
 
-    /// Sends a message if there is room for it here and there.
+    /// Sends a message if there is room for it here and there. If `to` has said that it has left, that is an error; what it
+    /// gets before it says so, it tells of itself.
     pub(crate) fn send(
         &mut self,
         mpi: &Mpi,
@@ -225,7 +226,11 @@ impl Post {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         let class = class as usize;
-        if self.peer(to).credits[class] == 0 {
+        let peer = self.peer(to);
+        if peer.total.is_some() && handler.is_heard_of() {
+            return Err(Error::rank_failed(Rank::new(to), "has left the job"));
+        }
+        if peer.credits[class] == 0 {
             return Ok(Sent::BackPressure);
         }
         let Some(index) = self.outboxes[class].take(mpi)? else {

@@ -200,7 +200,7 @@ impl Member {
     }
 
     /// Sends a message whose opening goes in front of its payload in `place`, if it fits there and the message is not so short that it
-    /// fits a slot; otherwise `None`, and nothing was done.
+    /// fits a slot; otherwise `None`, and nothing was done. After an error the place was taken back, unless the target may be reading it.
     #[inline]
     pub(crate) fn send_from(
         &self,
@@ -210,14 +210,27 @@ impl Member {
         opening: &[u8],
     ) -> Result<Option<Sent>> {
         let bytes = opening.len().saturating_add(place.len);
-        check_length(bytes)?;
-        if bytes <= MAX_SHORT {
+        if bytes <= MAX_SHORT || bytes > MAX_MEDIUM {
             return Ok(None);
         }
         let control = self.job.control();
         if control.bell(to).has_left() && handler.is_heard_of() {
+            self.take_back(place.id);
             return Err(has_left(to));
         }
+        self.send_opened(place, to, (class, handler), opening)
+    }
+
+    /// As [`send_from`](Self::send_from), to a rank that has not left, or has just done so.
+    #[inline]
+    fn send_opened(
+        &self,
+        place: Place,
+        to: u32,
+        (class, handler): (MessageClass, HandlerId),
+        opening: &[u8],
+    ) -> Result<Option<Sent>> {
+        let control = self.job.control();
         let buffers = control.buffers();
         let Some(at) = buffers.open(self.rank, place.id as usize, opening, place.len) else {
             return Ok(None);
@@ -228,8 +241,10 @@ impl Member {
         if sent.is_err() {
             return Ok(Some(Sent::BackPressure));
         }
-        // One that leaves at this moment may be reading the buffer, so that an error could not give it back.
-        control.bell(to).ring();
+        if control.bell(to).ring() && handler.is_heard_of() {
+            // It leaves at this moment, and looks once more: either it gives the buffer back, or the buffer is in use for good.
+            return Err(has_left(to));
+        }
         Ok(Some(Sent::Accepted))
     }
 
@@ -441,7 +456,7 @@ mod tests {
     use pgas_core::backend::Backend as _;
 
     use super::*;
-    use crate::layout::Layout;
+    use crate::layout::{Layout, N_BUFFERS};
 
     #[test]
     fn a_message_to_a_rank_that_there_is_not_touches_no_memory_behind_the_mailboxes() {
@@ -462,5 +477,37 @@ mod tests {
         for word in (0..16).flat_map(payload) {
             assert_eq!(word.load(Ordering::Relaxed), 0);
         }
+    }
+
+    #[test]
+    fn who_sends_in_place_to_a_rank_that_leaves_at_this_moment_is_told() {
+        let job = Job::anonymous(Layout {
+            n_ranks: 2,
+            segment_bytes: 1 << 20,
+        });
+        let job = Arc::new(job.unwrap());
+        let sender = Member::thread(Arc::clone(&job), 0);
+        let target = Member::thread(job, 1);
+        let send = |handler| match sender.offer(1000).unwrap() {
+            Offer::InPlace(place) => {
+                let of = (MessageClass::Request, HandlerId(handler));
+                sender.send_opened(place, 1, of, &[1; 8])
+            }
+            _ => panic!("a buffer is free"),
+        };
+        assert_eq!(send(HandlerId::N_RESERVED).unwrap(), Some(Sent::Accepted));
+        let mut n_late = 0;
+        target.mark_left(&mut |_| n_late += 1);
+        assert_eq!(n_late, 1);
+        for id in [HandlerId::N_RESERVED, HandlerId::LAYER.start] {
+            let error = send(id).unwrap_err().to_string();
+            assert!(error.contains("rank 1 has left"), "{error}");
+        }
+        // The target may be reading them.
+        let offers = || sender.offer(1000).unwrap();
+        let n_free = std::iter::repeat_with(offers)
+            .take_while(|offer| matches!(offer, Offer::InPlace(_)))
+            .count();
+        assert_eq!(n_free, N_BUFFERS - 2);
     }
 }

@@ -282,11 +282,12 @@ unsafe impl Backend for Member {
         }
         // SAFETY: the caller promises that the place was offered for so many bytes, and that nobody writes to it meanwhile.
         let payload = unsafe { slice::from_raw_parts(place.start.as_ptr(), place.len) };
-        let sent = self.send(to.number(), class, handler, &[opening, payload])?;
-        if sent == Sent::Accepted {
+        let sent = self.send(to.number(), class, handler, &[opening, payload]);
+        if !matches!(sent, Ok(Sent::BackPressure)) {
+            // It was copied, or nobody wants it.
             self.take_back(place.id);
         }
-        Ok(sent)
+        sent
     }
 
     unsafe fn give_back(&self, _to: Rank, place: Place) {

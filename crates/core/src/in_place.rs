@@ -107,7 +107,8 @@ impl<'w> InPlace<'w> {
     }
 
     /// Offers a message whose payload is `opening` and then the first `len` bytes of this; does not wait. Gives the memory back, as it is, if
-    /// there is no room for the message.
+    /// there is no room for the message. After an error it is the transport's: a target that leaves at this moment may be
+    /// reading it, and then it is in use until the job ends.
     ///
     /// With an opening of up to 56 bytes, a multiple of eight, nothing copies the rest.
     ///
@@ -175,24 +176,25 @@ impl<'w> InPlace<'w> {
             "{len} bytes of {} that were prepared",
             self.place.len
         );
-        let backend = self.world.backend();
-        let place = Place { len, ..self.place };
+        // Only after back-pressure is the place this value's to give back.
+        let this = ManuallyDrop::new(self);
+        let backend = this.world.backend();
+        let place = Place { len, ..this.place };
         // SAFETY: the backend offered the place for a message to `to`, and it was neither committed
         // nor given back since: the one consumes this value, below, and the other is its end. It
         // has `len` bytes, by the assertion. No reference to them is left, since each borrows this
-        // value, which was moved here; and if the message is accepted, none is made any more.
-        let sent = unsafe { backend.try_commit(self.to, class, handler, place, opening) }?;
+        // value, which was moved here; and but after back-pressure, none is made any more.
+        let sent = unsafe { backend.try_commit(this.to, class, handler, place, opening) }?;
         match sent {
             Sent::Accepted => {
-                // The place is not this value's any more: it is not given back.
-                let this = ManuallyDrop::new(self);
                 let bytes = opening.len() + len;
                 this.world.count(CostKind::Message, Some(this.to), 1, bytes);
                 Ok(None)
             }
             Sent::BackPressure => {
-                self.world.check_after_refusal(self.to)?;
-                Ok(Some(self))
+                let this = ManuallyDrop::into_inner(this);
+                this.world.check_after_refusal(this.to)?;
+                Ok(Some(this))
             }
         }
     }
@@ -225,7 +227,7 @@ impl Drop for InPlace<'_> {
     fn drop(&mut self) {
         let backend = self.world.backend();
         // SAFETY: the backend offered the place for that rank. It was not committed, since a value
-        // whose message was accepted is not dropped, and it is given back here alone. References to
+        // that was is not dropped but after back-pressure, and it is given back here alone. References to
         // it borrow this value, and have ended.
         unsafe { backend.give_back(self.to, self.place) };
     }

@@ -11,7 +11,7 @@
 //! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `stall`, `symmetric`, `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
-//! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `running`, `wire` |
+//! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
 //! | errors, counts and watches | `cost`, `error`, `lookout`, `tasks`, `waits` |
 //! | what stands alone | `launch`, `locks`, `notice`, `pod`, `rank` |
@@ -44,6 +44,7 @@ mod pod;
 pub mod process;
 mod progress;
 mod rank;
+mod refused;
 mod running;
 
 pub mod raw;

@@ -23,9 +23,11 @@ use crate::handler::{Handlers, in_handler};
 use crate::handles::Handles;
 use crate::locks::lock;
 use crate::members::Shared;
+use crate::notice;
 use crate::orphans::Orphans;
 use crate::rank::Rank;
 use crate::raw::map::{EvenMap, SegmentMap};
+use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::tasks::Tasks;
@@ -146,6 +148,7 @@ struct Inner {
     /// Collectives in flight.
     tasks: Tasks,
     orphans: Orphans,
+    refused: Refused,
     wire: Arc<Wire>,
     members: Arc<Shared>,
     /// Teams that this rank was asked to name.
@@ -205,6 +208,7 @@ impl World {
             layer: OnceLock::new(),
             tasks: Tasks::default(),
             orphans: Orphans::default(),
+            refused: Refused::default(),
             wire: Arc::new(wire),
             members: Arc::new(members),
             n_teams: AtomicU64::new(0),
@@ -542,18 +546,23 @@ impl Drop for Inner {
             if let Some(layer) = self.layer.get() {
                 layer.end();
             }
+            if let Some(text) = self.refused.text(self.rank) {
+                notice::tell(&text);
+            }
         }
     }
 }
 
 impl Inner {
-    /// Hands the layer a message that comes too late.
+    /// Takes note of a message that comes too late; those of the layer are the layer's.
     fn refuse(&self, message: &Message<'_>) {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)
             && let Some(layer) = self.layer.get()
         {
             layer.refuse(message);
+        } else {
+            self.refused.add(message);
         }
     }
 }

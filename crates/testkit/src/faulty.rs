@@ -232,10 +232,14 @@ unsafe impl Backend for Faulty {
         place: Place,
         opening: &[u8],
     ) -> Result<Sent> {
-        self.step(Steps::Messages, "try_commit")?;
-        // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
-        // and `prepare` above gives what the inner transport offers. A step that fails before has
-        // not sent it: it stays the caller's.
+        if let Err(error) = self.step(Steps::Messages, "try_commit") {
+            // SAFETY: the caller promises that the place came from `prepare` for this rank and is
+            // his, and `prepare` above gives what the inner transport offers. He does not use it
+            // after this error.
+            unsafe { self.inner.give_back(to, place) };
+            return Err(error);
+        }
+        // SAFETY: as for `give_back`, which was not called.
         unsafe { self.inner.try_commit(to, class, handler, place, opening) }
     }
 

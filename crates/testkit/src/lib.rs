@@ -31,6 +31,7 @@ mod example;
 pub mod fault;
 pub mod faulty;
 pub mod job;
+pub mod kills;
 pub mod linearizability;
 pub mod model;
 mod random;

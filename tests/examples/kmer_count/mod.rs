@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod exact;
+mod kills;
 mod oracle;
 mod output;
 mod run;

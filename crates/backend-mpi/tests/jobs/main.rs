@@ -10,6 +10,7 @@ mod faults;
 mod hints;
 mod input;
 mod long;
+mod lost;
 mod served;
 #[path = "../support/mod.rs"]
 mod support;
@@ -42,6 +43,7 @@ const PARTS: &[(&str, Part)] = &[
     ("leave_the_silent", faults::leave_the_silent),
     ("return_early", faults::return_early),
     ("leave_often", faults::leave_often),
+    ("call_who_leaves", lost::call_who_leaves),
     ("come_or_stop", faults::come_or_stop),
     ("start", input::start),
     ("start_beside", input::start_beside),
@@ -120,6 +122,8 @@ fn main() -> ExitCode {
     if !is_open_mpi() {
         let name = "hosts::nothing_is_lost_when_two_hosts_hammer_one_word";
         trials.push(trial(name.to_owned(), words::hammered_from_two_hosts));
+        let name = "hosts::each_call_to_a_rank_that_leaves_is_served_or_told_of";
+        trials.push(trial(name.to_owned(), lost::told));
     }
     if is_open_mpi() {
         let name = "window::the_users_choice_of_a_component_is_kept";

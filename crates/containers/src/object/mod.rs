@@ -58,8 +58,8 @@ mod repr;
 mod tests;
 mod types;
 
-pub(crate) use codec::NAME as CODEC;
 pub(crate) use hash::{SECRETS, mix};
+pub(crate) use pgas_am::codec::format::NAME as CODEC;
 
 pub use encoded::{Encoded, EncodedKey, EncodedSlot};
 pub use hash::KeyHasher;

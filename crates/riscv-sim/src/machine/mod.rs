@@ -67,6 +67,17 @@ impl Default for MachineConfig {
 }
 
 impl MachineConfig {
+    /// Whether there is memory for one more node: what cannot be had would else end the process.
+    fn check_memory(&self, node: usize) -> Result<()> {
+        let n_bytes = self.ram_bytes;
+        Vec::<u8>::new().try_reserve_exact(n_bytes).map_err(|why| {
+            let n_nodes = self.n_nodes;
+            Error::Config(format!(
+                "node {node} of {n_nodes} cannot have {n_bytes} bytes of memory: {why}"
+            ))
+        })
+    }
+
     fn validate(&self) -> Result<()> {
         if !(1..=MAX_NODES).contains(&self.n_nodes) {
             return Err(Error::Config(format!(
@@ -152,7 +163,10 @@ impl Machine {
     pub fn new(config: &MachineConfig, image: &Image) -> Result<Self> {
         config.validate()?;
         let nodes = (0..config.n_nodes)
-            .map(|number| Node::new(number, config, image))
+            .map(|number| {
+                config.check_memory(number)?;
+                Node::new(number, config, image)
+            })
             .collect::<Result<_>>()?;
         let ram = RAM_BASE..RAM_BASE + config.ram_bytes as u64;
         let end_of_image = image.segments.iter().map(|s| s.address + s.n_bytes).max();

@@ -104,6 +104,38 @@ fn a_bad_configuration_and_one_without_a_clock_are_refused() {
     );
 }
 
+/// A process that may have 400 MB, and asks for more.
+#[test]
+fn memory_that_cannot_be_had_is_refused() {
+    let folder = folder();
+    let run = "ulimit -v 400000; exec \"$0\" run guest.s \"$@\"";
+    for (asked, what) in [
+        (["--memory", "1000", "--nodes", "1"], "node 0 of 1"),
+        (["--memory", "100", "--nodes", "1024"], "of 1024"),
+        (["--memory", "65536", "--nodes", "1"], "4 GiB"),
+        (["--memory", "0", "--nodes", "1"], "1 to 65536 MiB"),
+        (["--memory", "1", "--nodes", "1025"], "1 to 1024 nodes"),
+        (["--cores", "65", "--nodes", "2"], "1 to 64 cores"),
+        (
+            ["--cores", "18446744073709551615", "--nodes", "2"],
+            "1 to 64 cores",
+        ),
+    ] {
+        let output = Command::new("sh")
+            .args(["-c", run, env!("CARGO_BIN_EXE_rae")])
+            .args(asked)
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            matches!(output.status.code(), Some(2 | 125)),
+            "{asked:?}: {output:?}"
+        );
+        assert!(message.contains(what), "{asked:?}: {message}");
+    }
+}
+
 #[test]
 fn a_run_that_waits_for_nothing_says_where_it_stands() {
     let folder = folder();

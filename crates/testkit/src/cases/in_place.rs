@@ -100,7 +100,7 @@ fn prepared_buffers_arrive_as_they_were_filled(world: &World) -> Result<()> {
         world.prepare(next, 10)?.commit::<Gather>(&None, 11)
     });
     let too_much = world.prepare(next, most)?;
-    let error = too_much.commit::<Gather>(&Some("more".to_owned()), most);
+    let error = too_much.commit::<Gather>(&Some("more".repeat(10)), most);
     let error = error.expect_err("with the arguments it is too long");
     assert!(matches!(error, pgas_am::Error::TooLong { to, .. } if to == next));
     quiet(world)?;

@@ -1,36 +1,14 @@
-//! The only place that knows how values are turned into bytes: serde, in the format of bincode 2 with its standard settings.
-//!
-//! ```text
-//! integers         one byte up to 250, else 251, 252, 253 or 254 and 2, 4, 8 or 16 bytes, the low ones first; signed ones zigzag
-//! u8, i8, bool     one byte
-//! floats           their bytes, the low ones first
-//! text, bytes      their number, and they
-//! option           0, or 1 and the value
-//! sequence, map    the number of elements, and they
-//! struct, tuple    the members
-//! enum             the number of the variant, and its members
-//! ```
-//!
-//! Writer and reader are our own, since bytes may come from anywhere: the reader takes no more memory than there are bytes, goes
-//! no deeper than [`DEPTH`] and does no more steps than [`EMPTY`] without a byte; and the writer refuses what the reader would.
+//! Values as bytes in slots and files: serde's, in the one format that the crates share.
 
 mod layout;
-mod reader;
-mod refused;
-#[cfg(all(test, not(loom)))]
-mod tests;
-mod writer;
 
 pub(super) use layout::layout;
 
+use pgas_am::codec::format::{self, Refused, Sink};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use refused::Refused;
-
-/// How the format is called in files.
-pub(crate) const NAME: &str = "bincode 2, variable integers, little endian";
 
 /// Where an encoding ended up.
 pub(super) enum Encoding {
@@ -40,26 +18,72 @@ pub(super) enum Encoding {
     Long(Vec<u8>),
 }
 
+/// A buffer, and memory for all bytes once it is too short for them.
+struct Buffer<'b> {
+    buffer: &'b mut [u8],
+    len: usize,
+    long: Option<Vec<u8>>,
+}
+
+impl Sink for Buffer<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.len + bytes.len();
+        match (&mut self.long, self.buffer.get_mut(self.len..end)) {
+            (None, Some(place)) => place.copy_from_slice(bytes),
+            (None, None) => {
+                let mut long = Vec::with_capacity(2 * end);
+                long.extend_from_slice(&self.buffer[..self.len]);
+                long.extend_from_slice(bytes);
+                self.long = Some(long);
+            }
+            (Some(long), _) => long.extend_from_slice(bytes),
+        }
+        self.len = end;
+    }
+
+    #[inline]
+    fn n_bytes(&self) -> usize {
+        self.len
+    }
+}
+
 /// Encodes `value` into `buffer`, or into memory of its own.
 pub(super) fn encode<T: Serialize>(value: &T, buffer: &mut [u8]) -> Result<Encoding> {
-    let encoded = writer::write(value, buffer).map_err(|e| refused::<T>(&e))?;
-    Ok(match encoded {
-        (len, None) => Encoding::Inline(len),
-        (_, Some(long)) => Encoding::Long(long),
+    let mut out = Buffer {
+        buffer,
+        len: 0,
+        long: None,
+    };
+    format::encode(value, &mut out).map_err(|e| refused::<T>(&e))?;
+    Ok(match out.long {
+        None => Encoding::Inline(out.len),
+        Some(long) => Encoding::Long(long),
     })
 }
 
 /// The value whose encoding is `bytes`, all of them.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    reader::read(bytes).map_err(|e| refused::<T>(&e))
+pub(super) fn decode<T: DeserializeOwned>(mut bytes: &[u8]) -> Result<T> {
+    let value = format::decode(&mut bytes).map_err(|e| refused::<T>(&e))?;
+    if bytes.is_empty() {
+        return Ok(value);
+    }
+    let n = bytes.len();
+    Err(refused::<T>(&Refused::new(format_args!(
+        "{n} bytes are left over"
+    ))))
 }
 
 /// Appends the length of `value`'s encoding, and that.
 pub(super) fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) -> Result<()> {
-    let (_, bytes) = writer::write(value, &mut []).map_err(|e| refused::<T>(&e))?;
-    let bytes = bytes.unwrap_or_default();
-    out.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    out.extend_from_slice(&bytes);
+    let start = out.len();
+    out.extend_from_slice(&[0; 8]);
+    if let Err(e) = format::encode(value, out) {
+        out.truncate(start);
+        return Err(refused::<T>(&e));
+    }
+    let len = out.len() - start - 8;
+    out[start..start + 8].copy_from_slice(&(len as u64).to_le_bytes());
     Ok(())
 }
 
@@ -83,4 +107,41 @@ pub(super) fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
 #[cold]
 fn refused<T>(why: &Refused) -> Error {
     Error::Codec(format!("{}: {why}", std::any::type_name::<T>()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_encoding_lies_in_the_buffer_if_it_fits() {
+        let value = (1_u8, "text".to_owned(), vec![300_u16; 20]);
+        let mut bytes = Vec::new();
+        format::encode(&value, &mut bytes).unwrap();
+        for room in 0..bytes.len() + 2 {
+            let mut buffer = vec![0; room];
+            match encode(&value, &mut buffer).unwrap() {
+                Encoding::Inline(len) => assert_eq!(&buffer[..len], &bytes[..]),
+                Encoding::Long(long) => {
+                    assert!(bytes.len() > room);
+                    assert_eq!(long, bytes);
+                }
+            }
+        }
+        assert_eq!(decode::<(u8, String, Vec<u16>)>(&bytes).unwrap(), value);
+        bytes.push(0);
+        let error = decode::<(u8, String, Vec<u16>)>(&bytes).unwrap_err();
+        assert!(error.to_string().contains("1 bytes are left over"));
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_nothing_behind() {
+        let mut out = vec![7];
+        assert!(write(&(1_u8, vec![(); format::EMPTY + 1]), &mut out).is_err());
+        assert_eq!(out, [7]);
+        write(&"text", &mut out).unwrap();
+        let mut rest = &out[1..];
+        assert_eq!(read::<String>(&mut rest).unwrap(), "text");
+        assert_eq!(rest, []);
+    }
 }

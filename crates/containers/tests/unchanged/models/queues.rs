@@ -193,6 +193,98 @@ fn a_fast_queue_is_its_model_after_each_refusal() {
     });
 }
 
+#[derive(Clone, Debug)]
+enum SliceOp {
+    Push(Vec<u64>),
+    Pop(usize),
+    PopOne,
+    /// Collective.
+    Resize(usize),
+}
+
+/// Elements that are popped into memory of the caller's.
+macro_rules! pops_into_slices {
+    ($world:ident, $ops:ident, $queue:ident, $push:ident, $pop:ident) => {{
+        let is_first = is_first($world);
+        let mut queue = $queue::<u64>::with_capacity($world, Rank::ZERO, 5).unwrap();
+        let mut model = VecDeque::new();
+        for op in $ops {
+            match op {
+                SliceOp::Push(values) => {
+                    let pushes = queue.$push().unwrap();
+                    if is_first {
+                        match pushes.push_slice(values) {
+                            Ok(()) => model.extend(values.iter().copied()),
+                            Err(PushError::Full(())) => {
+                                assert!(model.len() + values.len() > pushes.capacity());
+                            }
+                            Err(PushError::Failed(error)) => panic!("{error}"),
+                        }
+                    }
+                    queue = pushes.$push().unwrap();
+                }
+                SliceOp::Pop(n) => {
+                    let pops = queue.$pop().unwrap();
+                    if is_first {
+                        let mut out = vec![77; *n];
+                        let n_popped = pops.pop_slice(&mut out).unwrap();
+                        let expected: Vec<u64> = model.drain(..model.len().min(*n)).collect();
+                        assert_eq!(out[..n_popped], expected);
+                        assert!(out[n_popped..].iter().all(|x| *x == 77), "left alone");
+                    }
+                    queue = pops.$push().unwrap();
+                }
+                SliceOp::PopOne => {
+                    let pops = queue.$pop().unwrap();
+                    if is_first {
+                        assert_eq!(pops.pop().unwrap(), model.pop_front());
+                    }
+                    queue = pops.$push().unwrap();
+                }
+                SliceOp::Resize(capacity) => {
+                    let resized = queue.resize(*capacity);
+                    let n = $world.broadcast(Rank::ZERO, model.len()).unwrap();
+                    if resized.is_ok() {
+                        assert!(n <= *capacity);
+                    }
+                }
+            }
+            let n = $world.broadcast(Rank::ZERO, model.len()).unwrap();
+            assert_eq!(queue.len().unwrap(), n);
+        }
+    }};
+}
+
+fn slice_op() -> impl Strategy<Value = SliceOp> {
+    let capacity = prop::sample::select(vec![0, 1, 3, 8, 1 << 30]);
+    prop_oneof![
+        4 => prop::collection::vec(any::<u64>(), 0..7).prop_map(SliceOp::Push),
+        4 => (0..9_usize).prop_map(SliceOp::Pop),
+        1 => Just(SliceOp::PopOne),
+        1 => capacity.prop_map(SliceOp::Resize),
+    ]
+}
+
+#[test]
+fn a_circular_queue_pops_into_slices_what_its_model_has() {
+    with_many(slice_op(), |world, ops| {
+        pops_into_slices!(
+            world,
+            ops,
+            CircularQueue,
+            into_push_pop_phase,
+            into_push_pop_phase
+        );
+    });
+}
+
+#[test]
+fn a_fast_queue_pops_into_slices_what_its_model_has() {
+    with_many(slice_op(), |world, ops| {
+        pops_into_slices!(world, ops, FastQueue, into_push_phase, into_pop_phase);
+    });
+}
+
 #[test]
 fn what_a_distributor_refuses_costs_no_other_element() {
     let op = (0..2_u32, text());

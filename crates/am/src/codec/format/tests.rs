@@ -1,13 +1,11 @@
 //! The format beside bincode's, and bytes that nobody has written.
 
-#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::refused::EMPTY;
 use super::*;
 
 const BINCODE: bincode::config::Configuration = bincode::config::standard();
@@ -66,28 +64,26 @@ prop_compose! {
 }
 
 fn encoded<T: Serialize>(value: &T) -> Vec<u8> {
-    match encode(value, &mut []).unwrap() {
-        Encoding::Inline(_) => Vec::new(),
-        Encoding::Long(bytes) => bytes,
-    }
+    let mut bytes = Vec::new();
+    encode(value, &mut bytes).unwrap();
+    bytes
+}
+
+/// The value of all `bytes`.
+fn decoded<T: DeserializeOwned>(mut bytes: &[u8]) -> Result<T, Refused> {
+    let value = decode(&mut bytes)?;
+    assert_eq!(bytes, []);
+    Ok(value)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn bytes_are_those_of_bincode_and_come_back(value in all(2), room in 0_usize..600) {
+    fn bytes_are_those_of_bincode_and_come_back(value in all(2)) {
         let bytes = encoded(&value);
         prop_assert_eq!(&bytes, &bincode::serde::encode_to_vec(&value, BINCODE).unwrap());
-        prop_assert_eq!(&decode::<All>(&bytes).unwrap(), &value);
-        let mut buffer = vec![0; room];
-        match encode(&value, &mut buffer).unwrap() {
-            Encoding::Inline(len) => prop_assert_eq!(&buffer[..len], &bytes[..]),
-            Encoding::Long(long) => {
-                prop_assert!(bytes.len() > room);
-                prop_assert_eq!(long, bytes);
-            }
-        }
+        prop_assert_eq!(&decoded::<All>(&bytes).unwrap(), &value);
     }
 
     #[test]
@@ -98,7 +94,7 @@ proptest! {
         if cut {
             bytes.truncate(at);
         }
-        drop(decode::<All>(&bytes));
+        drop(decode::<All>(&mut &bytes[..]));
     }
 }
 
@@ -113,8 +109,8 @@ fn deep(n: u32) -> Deep {
 fn what_lies_too_deep_is_neither_written_nor_read() {
     for n in 1..200 {
         let value = deep(n);
-        match encode(&value, &mut [0; 300]) {
-            Ok(_) => drop(decode::<Deep>(&encoded(&value)).unwrap()),
+        match encode(&value, &mut Vec::new()) {
+            Ok(()) => drop(decoded::<Deep>(&encoded(&value)).unwrap()),
             Err(error) => {
                 assert!(n > 60, "{n}: {error}");
                 assert!(error.to_string().contains("within each other"), "{error}");
@@ -122,7 +118,7 @@ fn what_lies_too_deep_is_neither_written_nor_read() {
         }
     }
     let hostile = vec![1; 100_000];
-    assert!(decode::<Deep>(&hostile).is_err());
+    assert!(decoded::<Deep>(&hostile).is_err());
 }
 
 #[test]
@@ -130,23 +126,68 @@ fn lengths_that_no_bytes_stand_behind_take_no_memory_and_no_time() {
     let mut hostile = vec![253];
     hostile.extend_from_slice(&(1_u64 << 60).to_le_bytes());
     hostile.extend_from_slice(&[7; 30]);
-    assert!(decode::<String>(&hostile).is_err());
-    assert!(decode::<Vec<u8>>(&hostile).is_err());
-    assert!(decode::<Vec<()>>(&hostile).is_err());
-    assert!(decode::<Vec<String>>(&hostile).is_err());
-    assert!(decode::<BTreeMap<(), ()>>(&hostile).is_err());
+    assert!(decoded::<String>(&hostile).is_err());
+    assert!(decoded::<Vec<u8>>(&hostile).is_err());
+    assert!(decoded::<Vec<()>>(&hostile).is_err());
+    assert!(decoded::<Vec<String>>(&hostile).is_err());
+    assert!(decoded::<BTreeMap<(), ()>>(&hostile).is_err());
     let many = vec![(); EMPTY];
-    assert_eq!(decode::<Vec<()>>(&encoded(&many)).unwrap().len(), EMPTY);
-    assert!(encode(&vec![(); EMPTY + 1], &mut []).is_err());
+    let bytes = encoded(&many);
+    assert_eq!(decoded::<Vec<()>>(&bytes).unwrap().len(), EMPTY);
+    assert!(encode(&vec![(); EMPTY + 1], &mut Vec::new()).is_err());
+}
+
+#[test]
+fn elements_without_bytes_have_a_limit_in_all() {
+    // A list of lists, each of which may be as long for itself: a megabyte for sixteen billion steps.
+    let mut hostile = vec![252];
+    let n = 250_000_u32;
+    hostile.extend_from_slice(&n.to_le_bytes());
+    for _ in 0..n {
+        hostile.extend_from_slice(&[251, 255, 255]);
+    }
+    let error = decoded::<Vec<Vec<()>>>(&hostile).unwrap_err();
+    assert!(error.to_string().contains("may be empty"), "{error}");
+
+    let half = vec![(); EMPTY / 2];
+    let both = vec![half.clone(), half.clone()];
+    assert_eq!(decoded::<Vec<Vec<()>>>(&encoded(&both)).unwrap(), both);
+    let three = vec![half.clone(), half, vec![()]];
+    assert!(encode(&three, &mut Vec::new()).is_err());
+    // What the type says counts for nothing.
+    let pairs = vec![((), 1_u8); 2 * EMPTY];
+    assert_eq!(decoded::<Vec<((), u8)>>(&encoded(&pairs)).unwrap(), pairs);
+}
+
+/// Says that it has two elements.
+struct Liar(Vec<u8>);
+
+impl Serialize for Liar {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        use serde::ser::SerializeSeq as _;
+        let mut elements = serializer.serialize_seq(Some(2))?;
+        for element in &self.0 {
+            elements.serialize_element(element)?;
+        }
+        elements.end()
+    }
+}
+
+#[test]
+fn a_sequence_that_is_not_as_long_as_it_says_is_not_written() {
+    assert_eq!(encoded(&Liar(vec![1, 2])), [2, 1, 2]);
+    for n in [0, 1, 3] {
+        assert!(encode(&Liar(vec![1; n]), &mut Vec::new()).is_err(), "{n}");
+    }
 }
 
 #[test]
 fn numbers_that_do_not_fit_are_errors() {
-    assert_eq!(decode::<u16>(&[251, 255, 255]).unwrap(), u16::MAX);
-    assert!(decode::<u16>(&[252, 255, 255, 0, 0]).is_err());
-    assert!(decode::<u32>(&[255]).is_err());
-    assert!(decode::<bool>(&[2]).is_err());
-    assert!(decode::<char>(&[0xff, 1, 1, 1]).is_err());
-    assert!(decode::<char>(&[]).is_err());
-    assert!(decode::<Option<u8>>(&[2, 1]).is_err());
+    assert_eq!(decoded::<u16>(&[251, 255, 255]).unwrap(), u16::MAX);
+    assert!(decoded::<u16>(&[252, 255, 255, 0, 0]).is_err());
+    assert!(decoded::<u32>(&[255]).is_err());
+    assert!(decoded::<bool>(&[2]).is_err());
+    assert!(decoded::<char>(&[0xff, 1, 1, 1]).is_err());
+    assert!(decoded::<char>(&[]).is_err());
+    assert!(decoded::<Option<u8>>(&[2, 1]).is_err());
 }

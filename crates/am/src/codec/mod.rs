@@ -1,6 +1,12 @@
-//! How arguments and results become bytes: byte-copyable types as they are, others by serde and bincode.
+//! How arguments and results become bytes: byte-copyable types as they are, others by serde.
 //!
-//! All bytes that the crate sends pass through here, so that another serializer is a change of this file.
+//! All bytes that the crate sends pass through here, so that another serializer is a change of this folder. They may
+//! come from anywhere: a value takes no more memory than its bytes stand for, values lie within each
+//! other no deeper than [`format::DEPTH`], and a list has no more than [`format::EMPTY`] elements without bytes.
+
+pub mod format;
+#[cfg(test)]
+mod tests;
 
 use std::any::type_name;
 
@@ -9,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zerocopy::IntoBytes;
 
+use self::format::{Limits, Refused, Sink};
 use crate::error::CodecError;
 use crate::{Error, Result};
 
@@ -31,7 +38,7 @@ use crate::{Error, Result};
 ///
 /// #[derive(serde::Serialize, serde::Deserialize)]
 /// enum Query { Name(String), Range { from: u64, to: u64 } }
-/// impl Wire for Query { type By = AsSerde; } // by serde and bincode
+/// impl Wire for Query { type By = AsSerde; } // by serde
 /// ```
 ///
 /// What cannot travel does not compile:
@@ -71,7 +78,16 @@ pub trait Codec<T> {
     ///
     /// As [`encode`](Self::encode).
     fn encode_all(values: &[T], out: &mut Encoder) -> Result<()> {
-        values.iter().try_for_each(|value| Self::encode(value, out))
+        out.within::<T, _>(|out| {
+            for value in values {
+                let n_before = out.bytes().len();
+                Self::encode(value, out)?;
+                if out.bytes().len() == n_before {
+                    out.add_empty::<T>(1)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// As [`decode`](Self::decode), `n` times.
@@ -80,20 +96,30 @@ pub trait Codec<T> {
     ///
     /// As [`decode`](Self::decode).
     fn decode_all(n: usize, input: &mut Decoder<'_>) -> Result<Vec<T>> {
-        // The number may be nonsense; elements without bytes are not worth a message.
-        let most = input.remaining().len();
-        if n > most.max(LONGEST) {
-            return Err(unreadable::<T>(format!(
-                "{n} of them do not fit {most} bytes"
-            )));
-        }
-        let mut values = Vec::with_capacity(n.min(most));
-        for _ in 0..n {
-            values.push(Self::decode(input)?);
-        }
-        Ok(values)
+        input.within::<T, _>(|input| {
+            // The number may be nonsense.
+            let most = input.remaining().len();
+            input
+                .limits
+                .empty
+                .check(n, most)
+                .map_err(|e| unreadable::<T>(e.to_string()))?;
+            let at_first = FIRST_BYTES / size_of::<T>().max(1);
+            let mut values = Vec::with_capacity(n.min(most).min(at_first));
+            for _ in 0..n {
+                let n_before = input.remaining().len();
+                values.push(Self::decode(input)?);
+                if input.remaining().len() == n_before {
+                    input.add_empty::<T>(1)?;
+                }
+            }
+            Ok(values)
+        })
     }
 }
+
+/// The most memory for elements of a list of which none has been read yet.
+const FIRST_BYTES: usize = 1 << 16;
 
 /// Bytes that a message fits without allocation: what one slot of a mailbox carries, twice.
 const INLINE: usize = 96;
@@ -105,6 +131,7 @@ pub struct Encoder {
     len: usize,
     /// Everything, once the inline bytes did not suffice.
     spilled: Vec<u8>,
+    limits: Limits,
 }
 
 impl Default for Encoder {
@@ -114,6 +141,7 @@ impl Default for Encoder {
             inline: [0; INLINE],
             len: 0,
             spilled: Vec::new(),
+            limits: Limits::default(),
         }
     }
 }
@@ -168,6 +196,19 @@ impl Encoder {
         }
     }
 
+    /// Runs `put` for what lies within a `T`.
+    fn within<T, R>(&mut self, put: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let depth = self.limits.depth;
+        self.limits.depth = depth.within().map_err(unwritable::<T>)?;
+        let result = put(self);
+        self.limits.depth = depth;
+        result
+    }
+
+    fn add_empty<T>(&mut self, n: usize) -> Result<()> {
+        self.limits.empty.add(n).map_err(unwritable::<T>)
+    }
+
     /// Appends a value.
     #[inline]
     pub(crate) fn put<T: Wire>(&mut self, value: &T) -> Result<()> {
@@ -181,6 +222,7 @@ pub struct Decoder<'a> {
     bytes: &'a [u8],
     at: usize,
     world: Option<&'a World>,
+    limits: Limits,
 }
 
 impl<'a> Decoder<'a> {
@@ -191,6 +233,7 @@ impl<'a> Decoder<'a> {
             bytes,
             at: 0,
             world: Some(world),
+            limits: Limits::default(),
         }
     }
 
@@ -202,6 +245,7 @@ impl<'a> Decoder<'a> {
             bytes,
             at: 0,
             world: None,
+            limits: Limits::default(),
         }
     }
 
@@ -247,6 +291,22 @@ impl<'a> Decoder<'a> {
         &self.bytes[start..]
     }
 
+    /// Runs `get` for what lies within a `T`.
+    fn within<T, R>(&mut self, get: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let depth = self.limits.depth;
+        self.limits.depth = depth.within().map_err(|e| unreadable::<T>(e.to_string()))?;
+        let result = get(self);
+        self.limits.depth = depth;
+        result
+    }
+
+    fn add_empty<T>(&mut self, n: usize) -> Result<()> {
+        self.limits
+            .empty
+            .add(n)
+            .map_err(|e| unreadable::<T>(e.to_string()))
+    }
+
     /// Takes a value.
     #[inline]
     pub(crate) fn get<T: Wire>(&mut self) -> Result<T> {
@@ -265,11 +325,12 @@ pub(crate) fn unreadable<T>(reason: impl Into<String>) -> Error {
 }
 
 #[cold]
-fn unwritable<T>(reason: String) -> Error {
+#[expect(clippy::needless_pass_by_value, reason = "maps errors")]
+fn unwritable<T>(reason: Refused) -> Error {
     Error::from(Box::new(CodecError {
         what: "writing a value",
         type_name: type_name::<T>(),
-        reason,
+        reason: reason.to_string(),
     }))
 }
 
@@ -292,12 +353,18 @@ impl<T: Pod> Codec<T> for AsBytes {
 
     #[inline]
     fn encode_all(values: &[T], out: &mut Encoder) -> Result<()> {
+        if size_of::<T>() == 0 {
+            out.add_empty::<T>(values.len())?;
+        }
         out.write(values.as_bytes());
         Ok(())
     }
 
     #[inline]
     fn decode_all(n: usize, input: &mut Decoder<'_>) -> Result<Vec<T>> {
+        if size_of::<T>() == 0 {
+            input.add_empty::<T>(n)?;
+        }
         let n_bytes = n.saturating_mul(size_of::<T>());
         let bytes = input.take::<T>(n_bytes)?;
         let mut values = T::new_vec_zeroed(n).map_err(|_| unreadable::<T>("no memory"))?;
@@ -306,39 +373,38 @@ impl<T: Pod> Codec<T> for AsBytes {
     }
 }
 
-/// The codec of types that serde can write and read, in bincode's format with numbers of fixed length.
-#[derive(Clone, Copy, Debug)]
-pub enum AsSerde {}
-
-type Bincode = bincode::config::Configuration<
-    bincode::config::LittleEndian,
-    bincode::config::Fixint,
-    bincode::config::Limit<LONGEST>,
->;
-const BINCODE: Bincode = bincode::config::standard()
-    .with_fixed_int_encoding()
-    .with_limit::<LONGEST>();
-
-/// No call and no result is longer; a length that says otherwise is nonsense, and must not be allocated.
+/// No call and no result is longer.
 pub(crate) const LONGEST: usize = 1 << 26;
 
-impl bincode::enc::write::Writer for Encoder {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), bincode::error::EncodeError> {
-        Self::write(self, bytes);
-        Ok(())
+impl Sink for Encoder {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.write(bytes);
+    }
+
+    #[inline]
+    fn n_bytes(&self) -> usize {
+        self.bytes().len()
     }
 }
 
+/// The codec of types that serde can write and read, in the [`format`] of the containers.
+#[derive(Clone, Copy, Debug)]
+pub enum AsSerde {}
+
 impl<T: Serialize + DeserializeOwned> Codec<T> for AsSerde {
     fn encode(value: &T, out: &mut Encoder) -> Result<()> {
-        bincode::serde::encode_into_writer(value, &mut *out, BINCODE)
-            .map_err(|error| unwritable::<T>(error.to_string()))
+        let mut limits = out.limits;
+        format::encode_within(value, out, &mut limits).map_err(unwritable::<T>)?;
+        out.limits = limits;
+        Ok(())
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<T> {
-        let (value, n) = bincode::serde::decode_from_slice(input.remaining(), BINCODE)
-            .map_err(|error| unreadable::<T>(error.to_string()))?;
-        input.at += n;
+        let mut rest = input.remaining();
+        let value = format::decode_within(&mut rest, &mut input.limits);
+        let value = value.map_err(|e| unreadable::<T>(e.to_string()))?;
+        input.at = input.bytes.len() - rest.len();
         Ok(value)
     }
 }
@@ -408,11 +474,11 @@ impl<T: Wire> Wire for Box<T> {
 
 impl<T: Wire> Codec<Box<T>> for Parts {
     fn encode(value: &Box<T>, out: &mut Encoder) -> Result<()> {
-        out.put::<T>(value)
+        out.within::<Box<T>, _>(|out| out.put::<T>(value))
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<Box<T>> {
-        input.get().map(Box::new)
+        input.within::<Box<T>, _>(|input| input.get().map(Box::new))
     }
 }
 
@@ -491,67 +557,4 @@ tuples! {
     (A 0, B 1, C 2, D 3, E 4, F 5)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
     (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[expect(clippy::needless_pass_by_value, reason = "reads better")]
-    fn round_trip<T: Wire + PartialEq + std::fmt::Debug>(value: T) -> usize {
-        let mut out = Encoder::new();
-        out.put(&value).unwrap();
-        let n_bytes = out.bytes().len();
-        let mut input = Decoder::new(out.bytes());
-        assert_eq!(input.get::<T>().unwrap(), value);
-        assert_eq!(input.remaining(), []);
-        // Cut short anywhere, it is an error and no panic.
-        for len in 0..n_bytes {
-            assert!(
-                Decoder::new(&out.bytes()[..len]).get::<T>().is_err(),
-                "{len}"
-            );
-        }
-        n_bytes
-    }
-
-    #[test]
-    fn values_come_back_as_they_were() {
-        assert_eq!(round_trip(()), 0);
-        assert_eq!(round_trip(7_u64), 8);
-        assert_eq!(round_trip((1_u8, -2_i32, 0.5_f64)), 13);
-        assert_eq!(round_trip([1_u16, 2, 3]), 6);
-        round_trip(String::from("a string with ümlaut"));
-        round_trip(vec![String::from("a"), String::new()]);
-        round_trip((0..1000_u32).collect::<Vec<_>>());
-        round_trip(Some(vec![Some(3_u8), None]));
-        round_trip(Ok::<u8, String>(1));
-        round_trip(Err::<u8, String>("no".into()));
-        round_trip((Box::new('x'), true, GlobalPtr::<u64>::new(Rank::new(3), 64)));
-    }
-
-    #[test]
-    fn what_fits_inline_and_what_does_not_is_put_together_alike() {
-        for n in 0..300 {
-            let mut out = Encoder::new();
-            let all: Vec<u8> = (0..n).map(|i| u8::try_from(i % 251).unwrap()).collect();
-            for piece in all.chunks(7) {
-                out.write(piece);
-            }
-            assert_eq!(out.bytes(), all);
-            out.align();
-            assert_eq!(out.bytes().len(), all.len().next_multiple_of(8));
-        }
-    }
-
-    #[test]
-    fn nonsense_is_an_error_that_names_the_type() {
-        let huge = [0xff; 16];
-        let error = Decoder::new(&huge).get::<Vec<u64>>().unwrap_err();
-        assert!(error.to_string().contains("u64"), "{error}");
-        assert!(Decoder::new(&huge).get::<Vec<(u8, u8)>>().is_err());
-        assert!(Decoder::new(&huge).get::<Option<u8>>().is_err());
-        assert!(Decoder::new(&[2]).get::<bool>().is_err());
-        assert!(Decoder::new(&huge).get::<String>().is_err());
-    }
 }

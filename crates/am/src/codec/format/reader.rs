@@ -2,45 +2,55 @@
 
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer as _, Visitor};
 
-use super::refused::{Refused, check_len, deeper};
+use super::limits::{Depth, Empty, Limits};
+use super::refused::Refused;
 
-/// The value whose encoding is `bytes`, all of them.
-pub(super) fn read<T: DeserializeOwned>(mut bytes: &[u8]) -> Result<T, Refused> {
-    let reader = Reader {
-        bytes: &mut bytes,
-        depth: 0,
+/// Takes a value from the front of `bytes`.
+pub(super) fn read<T: DeserializeOwned>(
+    bytes: &mut &[u8],
+    limits: &mut Limits,
+) -> Result<T, Refused> {
+    let mut input = Input {
+        bytes,
+        empty: limits.empty,
     };
-    let value = T::deserialize(reader)?;
-    if bytes.is_empty() {
-        return Ok(value);
-    }
-    Err(Refused(
-        format!("{} bytes are left over", bytes.len()).into(),
-    ))
+    let value = T::deserialize(Reader {
+        input: &mut input,
+        depth: limits.depth,
+    })?;
+    *bytes = input.bytes;
+    limits.empty = input.empty;
+    Ok(value)
 }
 
-/// Reads from the front of `bytes`.
+/// What has not been read yet.
+struct Input<'b> {
+    bytes: &'b [u8],
+    empty: Empty,
+}
+
+/// Reads from the front of the input.
 struct Reader<'r, 'b> {
-    bytes: &'r mut &'b [u8],
-    depth: u32,
+    input: &'r mut Input<'b>,
+    depth: Depth,
 }
 
-impl<'b> Reader<'_, 'b> {
+impl<'r, 'b> Reader<'r, 'b> {
     fn within(self) -> Result<Self, Refused> {
-        let depth = deeper(self.depth)?;
+        let depth = self.depth.within()?;
         Ok(Self { depth, ..self })
     }
 
     #[inline]
     fn take(&mut self, n: usize) -> Result<&'b [u8], Refused> {
-        let Some((front, rest)) = self.bytes.split_at_checked(n) else {
-            let why = format!(
-                "{n} more bytes were to come; there are {}",
-                self.bytes.len()
-            );
-            return Err(Refused(why.into()));
+        let bytes = self.input.bytes;
+        let Some((front, rest)) = bytes.split_at_checked(n) else {
+            let n_left = bytes.len();
+            return Err(Refused::new(format_args!(
+                "{n} more bytes were to come; there are {n_left}"
+            )));
         };
-        *self.bytes = rest;
+        self.input.bytes = rest;
         Ok(front)
     }
 
@@ -64,11 +74,12 @@ impl<'b> Reader<'_, 'b> {
             252 => 4,
             253 => 8,
             254 => 16,
-            255 => return Err(Refused("no integer begins with 255".into())),
+            255 => return Err(Refused::new("no integer begins with 255")),
         };
         if n_bytes > most {
-            let why = format!("an integer of {most} bytes was to come, and has {n_bytes}");
-            return Err(Refused(why.into()));
+            return Err(Refused::new(format_args!(
+                "an integer of {most} bytes was to come, and has {n_bytes}"
+            )));
         }
         let mut bytes = [0; 16];
         bytes[..n_bytes].copy_from_slice(self.take(n_bytes)?);
@@ -82,7 +93,7 @@ impl<'b> Reader<'_, 'b> {
 
     fn text(&mut self) -> Result<&'b str, Refused> {
         let bytes = self.run()?;
-        std::str::from_utf8(bytes).map_err(|e| Refused(e.to_string().into()))
+        std::str::from_utf8(bytes).map_err(Refused::new)
     }
 
     fn run(&mut self) -> Result<&'b [u8], Refused> {
@@ -92,44 +103,53 @@ impl<'b> Reader<'_, 'b> {
 
     fn len(&mut self) -> Result<usize, Refused> {
         let n = self.integer(8)?;
-        usize::try_from(n).map_err(|_| Refused(format!("{n} is no length here").into()))
+        usize::try_from(n).map_err(|_| Refused::new(format_args!("{n} is no length here")))
     }
 
-    /// `n` members, which the type knows, or of which there were said to be so many.
+    /// `n` members, as the type says.
     fn members<V: Visitor<'b>>(self, n: usize, visitor: V) -> Result<V::Value, Refused> {
-        let Self { bytes, depth } = self.within()?;
+        let Self { input, depth } = self.within()?;
         visitor.visit_seq(Members {
-            bytes,
+            input,
             depth,
             left: n,
+            is_counted: false,
         })
     }
 
-    /// A number of elements that there may be.
-    fn elements(&mut self) -> Result<usize, Refused> {
-        let n = self.len()?;
-        check_len(n, self.bytes.len())?;
-        Ok(n)
+    /// Elements, as many as the input says.
+    fn elements(mut self) -> Result<Members<'r, 'b>, Refused> {
+        let left = self.len()?;
+        self.input.empty.check(left, self.input.bytes.len())?;
+        let Self { input, depth } = self.within()?;
+        Ok(Members {
+            input,
+            depth,
+            left,
+            is_counted: true,
+        })
     }
 }
 
 struct Members<'r, 'b> {
-    bytes: &'r mut &'b [u8],
-    depth: u32,
+    input: &'r mut Input<'b>,
+    depth: Depth,
     left: usize,
+    /// Whether those that take no byte count, since the input said how many there are.
+    is_counted: bool,
 }
 
 impl<'b> Members<'_, 'b> {
     fn get<S: DeserializeSeed<'b>>(&mut self, seed: S) -> Result<S::Value, Refused> {
         seed.deserialize(Reader {
-            bytes: &mut *self.bytes,
+            input: &mut *self.input,
             depth: self.depth,
         })
     }
 
     /// Memory may be got for as many.
     fn hint(&self) -> usize {
-        self.left.min(self.bytes.len())
+        self.left.min(self.input.bytes.len())
     }
 }
 
@@ -144,7 +164,12 @@ impl<'b> de::SeqAccess<'b> for Members<'_, 'b> {
             return Ok(None);
         }
         self.left -= 1;
-        self.get(seed).map(Some)
+        let n_before = self.input.bytes.len();
+        let element = self.get(seed)?;
+        if self.is_counted && self.input.bytes.len() == n_before {
+            self.input.empty.add(1)?;
+        }
+        Ok(Some(element))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -210,11 +235,11 @@ impl<'b> de::VariantAccess<'b> for Reader<'_, 'b> {
 }
 
 fn narrowed<N: TryFrom<u128>>(n: u128) -> Result<N, Refused> {
-    N::try_from(n).map_err(|_| Refused(format!("{n} is too large for its type").into()))
+    N::try_from(n).map_err(|_| Refused::new(format_args!("{n} is too large for its type")))
 }
 
 fn narrowed_signed<N: TryFrom<i128>>(n: i128) -> Result<N, Refused> {
-    N::try_from(n).map_err(|_| Refused(format!("{n} is too large for its type").into()))
+    N::try_from(n).map_err(|_| Refused::new(format_args!("{n} is too large for its type")))
 }
 
 macro_rules! numbers {
@@ -232,7 +257,7 @@ macro_rules! untold {
     ($($method:ident)*) => {
         $(
             fn $method<V: Visitor<'b>>(self, _: V) -> Result<V::Value, Refused> {
-                Err(Refused("the format does not say of what type a value is".into()))
+                Err(Refused::new("the format does not say of what type a value is"))
             }
         )*
     };
@@ -266,12 +291,12 @@ impl<'b> de::Deserializer<'b> for Reader<'_, 'b> {
         match self.byte()? {
             0 => visitor.visit_bool(false),
             1 => visitor.visit_bool(true),
-            other => Err(Refused(format!("{other} is no bool").into())),
+            other => Err(Refused::new(format_args!("{other} is no bool"))),
         }
     }
 
     fn deserialize_char<V: Visitor<'b>>(mut self, visitor: V) -> Result<V::Value, Refused> {
-        let first = self.bytes.first().copied().unwrap_or(0);
+        let first = self.input.bytes.first().copied().unwrap_or(0);
         let n = match first {
             0xf0.. => 4,
             0xe0.. => 3,
@@ -281,7 +306,7 @@ impl<'b> de::Deserializer<'b> for Reader<'_, 'b> {
         let bytes = self.take(n)?;
         let mut chars = std::str::from_utf8(bytes).unwrap_or("").chars();
         let Some(c) = chars.next() else {
-            return Err(Refused(format!("{bytes:?} are no char").into()));
+            return Err(Refused::new(format_args!("{bytes:?} are no char")));
         };
         visitor.visit_char(c)
     }
@@ -290,7 +315,7 @@ impl<'b> de::Deserializer<'b> for Reader<'_, 'b> {
         match self.byte()? {
             0 => visitor.visit_none(),
             1 => visitor.visit_some(self.within()?),
-            other => Err(Refused(format!("{other} is no option").into())),
+            other => Err(Refused::new(format_args!("{other} is no option"))),
         }
     }
 
@@ -314,9 +339,8 @@ impl<'b> de::Deserializer<'b> for Reader<'_, 'b> {
         visitor.visit_newtype_struct(self.within()?)
     }
 
-    fn deserialize_seq<V: Visitor<'b>>(mut self, visitor: V) -> Result<V::Value, Refused> {
-        let n = self.elements()?;
-        self.members(n, visitor)
+    fn deserialize_seq<V: Visitor<'b>>(self, visitor: V) -> Result<V::Value, Refused> {
+        visitor.visit_seq(self.elements()?)
     }
 
     fn deserialize_tuple<V: Visitor<'b>>(self, n: usize, visitor: V) -> Result<V::Value, Refused> {
@@ -332,10 +356,8 @@ impl<'b> de::Deserializer<'b> for Reader<'_, 'b> {
         self.members(n, visitor)
     }
 
-    fn deserialize_map<V: Visitor<'b>>(mut self, visitor: V) -> Result<V::Value, Refused> {
-        let left = self.elements()?;
-        let Self { bytes, depth } = self.within()?;
-        visitor.visit_map(Members { bytes, depth, left })
+    fn deserialize_map<V: Visitor<'b>>(self, visitor: V) -> Result<V::Value, Refused> {
+        visitor.visit_map(self.elements()?)
     }
 
     fn deserialize_struct<V: Visitor<'b>>(

@@ -2,47 +2,34 @@
 
 use serde::ser::{self, Serialize};
 
-use super::refused::{Refused, check_len, deeper};
+use super::limits::{Depth, Empty, Limits};
+use super::refused::Refused;
+use super::sink::Sink;
 
-/// Writes `value` to `buffer`, or if it is longer to memory of its own; and its length.
-pub(super) fn write<T: Serialize>(
+/// Appends the bytes of `value`.
+pub(super) fn write<T: Serialize + ?Sized, S: Sink>(
     value: &T,
-    buffer: &mut [u8],
-) -> Result<(usize, Option<Vec<u8>>), Refused> {
-    let mut out = Out {
-        buffer,
-        len: 0,
-        long: None,
-    };
+    sink: &mut S,
+    limits: &mut Limits,
+) -> Result<(), Refused> {
+    let depth = limits.depth;
+    let empty = &mut limits.empty;
     value.serialize(Writer {
-        out: &mut out,
-        depth: 0,
-    })?;
-    Ok((out.len, out.long))
+        out: &mut Out { sink, empty },
+        depth,
+    })
 }
 
-struct Out<'b> {
-    buffer: &'b mut [u8],
-    len: usize,
-    /// All that was written, if the buffer is too short for it.
-    long: Option<Vec<u8>>,
+/// What has been written.
+struct Out<'s, S> {
+    sink: &'s mut S,
+    empty: &'s mut Empty,
 }
 
-impl Out<'_> {
+impl<S: Sink> Out<'_, S> {
     #[inline]
     fn put(&mut self, bytes: &[u8]) {
-        let end = self.len + bytes.len();
-        match (&mut self.long, self.buffer.get_mut(self.len..end)) {
-            (None, Some(place)) => place.copy_from_slice(bytes),
-            (None, None) => {
-                let mut long = Vec::with_capacity(2 * end);
-                long.extend_from_slice(&self.buffer[..self.len]);
-                long.extend_from_slice(bytes);
-                self.long = Some(long);
-            }
-            (Some(long), _) => long.extend_from_slice(bytes),
-        }
-        self.len = end;
+        self.sink.put(bytes);
     }
 
     #[inline]
@@ -73,32 +60,33 @@ impl Out<'_> {
     }
 }
 
-struct Writer<'o, 'b> {
-    out: &'o mut Out<'b>,
-    depth: u32,
+struct Writer<'o, 's, S> {
+    out: &'o mut Out<'s, S>,
+    depth: Depth,
 }
 
-impl<'o, 'b> Writer<'o, 'b> {
+impl<'o, 's, S: Sink> Writer<'o, 's, S> {
     fn within(self) -> Result<Self, Refused> {
-        let depth = deeper(self.depth)?;
+        let depth = self.depth.within()?;
         Ok(Self { depth, ..self })
     }
 
-    fn members(self) -> Result<Members<'o, 'b>, Refused> {
+    /// Members, as many as the type says.
+    fn members(self) -> Result<Members<'o, 's, S>, Refused> {
         let Self { out, depth } = self.within()?;
         Ok(Members {
-            start: out.len,
             out,
             depth,
-            n: 0,
+            n_left: None,
         })
     }
 
-    fn elements(self, n: Option<usize>) -> Result<Members<'o, 'b>, Refused> {
-        let n = n.ok_or_else(|| Refused("a sequence does not know its length".into()))?;
+    /// `n` elements.
+    fn elements(self, n: Option<usize>) -> Result<Members<'o, 's, S>, Refused> {
+        let n = n.ok_or_else(|| Refused::new("a sequence does not know its length"))?;
         self.out.put_integer(n as u128);
         Ok(Members {
-            n,
+            n_left: Some(n),
             ..self.members()?
         })
     }
@@ -110,15 +98,14 @@ impl<'o, 'b> Writer<'o, 'b> {
 }
 
 /// What is being written, member by member.
-struct Members<'o, 'b> {
-    out: &'o mut Out<'b>,
-    depth: u32,
-    start: usize,
-    /// How many elements there are, if a reader cannot know.
-    n: usize,
+struct Members<'o, 's, S> {
+    out: &'o mut Out<'s, S>,
+    depth: Depth,
+    /// How many elements are still to come, if their number was written.
+    n_left: Option<usize>,
 }
 
-impl Members<'_, '_> {
+impl<S: Sink> Members<'_, '_, S> {
     fn put<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
         value.serialize(Writer {
             out: &mut *self.out,
@@ -126,8 +113,27 @@ impl Members<'_, '_> {
         })
     }
 
+    fn put_element<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
+        let n_before = self.out.sink.n_bytes();
+        self.put(value)?;
+        let Some(n_left) = &mut self.n_left else {
+            return Ok(());
+        };
+        let fewer = n_left.checked_sub(1);
+        *n_left = fewer.ok_or_else(|| Refused::new("a sequence has more elements than it said"))?;
+        if self.out.sink.n_bytes() == n_before {
+            self.out.empty.add(1)?;
+        }
+        Ok(())
+    }
+
     fn finish(self) -> Result<(), Refused> {
-        check_len(self.n, self.out.len - self.start)
+        match self.n_left {
+            None | Some(0) => Ok(()),
+            Some(n) => Err(Refused::new(format_args!(
+                "a sequence has {n} elements less than it said"
+            ))),
+        }
     }
 }
 
@@ -142,16 +148,16 @@ macro_rules! integers {
     };
 }
 
-impl<'o, 'b> ser::Serializer for Writer<'o, 'b> {
+impl<'o, 's, S: Sink> ser::Serializer for Writer<'o, 's, S> {
     type Ok = ();
     type Error = Refused;
-    type SerializeSeq = Members<'o, 'b>;
-    type SerializeTuple = Members<'o, 'b>;
-    type SerializeTupleStruct = Members<'o, 'b>;
-    type SerializeTupleVariant = Members<'o, 'b>;
-    type SerializeMap = Members<'o, 'b>;
-    type SerializeStruct = Members<'o, 'b>;
-    type SerializeStructVariant = Members<'o, 'b>;
+    type SerializeSeq = Members<'o, 's, S>;
+    type SerializeTuple = Members<'o, 's, S>;
+    type SerializeTupleStruct = Members<'o, 's, S>;
+    type SerializeTupleVariant = Members<'o, 's, S>;
+    type SerializeMap = Members<'o, 's, S>;
+    type SerializeStruct = Members<'o, 's, S>;
+    type SerializeStructVariant = Members<'o, 's, S>;
 
     integers! {
         serialize_u16(u16) = put_integer;
@@ -246,15 +252,19 @@ impl<'o, 'b> ser::Serializer for Writer<'o, 'b> {
         value.serialize(self.variant(variant)?)
     }
 
-    fn serialize_seq(self, n: Option<usize>) -> Result<Members<'o, 'b>, Refused> {
+    fn serialize_seq(self, n: Option<usize>) -> Result<Members<'o, 's, S>, Refused> {
         self.elements(n)
     }
 
-    fn serialize_tuple(self, _: usize) -> Result<Members<'o, 'b>, Refused> {
+    fn serialize_tuple(self, _: usize) -> Result<Members<'o, 's, S>, Refused> {
         self.members()
     }
 
-    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Members<'o, 'b>, Refused> {
+    fn serialize_tuple_struct(
+        self,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Members<'o, 's, S>, Refused> {
         self.members()
     }
 
@@ -264,15 +274,15 @@ impl<'o, 'b> ser::Serializer for Writer<'o, 'b> {
         variant: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Members<'o, 'b>, Refused> {
+    ) -> Result<Members<'o, 's, S>, Refused> {
         self.variant(variant)?.members()
     }
 
-    fn serialize_map(self, n: Option<usize>) -> Result<Members<'o, 'b>, Refused> {
+    fn serialize_map(self, n: Option<usize>) -> Result<Members<'o, 's, S>, Refused> {
         self.elements(n)
     }
 
-    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members<'o, 'b>, Refused> {
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Members<'o, 's, S>, Refused> {
         self.members()
     }
 
@@ -282,7 +292,7 @@ impl<'o, 'b> ser::Serializer for Writer<'o, 'b> {
         variant: u32,
         _: &'static str,
         _: usize,
-    ) -> Result<Members<'o, 'b>, Refused> {
+    ) -> Result<Members<'o, 's, S>, Refused> {
         self.variant(variant)?.members()
     }
 
@@ -294,7 +304,7 @@ impl<'o, 'b> ser::Serializer for Writer<'o, 'b> {
 macro_rules! members {
     ($($kind:ident: $method:ident($($name:ty)?);)*) => {
         $(
-            impl ser::$kind for Members<'_, '_> {
+            impl<S: Sink> ser::$kind for Members<'_, '_, S> {
                 type Ok = ();
                 type Error = Refused;
 
@@ -303,7 +313,7 @@ macro_rules! members {
                     $(_: $name,)?
                     value: &T,
                 ) -> Result<(), Refused> {
-                    self.put(value)
+                    self.put_element(value)
                 }
 
                 fn end(self) -> Result<(), Refused> {
@@ -323,12 +333,12 @@ members! {
     SerializeStructVariant: serialize_field(&'static str);
 }
 
-impl ser::SerializeMap for Members<'_, '_> {
+impl<S: Sink> ser::SerializeMap for Members<'_, '_, S> {
     type Ok = ();
     type Error = Refused;
 
     fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Result<(), Refused> {
-        self.put(key)
+        self.put_element(key)
     }
 
     fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {

@@ -1,0 +1,58 @@
+//! How deep values may lie within each other, and how many elements may take no byte.
+
+use super::refused::Refused;
+
+/// The most values that may lie within each other.
+pub const DEPTH: u32 = 128;
+
+/// The most elements of sequences and maps that may take no byte, in one value.
+pub const EMPTY: usize = 1 << 16;
+
+/// How much of what has a limit is used up in a value.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Limits {
+    pub(crate) depth: Depth,
+    pub(crate) empty: Empty,
+}
+
+/// How deep values lie within each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Depth(u32);
+
+impl Depth {
+    /// One level deeper, if that is allowed.
+    #[inline]
+    pub(crate) fn within(self) -> Result<Self, Refused> {
+        if self.0 == DEPTH {
+            return Err(Refused::new(format_args!(
+                "more than {DEPTH} values lie within each other"
+            )));
+        }
+        Ok(Self(self.0 + 1))
+    }
+}
+
+/// How many elements without a byte there were.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Empty(usize);
+
+impl Empty {
+    /// Notes `n` more.
+    #[inline]
+    pub(crate) fn add(&mut self, n: usize) -> Result<(), Refused> {
+        self.check(n, 0)?;
+        self.0 += n;
+        Ok(())
+    }
+
+    /// Whether `n` more elements may lie in `n_bytes` bytes.
+    #[inline]
+    pub(crate) fn check(self, n: usize, n_bytes: usize) -> Result<(), Refused> {
+        if n <= n_bytes.saturating_add(EMPTY - self.0) {
+            return Ok(());
+        }
+        Err(Refused::new(format_args!(
+            "{n} elements were to lie in {n_bytes} bytes, and no more than {EMPTY} in all may be empty"
+        )))
+    }
+}

@@ -1,0 +1,174 @@
+//! Values there and back, and bytes that nobody has written.
+
+use super::*;
+
+#[expect(clippy::needless_pass_by_value, reason = "reads better")]
+fn round_trip<T: Wire + PartialEq + std::fmt::Debug>(value: T) -> usize {
+    let mut out = Encoder::new();
+    out.put(&value).unwrap();
+    let n_bytes = out.bytes().len();
+    let mut input = Decoder::new(out.bytes());
+    assert_eq!(input.get::<T>().unwrap(), value);
+    assert_eq!(input.remaining(), []);
+    // Cut short anywhere, it is an error and no panic.
+    for len in 0..n_bytes {
+        assert!(
+            Decoder::new(&out.bytes()[..len]).get::<T>().is_err(),
+            "{len}"
+        );
+    }
+    n_bytes
+}
+
+#[test]
+fn values_come_back_as_they_were() {
+    assert_eq!(round_trip(()), 0);
+    assert_eq!(round_trip(7_u64), 8);
+    assert_eq!(round_trip((1_u8, -2_i32, 0.5_f64)), 13);
+    assert_eq!(round_trip([1_u16, 2, 3]), 6);
+    round_trip(String::from("a string with ümlaut"));
+    round_trip(vec![String::from("a"), String::new()]);
+    round_trip((0..1000_u32).collect::<Vec<_>>());
+    round_trip(Some(vec![Some(3_u8), None]));
+    round_trip(Ok::<u8, String>(1));
+    round_trip(Err::<u8, String>("no".into()));
+    round_trip((Box::new('x'), true, GlobalPtr::<u64>::new(Rank::new(3), 64)));
+}
+
+#[test]
+fn what_fits_inline_and_what_does_not_is_put_together_alike() {
+    for n in 0..300 {
+        let mut out = Encoder::new();
+        let all: Vec<u8> = (0..n).map(|i| u8::try_from(i % 251).unwrap()).collect();
+        for piece in all.chunks(7) {
+            out.write(piece);
+        }
+        assert_eq!(out.bytes(), all);
+        out.align();
+        assert_eq!(out.bytes().len(), all.len().next_multiple_of(8));
+    }
+}
+
+#[test]
+fn nonsense_is_an_error_that_names_the_type() {
+    let huge = [0xff; 16];
+    let error = Decoder::new(&huge).get::<Vec<u64>>().unwrap_err();
+    assert!(error.to_string().contains("u64"), "{error}");
+    assert!(Decoder::new(&huge).get::<Vec<(u8, u8)>>().is_err());
+    assert!(Decoder::new(&huge).get::<Option<u8>>().is_err());
+    assert!(Decoder::new(&[2]).get::<bool>().is_err());
+    assert!(Decoder::new(&huge).get::<String>().is_err());
+}
+
+/// As deep as one likes, by codecs of this crate alone.
+#[derive(Debug)]
+struct Deep(Option<Box<Self>>, Vec<Self>);
+
+#[derive(Debug)]
+enum ByParts {}
+
+impl Wire for Deep {
+    type By = ByParts;
+}
+
+impl Codec<Deep> for ByParts {
+    fn encode(value: &Deep, out: &mut Encoder) -> Result<()> {
+        out.put(&value.0)?;
+        out.put(&value.1)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Deep> {
+        Ok(Deep(input.get()?, input.get()?))
+    }
+}
+
+fn deep(n: u32) -> Deep {
+    (1..n).fold(Deep(None, Vec::new()), |inner, i| match i % 2 {
+        0 => Deep(None, vec![inner]),
+        _ => Deep(Some(Box::new(inner)), Vec::new()),
+    })
+}
+
+#[test]
+fn what_lies_too_deep_is_neither_written_nor_read() {
+    let (mut n_written, mut n_refused) = (0, 0);
+    for n in 1..200 {
+        let mut out = Encoder::new();
+        if let Err(error) = out.put(&deep(n)) {
+            assert!(error.to_string().contains("within each other"), "{error}");
+            n_refused += 1;
+        } else {
+            Decoder::new(out.bytes()).get::<Deep>().unwrap();
+            n_written += 1;
+        }
+    }
+    assert_eq!((n_written, n_refused), (128, 71));
+    let some = vec![1; 1_000_000];
+    assert!(Decoder::new(&some).get::<Deep>().is_err());
+    let lists = [&[0], &1_u64.to_ne_bytes()[..]].concat().repeat(1_000_000);
+    assert!(Decoder::new(&lists).get::<Deep>().is_err());
+}
+
+/// Takes no byte, and steps.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Nothing;
+
+impl Wire for Nothing {
+    type By = ByParts;
+}
+
+impl Codec<Nothing> for ByParts {
+    fn encode(_: &Nothing, _: &mut Encoder) -> Result<()> {
+        Ok(())
+    }
+
+    fn decode(_: &mut Decoder<'_>) -> Result<Nothing> {
+        Ok(Nothing)
+    }
+}
+
+#[test]
+fn elements_without_bytes_have_a_limit_in_all() {
+    let n_half = format::EMPTY / 2;
+    let lists = |n| vec![vec![Nothing; n_half]; n];
+    round_trip_once(&lists(2));
+    assert!(Encoder::new().put(&lists(3)).is_err());
+    round_trip_once(&vec![(); format::EMPTY]);
+    assert!(Encoder::new().put(&vec![(); format::EMPTY + 1]).is_err());
+
+    let mut hostile = 100_000_u64.to_ne_bytes().to_vec();
+    hostile.extend((n_half as u64).to_ne_bytes().repeat(100_000));
+    for n in [1_u64 << 60, u64::MAX] {
+        let n = n.to_ne_bytes();
+        assert!(Decoder::new(&n).get::<Vec<Nothing>>().is_err());
+        assert!(Decoder::new(&n).get::<Vec<()>>().is_err());
+    }
+    assert!(Decoder::new(&hostile).get::<Vec<Vec<Nothing>>>().is_err());
+    assert!(Decoder::new(&hostile).get::<Vec<Vec<()>>>().is_err());
+}
+
+/// Nothing, as serde sees it.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Units(Vec<()>);
+
+impl Wire for Units {
+    type By = AsSerde;
+}
+
+#[test]
+fn values_of_serde_within_others_share_their_limits() {
+    let half = Units(vec![(); format::EMPTY / 2]);
+    round_trip_once(&vec![half.clone(); 2]);
+    assert!(Encoder::new().put(&vec![half; 3]).is_err());
+    let mut hostile = 1_000_000_u64.to_ne_bytes().to_vec();
+    hostile.extend([251, 255, 255].repeat(1_000_000));
+    assert!(Decoder::new(&hostile).get::<Vec<Units>>().is_err());
+}
+
+fn round_trip_once<T: Wire + PartialEq + std::fmt::Debug>(value: &T) {
+    let mut out = Encoder::new();
+    out.put(value).unwrap();
+    let mut input = Decoder::new(out.bytes());
+    assert_eq!(&input.get::<T>().unwrap(), value);
+    assert_eq!(input.remaining(), []);
+}

@@ -1,0 +1,159 @@
+//! Killing a rank of a whole job at a random moment, again and again: each job has to end at once, with a failure,
+//! and to leave nothing behind.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::job::{self, Job, state_of};
+use crate::soon::{Moment, Patience, assert_soon};
+
+/// What the end of a job may take after a rank was killed.
+const END: Duration = Duration::from_secs(3);
+
+/// Variables by which launchers tell a process which rank it is.
+const RANKS: [&str; 3] = ["PGAS_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"];
+
+/// Whole jobs of one program.
+#[derive(Debug)]
+pub struct Kills<'a> {
+    /// What the ranks run.
+    pub program: &'a Path,
+    /// The exit code of a job in which a rank was killed; any but 0 if there is none.
+    pub code: Option<i32>,
+    /// An empty directory of the caller's, for temporary files.
+    pub directory: &'a Path,
+}
+
+impl Kills<'_> {
+    /// Runs jobs until in `n_kills` of them a rank was killed, at a moment that may be any from the job's start to its end.
+    ///
+    /// # Panics
+    ///
+    /// If a job does not end within three seconds after that, ends with a wrong exit code, or leaves processes, shared memory or
+    /// temporary files; or if one in which nobody was killed does not end well.
+    pub fn run(&self, n_kills: u64, command: impl Fn() -> Command) {
+        let mut rng = crate::rng(9);
+        let began = Instant::now();
+        let whole = self.start(command()).end();
+        assert_eq!(whole.code(), 0, "{whole:?}");
+        let duration = began.elapsed();
+        let (mut n_killed, mut n_jobs) = (0, 0);
+        while n_killed < n_kills {
+            assert!(
+                n_jobs < 20 * (n_kills + 1),
+                "jobs end before a rank is killed"
+            );
+            n_jobs += 1;
+            let shared_before = shared_files();
+            let job = self.start(command());
+            thread::sleep(duration.mul_f64(rng.f64()));
+            let killed = self.kill_one(&job, &mut rng);
+            let ended = job.end();
+            let Some(at) = killed else {
+                assert_eq!(ended.code(), 0, "nobody was killed: {ended:?}");
+                continue;
+            };
+            n_killed += 1;
+            assert_soon(ended.at.since(at), END, &ended);
+            let code = ended.code();
+            assert!(code != 0, "kill {n_killed}: {ended:?}");
+            assert!(
+                self.code.is_none_or(|expected| expected == code),
+                "{ended:?}"
+            );
+            // A launcher may end a moment before what it has started.
+            let patience = Patience::new(END);
+            while ended.left.iter().any(|pid| is_alive(*pid)) {
+                assert!(
+                    !patience.is_over(),
+                    "kill {n_killed}: processes are left: {ended:?}"
+                );
+                thread::sleep(Duration::from_millis(2));
+            }
+            let mut files = shared_files();
+            files.retain(|name| !shared_before.contains(name));
+            files.extend(files_in(self.directory));
+            assert!(
+                files.is_empty(),
+                "kill {n_killed}: {files:?} are left: {ended:?}"
+            );
+        }
+    }
+
+    fn start(&self, mut command: Command) -> Job {
+        command.env("TMPDIR", self.directory);
+        job::start(command)
+    }
+
+    /// Kills one of the ranks, and says when; `None` if the job ends without.
+    fn kill_one(&self, job: &Job, rng: &mut fastrand::Rng) -> Option<Moment> {
+        loop {
+            let processes = job.processes();
+            let mut ranks = processes.clone();
+            ranks.retain(|pid| self.is_rank(*pid));
+            if !ranks.is_empty() {
+                return kill(ranks[rng.usize(..ranks.len())]);
+            }
+            if processes.is_empty() {
+                return None;
+            }
+            // It has not started them, or they are over.
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    fn is_rank(&self, pid: u32) -> bool {
+        let exe = fs::read_link(format!("/proc/{pid}/exe"));
+        let variables = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let mut names = variables.split(|byte| *byte == 0).map(|variable| {
+            let name = variable.split(|byte| *byte == b'=').next();
+            name.unwrap_or_default()
+        });
+        exe.is_ok_and(|exe| exe == self.program)
+            && names.any(|name| RANKS.iter().any(|known| known.as_bytes() == name))
+    }
+}
+
+/// Kills a process that runs, and says when. One that has ended and was not waited for would not notice, so it is
+/// stopped first.
+fn kill(pid: u32) -> Option<Moment> {
+    let process = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    kill_process(process, Signal::STOP).ok()?;
+    loop {
+        match state_of(pid) {
+            None | Some('Z' | 'X') => return None,
+            Some('T') => break,
+            Some(_) => thread::yield_now(),
+        }
+    }
+    let at = Moment::now();
+    kill_process(process, Signal::KILL).ok()?;
+    Some(at)
+}
+
+fn is_alive(pid: u32) -> bool {
+    state_of(pid).is_some_and(|state| state != 'Z')
+}
+
+/// The names of shared memory that could be ours.
+fn shared_files() -> Vec<PathBuf> {
+    let mut files = files_in(Path::new("/dev/shm"));
+    files.retain(|path| path.to_string_lossy().contains("pgas"));
+    files
+}
+
+/// The files in a directory, but for those of MPI libraries.
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        !name.starts_with("ompi.")
+    };
+    paths.filter(is_ours).collect()
+}
