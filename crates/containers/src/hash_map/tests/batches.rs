@@ -5,11 +5,11 @@ use pgas_core::Rank;
 use super::concurrent::Random;
 use super::*;
 
-/// Batches of finds among keys `0..2 * n_present` of which every second one is there.
+/// Batches of finds, of `longest` at most, among keys `0..2 * n_present` of which every second one is
+/// there.
 fn check<K, V>(
     world: &World,
-    capacity: usize,
-    n_present: u64,
+    (capacity, n_present, longest): (usize, u64, u64),
     key: fn(u64) -> K,
     value: fn(u64) -> V,
 ) where
@@ -26,8 +26,8 @@ fn check<K, V>(
     let finds = |sizes: &[u64], find_many: &dyn Fn(&[K]) -> Vec<Option<V>>| {
         for &n in sizes {
             let mut random = Random(n);
-            // Of the second five hundred all are there.
-            let only_present = |place: u64| (500..1000).contains(&place);
+            // Of those in the middle all are there.
+            let only_present = |place: u64| (longest / 3..longest / 3 * 2).contains(&place);
             let asked: Vec<u64> = (0..n)
                 .map(|place| (place, random.below(2 * n_present)))
                 .map(|(place, i)| if only_present(place) { i & !1 } else { i })
@@ -39,7 +39,7 @@ fn check<K, V>(
             }
         }
     };
-    finds(&[63, 64, 127, 128, 129, 1500], &|keys| {
+    finds(&[63, 64, 127, 128, 129, longest], &|keys| {
         map.find_many(keys).unwrap()
     });
     let map = map.into_find_phase().unwrap();
@@ -55,37 +55,37 @@ fn text(i: u64) -> String {
     format!("{i:030} ").repeat(1 + usize::try_from(i % 4).unwrap())
 }
 
-fn check_all(capacity: usize, n_present: u64) {
+fn check_all(sizes: (usize, u64, u64)) {
     everywhere(3, |world| {
-        check(&world, capacity, n_present, |i| i, |i| i + 1);
-        check(&world, capacity, n_present, small, small);
-        check(&world, capacity, n_present, small, |_| ());
-        check(&world, capacity, n_present, |i| i.to_le_bytes(), |_| ());
-        check(&world, capacity, n_present, |i| [i; 2], |i| i);
-        check(&world, capacity, n_present, |i| [i; 3], small);
-        check(&world, capacity, n_present, |i| i, |i| [i; 5]);
+        check(&world, sizes, |i| i, |i| i + 1);
+        check(&world, sizes, small, small);
+        check(&world, sizes, small, |_| ());
+        check(&world, sizes, |i| i.to_le_bytes(), |_| ());
+        check(&world, sizes, |i| [i; 2], |i| i);
+        check(&world, sizes, |i| [i; 3], small);
+        check(&world, sizes, |i| i, |i| [i; 5]);
     });
 }
 
 #[test]
 fn long_batches_find_what_is_there_at_half_load() {
-    check_all(100, 50);
+    check_all((100, 50, 1500));
 }
 
 #[test]
 fn long_batches_find_texts_of_any_length() {
-    everywhere(2, |world| check(&world, 60, 30, text, text));
+    everywhere(2, |world| check(&world, (60, 30, 1500), text, text));
 }
 
 #[test]
 fn long_batches_find_what_is_there_where_searches_are_long() {
-    check_all(100, 90);
+    check_all((100, 90, 400));
 }
 
 /// Where the search for an absent key ends nowhere but where it began.
 #[test]
 fn long_batches_find_what_is_there_in_a_full_table() {
-    check_all(30, 30);
+    check_all((30, 30, 200));
 }
 
 #[test]
