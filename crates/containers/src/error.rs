@@ -97,23 +97,47 @@ pub struct Disagreement {
 
 /// Finds out whether all ranks have the same `value` (an allreduce).
 pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()> {
+    let Some([(rank_a, value_a), (rank_b, value_b)]) = differing(world, value)? else {
+        return Ok(());
+    };
+    Err(Error::from(Box::new(Disagreement {
+        what,
+        rank_a,
+        value_a,
+        rank_b,
+        value_b,
+    })))
+}
+
+/// Finds out whether all ranks ask for the same capacity (an allreduce).
+pub(crate) fn agree_on_capacity(world: &World, capacity: u64) -> Result<()> {
+    let Some([(rank_a, capacity_a), (rank_b, capacity_b)]) = differing(world, capacity)? else {
+        return Ok(());
+    };
+    Err(Error::from(Box::new(CapacitiesDiffer {
+        rank_a,
+        capacity_a,
+        rank_b,
+        capacity_b,
+    })))
+}
+
+/// The smallest and the largest value of all ranks, each with a rank that has it, if they differ (an allreduce).
+fn differing(world: &World, value: u64) -> Result<Option<[(Rank, u64); 2]>> {
     let rank = u64::from(world.rank().number());
     let mut extremes = [[value, rank], [!value, rank]];
     world
         .team()
         .allreduce_slice(&mut extremes, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
-    let [[value_a, rank_a], [not_b, rank_b]] = extremes;
-    if value_a == !not_b {
-        return Ok(());
+    let [[smallest, rank_a], [not_largest, rank_b]] = extremes;
+    if smallest == !not_largest {
+        return Ok(None);
     }
     let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
-    Err(Error::from(Box::new(Disagreement {
-        what,
-        rank_a: rank(rank_a),
-        value_a,
-        rank_b: rank(rank_b),
-        value_b: !not_b,
-    })))
+    Ok(Some([
+        (rank(rank_a), smallest),
+        (rank(rank_b), !not_largest),
+    ]))
 }
 
 /// What was taken out of a container, where some of it could not be read.

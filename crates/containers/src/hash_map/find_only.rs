@@ -42,6 +42,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     )]
     pub(super) fn contains_quietly(&self, key: &K) -> Result<bool> {
         let key = object::key(key)?;
+        if let Some(view) = self.view_quick() {
+            match view.look_quickly(&key)? {
+                Found::Held(_) => return Ok(true),
+                Found::Absent => return Ok(false),
+                Found::Unsure => {}
+            }
+        }
         over_slots!(self, |view| for SlotOf<V>: {
             let held = view.look_quietly(view.home_of(&key), &key)?;
             Ok(held.is_some())

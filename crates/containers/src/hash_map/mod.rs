@@ -57,12 +57,12 @@ pub use set::HashSet;
 use std::fmt;
 use std::marker::PhantomData;
 
-use pgas_core::{Rank, World};
+use pgas_core::World;
 /// The protocol of a slot, and searches over slots.
 use pgas_lockfree::slots::{self as slot, state, walk};
 
+use crate::Result;
 use crate::object::{KeyHasher, Object};
-use crate::{CapacitiesDiffer, Result};
 use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
@@ -331,27 +331,6 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     pub fn into_local_phase(self) -> Result<HashMap<K, V, Local, S>> {
         self.into_phase()
     }
-}
-
-/// An error on every rank if the ranks differ in the capacity that they ask for.
-fn agree(world: &World, capacity: u64) -> Result<()> {
-    let mine = [capacity, u64::from(world.rank().number())];
-    let mut extremes = [mine, [!capacity, mine[1]]];
-    world
-        .team()
-        .allreduce_slice(&mut extremes, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
-    let [[smallest, rank_a], [not_largest, rank_b]] = extremes;
-    if smallest == !not_largest {
-        return Ok(());
-    }
-    let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
-    let differ = CapacitiesDiffer {
-        rank_a: rank(rank_a),
-        capacity_a: smallest,
-        rank_b: rank(rank_b),
-        capacity_b: !not_largest,
-    };
-    Err(Box::new(differ).into())
 }
 
 impl<K: Object, V: Object, P: Phase, S> fmt::Debug for HashMap<K, V, P, S> {

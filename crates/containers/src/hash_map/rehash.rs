@@ -11,7 +11,8 @@ use super::slot::{SlotMemory as _, Wanted};
 use super::state::{SlotState, StateWord};
 use super::table::{Table, over_slots};
 use super::view::View;
-use super::{HashMap, agree, walk};
+use super::{HashMap, walk};
+use crate::error::agree_on_capacity;
 use crate::object::{self, KeyHasher, Object, Repr};
 use crate::{Error, Result};
 
@@ -41,7 +42,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
-        agree(self.world(), capacity as u64)?;
+        agree_on_capacity(self.world(), capacity as u64)?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }

@@ -11,7 +11,7 @@ use super::global::LayoutOf;
 use super::hash::Ring;
 use super::reach::{Far, FarArray, Near};
 use super::view::View;
-use crate::error::agree;
+use crate::error::{agree, agree_on_capacity};
 use crate::object::{Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
@@ -109,7 +109,7 @@ fn add(word: &AtomicU64, n: u64) {
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Collective.
     pub(super) fn new(world: &World, capacity: usize, hasher: S) -> Result<Self> {
-        super::agree(world, capacity as u64)?;
+        agree_on_capacity(world, capacity as u64)?;
         agree(world, "the hasher of a hash map", hasher.hash(b"pgas"))?;
         if capacity == 0 {
             return Err(Error::NoCapacity);

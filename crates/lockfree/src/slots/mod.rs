@@ -259,43 +259,6 @@ pub fn look<M: SlotMemory>(
     Ok(Look::Other)
 }
 
-/// What there is in a slot whose value is a word.
-#[derive(Clone, Copy, Debug)]
-pub struct Glance<V> {
-    /// A ready slot with the key.
-    pub is_held: bool,
-    /// Nothing, and nothing behind it.
-    pub is_free: bool,
-    /// A [`look`] tells more: somebody may insert this key now, or another key has its fingerprint.
-    pub is_unsure: bool,
-    /// That of the key, if it is held.
-    pub value: V,
-}
-
-/// [`look`] and [`load`] in one for values that are words, without a branch: key and value are read whatever the
-/// state is, and count if it says that they are there (2A + R). The state comes first, so who sees it
-/// ready sees both.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "a few instructions")]
-pub fn glance<M: SlotMemory>(
-    slot: &M,
-    key: &M::Key,
-    heap: &M::Heap,
-    fingerprint: Fingerprint,
-) -> Result<Glance<M::Value>, M::Error> {
-    debug_assert!(M::IS_WORD, "a wide value may be torn");
-    let state = slot.load_state()?;
-    let (is_key, value) = (slot.has_key(key, heap)?, slot.load_word()?);
-    let is_held = state.is_ready_with(fingerprint) & is_key;
-    let is_free = state == StateWord::FREE;
-    Ok(Glance {
-        is_held,
-        is_free,
-        is_unsure: state.has(fingerprint) & !(is_held | is_free),
-        value,
-    })
-}
-
 /// Takes the slot for `key` if it is free (A, and R where the fingerprint agrees). Waits for a rank that
 /// may be about to publish the same key here.
 #[inline(always)]

@@ -35,7 +35,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("slots/mod.rs", "if slot.swap_state(whole.state, whole.state.locked())?.is_ok() {", 0, "if true {", Models("loom_concurrent_updates")),
     row("slots/mod.rs", "if slot.swap_state(state, state.removed())?.is_ok() {", 0, "if slot.swap_state(state, state.removed()).is_ok() {", Models("loom_two_removals")),
     row("slots/mod.rs", "slot.publish_value(value, locked.overwritten())?;", 0, "slot.publish_value(value, locked)?;", Models("slots::models")),
-    row("slots/mod.rs", "let is_held = state.is_ready_with(fingerprint) & is_key;", 0, "let is_held = state.has(fingerprint) & is_key;", Models("loom_a_removed_word_that_two")),
     row("slots/mod.rs", "if state.state() != SlotState::Removed || slot.swap_state", 0, "if slot.swap_state", Models("loom_a_removed_word_that_two")),
     row("slots/state.rs", "let version = (self.0 + 1) & VERSION_MASK;", 0, "let version = self.0 & VERSION_MASK;", Models("loom_a_wide_value")),
     row("slots/state.rs", "Self(self.overwritten().0 | GONE)", 0, "Self(self.0 | GONE)", Nobody("who inserts the key again counts the version up, and a removed slot is told apart by its bit")),

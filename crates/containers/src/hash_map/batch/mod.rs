@@ -1,14 +1,13 @@
 //! Many operations at once, which hide each other's latency.
 //!
 //! Where all slots are near, those of the operations ahead are [prefetched](prefetch) into the cache, and
-//! long batches of finds [look at whole blocks](rolling), or go [from slot to slot in rounds](rounds) where there are none.
+//! long batches of finds [look at whole blocks](rolling).
 //! Elsewhere the reads of many operations [travel together](pipeline), in the find phase [one for each slot](quiet).
 
 mod pipeline;
 mod prefetch;
 mod quiet;
 mod rolling;
-mod rounds;
 
 use pgas_core::atomics::AtomicInteger;
 

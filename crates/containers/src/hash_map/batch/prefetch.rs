@@ -23,9 +23,6 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         if Self::suits_rolling(keys.len()) {
             return self.find_rolling(keys, values);
         }
-        if Self::suits_rounds(keys.len()) {
-            return self.find_in_rounds(keys, values);
-        }
         let key = |i: usize| &keys[i];
         self.each_prefetched(keys.len(), key, |i, home, key| {
             values[i] = self.find(home, key)?;

@@ -1,4 +1,4 @@
-//! Batches so long that their finds go on in rounds.
+//! Batches so long that the lines of the finds ahead are asked for.
 
 use pgas_core::Rank;
 
@@ -63,6 +63,8 @@ fn check_all(sizes: (usize, u64, u64)) {
         check(&world, sizes, |i| i.to_le_bytes(), |_| ());
         check(&world, sizes, |i| [i; 2], |i| i);
         check(&world, sizes, |i| [i; 3], small);
+        // A slot to a block, of a word each.
+        check(&world, sizes, u128::from, |i| i);
         check(&world, sizes, |i| i, |i| [i; 5]);
     });
 }

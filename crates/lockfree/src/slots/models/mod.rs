@@ -315,25 +315,6 @@ fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     found.and_then(|(slot, held)| slot::load(&slot, &(), held).unwrap())
 }
 
-/// As a batch of finds: without a branch at each slot, and on to the next one.
-fn find_by_glances(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
-    let home = home(table, key);
-    let mut slot = home.slot;
-    loop {
-        let there = slot::glance(&slot, &key, &(), home.fingerprint).unwrap();
-        if there.is_unsure {
-            return find(table, key);
-        }
-        if there.is_held {
-            return Some(there.value);
-        }
-        slot = (&table).next(&slot);
-        if there.is_free || slot.is_same(&home.slot) {
-            return None;
-        }
-    }
-}
-
 /// As an update of a map.
 fn add_one<const W: bool>(table: &Table<W>, key: u64) {
     let (slot, held) = walk::look(&table, home(table, key), &key, Wanted::Value)
