@@ -15,6 +15,8 @@
 
 #[path = "support/kernel.rs"]
 mod kernel;
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "support/mod.rs"]
 mod support;
 #[path = "support/timing.rs"]
@@ -51,7 +53,13 @@ fn main() -> ExitCode {
 
 /// Whether the results are right.
 fn run(world: &World, options: &Options) -> pgas::Result<bool> {
-    let places: Vec<Place> = options.places(world, world.rank()).collect();
+    let mut places: Vec<Place> = memory::reserved(options.accesses, "--accesses")?;
+    // Of those that are made of these, one at a time.
+    drop(memory::reserved::<[u64; 4]>(
+        options.accesses,
+        "--accesses",
+    )?);
+    places.extend(options.places(world, world.rank()));
     let table: Vec<u64> = (0..options.table)
         .map(|index| {
             value(Place {

@@ -9,6 +9,9 @@
 //! The keys go through a `Distributor`: no rank waits for another one before it has sent all that it has, and there is no
 //! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on their number.
 
+#[path = "support/memory.rs"]
+mod memory;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
@@ -90,7 +93,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     let ranges = Ranges::new(world);
     world.barrier()?;
     let start = Instant::now();
-    let keys = make_keys(world, options);
+    let keys = make_keys(world, options)?;
 
     let exchange = Instant::now();
     let mut mine = redistribute(world, &ranges, &keys, !options.json)?;
@@ -122,7 +125,9 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
 }
 
 /// Keys of this rank's own (SplitMix64).
-fn make_keys(world: &World, options: &Options) -> Vec<u32> {
+fn make_keys(world: &World, options: &Options) -> pgas::Result<Vec<u32>> {
+    let n = options.keys_per_rank;
+    let mut keys = memory::reserved(n, "--keys-per-rank")?;
     let mut state = options.seed ^ (u64::from(world.rank().number()) << 40);
     let key = |_| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -131,7 +136,8 @@ fn make_keys(world: &World, options: &Options) -> Vec<u32> {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         u32::try_from(z >> (64 - KEY_BITS)).expect("28 bits")
     };
-    (0..options.keys_per_rank).map(key).collect()
+    keys.extend((0..n).map(key));
+    Ok(keys)
 }
 
 /// Sends every key to the rank whose range it lies in, and returns those of this rank.

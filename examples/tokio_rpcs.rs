@@ -10,6 +10,8 @@
 //! rank calls every rank, as fast as it goes; a transfer, an atomic and a collective are awaited too. At
 //! the end nothing happens for a while, to see what a driver costs that has nothing to do.
 
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "support/mod.rs"]
 mod support;
 
@@ -138,7 +140,7 @@ async fn hold(world: &World, options: &Options) -> Result<(usize, bool), CallErr
 /// Calls all ranks in turn, each call a task, and says whether all answers were right.
 async fn call(world: &World, options: &Options) -> Result<bool, CallError> {
     let bar = support::progress_bar(world, "calls", options.calls, !options.json);
-    let mut tasks = Vec::with_capacity(options.calls);
+    let mut tasks = memory::reserved(options.calls, "--calls")?;
     for (i, to) in (0..options.calls as u64).zip(world.ranks().cycle()) {
         let answer = world.rpc(to, support::mix, i)?;
         tasks.push(tokio::spawn(async move {

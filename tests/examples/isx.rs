@@ -41,6 +41,7 @@ fn the_report_for_people_says_that_the_keys_are_in_order() {
 
 #[test]
 fn bad_arguments_are_refused() {
+    crate::run::refuses_sizes("isx", "--keys-per-rank");
     for arguments in [["--ranks", "0"], ["--keys-per-rank", "many"]] {
         let ended = isx(&arguments);
         assert_eq!(ended.status.code(), Some(2));

@@ -1,6 +1,6 @@
 //! `histogram` and `index_gather`.
 
-use crate::run::{json, refuses, run};
+use crate::run::{json, refuses, refuses_sizes, run};
 
 const KERNELS: [&str; 2] = ["histogram", "index_gather"];
 
@@ -45,6 +45,7 @@ fn the_report_for_people_says_that_the_results_are_right() {
 
 #[test]
 fn the_kernels_refuse_bad_arguments() {
+    refuses_sizes("index_gather", "--accesses");
     for kernel in KERNELS {
         refuses(kernel, "--ranks", "0");
         refuses(kernel, "--table", "0");

@@ -32,3 +32,13 @@ pub(crate) fn refuses(name: &str, option: &str, value: &str) {
     assert_eq!(ended.code(), 2, "{name} {option} {value}");
     assert!(ended.stderr.contains(option), "{}", ended.stderr);
 }
+
+/// Checks that sizes for which there is no memory anywhere are refused in a line that names the option.
+pub(crate) fn refuses_sizes(name: &str, option: &str) {
+    for value in [usize::MAX, usize::MAX / 4] {
+        let ended = run(name, &[option, &value.to_string()]);
+        assert_eq!(ended.code(), 1, "{name} {option} {value}: {ended:?}");
+        assert!(ended.stderr.contains(option), "{ended:?}");
+        assert!(!ended.stderr.contains("panicked"), "{ended:?}");
+    }
+}

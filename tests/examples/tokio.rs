@@ -1,6 +1,6 @@
 //! `tokio_rpcs`.
 
-use crate::run::{json, refuses, run};
+use crate::run::{json, refuses, refuses_sizes, run};
 
 #[test]
 fn calls_that_tasks_await_have_the_right_answers_and_an_idle_driver_sleeps() {
@@ -27,5 +27,6 @@ fn the_report_for_people_says_that_the_answers_are_right() {
 #[test]
 fn bad_arguments_are_refused() {
     refuses("tokio_rpcs", "--threads", "0");
+    refuses_sizes("tokio_rpcs", "--calls");
     refuses("tokio_rpcs", "--calls", "many");
 }

@@ -28,6 +28,8 @@ const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
 pub(crate) const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
 
+/// What begins a multiple of this apart shares no page where pages are small. Nothing but speed relies
+/// on it: the system's pages may be larger.
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 pub(crate) const FAILURE_AT: usize = 64;

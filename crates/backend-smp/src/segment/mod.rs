@@ -14,6 +14,7 @@ mod pages;
 mod system;
 
 use std::fs::File;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use pgas_core::segment::MIN_SEGMENT_BYTES;
@@ -51,18 +52,24 @@ pub fn segment_bytes(n_ranks: u32, config: &Config) -> Result<u64> {
 
 /// The layout that `config` asks for.
 pub(crate) fn layout(n_ranks: u32, config: &Config) -> Result<Layout> {
-    layout_within(n_ranks, config.segment_bytes, system::memory_of_host())
+    let memory = system::memory_of_host();
+    layout_within(n_ranks, config.segment_bytes, memory, page_bytes())
 }
 
-/// The layout for segments of `wanted` bytes, or of as many as a host with `memory` bytes has for each of so
-/// many ranks.
-fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64) -> Result<Layout> {
+/// The size of the system's pages: 4, 16 or 64 KiB.
+fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// The layout for segments of `wanted` bytes, or of as many as a host with `memory` bytes in pages of `page` has for
+/// each of so many ranks.
+fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
     let granule = |bytes: u64| {
         if bytes >= HUGE_PAGE as u64 {
             HUGE_PAGE as u64
         } else {
-            rustix::param::page_size() as u64
+            page
         }
     };
     // The largest size that needs no rounding up.
@@ -149,16 +156,12 @@ impl Job {
     /// Gives the whole pages of a range of the segment of `rank` back to the system; they read as zero
     /// afterwards. Says whether all of the range does.
     pub(crate) fn discard(&self, rank: u32, offset: u64, bytes: u64) -> bool {
-        let page = rustix::param::page_size() as u64;
         let from = self.layout.segment_at(rank) as u64;
         if offset > self.layout.segment_bytes {
             return false;
         }
         let end = offset.saturating_add(bytes).min(self.layout.segment_bytes);
-        let (start, end) = (
-            (from + offset).next_multiple_of(page),
-            (from + end) & !(page - 1),
-        );
+        let Range { start, end } = whole_pages(from + offset..from + end, page_bytes());
         if start >= end {
             return false;
         }
@@ -168,6 +171,11 @@ impl Job {
         let is_whole = (start, len as u64) == (from + offset, bytes);
         system::give_back(&self.pages, self.file.as_ref(), at, len).is_ok() && is_whole
     }
+}
+
+/// The pages of `page` bytes that lie within a range as a whole; an empty range if none does.
+fn whole_pages(range: Range<u64>, page: u64) -> Range<u64> {
+    range.start.next_multiple_of(page)..range.end & !(page - 1)
 }
 
 #[cfg(test)]
@@ -237,27 +245,65 @@ mod tests {
         for memory in memories.map(|bytes: u64| bytes & !(HUGE_PAGE as u64 - 1)) {
             let many = (1..200_u32).chain((200..200_000).step_by(97));
             for n_ranks in many.chain([96, 2900, 1 << 20, 1 << 24]) {
-                let layout = layout_within(n_ranks, None, memory);
-                let layout =
-                    layout.unwrap_or_else(|error| panic!("{n_ranks} of {memory}: {error}"));
-                let all = layout.segment_bytes * u64::from(n_ranks);
-                assert!(all <= MAX_RESERVED, "{n_ranks} of {memory}");
-                assert!(layout.segment_bytes.is_multiple_of(4096));
-                assert!(layout.segment_bytes <= memory);
+                for page in PAGES {
+                    let layout = layout_within(n_ranks, None, memory, page);
+                    let layout =
+                        layout.unwrap_or_else(|error| panic!("{n_ranks} of {memory}: {error}"));
+                    let all = layout.segment_bytes * u64::from(n_ranks);
+                    assert!(all <= MAX_RESERVED, "{n_ranks} of {memory}");
+                    assert!(layout.segment_bytes.is_multiple_of(page));
+                    assert!(layout.segment_bytes <= memory);
+                }
             }
+        }
+    }
+
+    /// The sizes of pages that processors have.
+    const PAGES: [u64; 3] = [4 << 10, 16 << 10, 64 << 10];
+
+    #[test]
+    fn segments_begin_at_whole_pages_of_every_size() {
+        for page in PAGES {
+            for wanted in [
+                MIN_SEGMENT_BYTES,
+                MIN_SEGMENT_BYTES + 1,
+                3 << 20,
+                (3 << 20) + 5,
+            ] {
+                let layout = layout_within(5, Some(wanted), 1 << 30, page).unwrap();
+                assert!(layout.segment_bytes >= wanted);
+                for rank in 0..5 {
+                    let at = layout.segment_at(rank) as u64;
+                    assert!(at.is_multiple_of(page), "{wanted} of {page}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn only_whole_pages_of_every_size_are_given_back() {
+        for page in PAGES {
+            assert_eq!(whole_pages(page..3 * page, page), page..3 * page);
+            assert_eq!(whole_pages(page - 8..3 * page + 8, page), page..3 * page);
+            assert_eq!(
+                whole_pages(page + 8..3 * page - 8, page),
+                2 * page..2 * page
+            );
+            assert!(whole_pages(page + 8..2 * page, page).is_empty());
+            assert!(whole_pages(page + 8..page + 16, page).is_empty());
         }
     }
 
     #[test]
     fn the_largest_size_that_an_error_names_can_be_had() {
         for n_ranks in [1, 3, 96, 97, 2900, 100_003] {
-            let error = layout_within(n_ranks, Some(u64::MAX), 1 << 30).unwrap_err();
+            let error = layout_within(n_ranks, Some(u64::MAX), 1 << 30, page_bytes()).unwrap_err();
             let text = error.to_string();
             let (_, rest) = text.split_once(" to ").unwrap();
             let largest = rest.split(' ').next().unwrap().parse().unwrap();
-            let layout = layout_within(n_ranks, Some(largest), 1 << 30).unwrap();
+            let layout = layout_within(n_ranks, Some(largest), 1 << 30, page_bytes()).unwrap();
             assert_eq!(layout.segment_bytes, largest, "{n_ranks}");
-            assert!(layout_within(n_ranks, Some(largest + 1), 1 << 30).is_err());
+            assert!(layout_within(n_ranks, Some(largest + 1), 1 << 30, page_bytes()).is_err());
         }
     }
 
