@@ -88,6 +88,11 @@ const INTERPRETED: &[(&str, &[&str])] = &[
         "a_source_is_free_before_the_operation_is_complete", "later_operations_overtake",
         "a_handler_that_panics_while_a_scope_ends",
     ]),
+    ("pgas-am", &["function::", "pieces::", "future::cell", "layer::", "serve::"]),
+    ("pgas-containers", &[
+        "queue::tests::sequential::a_push_of_more_than_the_capacity",
+        "array::tests::an_element_that_is_not_there",
+    ]),
 ];
 
 /// Whether each access is within bounds, initialized, aligned, by a pointer that may, and no data

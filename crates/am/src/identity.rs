@@ -38,6 +38,13 @@ impl Program {
     }
 
     fn read() -> io::Result<Self> {
+        if cfg!(miri) {
+            // There code has no bytes, and each function an address of its own, below this.
+            return Ok(Self {
+                code: 0..u32::MAX as usize,
+                build: 1,
+            });
+        }
         let here = Self::own as fn() -> pgas_core::Result<&'static Self> as usize;
         let maps = fs::read_to_string("/proc/self/maps")?;
         let mapping = maps

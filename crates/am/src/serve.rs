@@ -203,3 +203,38 @@ impl Am {
         Err(Error::unknown(world, message.from, what, reason))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use pgas_core::Rank;
+    use pgas_core::backend::loopback;
+
+    use crate::{Error, RemoteCalls, quiet};
+
+    static SUM: AtomicU64 = AtomicU64::new(0);
+
+    #[test]
+    fn calls_of_each_kind_run_once_and_a_panic_is_an_answer() {
+        loopback::run(2, |world| {
+            crate::attach(&world).unwrap();
+            let to = Rank::new(1 - world.rank().number());
+            assert_eq!(
+                world.rpc(to, |x: u64| x + 1, 41).unwrap().wait().unwrap(),
+                42
+            );
+            let sum = |x: u64, view: &[u32]| x + u64::from(view.iter().sum::<u32>());
+            let viewed = world.rpc_view(to, sum, 1, &[2, 3]).unwrap();
+            assert_eq!(viewed.wait().unwrap(), 6);
+            let failed = world.rpc(to, |x: u64| 1 / x, 0).unwrap().wait();
+            assert!(matches!(failed, Err(Error::RemotePanic(_))), "{failed:?}");
+            let add = |x: u64| {
+                SUM.fetch_add(x, Ordering::Relaxed);
+            };
+            world.rpc_ff(to, add, 7).unwrap();
+            quiet(&world).unwrap();
+            assert_eq!(SUM.load(Ordering::Relaxed), 14);
+        });
+    }
+}

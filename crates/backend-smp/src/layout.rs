@@ -11,10 +11,11 @@ use pgas_lockfree::payload::Buffers;
 use crate::doorbell::Doorbell;
 
 /// The size of a large page; segments are multiples of it unless they are smaller.
-pub(crate) const HUGE_PAGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
 
-/// Slots of each mailbox: 128 KiB, of which only what is used costs memory.
-pub(crate) const MAILBOX_SLOTS: usize = 2048;
+/// Slots of each mailbox: 128 KiB, of which only what is used costs memory. Miri looks at every word
+/// of the control part whenever it is lent out, so there it is small.
+pub(crate) const MAILBOX_SLOTS: usize = if cfg!(miri) { 128 } else { 2048 };
 /// The longest message of [`MAILBOX_SLOTS`].
 pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.
@@ -22,7 +23,7 @@ pub(crate) const MAX_SHORT: usize = 48;
 
 /// Buffers of each rank for payloads that are filled in place, of the longest message each: 260 KiB, of which only what is used
 /// costs memory.
-pub(crate) const N_BUFFERS: usize = 16;
+pub(crate) const N_BUFFERS: usize = if cfg!(miri) { 2 } else { 16 };
 const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 
 pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
