@@ -62,7 +62,9 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
         .worker_threads(usize::from(options.threads))
         .build()
         .map_err(|error| pgas::Error::Argument(format!("--threads: {error}").into()))?;
-    let measured = runtime.block_on(tasks(world, options))?;
+    // As many tasks as there are calls.
+    let room = memory::reserved(options.calls, "--calls")?;
+    let measured = runtime.block_on(tasks(world, options, room))?;
     report(world, options, &measured)
 }
 
@@ -76,12 +78,15 @@ struct Measured {
     is_right: bool,
 }
 
-async fn tasks(world: &World, options: &Options) -> Result<Measured, CallError> {
+/// What becomes of a call: whether its answer is right.
+type Answer = tokio::task::JoinHandle<Result<bool, CallError>>;
+
+async fn tasks(world: &World, options: &Options, room: Vec<Answer>) -> Result<Measured, CallError> {
     let driver = Driver::start(world)?;
     let (n_in_flight, held_right) = hold(world, options).await?;
     world.team().barrier_nb()?.await?;
     let start = Instant::now();
-    let calls_right = call(world, options).await?;
+    let calls_right = call(world, options, room).await?;
     // The others' calls are served until all of them are answered.
     world.team().barrier_nb()?.await?;
     let seconds = start.elapsed().as_secs_f64();
@@ -137,10 +142,9 @@ async fn hold(world: &World, options: &Options) -> Result<(usize, bool), CallErr
     Ok((n_in_flight, is_right))
 }
 
-/// Calls all ranks in turn, each call a task, and says whether all answers were right.
-async fn call(world: &World, options: &Options) -> Result<bool, CallError> {
+/// Calls all ranks in turn, each call a task of `tasks`, and says whether all answers were right.
+async fn call(world: &World, options: &Options, mut tasks: Vec<Answer>) -> Result<bool, CallError> {
     let bar = support::progress_bar(world, "calls", options.calls, !options.json);
-    let mut tasks = memory::reserved(options.calls, "--calls")?;
     for (i, to) in (0..options.calls as u64).zip(world.ranks().cycle()) {
         let answer = world.rpc(to, support::mix, i)?;
         tasks.push(tokio::spawn(async move {

@@ -237,7 +237,7 @@ fn an_action_that_panics_keeps_no_other_from_running() {
         for n in 3..1000 {
             let promise = Promise::new(world)?;
             let counts = promise.future().then(count());
-            promise.fulfil(1)?;
+            promise.fulfil(1);
             assert_eq!(n_runs.load(Ordering::Relaxed), n);
             counts.wait()?;
         }
