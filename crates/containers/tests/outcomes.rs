@@ -161,6 +161,17 @@ const TOGETHER: &[(&str, Call)] = &[
         });
         all_have("changes", world, changed)
     }),
+    ("what is received by a Distributor", |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(world, 4)?;
+        // Less than a batch, so that all is sent at the end, when the inbox has no room for it before its rank receives.
+        let sent = (0..3).try_for_each(|i| distributor.send(HOST, i));
+        all_have("sends", world, sent)?;
+        let received = distributor
+            .finish()
+            .map(drop)
+            .map_err(|taken| taken.lost.first);
+        all_have("a distributor", world, received)
+    }),
     ("what is sent by a Distributor", |world| {
         // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
         let mut distributor = Distributor::<u64>::with_capacity(world, 64)?;

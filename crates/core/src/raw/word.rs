@@ -82,12 +82,12 @@ fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
         (AtomicOp::And, _) => word::and(word, v),
         (AtomicOp::Or, _) => word::or(word, v),
         (AtomicOp::Xor, _) => word::xor(word, v),
-        (AtomicOp::Min, AtomicType::F64) => {
-            word::update(word, |x| f64::from_bits(x).min(f64::from_bits(v)).to_bits())
-        }
-        (AtomicOp::Max, AtomicType::F64) => {
-            word::update(word, |x| f64::from_bits(x).max(f64::from_bits(v)).to_bits())
-        }
+        (AtomicOp::Min, AtomicType::F64) => word::update(word, |x| {
+            lesser(f64::from_bits(x), f64::from_bits(v)).to_bits()
+        }),
+        (AtomicOp::Max, AtomicType::F64) => word::update(word, |x| {
+            greater(f64::from_bits(x), f64::from_bits(v)).to_bits()
+        }),
         (AtomicOp::Min, AtomicType::I64) => word::update(word, |x| {
             x.cast_signed().min(v.cast_signed()).cast_unsigned()
         }),
@@ -97,6 +97,24 @@ fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
         (AtomicOp::Min, _) => word::min(word, v),
         (AtomicOp::Max, _) => word::max(word, v),
     }
+}
+
+/// The lesser of two, and a number before NaN. On some processors the standard library's `min` gives NaN if one of them
+/// is a signaling NaN.
+#[inline]
+fn lesser<F: PartialOrd>(x: F, v: F) -> F {
+    if v < x || is_nan(&x) { v } else { x }
+}
+
+/// The greater of two, likewise.
+#[inline]
+fn greater<F: PartialOrd>(x: F, v: F) -> F {
+    if v > x || is_nan(&x) { v } else { x }
+}
+
+#[inline]
+fn is_nan<F: PartialOrd>(x: &F) -> bool {
+    x.partial_cmp(x).is_none()
 }
 
 #[inline(always)]
@@ -116,12 +134,12 @@ fn fetch_u32(word: &AtomicU32, call: AtomicCall) -> u32 {
         (AtomicOp::And, _) => word::and(word, v),
         (AtomicOp::Or, _) => word::or(word, v),
         (AtomicOp::Xor, _) => word::xor(word, v),
-        (AtomicOp::Min, AtomicType::F32) => {
-            word::update(word, |x| f32::from_bits(x).min(f32::from_bits(v)).to_bits())
-        }
-        (AtomicOp::Max, AtomicType::F32) => {
-            word::update(word, |x| f32::from_bits(x).max(f32::from_bits(v)).to_bits())
-        }
+        (AtomicOp::Min, AtomicType::F32) => word::update(word, |x| {
+            lesser(f32::from_bits(x), f32::from_bits(v)).to_bits()
+        }),
+        (AtomicOp::Max, AtomicType::F32) => word::update(word, |x| {
+            greater(f32::from_bits(x), f32::from_bits(v)).to_bits()
+        }),
         (AtomicOp::Min, AtomicType::I32) => word::update(word, |x| {
             x.cast_signed().min(v.cast_signed()).cast_unsigned()
         }),
@@ -159,4 +177,50 @@ pub fn apply(old: u64, call: AtomicCall) -> u64 {
 )]
 fn low(bits: u64) -> u32 {
     bits as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use super::*;
+
+    #[test]
+    fn a_number_comes_before_nan_of_any_kind() {
+        // Quiet ones and signaling ones.
+        for nan in [0x7ff8_0000_0000_0000, 0x7ff0_0000_0000_0001, u64::MAX] {
+            let nan = f64::from_bits(nan);
+            for number in [-2.25, 0.0, f64::INFINITY, f64::NEG_INFINITY] {
+                for choose in [lesser, greater] {
+                    assert_eq!(choose(nan, number), number);
+                    assert_eq!(choose(number, nan), number);
+                }
+            }
+            assert!(lesser(nan, nan).is_nan());
+        }
+        assert_eq!((lesser(1.0, 2.0), lesser(2.0, 1.0)), (1.0, 1.0));
+        assert_eq!((greater(1.0, 2.0), greater(2.0, 1.0)), (2.0, 2.0));
+    }
+
+    #[test]
+    fn words_of_floats_keep_a_number_before_nan() {
+        let signaling = 0x7ff0_0000_0000_0001;
+        for op in [AtomicOp::Min, AtomicOp::Max] {
+            let word = AtomicU64::new(5.0_f64.to_bits());
+            let ty = AtomicType::F64;
+            fetch_u64(
+                &word,
+                AtomicCall {
+                    op,
+                    ty,
+                    operand: signaling,
+                },
+            );
+            assert_eq!(word.load(Ordering::Relaxed), 5.0_f64.to_bits());
+            let word = AtomicU32::new(0x7f80_0001);
+            let (ty, operand) = (AtomicType::F32, u64::from(5.0_f32.to_bits()));
+            fetch_u32(&word, AtomicCall { op, ty, operand });
+            assert_eq!(word.load(Ordering::Relaxed), 5.0_f32.to_bits());
+        }
+    }
 }
