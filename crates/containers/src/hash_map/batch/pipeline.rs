@@ -60,19 +60,20 @@ impl<K: Object, V> Search<'_, K, V> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
-    /// Searches for all `keys` at once: in each round all searches that are not over look at one slot.
-    fn locate<'k>(&self, keys: impl Iterator<Item = &'k K>) -> Result<Vec<Search<'a, K, V>>> {
-        let begin = |key: &'k K| {
-            let key = object::key(key)?;
-            let home = self.home_of(&key);
-            Ok(Search {
-                key,
-                home,
-                slot: home.slot,
-                found: None,
-            })
-        };
-        let mut searches = keys.map(begin).collect::<Result<Vec<_>>>()?;
+    /// A search for a key.
+    fn search(&self, key: &K) -> Result<Search<'a, K, V>> {
+        let key = object::key(key)?;
+        let home = self.home_of(&key);
+        Ok(Search {
+            key,
+            home,
+            slot: home.slot,
+            found: None,
+        })
+    }
+
+    /// Ends all `searches` at once: in each round all that are not over look at one slot.
+    fn locate(&self, mut searches: Vec<Search<'a, K, V>>) -> Result<Vec<Search<'a, K, V>>> {
         while searches.iter().any(|search| search.found.is_none()) {
             if LayoutOf::<K, V>::IS_PACKED {
                 self.look_once::<u32>(&mut searches)?;
@@ -140,7 +141,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     pub(super) fn find_together(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let groups = keys.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER));
         for (keys, values) in groups {
-            let searches = self.locate(keys.iter())?;
+            let searches = keys.iter().map(|key| self.search(key));
+            let searches = self.locate(searches.collect::<Result<_>>()?)?;
             match LayoutOf::<K, V>::KIND {
                 ValueKind::Word4 => self.load_words::<u32>(&searches, values)?,
                 ValueKind::Word8 => self.load_words::<u64>(&searches, values)?,
@@ -279,15 +281,22 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             let indices = start..n.min(start + TOGETHER);
             let mut in_flight = Vec::with_capacity(TOGETHER);
             let failed = |done| move |error| BatchError { done, error };
+            // Those before a key that cannot be written are carried out.
+            let mut refused = Ok(());
+            let searches = indices.clone().map_while(|i| {
+                let search = self.search(key(i)).map_err(failed(i));
+                search.map_err(|error| refused = Err(error)).ok()
+            });
+            let searches = searches.collect();
             result = self
-                .locate(indices.clone().map(&key))
+                .locate(searches)
                 .map_err(failed(start))
                 .and_then(|searches| {
                     for (i, search) in indices.zip(&searches) {
                         let inserted = begin(i, search, &mut in_flight).map_err(failed(i))?;
                         n_new += usize::from(inserted == Inserted::New);
                     }
-                    Ok(())
+                    refused
                 });
             // What was begun is completed whatever happened to the element behind it.
             result = complete(&mut in_flight).and(result);

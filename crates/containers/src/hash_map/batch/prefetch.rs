@@ -50,26 +50,28 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Near<'a, LayoutOf
         key: impl Fn(usize) -> &'k K,
         mut op: impl FnMut(usize, NearHome<'a, K, V>, &KeyOf<K>) -> Result<()>,
     ) -> Result<(), BatchError> {
-        let begin = |i: usize| -> Result<Hash, BatchError> {
-            let key = object::key(key(i)).map_err(|error| BatchError { done: i, error })?;
-            let hash = self.hash(&key);
+        // A key that cannot be written is refused in its turn, when those before it are done.
+        let begin = |i: usize| -> Option<Hash> {
+            let hash = self.hash(&object::key(key(i)).ok()?);
             self.home(hash).slot.reach.prefetch();
-            Ok(hash)
+            Some(hash)
         };
         let Some(last) = n.checked_sub(1) else {
             return Ok(());
         };
         // Behind the last element its home slot is prefetched again, which spares the loop a branch.
-        let mut ahead = [Hash::default(); AHEAD];
+        let mut ahead = [None; AHEAD];
         for (i, ahead) in ahead.iter_mut().enumerate() {
-            *ahead = begin(i.min(last))?;
+            *ahead = begin(i.min(last));
         }
         for i in 0..n {
-            let next = begin((i + AHEAD).min(last))?;
+            let next = begin((i + AHEAD).min(last));
             let hash = std::mem::replace(&mut ahead[i % AHEAD], next);
-            object::key(key(i))
-                .and_then(|key| op(i, self.home(hash), &key))
-                .map_err(|error| BatchError { done: i, error })?;
+            let done = object::key(key(i)).and_then(|key| {
+                let hash = hash.unwrap_or_else(|| self.hash(&key));
+                op(i, self.home(hash), &key)
+            });
+            done.map_err(|error| BatchError { done: i, error })?;
         }
         Ok(())
     }
