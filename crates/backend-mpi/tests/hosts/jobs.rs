@@ -215,14 +215,14 @@ pub(crate) fn end_after(fault: Fault, on_host: u32) {
 pub(crate) fn end_after_a_stop_beside_another() {
     let shape = Shape::new(2, 2, Mapping::Slot);
     let stopped = shape.near(shape.per_host)[1];
-    let text = format!("rank {stopped} has been stopped for 1s");
+    let text = format!("rank {stopped} has been stopped for ");
     end_after_a_stop(shape, stopped, STALL, &text);
 }
 
 /// One that is alone on its host is to the others as one that computes for long: the limit of a wait names it.
 pub(crate) fn end_after_a_stop_alone() {
     let shape = Shape::new(2, 1, Mapping::Slot);
-    end_after_a_stop(shape, 1, ("PGAS_TIMEOUT", "2"), "rank 0 waited 2");
+    end_after_a_stop(shape, 1, ("PGAS_TIMEOUT", "2"), "rank 0 waited ");
 }
 
 fn end_after_a_stop(shape: Shape, stopped: u32, setting: (&str, &str), text: &str) {

@@ -32,7 +32,7 @@ pub(crate) fn ends_by(fault: Fault, direct: &str) {
             assert!(is_told, "{ended:?}");
         }
         Fault::Stop => {
-            let text = "rank 1 has been stopped for 1s";
+            let text = "rank 1 has been stopped for ";
             assert!(stdout.contains(text), "{ended:?}");
         }
         // These are the launcher's to tell.
