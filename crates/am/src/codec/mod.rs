@@ -388,7 +388,7 @@ impl Sink for Encoder {
     }
 }
 
-/// The codec of types that serde can write and read, in the [`format`] of the containers.
+/// The codec of types that serde can write and read, in the [`format`](mod@format) of the containers.
 #[derive(Clone, Copy, Debug)]
 pub enum AsSerde {}
 
