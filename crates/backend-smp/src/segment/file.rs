@@ -100,6 +100,11 @@ pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
 }
 
 impl Job {
+    /// The file behind it, if its ranks are processes.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
     /// Maps the memory that [`create_job`] made.
     pub(crate) fn open(JobMemory(file): JobMemory) -> Result<Self> {
         let mut bytes = [0; 32];

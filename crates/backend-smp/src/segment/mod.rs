@@ -137,10 +137,6 @@ impl Job {
         self.layout
     }
 
-    pub(crate) fn file(&self) -> Option<&File> {
-        self.file.as_ref()
-    }
-
     #[inline]
     pub(crate) fn control(&self) -> Control<'_> {
         let (words, bells) = (self.pages.words(), self.pages.bells());
