@@ -22,8 +22,9 @@ const BUFFER_BYTES: usize = 8192;
 
 /// Gathers items for a function that other ranks run on slices of them.
 ///
-/// Items that were not sent when it is dropped are lost, as one-way calls are that cannot be run: the next [`quiet`] tells
-/// all ranks, by [`Error::Undelivered`](crate::Error::Undelivered). [`finish`](Self::finish) leaves none.
+/// Items that were not sent when it is dropped are lost, as one-way calls are that cannot be run:
+/// the next [`quiet`] tells all ranks, by [`Error::Undelivered`](crate::Error::Undelivered).
+/// [`finish`](Self::finish) leaves none.
 ///
 /// # Examples
 ///

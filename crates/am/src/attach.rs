@@ -24,8 +24,9 @@ use crate::state::{Am, Attached};
 ///
 /// # Errors
 ///
-/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`pgas_core::Error::Backend`] if one cannot read its
-/// own. The failure of the job while waiting. Who calls it again gets the same error.
+/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program;
+/// [`pgas_core::Error::Backend`] if one cannot read its own. The failure of the job while waiting.
+/// Who calls it again gets the same error.
 ///
 /// # Examples
 ///

@@ -241,9 +241,9 @@ impl FunctionId {
         // SAFETY: the bits are those of a `Trampoline` of this rank. The tag fits, which takes the
         // job's secret, so a rank of the job has made this name in `new`, the only place that asks
         // `Names` for a tag to send: it took the place from a `Trampoline` there, at this distance
-        // from the start of its code. That rank runs the same build, since the salt is made of it, and the code of a file is mapped as a
-        // whole: the same function lies at this distance from the start here. It is inside of the code, so the pointer
-        // is not null.
+        // from the start of its code. That rank runs the same build, since the salt is made of it,
+        // and the code of a file is mapped as a whole: the same function lies at this distance from
+        // the start here. It is inside of the code, so the pointer is not null.
         let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
         // SAFETY: the trampoline asks that the body is a function of the type that it was made for. The tag covers both
         // places, so one call of `new` has made both; it is called by `of` and `of_viewing`, which give a trampoline and

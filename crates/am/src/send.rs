@@ -142,8 +142,9 @@ impl Am {
 
     /// Sends what is too long for one message.
     ///
-    /// Requests wait for room. In a handler they are refused if too much is kept already; else what meets back-pressure is
-    /// kept, whatever it takes, since the rest of one that was begun has to follow.
+    /// Requests wait for room. In a handler they are refused if too much is kept already; else what
+    /// meets back-pressure is kept, whatever it takes, since the rest of one that was begun has to
+    /// follow.
     #[cold]
     #[track_caller]
     pub(crate) fn send_in_pieces(

@@ -1,4 +1,5 @@
-//! Serving calls and answers: a function that another rank called is run and answered, and a panic becomes an answer too.
+//! Serving calls and answers: a function that another rank called is run and answered, and a panic
+//! becomes an answer too.
 
 use std::any::Any;
 use std::cell::RefCell;

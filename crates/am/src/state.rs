@@ -1,5 +1,5 @@
-//! The state of a rank: who handles what, which answers are awaited, and what is still to be sent. Futures name it by a number,
-//! so that one that is forgotten keeps nothing.
+//! The state of a rank: who handles what, which answers are awaited, and what is still to be sent.
+//! Futures name it by a number, so that one that is forgotten keeps nothing.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -44,7 +44,8 @@ pub(crate) struct Am {
     pub(crate) lost: Lost,
     /// Rounds of progress.
     pub(crate) n_rounds: AtomicU32,
-    /// Messages that this rank has sent, and that it has served; a call or request that is answered is served when the answer is back.
+    /// Messages that this rank has sent, and that it has served; a call or request that is answered
+    /// is served when the answer is back.
     pub(crate) tally: Tally,
 }
 

@@ -1,5 +1,5 @@
-//! What takes no memory: short messages, calls once the table of answers has grown, futures that are ready. And what takes little:
-//! bytes that nobody has written.
+//! What takes no memory: short messages, calls once the table of answers has grown, futures that
+//! are ready. And what takes little: bytes that nobody has written.
 #![expect(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -215,8 +215,8 @@ impl Post {
         u64::from(self.peer(to).credits[class as usize])
     }
 
-    /// Sends a message if there is room for it here and there. If `to` has said that it has left, that is an error; what it
-    /// gets before it says so, it tells of itself.
+    /// Sends a message if there is room for it here and there. If `to` has said that it has left,
+    /// that is an error; what it gets before it says so, it tells of itself.
     pub(crate) fn send(
         &mut self,
         mpi: &Mpi,

@@ -21,8 +21,8 @@ pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
 /// Payload that fits in one slot.
 pub(crate) const MAX_SHORT: usize = 48;
 
-/// Buffers of each rank for payloads that are filled in place, of the longest message each: 260 KiB, of which only what is used
-/// costs memory.
+/// Buffers of each rank for payloads that are filled in place, of the longest message each: 260
+/// KiB, of which only what is used costs memory.
 pub(crate) const N_BUFFERS: usize = if cfg!(miri) { 2 } else { 16 };
 const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
 

@@ -199,8 +199,9 @@ impl Member {
         }))
     }
 
-    /// Sends a message whose opening goes in front of its payload in `place`, if it fits there and the message is not so short that it
-    /// fits a slot; otherwise `None`, and nothing was done. After an error the place was taken back, unless the target may be reading it.
+    /// Sends a message whose opening goes in front of its payload in `place`, if it fits there and
+    /// the message is not so short that it fits a slot; otherwise `None`, and nothing was done.
+    /// After an error the place was taken back, unless the target may be reading it.
     #[inline]
     pub(crate) fn send_from(
         &self,
@@ -242,7 +243,8 @@ impl Member {
             return Ok(Some(Sent::BackPressure));
         }
         if control.bell(to).ring() && handler.is_heard_of() {
-            // It leaves at this moment, and looks once more: either it gives the buffer back, or the buffer is in use for good.
+            // It leaves at this moment, and looks once more: either it gives the buffer back, or
+            // the buffer is in use for good.
             return Err(has_left(to));
         }
         Ok(Some(Sent::Accepted))

@@ -163,7 +163,8 @@ const TOGETHER: &[(&str, Call)] = &[
     }),
     ("what is received by a Distributor", |world| {
         let mut distributor = Distributor::<u64>::with_capacity(world, 4)?;
-        // Less than a batch, so that all is sent at the end, when the inbox has no room for it before its rank receives.
+        // Less than a batch, so that all is sent at the end, when the inbox has no room for it
+        // before its rank receives.
         let sent = (0..3).try_for_each(|i| distributor.send(HOST, i));
         all_have("sends", world, sent)?;
         let received = distributor

@@ -17,8 +17,8 @@ pub fn in_handler() -> bool {
     IN_HANDLER.get()
 }
 
-/// Runs `body` as handlers are run: whatever waits inside it is [`Error::InHandler`](crate::Error::InHandler), and progress does
-/// nothing there.
+/// Runs `body` as handlers are run: whatever waits inside it is
+/// [`Error::InHandler`](crate::Error::InHandler), and progress does nothing there.
 #[inline]
 pub fn as_handler<R>(body: impl FnOnce() -> R) -> R {
     /// Back to what was, also when a handler panics.

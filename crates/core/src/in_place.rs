@@ -106,9 +106,10 @@ impl<'w> InPlace<'w> {
         self.to
     }
 
-    /// Offers a message whose payload is `opening` and then the first `len` bytes of this; does not wait. Gives the memory back, as it is, if
-    /// there is no room for the message. After an error it is the transport's: a target that leaves at this moment may be
-    /// reading it, and then it is in use until the job ends.
+    /// Offers a message whose payload is `opening` and then the first `len` bytes of this; does not
+    /// wait. Gives the memory back, as it is, if there is no room for the message. After an error
+    /// it is the transport's: a target that leaves at this moment may be reading it, and then it is
+    /// in use until the job ends.
     ///
     /// With an opening of up to 56 bytes, a multiple of eight, nothing copies the rest.
     ///

@@ -30,12 +30,14 @@ pub struct Kills<'a> {
 }
 
 impl Kills<'_> {
-    /// Runs jobs until in `n_kills` of them a rank was killed, at a moment that may be any from the job's start to its end.
+    /// Runs jobs until in `n_kills` of them a rank was killed, at a moment that may be any from the
+    /// job's start to its end.
     ///
     /// # Panics
     ///
-    /// If a job does not end within three seconds after that, ends with a wrong exit code, or leaves processes, shared memory or
-    /// temporary files; or if one in which nobody was killed does not end well.
+    /// If a job does not end within three seconds after that, ends with a wrong exit code, or
+    /// leaves processes, shared memory or temporary files; or if one in which nobody was killed
+    /// does not end well.
     pub fn run(&self, n_kills: u64, command: impl Fn() -> Command) {
         let mut rng = crate::rng(9);
         let began = Instant::now();

@@ -187,8 +187,9 @@ pub struct PreparedReply<'a> {
 }
 
 impl<'a> Token<'a> {
-    /// A buffer for `len` bytes of payload of a reply, to be filled in place and sent by [`PreparedReply::commit`]; or dropped, and there is no
-    /// reply. Does not wait. See [`Prepared`] for whose memory it is.
+    /// A buffer for `len` bytes of payload of a reply, to be filled in place and sent by
+    /// [`PreparedReply::commit`]; or dropped, and there is no reply. Does not wait. See
+    /// [`Prepared`] for whose memory it is.
     ///
     /// # Cost
     ///

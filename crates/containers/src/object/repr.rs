@@ -26,9 +26,10 @@ pub trait Object: Sized + Send + Sync + 'static {
 
     /// What a file calls the type. Values are only loaded from a file that calls it the same.
     ///
-    /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type its name and those of its members or variants, as
-    /// serde has them; of a [`Plain`](super::Plain) one the size. It does not depend on the module that a type is in, or on the compiler. Give
-    /// a name of your own where that says too little, or too much.
+    /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type
+    /// its name and those of its members or variants, as serde has them; of a
+    /// [`Plain`](super::Plain) one the size. It does not depend on the module that a type is in, or
+    /// on the compiler. Give a name of your own where that says too little, or too much.
     ///
     /// ```
     /// # use pgas_containers::object::{Object, Plain};
@@ -52,7 +53,8 @@ pub trait Object: Sized + Send + Sync + 'static {
 /// What a container's slot holds of a `T`.
 pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 
-/// A way to keep a `T` in a slot; [`Plain`](super::Plain), [`Parts`](super::Parts) and [`Encoded`](super::Encoded) are all there are.
+/// A way to keep a `T` in a slot; [`Plain`](super::Plain), [`Parts`](super::Parts) and
+/// [`Encoded`](super::Encoded) are all there are.
 ///
 /// A slot that was made by [`to_slot`](Self::to_slot) is given up once, by
 /// [`release`](Self::release), when nobody will read it any more.

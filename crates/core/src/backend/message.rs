@@ -29,8 +29,8 @@ impl HandlerId {
     /// Messages of the [`Layer`](crate::Layer) above core.
     pub const LAYER: Range<u16> = 2..Self::N_RESERVED;
 
-    /// Whether a sender has to hear that the receiver has left: who awaits a collective finds that out, and a question about a
-    /// long wait may be lost.
+    /// Whether a sender has to hear that the receiver has left: who awaits a collective finds that
+    /// out, and a question about a long wait may be lost.
     #[must_use]
     pub fn is_heard_of(self) -> bool {
         self.0 >= Self::LAYER.start
@@ -68,7 +68,9 @@ pub enum Sent {
 }
 
 /// Memory of the transport's own, for the payload of one message: the caller's alone from
-/// [`Backend::prepare`](super::Backend::prepare) to [`Backend::try_commit`](super::Backend::try_commit) or [`Backend::give_back`](super::Backend::give_back).
+/// [`Backend::prepare`](super::Backend::prepare) to
+/// [`Backend::try_commit`](super::Backend::try_commit) or
+/// [`Backend::give_back`](super::Backend::give_back).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Where it begins, at a multiple of eight. It holds bytes, whichever.

@@ -404,12 +404,14 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// As [`try_send`](Self::try_send); the place is the transport's again, too, since a target that is leaving may be reading it.
+    /// As [`try_send`](Self::try_send); the place is the transport's again, too, since a target
+    /// that is leaving may be reading it.
     ///
     /// # Safety
     ///
-    /// `place` comes from [`prepare`](Self::prepare) of this backend for messages to `to`, and was neither taken by this method, with success or an
-    /// error, nor given back since. Nobody accesses its memory during the call, nor after it but after back-pressure.
+    /// `place` comes from [`prepare`](Self::prepare) of this backend for messages to `to`, and was
+    /// neither taken by this method, with success or an error, nor given back since. Nobody
+    /// accesses its memory during the call, nor after it but after back-pressure.
     unsafe fn try_commit(
         &self,
         to: Rank,

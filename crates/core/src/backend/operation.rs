@@ -25,9 +25,9 @@ impl fmt::Display for RemoteAddr {
 
 /// A non-blocking operation that a backend has in flight.
 ///
-/// An id is given up by the call of [`Backend::test`](super::Backend::test) that reports [`Stage::Operation`]; it must not
-/// be used again. Operations that only complete together may have the same id, and each of them may be
-/// tested then.
+/// An id is given up by the call of [`Backend::test`](super::Backend::test) that reports
+/// [`Stage::Operation`]; it must not be used again. Operations that only complete together may have
+/// the same id, and each of them may be tested then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OpId(pub u64);
 

@@ -52,7 +52,8 @@ impl Wire {
         self.inbox.deliver(message.from, message.payload)
     }
 
-    /// Takes what has arrived for collectives, on a rank that is leaving and serves no other messages, which `late` gets.
+    /// Takes what has arrived for collectives, on a rank that is leaving and serves no other
+    /// messages, which `late` gets.
     pub(crate) fn receive(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         let mut delivered = Ok(());
         let mut sink = |message: Message<'_>| {

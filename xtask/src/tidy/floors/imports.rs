@@ -1,5 +1,6 @@
-//! Which files of a crate import from which others: `use` items, and paths within code and macros. A re-export is looked
-//! through, so that whoever names an item imports from the file that defines it.
+//! Which files of a crate import from which others: `use` items, and paths within code and macros.
+//! A re-export is looked through, so that whoever names an item imports from the file that defines
+//! it.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! The floors of a crate: a table in the docs of its `lib.rs` orders its modules, a module imports from floors below its own
-//! alone, and no files of the crate import each other in a circle.
+//! The floors of a crate: a table in the docs of its `lib.rs` orders its modules, a module imports
+//! from floors below its own alone, and no files of the crate import each other in a circle.
 
 mod circles;
 mod imports;

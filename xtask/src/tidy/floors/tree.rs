@@ -243,7 +243,8 @@ fn collect(tree: &UseTree, prefix: &mut Vec<String>, found: &mut Vec<(String, Ve
     }
 }
 
-/// The files that may hold the module which `item` declares in file `path`: the one that attributes name, and the usual ones.
+/// The files that may hold the module which `item` declares in file `path`: the one that attributes
+/// name, and the usual ones.
 fn files_of(path: &str, item: &ItemMod) -> Vec<String> {
     let (folder, file) = path.rsplit_once('/').unwrap_or(("", path));
     let name = item.ident.to_string();
