@@ -1,16 +1,15 @@
 //! The test command: a table of steps, each timed. A step that fails lets the others run.
 
-use std::io::{Read as _, Seek as _};
-use std::process::Stdio;
-use std::sync::mpsc;
-use std::thread;
-use std::time::{Duration, Instant};
+mod run;
+mod summary;
 
 use anyhow::{Result, bail};
 
 use crate::process::{self, Outcome, cargo, command};
 use crate::{dependencies, memory, mpi, publish};
 use crate::{setup, tidy, toolchains};
+
+pub(crate) use run::{run, run_quick};
 
 /// One row of the table.
 #[derive(Debug)]
@@ -157,156 +156,6 @@ fn main_job() -> Result<Outcome> {
     process::run(tests.env(EXAMPLES_BUILT, "1"))
 }
 
-/// Runs the named steps one after the other, or all in lanes.
-pub(crate) fn run(names: &[String]) -> Result<Outcome> {
-    let steps = select(names)?;
-    if names.is_empty() {
-        process::build_once();
-        return run_in_lanes(&steps);
-    }
-    run_all(&steps)
-}
-
-/// Runs the steps of the inner loop.
-pub(crate) fn run_quick() -> Result<Outcome> {
-    run_all(&QUICK.iter().collect::<Vec<_>>())
-}
-
-/// Runs steps one after the other, whatever becomes of those before, and tells of all of them at the end.
-fn run_all(steps: &[&Step]) -> Result<Outcome> {
-    let start = Instant::now();
-    let mut summary = Summary::default();
-    for (i, step) in steps.iter().enumerate() {
-        println!(
-            "\n=== [{}/{}] {}: {}",
-            i + 1,
-            steps.len(),
-            step.name,
-            step.about
-        );
-        summary.run(step);
-    }
-    summary.tell(start)
-}
-
-/// Runs the first step, then all lanes side by side: the one of the steps that share a folder here,
-/// those of the others as processes of their own. What these print comes between the steps that run
-/// here, so that nothing mixes.
-fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
-    let start = Instant::now();
-    let mut summary = Summary::default();
-    let Some((first, steps)) = steps.split_first() else {
-        return Ok(Outcome::Passed);
-    };
-    println!("\n=== {}: {}", first.name, first.about);
-    summary.run(first);
-    let lane = |lane| {
-        let steps = steps.iter().copied();
-        steps.filter(move |step| step.lane == lane)
-    };
-    let (over, ended) = mpsc::channel();
-    let others = (0..N_LANES).filter(|number| *number != SHARED);
-    let others: Vec<_> = others
-        .map(|number| {
-            let (steps, over) = (lane(number).collect::<Vec<_>>(), over.clone());
-            thread::spawn(move || {
-                for step in steps {
-                    // The receiver stays to the end.
-                    over.send((step, by_itself(step))).ok();
-                }
-            })
-        })
-        .collect();
-    drop(over);
-    for step in lane(SHARED) {
-        println!("\n=== {}: {}", step.name, step.about);
-        summary.run(step);
-        ended
-            .try_iter()
-            .for_each(|(step, text)| summary.add(step, text));
-    }
-    ended
-        .iter()
-        .for_each(|(step, text)| summary.add(step, text));
-    if others.into_iter().any(|lane| lane.join().is_err()) {
-        bail!("a lane of steps that run beside the others panicked");
-    }
-    summary.tell(start)
-}
-
-/// Runs a step as a process of its own, and returns all that it prints.
-fn by_itself(step: &Step) -> Result<String> {
-    let program = std::env::current_exe()?;
-    let mut both = tempfile::tempfile()?;
-    let mut command = command("env", [program.as_os_str()]);
-    command.args(["test", step.name]).stdin(Stdio::null());
-    command.stdout(both.try_clone()?).stderr(both.try_clone()?);
-    // Its last lines say how it ended.
-    command.status()?;
-    let mut text = Vec::new();
-    both.rewind()?;
-    both.read_to_end(&mut text)?;
-    Ok(String::from_utf8_lossy(&text).into_owned())
-}
-
-/// How the steps ended.
-#[derive(Debug, Default)]
-struct Summary {
-    lines: Vec<String>,
-    failed: Vec<&'static str>,
-}
-
-impl Summary {
-    /// Runs a step here.
-    fn run(&mut self, step: &Step) {
-        let start = Instant::now();
-        let what = match (step.run)() {
-            Ok(Outcome::Passed) => "passed".to_owned(),
-            Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
-            Err(error) => {
-                self.failed.push(step.name);
-                format!("{FAILED}: {error:#}")
-            }
-        };
-        let line = format!("{:<12} {:>8}  {what}", step.name, seconds(start.elapsed()));
-        println!("=== {line}");
-        self.lines.push(line);
-    }
-
-    /// Prints what a step that ran by itself has printed.
-    fn add(&mut self, step: &Step, text: Result<String>) {
-        let text = text.unwrap_or_else(|error| format!("{error:#}\n"));
-        print!("\n{text}");
-        let begin = format!("=== {} ", step.name);
-        let lines = text.lines().rev();
-        let line = lines
-            .filter(|line| line.starts_with(&begin))
-            .find_map(|line| line.strip_prefix("=== "));
-        let line = line.map_or_else(
-            || format!("{:<12} {FAILED}: it did not end", step.name),
-            str::to_owned,
-        );
-        if line.contains(FAILED) {
-            self.failed.push(step.name);
-        }
-        self.lines.push(line);
-    }
-
-    /// Prints a line a step. Fails if one did.
-    fn tell(self, start: Instant) -> Result<Outcome> {
-        println!("\n{}", self.lines.join("\n"));
-        println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
-        if !self.failed.is_empty() {
-            let failed = self.failed.join(" ");
-            bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
-        }
-        Ok(Outcome::Passed)
-    }
-}
-
-/// What the line of a step that failed says.
-const FAILED: &str = "FAILED";
-
 /// Prints the table.
 pub(crate) fn list() {
     for step in STEPS {
@@ -332,16 +181,12 @@ fn select(names: &[String]) -> Result<Vec<&'static Step>> {
     Ok(STEPS.iter().filter(wanted).collect())
 }
 
-fn seconds(time: Duration) -> String {
-    format!("{:.1} s", time.as_secs_f64())
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::{N_LANES, SHARED, STEPS, Step, Summary, run_all, select, step};
-    use crate::process::{Outcome, root};
+    use super::{N_LANES, SHARED, STEPS, Step, select};
+    use crate::process::root;
 
     fn names(steps: &[&Step]) -> Vec<&'static str> {
         steps.iter().map(|step| step.name).collect()
@@ -370,35 +215,6 @@ mod tests {
     fn an_unknown_step_is_an_error_that_names_it() {
         let error = select(&["fmt".to_owned(), "typo".to_owned()]).unwrap_err();
         assert!(error.to_string().contains("typo"), "{error}");
-    }
-
-    #[test]
-    fn steps_behind_one_that_fails_run_and_all_that_failed_are_named() {
-        const STEPS: &[Step] = &[
-            step("good", "", || Ok(Outcome::Passed)),
-            step("bad", "", || anyhow::bail!("no")),
-            step("absent", "", || {
-                Ok(Outcome::NotRun("it is not here".to_owned()))
-            }),
-            step("worse", "", || anyhow::bail!("never")),
-        ];
-        let error = run_all(&STEPS.iter().collect::<Vec<_>>()).unwrap_err();
-        let message = error.to_string();
-        assert!(message.contains("bad worse"), "{message}");
-        assert!(!message.contains("good"), "{message}");
-        assert!(!message.contains("absent"), "{message}");
-    }
-
-    #[test]
-    fn a_step_that_ran_by_itself_failed_if_its_line_says_so_or_is_missing() {
-        let mut summary = Summary::default();
-        let line = |text: &str| Ok(format!("=== [1/1] {text}\n=== {text}\n\n{text}\n"));
-        summary.add(&STEPS[0], line("setup  1.0 s  passed"));
-        summary.add(&STEPS[1], line("fmt  1.0 s  FAILED: ugly"));
-        summary.add(&STEPS[2], Ok("killed".to_owned()));
-        summary.add(&STEPS[3], Err(anyhow::anyhow!("cannot be started")));
-        assert_eq!(summary.lines[0], "setup  1.0 s  passed");
-        assert_eq!(summary.failed, ["fmt", STEPS[2].name, STEPS[3].name]);
     }
 
     #[test]

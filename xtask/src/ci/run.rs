@@ -1,0 +1,148 @@
+//! Runs steps: those that are named one after the other, all of them in lanes side by side.
+
+use std::io::{Read as _, Write as _};
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::summary::Summary;
+use super::{N_LANES, QUICK, SHARED, Step, select};
+use crate::process::{self, Outcome, command};
+
+/// Runs the named steps one after the other, or all in lanes.
+pub(crate) fn run(names: &[String]) -> Result<Outcome> {
+    let steps = select(names)?;
+    if names.is_empty() {
+        process::build_once();
+        return run_in_lanes(&steps);
+    }
+    run_all(&steps)
+}
+
+/// Runs the steps of the inner loop.
+pub(crate) fn run_quick() -> Result<Outcome> {
+    run_all(&QUICK.iter().collect::<Vec<_>>())
+}
+
+/// Runs steps here, one after the other, whatever becomes of those before, and tells of all of them
+/// at the end.
+fn run_all(steps: &[&Step]) -> Result<Outcome> {
+    let start = Instant::now();
+    let mut summary = Summary::default();
+    for (i, step) in steps.iter().enumerate() {
+        let number = i + 1;
+        println!(
+            "\n=== [{number}/{}] {}: {}",
+            steps.len(),
+            step.name,
+            step.about
+        );
+        summary.run(step);
+    }
+    summary.tell(start)
+}
+
+/// Runs the first step, then all lanes side by side, each step as a process of its own. What the
+/// steps of the first lane print is shown at once. What those of the others print comes between
+/// them, so that nothing mixes.
+fn run_in_lanes(steps: &[&'static Step]) -> Result<Outcome> {
+    let start = Instant::now();
+    let mut summary = Summary::default();
+    let Some((first, steps)) = steps.split_first() else {
+        return Ok(Outcome::Passed);
+    };
+    summary.add(first, by_itself(first, at_once));
+    let lane = |lane| {
+        let steps = steps.iter().copied();
+        steps.filter(move |step| step.lane == lane)
+    };
+    let (over, ended) = mpsc::channel();
+    let others = (0..N_LANES).filter(|number| *number != SHARED);
+    let others: Vec<_> = others
+        .map(|number| {
+            let (steps, over) = (lane(number).collect::<Vec<_>>(), over.clone());
+            thread::spawn(move || {
+                for step in steps {
+                    // The receiver stays to the end.
+                    over.send((step, by_itself(step, later))).ok();
+                }
+            })
+        })
+        .collect();
+    drop(over);
+    for step in lane(SHARED) {
+        summary.add(step, by_itself(step, at_once));
+        for (step, text) in ended.try_iter() {
+            summary.show(step, text);
+        }
+    }
+    for (step, text) in ended {
+        summary.show(step, text);
+    }
+    if others.into_iter().any(|lane| lane.join().is_err()) {
+        bail!("a lane of steps that run beside the others panicked");
+    }
+    summary.tell(start)
+}
+
+/// Runs a step as a process of its own, hands on what it prints to `show`, and returns all of that.
+/// Through a file, and not a pipe, which would stay open with a process that the step leaves behind.
+fn by_itself(step: &Step, show: fn(&[u8])) -> Result<String> {
+    let program = std::env::current_exe()?;
+    let mut both = tempfile::NamedTempFile::new()?;
+    let mut printed = both.reopen()?;
+    let mut command = command("env", [program.as_os_str()]);
+    command.args(["test", step.name]).stdin(Stdio::null());
+    let both = both.as_file_mut();
+    command.stdout(both.try_clone()?).stderr(both.try_clone()?);
+    let mut child = command.spawn()?;
+    let (mut text, mut has_ended) = (Vec::new(), false);
+    loop {
+        let shown = text.len();
+        printed.read_to_end(&mut text)?;
+        show(&text[shown..]);
+        if has_ended {
+            // The last lines of the text say how the step ended.
+            return Ok(String::from_utf8_lossy(&text).into_owned());
+        }
+        thread::sleep(LOOK);
+        has_ended = child.try_wait()?.is_some();
+    }
+}
+
+/// How often a step's output is looked at.
+const LOOK: Duration = Duration::from_millis(100);
+
+fn at_once(printed: &[u8]) {
+    // Without a reader there is nobody to be told.
+    std::io::stdout().write_all(printed).ok();
+}
+
+fn later(_: &[u8]) {}
+
+#[cfg(test)]
+mod tests {
+    use super::run_all;
+    use crate::ci::{Step, step};
+    use crate::process::Outcome;
+
+    #[test]
+    fn steps_behind_one_that_fails_run_and_all_that_failed_are_named() {
+        const STEPS: &[Step] = &[
+            step("good", "", || Ok(Outcome::Passed)),
+            step("bad", "", || anyhow::bail!("no")),
+            step("absent", "", || {
+                Ok(Outcome::NotRun("it is not here".to_owned()))
+            }),
+            step("worse", "", || anyhow::bail!("never")),
+        ];
+        let error = run_all(&STEPS.iter().collect::<Vec<_>>()).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("bad worse"), "{message}");
+        assert!(!message.contains("good"), "{message}");
+        assert!(!message.contains("absent"), "{message}");
+    }
+}

@@ -1,0 +1,155 @@
+//! How steps ended: a line a step, and once more what failed, so that the end of a log tells it.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use super::Step;
+use crate::process::Outcome;
+
+/// What the line of a step that failed says.
+const FAILED: &str = "FAILED";
+
+/// The lines of a failure that are repeated at the end.
+const N_REPEATED: usize = 60;
+
+/// How the steps ended.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    lines: Vec<String>,
+    failed: Vec<&'static str>,
+    /// What failed, in the words of the steps.
+    told: String,
+}
+
+impl Summary {
+    /// Runs a step here.
+    pub(super) fn run(&mut self, step: &Step) {
+        let start = Instant::now();
+        let what = match (step.run)() {
+            Ok(Outcome::Passed) => "passed".to_owned(),
+            Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
+            Err(error) => {
+                self.failed.push(step.name);
+                format!("{FAILED}: {error:#}")
+            }
+        };
+        let line = format!("{:<12} {:>8}  {what}", step.name, seconds(start.elapsed()));
+        println!("=== {line}");
+        self.lines.push(line);
+    }
+
+    /// Prints what a step that ran by itself has printed, and takes note of it.
+    pub(super) fn show(&mut self, step: &Step, text: Result<String>) {
+        print!("{}", text.as_deref().unwrap_or_default());
+        self.add(step, text);
+    }
+
+    /// Takes note of a step that ran by itself, from what it has printed.
+    pub(super) fn add(&mut self, step: &Step, text: Result<String>) {
+        let text = text.unwrap_or_else(|error| format!("{error:#}\n"));
+        let begin = format!("=== {} ", step.name);
+        let lines = text.lines().rev();
+        let line = lines
+            .filter(|line| line.starts_with(&begin))
+            .find_map(|line| line.strip_prefix("=== "));
+        let line = line.map_or_else(
+            || format!("{:<12} {FAILED}: it did not end", step.name),
+            str::to_owned,
+        );
+        if line.contains(FAILED) {
+            self.failed.push(step.name);
+            let failures = failures(&text);
+            self.told += &format!("\n=== what failed in {}:\n{failures}\n", step.name);
+        }
+        self.lines.push(line);
+    }
+
+    /// Prints what failed and a line a step. Fails if one did.
+    pub(super) fn tell(self, start: Instant) -> Result<Outcome> {
+        println!("{}\n{}", self.told, self.lines.join("\n"));
+        println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
+        if !self.failed.is_empty() {
+            let failed = self.failed.join(" ");
+            bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
+        }
+        Ok(Outcome::Passed)
+    }
+}
+
+/// The first lines of what each test that failed has printed, or the last lines of a text that
+/// names no test.
+fn failures(text: &str) -> String {
+    let mut failures = Vec::new();
+    let mut lines = text.lines();
+    // Each program lists its failures: their output, and then their names.
+    while lines.any(|line| line == "failures:") {
+        let mut of_this_test = 0;
+        for line in lines.by_ref().take_while(|line| *line != "failures:") {
+            of_this_test += 1;
+            if line.starts_with("---- ") {
+                of_this_test = 1;
+            }
+            if of_this_test <= N_REPEATED && !line.is_empty() {
+                failures.push(line);
+            }
+        }
+        let names = lines.by_ref();
+        failures.extend(
+            names
+                .take_while(|line| !line.starts_with("test result"))
+                .filter(|line| !line.is_empty()),
+        );
+    }
+    if failures.is_empty() {
+        failures.extend(text.lines().rev().take(N_REPEATED));
+        failures.reverse();
+    }
+    failures.join("\n")
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{N_REPEATED, Summary, failures};
+    use crate::ci::STEPS;
+
+    #[test]
+    fn a_step_that_ran_by_itself_failed_if_its_line_says_so_or_is_missing() {
+        let mut summary = Summary::default();
+        let line = |text: &str| Ok(format!("=== [1/1] {text}\n=== {text}\n\n{text}\n"));
+        summary.add(&STEPS[0], line("setup  1.0 s  passed"));
+        summary.add(&STEPS[1], line("fmt  1.0 s  FAILED: ugly"));
+        summary.add(&STEPS[2], Ok("killed".to_owned()));
+        summary.add(&STEPS[3], Err(anyhow::anyhow!("cannot be started")));
+        assert_eq!(summary.lines[0], "setup  1.0 s  passed");
+        assert_eq!(summary.failed, ["fmt", STEPS[2].name, STEPS[3].name]);
+        assert!(summary.told.contains("ugly") && summary.told.contains("cannot be started"));
+        assert!(!summary.told.contains("setup"), "{}", summary.told);
+    }
+
+    #[test]
+    fn the_end_tells_what_each_test_that_failed_has_printed() {
+        let long = "of one\n".repeat(2 * N_REPEATED);
+        let one =
+            format!("test a::one ... FAILED\n\nfailures:\n\n---- a::one stdout ----\n{long}\n");
+        let two = "---- b stdout ----\nof two\n\n\nfailures:\n    a::one\n    b\n\n";
+        let end = "test result: FAILED. 3 passed; 2 failed\n";
+        let told = failures(&format!("test good ... ok\n{one}{two}{end}test c ... ok\n"));
+        assert!(told.matches("of one").count() < N_REPEATED, "{told}");
+        assert!(
+            told.contains("of two") && told.contains("    a::one\n    b"),
+            "{told}"
+        );
+        assert!(!told.contains("good") && !told.contains("result"), "{told}");
+    }
+
+    #[test]
+    fn the_end_tells_the_last_lines_of_what_names_no_test() {
+        let told = failures("first\nerror[E0308]: mismatched types\n");
+        assert_eq!(told, "first\nerror[E0308]: mismatched types");
+    }
+}
