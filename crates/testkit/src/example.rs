@@ -5,8 +5,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-/// The example `name` of the package in `manifest_dir`, built as the test that asks is: `cargo test --test` alone builds no
-/// example, or leaves an old one. The features are the test's own, so that nothing is built twice.
+/// Whether [`example`] gives optimized programs: in an optimized test, and in any test where
+/// `PGAS_TEST_OPTIMIZED=1`, which spares building all of the test optimized.
+///
+/// # Panics
+///
+/// If the setting is no number.
+#[must_use]
+pub fn examples_are_optimized() -> bool {
+    crate::setting("PGAS_TEST_OPTIMIZED", u64::from(!cfg!(debug_assertions))) == 1
+}
+
+/// The example `name` of the package in `manifest_dir`, built as the test that asks is, or
+/// optimized, as [`examples_are_optimized`] says: `cargo test --test` alone builds no example, or
+/// leaves an old one. The features are the test's own, so that nothing is built twice.
 ///
 /// Who starts the tests of several packages builds the examples together with these, since cargo builds what they share anew
 /// for each choice of packages, and says by `PGAS_TEST_EXAMPLES_BUILT=1` that they are there.
@@ -20,7 +32,11 @@ pub fn example(manifest_dir: &str, name: &str, features: &[&str]) -> PathBuf {
     static BUILT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let test = std::env::current_exe().expect("the system knows what it runs");
     // target/debug/deps/isx-0123456789abcdef
-    let profile = test.ancestors().nth(2).expect("cargo made the path");
+    let of_this_test = test.ancestors().nth(2).expect("cargo made the path");
+    let profile = match examples_are_optimized() && cfg!(debug_assertions) {
+        true => of_this_test.with_file_name("release"),
+        false => of_this_test.to_owned(),
+    };
     let profile_name = match profile.file_name().and_then(OsStr::to_str) {
         Some("debug") => "dev",
         Some(name) => name,

@@ -43,7 +43,7 @@ pub mod weak;
 
 pub use cases::SUITE;
 pub use deadline::Deadline;
-pub use example::example;
+pub use example::{example, examples_are_optimized};
 pub use pgas_core::process::panic_text;
 pub use random::{rng, rng_of};
 pub use setting::setting;

@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use pgas_genomics::simulate::{Genome, ReadPlan, SimulatedReads};
+use pgas_testkit::examples_are_optimized;
 use tempfile::TempDir;
 
 use super::oracle::{self, assert_same_dump};
@@ -15,12 +16,15 @@ use super::run::{kmer_count, stdout};
 use crate::program::{ECOLI, LAMBDA};
 
 const LENGTHS: [usize; 4] = [5, 21, 31, 32];
-/// The step `main-job` of the test command has all of them, in an optimized build, which is ten times faster.
-const RANKS: &[u32] = if cfg!(debug_assertions) {
-    &[1, 3]
-} else {
-    &[1, 2, 3, 4, 7]
-};
+
+/// The step `main-job` of the test command has all of them, with optimized examples, which are ten
+/// times faster.
+fn ranks() -> &'static [u32] {
+    match examples_are_optimized() {
+        true => &[1, 2, 3, 4, 7],
+        false => &[1, 3],
+    }
+}
 
 fn unpacked(path: &str) -> String {
     let mut text = String::new();
@@ -86,7 +90,7 @@ fn check_all(files: &[&Path], sequences: &[String]) {
         for canonical in [false, true] {
             let counts = oracle::counts(sequences, k, canonical);
             let (dump, histo) = (oracle::dump(&counts), oracle::histo(&counts));
-            for ranks in RANKS {
+            for ranks in ranks() {
                 let (k, ranks) = (k.to_string(), ranks.to_string());
                 let mut options = vec!["-k", &k, "--ranks", &ranks];
                 options.extend(canonical.then_some("--canonical"));
@@ -141,7 +145,7 @@ fn reads_of_the_lambda_phage_are_counted_as_by_jellyfish() {
     for file in &files {
         for k in LENGTHS {
             let (dump, histo) = oracle::jellyfish(file, k);
-            for ranks in RANKS {
+            for ranks in ranks() {
                 let (k, ranks) = (k.to_string(), ranks.to_string());
                 check(&[file], &["-C", "-k", &k, "--ranks", &ranks], &dump, &histo);
             }
@@ -151,10 +155,9 @@ fn reads_of_the_lambda_phage_are_counted_as_by_jellyfish() {
 
 #[test]
 fn a_bacterial_genome_is_counted_as_by_jellyfish() {
-    let combinations: &[(usize, &[u32])] = if cfg!(debug_assertions) {
-        &[(21, &[2])]
-    } else {
-        &[(5, RANKS), (21, RANKS), (31, RANKS), (32, RANKS)]
+    let combinations: Vec<(usize, &[u32])> = match examples_are_optimized() {
+        true => LENGTHS.map(|k| (k, ranks())).to_vec(),
+        false => vec![(21, &[2])],
     };
     let dir = tempfile::tempdir().unwrap();
     let text = unpacked(ECOLI);
@@ -163,7 +166,7 @@ fn a_bacterial_genome_is_counted_as_by_jellyfish() {
         .write_all(text.as_bytes())
         .unwrap();
     for (k, ranks) in combinations {
-        let (dump, histo) = oracle::jellyfish(&plain, *k);
+        let (dump, histo) = oracle::jellyfish(&plain, k);
         for (ranks, file) in ranks
             .iter()
             .zip([Path::new(ECOLI), &plain].into_iter().cycle())

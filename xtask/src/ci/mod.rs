@@ -57,6 +57,9 @@ const FEATURES: [&str; 2] = [
 /// Tells tests that the examples are built already: with the same choice of packages, so that nothing is built anew.
 pub(crate) const EXAMPLES_BUILT: &str = "PGAS_TEST_EXAMPLES_BUILT";
 
+/// Tells tests to take the optimized examples.
+const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
+
 /// The steps of `cargo xtask test`, cheapest first, then those that run beside them, lane by lane. A new
 /// one is a new row. Cargo's commands without a package are about the workspace's default members: all
 /// but the MPI backend, which has steps of its own, and the hosts of its tests.
@@ -144,16 +147,16 @@ fn tests() -> Result<Outcome> {
     process::run(tests.args(FEATURES).env(EXAMPLES_BUILT, "1"))
 }
 
-/// The tests of two examples once more, optimized, which makes them try more.
+/// The tests of two examples once more, with these optimized, which makes the tests try more.
 fn main_job() -> Result<Outcome> {
     const EXAMPLES: [&str; 2] = ["kmer_count", "contig_gen"];
-    let packages = ["--release", "-p", "pgas", "-p", "pgas-examples"];
-    let mut build = command("cargo", ["build"]);
-    build.args(packages);
+    let mut build = command("cargo", ["build", "--release", "-p", "pgas-examples"]);
     process::run(build.args(EXAMPLES.iter().flat_map(|name| ["--example", name])))?;
+    // As `tests` has built them.
     let mut tests = command("cargo", ["test", "--test", "examples"]);
-    tests.args(packages).arg("--").args(EXAMPLES);
-    process::run(tests.env(EXAMPLES_BUILT, "1"))
+    tests.args(FEATURES).arg("--").args(EXAMPLES);
+    tests.env(EXAMPLES_BUILT, "1").env(OPTIMIZED, "1");
+    process::run(&mut tests)
 }
 
 /// Prints the table.

@@ -3,5 +3,5 @@
 #[test]
 fn the_message_says_what_to_do() {
     let cases = trybuild::TestCases::new();
-    cases.compile_fail("tests/refused/*.rs");
+    cases.compile_fail("tests/programs/*.rs");
 }
