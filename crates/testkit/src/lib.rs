@@ -67,6 +67,9 @@ pub struct Case {
     pub min_ranks: u32,
     /// Whether collectives compare their arguments across ranks (`PGAS_CHECK=1`).
     pub check: bool,
+    /// Whether the case needs a world in which nothing has happened: it registers handlers, counts
+    /// what the heap holds, or leaves an error behind.
+    pub alone: bool,
     /// What each rank does.
     pub run: fn(&World) -> Result<()>,
 }

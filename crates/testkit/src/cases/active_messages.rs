@@ -10,19 +10,19 @@ use pgas_core::backend::Sent;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Error, GlobalPtr, Rank, Result, World};
 
-use super::case;
+use super::{case, case_alone};
 use crate::Case;
 use crate::random::rng;
 use crate::support::{assert_panics, neighbour, random_bytes};
 
 pub(super) const CASES: &[Case] = &[
-    case!(1, requests_and_replies_of_every_kind_arrive_whole),
-    case!(1, all_ranks_flood_all_and_every_request_is_answered),
-    case!(1, all_ranks_flood_one_and_its_long_replies_come_back),
-    case!(2, a_request_that_meets_back_pressure_was_not_sent),
-    case!(1, nothing_waits_inside_a_handler),
-    case!(1, messages_that_cannot_be_are_refused_and_nothing_is_lost),
-    case!(1, work_that_makes_work_is_done_when_all_is_quiet),
+    case_alone!(1, requests_and_replies_of_every_kind_arrive_whole),
+    case_alone!(1, all_ranks_flood_all_and_every_request_is_answered),
+    case_alone!(1, all_ranks_flood_one_and_its_long_replies_come_back),
+    case_alone!(2, a_request_that_meets_back_pressure_was_not_sent),
+    case_alone!(1, nothing_waits_inside_a_handler),
+    case_alone!(1, messages_that_cannot_be_are_refused_and_nothing_is_lost),
+    case_alone!(1, work_that_makes_work_is_done_when_all_is_quiet),
 ];
 
 type Args = (u64, Option<String>);

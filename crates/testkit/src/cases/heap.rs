@@ -2,24 +2,24 @@
 
 use pgas_core::{Error, GlobalPtr, Result, Symmetric, World};
 
-use super::case;
+use super::{case, case_alone};
 use crate::support::neighbour;
 use crate::{Case, rng, rng_of};
 
 pub(super) const CASES: &[Case] = &[
-    case!(
+    case_alone!(
         1,
         an_exhausted_local_heap_says_what_was_asked_and_what_is_left
     ),
-    case!(1, an_exhausted_symmetric_heap_is_an_error_on_every_rank),
-    case!(1, freed_memory_is_used_again),
-    case!(1, reused_memory_is_zeroed),
-    case!(1, reused_symmetric_memory_is_zeroed_before_anybody_reads_it),
-    case!(1, a_symmetric_allocation_has_one_offset_everywhere),
-    case!(1, symmetric_memory_is_reused_only_when_all_have_dropped_it),
-    case!(1, random_allocations_never_overlap),
-    case!(1, local_allocations_need_no_other_rank),
-    case!(1, an_allocation_of_nothing_has_a_place_of_its_own),
+    case_alone!(1, an_exhausted_symmetric_heap_is_an_error_on_every_rank),
+    case_alone!(1, freed_memory_is_used_again),
+    case_alone!(1, reused_memory_is_zeroed),
+    case_alone!(1, reused_symmetric_memory_is_zeroed_before_anybody_reads_it),
+    case_alone!(1, a_symmetric_allocation_has_one_offset_everywhere),
+    case_alone!(1, symmetric_memory_is_reused_only_when_all_have_dropped_it),
+    case_alone!(1, random_allocations_never_overlap),
+    case_alone!(1, local_allocations_need_no_other_rank),
+    case_alone!(1, an_allocation_of_nothing_has_a_place_of_its_own),
 ];
 
 fn an_exhausted_local_heap_says_what_was_asked_and_what_is_left(world: &World) -> Result<()> {

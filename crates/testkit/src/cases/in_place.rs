@@ -11,19 +11,19 @@ use pgas_am::{
 use pgas_core::collective::op::Sum;
 use pgas_core::{Error, Result, World};
 
-use super::case;
+use super::{case, case_alone};
 use crate::Case;
 use crate::random::rng;
 use crate::support::{assert_panics, neighbour, random_bytes};
 
 pub(super) const CASES: &[Case] = &[
-    case!(1, prepared_buffers_arrive_as_they_were_filled),
-    case!(
+    case_alone!(1, prepared_buffers_arrive_as_they_were_filled),
+    case_alone!(
         1,
         prepared_buffers_hold_up_nobody_for_as_long_as_they_are_held
     ),
-    case!(1, prepared_replies_arrive_as_they_were_filled),
-    case!(1, whoever_finds_no_free_buffer_loses_nothing),
+    case_alone!(1, prepared_replies_arrive_as_they_were_filled),
+    case_alone!(1, whoever_finds_no_free_buffer_loses_nothing),
 ];
 
 type List = Arc<Mutex<Vec<Vec<u8>>>>;

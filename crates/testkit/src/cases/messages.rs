@@ -7,23 +7,23 @@ use std::thread;
 use pgas_core::backend::{HandlerId, Message, MessageClass, Sent};
 use pgas_core::{Error, Rank, Result, World};
 
-use super::case;
+use super::{case, case_alone};
 use crate::support::{assert_panics, neighbour, random_bytes};
 use crate::{Case, rng};
 
 pub(super) const CASES: &[Case] = &[
-    case!(1, messages_of_every_size_arrive_whole),
-    case!(1, a_message_is_the_concatenation_of_its_parts),
-    case!(1, a_flood_from_all_to_all_arrives_once_each),
-    case!(1, requests_are_answered_under_back_pressure),
-    case!(1, a_handler_may_answer_at_once),
-    case!(1, threads_of_a_rank_send_and_serve_together),
-    case!(1, a_message_that_is_too_long_is_refused),
-    case!(1, messages_are_served_inside_a_barrier),
-    case!(1, a_message_for_nobody_is_an_error_that_names_the_handler),
-    case!(1, reserved_and_taken_handlers_are_refused),
-    case!(1, waiting_inside_a_handler_is_an_error),
-    case!(2, a_full_queue_does_not_stop_one_sided_operations),
+    case_alone!(1, messages_of_every_size_arrive_whole),
+    case_alone!(1, a_message_is_the_concatenation_of_its_parts),
+    case_alone!(1, a_flood_from_all_to_all_arrives_once_each),
+    case_alone!(1, requests_are_answered_under_back_pressure),
+    case_alone!(1, a_handler_may_answer_at_once),
+    case_alone!(1, threads_of_a_rank_send_and_serve_together),
+    case_alone!(1, a_message_that_is_too_long_is_refused),
+    case_alone!(1, messages_are_served_inside_a_barrier),
+    case_alone!(1, a_message_for_nobody_is_an_error_that_names_the_handler),
+    case_alone!(1, reserved_and_taken_handlers_are_refused),
+    case_alone!(1, waiting_inside_a_handler_is_an_error),
+    case_alone!(2, a_full_queue_does_not_stop_one_sided_operations),
 ];
 
 /// The handlers of these cases.

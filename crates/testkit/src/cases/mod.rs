@@ -30,6 +30,7 @@ macro_rules! case {
             name: stringify!($run),
             min_ranks: $min_ranks,
             check: false,
+            alone: false,
             run: $run,
         }
     };
@@ -46,6 +47,17 @@ macro_rules! checked_case {
     };
 }
 use checked_case;
+
+/// As [`case`], in a world of its own.
+macro_rules! case_alone {
+    ($min_ranks:expr, $run:ident) => {
+        $crate::Case {
+            alone: true,
+            ..case!($min_ranks, $run)
+        }
+    };
+}
+use case_alone;
 
 const GROUPS: &[&[Case]] = &[
     world::CASES,
