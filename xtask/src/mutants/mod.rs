@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
 
-use crate::process::{self, Outcome};
+use crate::process::Outcome;
 
 mod copy;
 mod report;
@@ -78,9 +78,10 @@ struct Change {
 }
 
 impl Mutant {
-    fn change(&self, folder: &str) -> Result<Change> {
+    /// The change of the workspace that is at `root`.
+    fn change(&self, root: &Path, folder: &str) -> Result<Change> {
         let path = Path::new(folder).join(self.file);
-        let before = fs::read_to_string(process::root().join(&path))?;
+        let before = fs::read_to_string(root.join(&path))?;
         let (from, nth) = self.from;
         let places: Vec<_> = before.match_indices(from).collect();
         let Some((at, _)) = places.get(nth) else {
@@ -107,7 +108,7 @@ pub(crate) fn run(filter: &str) -> Result<Outcome> {
     let mut report = Report::default();
     for table in table::TABLES {
         for mutant in table.mutants {
-            let change = mutant.change(table.folder)?;
+            let change = mutant.change(trial.root(), table.folder)?;
             let path = change.path.display().to_string();
             if !path.contains(filter) && !mutant.from.0.contains(filter) {
                 continue;
@@ -153,12 +154,13 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::process;
 
     #[test]
     fn every_mutant_changes_a_place_that_is_there() {
         for table in table::TABLES {
             for mutant in table.mutants {
-                let change = mutant.change(table.folder).unwrap();
+                let change = mutant.change(process::root(), table.folder).unwrap();
                 assert_ne!(change.after, change.before, "{mutant:?}");
             }
         }
@@ -172,5 +174,73 @@ mod tests {
                 assert!(seen.insert((file, from, to)), "{file}: {from:?} -> {to}");
             }
         }
+    }
+
+    /// What orders more than a relaxed access does.
+    const STRONG: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "fence("];
+
+    /// The files of a folder and of those in it, but for tests and models, and for what stands in for
+    /// Linux's on other systems.
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            let is_no_code_of_ours =
+                ["tests", "models", "futex_model", "litmus", "sync"].contains(&stem);
+            if is_no_code_of_ours || stem.ends_with("_portable") {
+                continue;
+            }
+            if path.is_dir() {
+                sources(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+
+    /// Whether a line of code asks for an order.
+    fn is_strong(line: &str) -> bool {
+        let code = line.split("//").next().unwrap_or_default();
+        let is_declared = ["use ", "fn ", "Ordering::{"]
+            .iter()
+            .any(|it| code.contains(it));
+        !is_declared && STRONG.iter().any(|word| code.contains(word))
+    }
+
+    #[test]
+    fn every_ordering_and_fence_has_a_mutant() {
+        let mut missing = Vec::new();
+        let folders: HashSet<_> = table::TABLES.iter().map(|table| table.folder).collect();
+        for folder in folders {
+            let mut files = Vec::new();
+            let root = process::root().join(folder);
+            sources(&root, &mut files);
+            for path in files {
+                let text = fs::read_to_string(&path).unwrap();
+                let file = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                let tables = table::TABLES.iter().filter(|table| table.folder == folder);
+                let rows = tables.flat_map(|table| table.mutants);
+                let covered: Vec<_> = rows
+                    .filter(|row| row.file == file)
+                    .filter_map(|row| {
+                        let (from, nth) = row.from;
+                        let (at, _) = text.match_indices(from).nth(nth)?;
+                        Some(at..at + from.len())
+                    })
+                    .collect();
+                let code = text.split("mod tests {").next().unwrap_or_default();
+                let mut start = 0;
+                for (i, line) in code.split_inclusive('\n').enumerate() {
+                    let end = start + line.len();
+                    let is_there =
+                        |row: &std::ops::Range<usize>| row.start < end && start < row.end;
+                    if is_strong(line) && !covered.iter().any(is_there) {
+                        missing.push(format!("{folder}/{file}:{}: {}", i + 1, line.trim()));
+                    }
+                    start = end;
+                }
+            }
+        }
+        assert!(missing.is_empty(), "without a row:\n{}", missing.join("\n"));
     }
 }

@@ -55,6 +55,11 @@ impl Trial {
         })
     }
 
+    /// Where the copy of the workspace is, which stays as it was when the trial began.
+    pub(super) fn root(&self) -> &Path {
+        self.copy.root()
+    }
+
     /// Runs the tests of a mutant.
     pub(super) fn try_one(
         &mut self,

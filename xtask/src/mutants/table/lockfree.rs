@@ -54,6 +54,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("tickets/mod.rs", "wait_for_room(words, side, at, least)", 0, "Ok(None)", Models("tickets::models")),
     row("tickets/mod.rs", "words.clear_mark(slot, mark)?;", 0, "", Nobody("a mark that stays is of an earlier lap, which a reader tells from this one's; the upper 31 bits of a ticket come again after 2^31 laps")),
     row("tickets/mod.rs", "move_over_marks(words, side).map(drop)", 0, "Ok(())", Nobody("who finds nothing to take moves the word over the marks itself, which this saves it")),
+    row("tickets/mod.rs", "self.first.wrapping_add(self.n)", 0, "self.first.saturating_add(self.n)", Tests("tickets")),
+    row("tickets/mod.rs", "other.wrapping_add(size.capacity)", 0, "other.saturating_add(size.capacity)", Tests("tickets")),
+    row("tickets/mod.rs", "end.wrapping_sub(at).cast_signed()", 0, "end.saturating_sub(at).cast_signed()", Tests("tickets")),
+    row("tickets/mod.rs", "let next = seen.taken.wrapping_add(1);", 0, "let next = seen.taken.saturating_add(1);", Tests("tickets")),
+    row("tickets/mod.rs", "at.wrapping_add(n))?.is_ok()", 0, "at.saturating_add(n))?.is_ok()", Tests("tickets")),
+    row("tickets/mod.rs", "let n = free.min(most);", 0, "let n = most;", Tests("tickets")),
+    row("tickets/mod.rs", "if free < least {", 0, "if free == 0 {", Nobody("who asks for more than one at least looks for room for as many before, and none is lost meanwhile")),
+    row("tickets/mod.rs", "if room(words.size(), side, seen.taken, seen.limit) == 0 {", 0, "if false {", Tests("tickets")),
+    row("tickets/mod.rs", "move_over_marks(words, other)?\n    };", 0, "words.load(other.done())?\n    };", Nobody("what is done and not moved over yet is moved over by who waits for it; this only gives more elements at once")),
+    row("tickets/mod.rs", "mark == self::mark(size, side, tickets)", 0, "true", Tests("tickets")),
     // Mailbox.
     row("mailbox/send.rs", "self.slots[first].store(published(ticket), Release);", 0, "self.slots[first].store(published(ticket), Relaxed);", Models("mailbox::models")),
     row("mailbox/send.rs", "self.slots[first].store(published(ticket), Release);", 1, "self.slots[first].store(published(ticket), Relaxed);", Models("payload::models")),
@@ -74,7 +84,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("credits/mod.rs", "part < N_PARTS as u64 || head.wrapping_sub(end) < 1 << 63", 0, "true", Models("credits::models")),
     row("credits/mod.rs", "(begun..=last).all(", 0, "(begun..=last).any(", Tests("credits")),
     row("credits/mod.rs", "head.wrapping_sub(end) < 1 << 63", 0, "head >= end", Tests("credits")),
+    row("credits/mod.rs", "first / self.part..=(first + n - 1) / self.part", 0, "first.div_ceil(self.part)..=(first + n - 1) / self.part", Tests("credits")),
+    row("credits/mod.rs", "self.n_taken.store(first + n, Relaxed);", 0, "", Tests("credits")),
     // Payload.
+    row("payload/mod.rs", "state.load(Relaxed) == FREE && take().is_ok()", 0, "{ let _ = take(); state.load(Relaxed) == TAKEN }", Tests("payload")),
+    row("payload/mod.rs", "if index >= self.n_buffers || rank as usize >= n_ranks {", 0, "if rank as usize >= n_ranks {", Tests("payload")),
+    row("payload/mod.rs", "if index >= self.n_buffers || rank as usize >= n_ranks {", 0, "if index >= self.n_buffers {", Tests("payload")),
+    row("payload/mod.rs", "at.len as usize > buffer.payload().len() * WORD_BYTES", 0, "false", Tests("payload")),
     row("payload/mod.rs", "state.compare_exchange(FREE, TAKEN, Acquire, Relaxed)", 0, "state.compare_exchange(FREE, TAKEN, Relaxed, Relaxed)", Models("payload::models")),
     row("payload/mod.rs", "self.words[0].store(FREE, Release);", 0, "self.words[0].store(FREE, Relaxed);", Models("payload::models")),
     // Barrier.
@@ -82,6 +98,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("barrier/mod.rs", "fetch_add(1, AcqRel)", 0, "fetch_add(1, Acquire)", Models("loom_two_ranks")),
     row("barrier/mod.rs", "self.control[COMPLETE].store(epoch, Release);", 0, "self.control[COMPLETE].store(epoch, Relaxed);", Models("loom_two_ranks")),
     row("barrier/mod.rs", "self.control[COMPLETE].load(Acquire)", 0, "self.control[COMPLETE].load(Relaxed)", Models("loom_two_ranks")),
+    row("barrier/mod.rs", "is_previous_complete,\n", 0, "true,\n", Tests("barrier")),
     // Doorbell.
     row("doorbell/mod.rs", "B::light_fence();", 0, "", Models("doorbell::models")),
     row("doorbell/mod.rs", "B::heavy_fence();", 0, "", Models("loom_a_message_is_seen_by_who_leaves")),
