@@ -16,8 +16,9 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use pgas_core::{Error, Result};
+use pgas_lockfree::roster::Membership;
 
-use crate::control::{Control, Membership};
+use crate::control::Control;
 
 /// How often the locks are looked at while a rank waits.
 const INTERVAL: Duration = Duration::from_millis(25);

@@ -16,8 +16,8 @@ use pgas_lockfree::barrier::Ticket;
 use pgas_lockfree::credits::Credits;
 use pgas_lockfree::machine::Machine as _;
 use pgas_lockfree::mailbox::Corrupt;
+use pgas_lockfree::roster::Membership;
 
-use crate::control::Membership;
 use crate::cores::Cores;
 use crate::layout::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT};
 use crate::liveness::{Hold, Liveness};

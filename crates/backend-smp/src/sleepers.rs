@@ -1,5 +1,7 @@
 //! Tests of what wakes a rank that sleeps.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -83,7 +85,9 @@ fn a_message_that_was_filled_in_place_wakes_its_target() {
 
 #[test]
 fn who_comes_last_to_a_barrier_wakes_the_others() {
-    let arrive = |member: &Member| drop(member.arrive().unwrap());
+    let arrive = |member: &Member| {
+        member.arrive().unwrap();
+    };
     wakes(arrive, arrive);
 }
 

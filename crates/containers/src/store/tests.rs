@@ -23,10 +23,7 @@ fn threads(n_ranks: u32, body: impl Fn(World) + Sync) {
 }
 
 /// Saves by `n` ranks and loads by `m`, for several of both.
-fn by_other_numbers(
-    save: impl Fn(&World, &std::path::Path) + Sync,
-    load: impl Fn(&World, &std::path::Path) + Sync,
-) {
+fn by_other_numbers(save: impl Fn(&World, &Path) + Sync, load: impl Fn(&World, &Path) + Sync) {
     for (n, m) in [(1, 3), (3, 1), (2, 2), (4, 3)] {
         let dir = tempdir().unwrap();
         threads(n, |world| save(&world, dir.path()));

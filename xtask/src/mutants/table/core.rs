@@ -47,8 +47,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("rma/scope.rs", "Ok(done) => !done,", 0, "Ok(_) => false,", Tests("a_handler_that_panics_while_a_scope")),
     // Waits end.
     row("wait.rs", "self.check_limit(awaited, began)?;", 1, "", Tests("a_wait_longer_than_the_configured")),
-    row("wait.rs", "self.backend().health()?;", 2, "", Tests("a_panic_on_one_rank_fails_the_waits")),
-    row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("a_full_queue_pushes_back")),
+    row("wait.rs", "self.check_limit(awaited, began)?;", 0, "", Tests("a_rank_that_is_never_without_work")),
+    row("wait.rs", "self.backend().health()?;", 0, "", Tests("a_rank_that_is_never_without_work")),
+    row("wait.rs", "self.backend().health()?;", 1, "", Nobody("the sleeps that follow within a tenth of a millisecond look, too")),
+    row("wait.rs", "self.backend().health()?;", 2, "", Tests("a_failure_ends_the_wait_of_a_rank")),
+    row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("handler::tests")),
     // Handles, and ranks that leave.
     row("handles.rs", "self.n_handles.fetch_sub(1, Ordering::AcqRel)", 0, "self.n_handles.fetch_sub(1, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the thread that sees it ends, and is joined")),

@@ -99,6 +99,14 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("barrier/mod.rs", "self.control[COMPLETE].store(epoch, Release);", 0, "self.control[COMPLETE].store(epoch, Relaxed);", Models("loom_two_ranks")),
     row("barrier/mod.rs", "self.control[COMPLETE].load(Acquire)", 0, "self.control[COMPLETE].load(Relaxed)", Models("loom_two_ranks")),
     row("barrier/mod.rs", "is_previous_complete,\n", 0, "true,\n", Tests("barrier")),
+    // Who is in a job, and how it has failed.
+    row("roster/mod.rs", "self.state.store(JOINED, Release);", 0, "self.state.store(JOINED, Relaxed);", Models("loom_who_sees_a_rank")),
+    row("roster/mod.rs", "self.state.store(LEFT, Release);", 0, "self.state.store(LEFT, Relaxed);", Models("loom_who_sees_a_rank")),
+    row("roster/mod.rs", "match self.state.load(Acquire) {", 0, "match self.state.load(Relaxed) {", Models("loom_who_sees_a_rank")),
+    row("roster/mod.rs", "self.claim.compare_exchange(0, 1, Relaxed, Relaxed).is_err()", 0, "self.claim.swap(1, Relaxed) == 2", Models("loom_one_of_two_failures")),
+    row("roster/mod.rs", "self.rank.store(u64::from(rank) + 1, Release);", 0, "self.rank.store(u64::from(rank) + 1, Relaxed);", Models("loom_one_of_two_failures")),
+    row("roster/mod.rs", "let rank = self.rank.load(Acquire)", 0, "let rank = self.rank.load(Relaxed)", Models("loom_one_of_two_failures")),
+    row("roster/mod.rs", ".take_while(|byte| *byte != 0)", 0, "", Tests("roster")),
     // Doorbell.
     row("doorbell/mod.rs", "B::light_fence();", 0, "", Models("doorbell::models")),
     row("doorbell/mod.rs", "B::heavy_fence();", 0, "", Models("loom_a_message_is_seen_by_who_leaves")),

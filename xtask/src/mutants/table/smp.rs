@@ -6,14 +6,7 @@ use super::row;
 
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
-    // Who is in the job, and how it has failed.
-    row("control.rs", "words[0].store(1, Ordering::Release);", 0, "words[0].store(1, Ordering::Relaxed);", NoTest("x86 keeps the order of stores")),
-    row("control.rs", "self.rank_words(rank)[0].store(2, Ordering::Release);", 0, "self.rank_words(rank)[0].store(2, Ordering::Relaxed);", NoTest("x86 keeps the order of stores")),
-    row("control.rs", "match self.rank_words(rank)[0].load(Ordering::Acquire) {", 0, "match self.rank_words(rank)[0].load(Ordering::Relaxed) {", NoTest("x86 keeps the order of loads")),
-    row("control.rs", "compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)", 0, "compare_exchange(0, 1, Ordering::Relaxed, Ordering::Relaxed)", Nobody("who has the claim writes words that nobody has written or read before")),
-    row("control.rs", "words[0].store(u64::from(rank) + 1, Ordering::Release);", 0, "words[0].store(u64::from(rank) + 1, Ordering::Relaxed);", NoTest("x86 keeps the order of stores")),
-    row("control.rs", "words[0].load(Ordering::Acquire).checked_sub(1)?", 0, "words[0].load(Ordering::Relaxed).checked_sub(1)?", NoTest("x86 keeps the order of loads")),
-    row("control.rs", "if claim.is_ok() {", 0, "if true {", Tests("the_first_failure_is_told")),
+    // A failure is heard of.
     row("control.rs", "self.bell(rank).ring();", 0, "", Tests("a_failure_wakes")),
     row("control.rs", "&self.bells[rank as usize * 2 + 1]", 0, "&self.bells[1]", Tests("their_bells_are_their_own")),
     // Barriers, messages and sleep.

@@ -1,6 +1,8 @@
 //! Collectives that the transport performs, between those that stay core's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::over;
@@ -150,12 +152,18 @@ fn a_call_that_a_panic_ends_before_it_began_does_not_let_others_begin_in_its_pla
         timeout: Some(Duration::from_secs(20)),
         ..Config::default()
     };
+    let has_panicked = AtomicBool::new(false);
     run_over(&native(), 2, &config, |world| {
         let id = HandlerId(HandlerId::N_RESERVED);
         let team = world.team();
         if team.rank() == 1 {
             let sent = world.try_send(Rank::ZERO, MessageClass::Request, id, &[]);
             assert_eq!(sent.unwrap(), Sent::Accepted);
+            while !has_panicked.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            let _sum = team.allreduce_nb(1, op::Sum);
+            let _next = team.broadcast_nb(0, 1);
             let told = told_of_a_failure(&world);
             assert!(told.contains("out of step"), "{told}");
             return;
@@ -163,6 +171,7 @@ fn a_call_that_a_panic_ends_before_it_began_does_not_let_others_begin_in_its_pla
         world.set_handler(id, |_, _| panic!("on purpose"));
         let sum = || team.allreduce(1, op::Sum);
         assert!(catch_unwind(AssertUnwindSafe(sum)).is_err());
+        has_panicked.store(true, Ordering::Release);
         let next = team.broadcast(0, 1).unwrap_err().to_string();
         assert!(next.contains("out of step"), "{next}");
     });
