@@ -9,7 +9,7 @@ use pgas_core::{Config, Rank};
 
 use crate::membarrier::{heavy, light, register};
 
-const N_TURNS: u64 = 50_000;
+const N_TURNS: u64 = 10_000;
 
 /// Words apart from each other's.
 #[derive(Default)]

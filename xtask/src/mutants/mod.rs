@@ -101,16 +101,17 @@ impl Mutant {
     }
 }
 
-/// Makes every mutant whose path or text has `filter` in it, and lists those that nobody has
-/// noticed.
-pub(crate) fn run(filter: &str) -> Result<Outcome> {
+/// Makes every mutant whose path or text has one of `filters` in it, or all if there are none, and
+/// lists those that nobody has noticed.
+pub(crate) fn run(filters: &[String]) -> Result<Outcome> {
     let mut trial = Trial::begin()?;
     let mut report = Report::default();
     for table in table::TABLES {
         for mutant in table.mutants {
             let change = mutant.change(trial.root(), table.folder)?;
             let path = change.path.display().to_string();
-            if !path.contains(filter) && !mutant.from.0.contains(filter) {
+            let is_in = |filter: &String| path.contains(filter) || mutant.from.0.contains(filter);
+            if !filters.is_empty() && !filters.iter().any(is_in) {
                 continue;
             }
             let (fate, told) = match mutant.by {
@@ -127,7 +128,7 @@ pub(crate) fn run(filter: &str) -> Result<Outcome> {
             report.add(&path, fate, name);
         }
     }
-    ensure!(!report.is_empty(), "no mutant has `{filter}` in it");
+    ensure!(!report.is_empty(), "no mutant has any of {filters:?} in it");
     println!("\n{report}");
     report.verdict()?;
     Ok(Outcome::Passed)

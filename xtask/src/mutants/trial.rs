@@ -20,7 +20,7 @@ const LIMIT: Duration = Duration::from_secs(30 * 60);
 /// How long they may take with a mutant, where they take so long without: what does not end is
 /// noticed.
 fn limit(unchanged: Duration) -> Duration {
-    Duration::from_secs(10) + 4 * unchanged
+    Duration::from_secs(5) + 4 * unchanged
 }
 
 /// What has been seen of a mutant.

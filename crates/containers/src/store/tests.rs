@@ -263,7 +263,7 @@ fn elements_beyond_those_that_the_manifest_counts_are_an_error() {
     save_some(&world, dir.path(), 20).unwrap();
     let path = dir.path().join(manifest::NAME);
     let written = fs::read_to_string(&path).unwrap();
-    let (lines, _) = written.split_once("hash ").unwrap();
+    let (lines, _) = written.rsplit_once("hash ").unwrap();
     for (n, expected) in [(19, "are left over"), (21, "part-1-0-00000")] {
         let lines = lines.replace("\n20 ", &format!("\n{n} "));
         let hash = parts::hash_of(lines.as_bytes());

@@ -44,11 +44,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("send.rs", "            self.tally.count_sent();\n            if !self.outbox.keep_request", 0, "            if !self.outbox.keep_request", Tests("outbox")),
     row("send.rs", "if is_kept && !self.outbox.has_room() {", 0, "if false {", Tests("outbox")),
     row("layer.rs", "self.tally.count_served();", 0, "", Tests("outbox")),
-    row("lost.rs", "self.n.fetch_add(n, Ordering::Release);", 0, "", Program("delivery", "a_message_that_nobody_handles")),
+    row("lost.rs", "self.n.fetch_add(n, Ordering::Release);", 0, "", Tests("lost")),
     row("lost.rs", "self.n.fetch_add(n, Ordering::Release);", 0, "self.n.fetch_add(n, Ordering::Relaxed);", Nobody("the reason is taken under its lock, which is held here")),
     row("lost.rs", "self.n.load(Ordering::Acquire)", 0, "self.n.load(Ordering::Relaxed)", Nobody("the reason is taken under its lock")),
     row("lost.rs", "self.n.fetch_sub(n, Ordering::AcqRel) == n", 0, "self.n.fetch_sub(n, Ordering::Relaxed) == n", Nobody("the reason is taken under its lock, which is held here")),
-    row("lost.rs", "return std::mem::take(&mut reason);", 0, "return reason.clone();", Program("delivery", "all_ranks_hear_of_calls_to_an_object")),
+    row("lost.rs", "return std::mem::take(&mut reason);", 0, "return reason.clone();", Tests("lost")),
     // The end of all work.
     row("quiescence.rs", "n_sent + n_transfers", 0, "n_sent", Program("graphs", "")),
     row("quiescence.rs", "if n_all_lost == 0 {", 0, "if true {", Tests("all_ranks_hear_of_items")),
@@ -56,9 +56,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "self.0.fetch_sub(1, Ordering::Relaxed);", NoTest("all atomic instructions of x86 order as much")),
     row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "", Program("graphs", "")),
     // Objects that are named before they are there.
-    row("objects.rs", "tables.ready.extend(called);", 0, "drop(called);", Tests("dist_object")),
-    row("objects.rs", "self.n_ready.store(tables.ready.len(), Ordering::Relaxed);", 0, "", Tests("dist_object")),
-    row("objects.rs", "if id.number < n_built {", 0, "if false {", Program("delivery", "all_ranks_hear_of_calls_to_an_object")),
+    row("objects.rs", "tables.ready.extend(called);", 0, "drop(called);", Tests("objects")),
+    row("objects.rs", "self.n_ready.store(tables.ready.len(), Ordering::Relaxed);", 0, "", Tests("objects")),
+    row("objects.rs", "self.n_ready.store(tables.ready.len(), Ordering::Relaxed);", 1, "", Tests("objects")),
+    row("objects.rs", "if tables.built.contains_key(&id) {", 0, "if false {", Tests("objects")),
+    row("objects.rs", "if id.number < n_built {", 0, "if false {", Tests("objects")),
     // The driver.
     row("driver.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the loop ends, and reads nothing for it")),
     row("driver.rs", "while !is_over.load(Ordering::Acquire) {", 0, "while !is_over.load(Ordering::Relaxed) {", Nobody("the loop ends, and reads nothing for it")),
