@@ -55,11 +55,11 @@ enum Verb {
     Tidy,
     /// Runs the lock-free parts under loom, which tries the interleavings
     Loom,
-    /// Changes lines of the lock-free code for the worse, one at a time, and checks that a model or a unit test notices
+    /// Changes lines of the lock-free code and of what completes operations for the worse, one at a time, and checks that a
+    /// model or a test notices
     Mutants {
-        /// Only those with this in their file or text
-        #[arg(default_value = "")]
-        filter: String,
+        /// Only those with one of these in their path or text
+        filters: Vec<String>,
     },
     /// Runs the tests under AddressSanitizer (needs a nightly toolchain)
     Asan,
@@ -115,7 +115,7 @@ fn run(verb: Verb) -> Result<Outcome> {
         Verb::Setup => setup::run(),
         Verb::Tidy => tidy::run(),
         Verb::Loom => memory::loom(),
-        Verb::Mutants { filter } => mutants::run(&filter),
+        Verb::Mutants { filters } => mutants::run(&filters),
         Verb::Asan => memory::asan(),
         Verb::Miri => memory::miri(),
         Verb::Dependencies => dependencies::run(),

@@ -141,3 +141,29 @@ impl Lost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_is_told_until_all_that_was_lost_is() {
+        let lost = Lost::default();
+        lost.add(2, &"first");
+        lost.add(1, &"second");
+        assert_eq!(lost.n(), 3);
+        assert_eq!((lost.take(2), lost.n()), ("first".to_owned(), 1));
+        assert_eq!((lost.take(1), lost.n()), ("first".to_owned(), 0));
+        lost.add(1, &"third");
+        assert_eq!((lost.take(1), lost.n()), ("third".to_owned(), 0));
+    }
+
+    #[test]
+    fn a_reason_is_cut_to_its_room_between_characters() {
+        let lost = Lost::default();
+        lost.add(1, &format!("x{}", "ü".repeat(MAX_TEXT)));
+        let told = lost.take(1);
+        assert!(told.starts_with('x') && told.ends_with('ü'));
+        assert!((MAX_TEXT - 1..=MAX_TEXT).contains(&told.len()));
+    }
+}

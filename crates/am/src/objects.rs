@@ -249,3 +249,62 @@ impl Objects {
         next
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::ids::CALL_FF;
+
+    use super::*;
+
+    const TEAM: u64 = 7;
+
+    /// Makes the calls that can be made, and says what they were.
+    fn called(objects: &Objects) -> Vec<Vec<u8>> {
+        let mut called = Vec::new();
+        let advanced = objects.advance(|message| {
+            called.push(message.payload.to_vec());
+            Ok(())
+        });
+        assert_eq!(advanced.unwrap(), !called.is_empty());
+        called
+    }
+
+    #[test]
+    fn a_call_that_names_an_object_is_made_when_that_is_built() {
+        let objects = Objects::default();
+        let object: Arc<dyn Any + Send + Sync> = Arc::new(5_u64);
+        let set_aside = |payload: &[u8]| {
+            let message = Message {
+                from: Rank::ZERO,
+                class: MessageClass::Request,
+                handler: CALL_FF,
+                payload,
+            };
+            objects.set_aside(&message, 0, TEAM).unwrap();
+        };
+        let id = ObjectId {
+            team: TEAM,
+            number: 0,
+        };
+        let not_built = objects.find(id).unwrap_err();
+        assert!(matches!(not_built, Error::NotBuilt(0, TEAM)));
+        set_aside(b"early");
+        set_aside(b"as early");
+        assert!(!objects.has_ready() && called(&objects).is_empty());
+        assert_eq!(objects.n_set_aside(|id| id == CALL_FF), 2);
+        objects.add(TEAM, "u64", |named| {
+            assert_eq!(named, id);
+            (Arc::downgrade(&object), ())
+        });
+        assert!(objects.has_ready() && objects.find(id).is_ok());
+        assert_eq!(called(&objects), [b"early".to_vec(), b"as early".to_vec()]);
+        assert_eq!(objects.n_set_aside(|_| true), 0);
+        // It was being built when the call came.
+        set_aside(b"late");
+        assert_eq!(called(&objects), [b"late"]);
+        assert!(!objects.has_ready());
+        drop(object);
+        let dropped = objects.find(id).unwrap_err().to_string();
+        assert!(dropped.contains("was dropped"), "{dropped}");
+    }
+}

@@ -15,8 +15,9 @@ use pgas_core::{Rank, Result, World};
 use crate::error::says_left;
 use crate::function::LAYER_KEY;
 
-/// How many bytes of requests are kept before further ones are refused; the last one may be of any length.
-pub(crate) const ROOM: usize = 1 << 28;
+/// How many bytes of requests are kept before further ones are refused; the last one may be of any
+/// length. Unit tests come to the limit soon.
+pub(crate) const ROOM: usize = if cfg!(test) { 1 << 16 } else { 1 << 28 };
 
 #[derive(Debug)]
 struct Letter {
@@ -187,5 +188,48 @@ impl Outbox {
     /// How many requests are kept.
     pub(crate) fn n_requests(&self) -> usize {
         self.requests.lock().n
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use pgas_core::backend::loopback;
+
+    use crate::state::am;
+    use crate::{Error, RemoteCalls, quiet};
+
+    use super::*;
+
+    #[test]
+    fn what_handlers_send_is_kept_up_to_a_limit_and_all_of_it_arrives() {
+        static N_RUN: AtomicU64 = AtomicU64::new(0);
+        let world = loopback::world();
+        crate::attach(&world).unwrap();
+        let outbox = &am(&world).unwrap().outbox;
+        let short = || {
+            let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+            world.rpc_ff(Rank::ZERO, run, ())
+        };
+        // It comes in pieces.
+        let long = || world.rpc_ff(Rank::ZERO, drop::<Vec<u8>>, vec![7; 100_000]);
+        let mut n_all = 0;
+        for _ in 0..3 {
+            let n_sent = pgas_core::as_handler(|| {
+                let n_sent = (0..5000).take_while(|_| short().is_ok()).count();
+                assert!((100..5000).contains(&n_sent), "{n_sent}");
+                for refused in [short(), long()] {
+                    assert!(matches!(refused, Err(Error::BackPressure { .. })));
+                }
+                n_sent as u64
+            });
+            assert!(outbox.has_some() && !outbox.has_room());
+            quiet(&world).unwrap();
+            n_all += n_sent;
+            assert_eq!(N_RUN.load(Ordering::Relaxed), n_all);
+            assert!(!outbox.has_some() && outbox.has_room());
+            assert_eq!(outbox.n_requests(), 0);
+        }
     }
 }

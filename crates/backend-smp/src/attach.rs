@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, Result, World, process};
+use pgas_lockfree::roster::Membership;
 
-use crate::control::Membership;
 use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
 use crate::liveness::{Hold, Liveness};
 use crate::member::Member;

@@ -3,16 +3,17 @@
 //!
 //! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has joined.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
 use pgas_lockfree::payload::Buffers;
+use pgas_lockfree::roster::{Failure, Membership, PLACE_WORDS, Place};
 
 use crate::doorbell::Doorbell;
 use crate::layout::{
-    FAILURE_AT, FAILURE_TEXT_WORDS, Layout, MAILBOX_BYTES, MAILBOX_SLOTS, MAILBOX_STRIDE,
-    MAX_MEDIUM, N_BUFFERS, Places, RANK_BYTES,
+    FAILURE_AT, FAILURE_BYTES, Layout, MAILBOX_BYTES, MAILBOX_SLOTS, MAILBOX_STRIDE, MAX_MEDIUM,
+    N_BUFFERS, Places, RANK_BYTES,
 };
 use crate::membarrier;
 
@@ -23,17 +24,6 @@ pub(crate) struct Control<'a> {
     bells: &'a [Doorbell],
     layout: Layout,
     places: Places,
-}
-
-/// Whether a rank is in the job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Membership {
-    /// Not yet.
-    Absent,
-    /// It is.
-    Joined,
-    /// It has left in good order.
-    Left,
 }
 
 impl<'a> Control<'a> {
@@ -88,8 +78,11 @@ impl<'a> Control<'a> {
         &self.bells[rank as usize * 2 + 1]
     }
 
-    fn rank_words(&self, rank: u32) -> &'a [AtomicU64] {
-        self.part(Layout::ranks_at() + rank as usize * RANK_BYTES, 16)
+    #[inline]
+    fn place(&self, rank: u32) -> Place<'a> {
+        let at = Layout::ranks_at() + rank as usize * RANK_BYTES;
+        let words = self.part(at, PLACE_WORDS * 8);
+        Place::attach(words.first_chunk().expect("as many as a place has"))
     }
 
     /// Records that `rank` is in the job, as process `pid` (0 for a thread).
@@ -97,46 +90,30 @@ impl<'a> Control<'a> {
         if !membarrier::register() {
             self.bell(rank).refuse_light_fences();
         }
-        let words = self.rank_words(rank);
-        words[1].store(u64::from(pid), Ordering::Relaxed);
-        // Release: pairs with the acquire in `membership`, which makes the pid visible.
-        words[0].store(1, Ordering::Release);
+        self.place(rank).join(pid);
     }
 
     /// Records that `rank` has left in good order.
     pub(crate) fn leave(&self, rank: u32) {
-        // Release: what the rank did before is visible to who sees it gone.
-        self.rank_words(rank)[0].store(2, Ordering::Release);
+        self.place(rank).leave();
     }
 
     pub(crate) fn membership(&self, rank: u32) -> Membership {
-        // Acquire: pairs with `join` and `leave`.
-        match self.rank_words(rank)[0].load(Ordering::Acquire) {
-            0 => Membership::Absent,
-            2 => Membership::Left,
-            _ => Membership::Joined,
-        }
+        self.place(rank).membership()
     }
 
     pub(crate) fn pid(&self, rank: u32) -> u32 {
-        u32::try_from(self.rank_words(rank)[1].load(Ordering::Relaxed)).unwrap_or(0)
+        self.place(rank).process()
+    }
+
+    #[inline]
+    fn told(&self) -> Failure<'a> {
+        Failure::attach(self.part(FAILURE_AT, FAILURE_BYTES))
     }
 
     /// Records that `rank` has failed, unless another failure is recorded already, and wakes everybody.
     pub(crate) fn fail(&self, rank: u32, text: &str) {
-        let words = self.part(FAILURE_AT, 16 + FAILURE_TEXT_WORDS * 8);
-        // The first failure is the one that is told; a later one finds the claim taken.
-        let claim = words[1].compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
-        if claim.is_ok() {
-            let bytes = &text.as_bytes()[..text.len().min(FAILURE_TEXT_WORDS * 8)];
-            for (word, chunk) in words[2..].iter().zip(bytes.chunks(8)) {
-                let mut padded = [0; 8];
-                padded[..chunk.len()].copy_from_slice(chunk);
-                word.store(u64::from_ne_bytes(padded), Ordering::Relaxed);
-            }
-            // Release: pairs with the acquire in `failure`, which then sees the text.
-            words[0].store(u64::from(rank) + 1, Ordering::Release);
-        }
+        self.told().tell(rank, text);
         for rank in 0..self.layout.n_ranks {
             self.bell(rank).ring();
         }
@@ -145,23 +122,12 @@ impl<'a> Control<'a> {
     /// Whether the job has failed.
     #[inline]
     pub(crate) fn has_failed(&self) -> bool {
-        self.words[FAILURE_AT / 8].load(Ordering::Relaxed) != 0
+        self.told().is_told()
     }
 
     /// The first rank to fail, and how.
     pub(crate) fn failure(&self) -> Option<(u32, String)> {
-        let words = self.part(FAILURE_AT, 16 + FAILURE_TEXT_WORDS * 8);
-        // Acquire: pairs with the release in `fail`.
-        let rank = words[0].load(Ordering::Acquire).checked_sub(1)?;
-        let bytes: Vec<u8> = words[2..]
-            .iter()
-            .flat_map(|word| word.load(Ordering::Relaxed).to_ne_bytes())
-            .take_while(|byte| *byte != 0)
-            .collect();
-        Some((
-            u32::try_from(rank).ok()?,
-            String::from_utf8_lossy(&bytes).into_owned(),
-        ))
+        self.told().told()
     }
 }
 

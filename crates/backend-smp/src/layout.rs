@@ -7,6 +7,7 @@
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
 use pgas_lockfree::payload::Buffers;
+use pgas_lockfree::roster::Failure;
 
 use crate::doorbell::Doorbell;
 
@@ -34,7 +35,7 @@ pub(crate) const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 pub(crate) const FAILURE_AT: usize = 64;
-pub(crate) const FAILURE_TEXT_WORDS: usize = 64;
+pub(crate) const FAILURE_BYTES: usize = Failure::bytes(512);
 /// A rank's state words and its doorbell, a cache line each.
 pub(crate) const RANK_BYTES: usize = 128;
 
@@ -120,7 +121,7 @@ mod tests {
                 n_ranks,
                 segment_bytes: 1 << 20,
             };
-            assert!(Layout::ranks_at() >= FAILURE_AT + 16 + FAILURE_TEXT_WORDS * 8);
+            assert!(Layout::ranks_at() >= FAILURE_AT + FAILURE_BYTES);
             assert!(layout.barrier_at() >= Layout::ranks_at() + n_ranks as usize * RANK_BYTES);
             assert!(layout.mailboxes_at() >= layout.barrier_at() + Barrier::bytes(n_ranks));
             assert!(

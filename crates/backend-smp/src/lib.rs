@@ -43,6 +43,8 @@ pub mod doorbell;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub mod launcher;
 mod layout;
+#[cfg(test)]
+mod litmus;
 #[cfg_attr(
     any(pgas_portable, not(target_os = "linux")),
     path = "liveness_portable.rs"
@@ -57,6 +59,8 @@ mod membarrier;
 mod member;
 mod rma;
 mod segment;
+#[cfg(all(test, target_os = "linux"))]
+mod sleepers;
 mod threads;
 
 pub use attach::init;

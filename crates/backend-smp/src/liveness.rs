@@ -16,8 +16,9 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use pgas_core::{Error, Result};
+use pgas_lockfree::roster::Membership;
 
-use crate::control::{Control, Membership};
+use crate::control::Control;
 
 /// How often the locks are looked at while a rank waits.
 const INTERVAL: Duration = Duration::from_millis(25);
@@ -291,6 +292,8 @@ extern "C" fn give_up_locks() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::Layout;
+    use crate::segment::Job;
 
     fn job_file() -> File {
         let fd = rustix::fs::memfd_create("job", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
@@ -342,6 +345,90 @@ mod tests {
         // SAFETY: the same; nobody asks for its status.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
         assert!(!is_held);
+    }
+
+    #[test]
+    fn a_process_may_be_a_rank_of_very_many_jobs_one_after_another() {
+        for _ in 0..3 * Forks::MOST {
+            drop(Hold::take(&job_file(), 1).unwrap());
+        }
+    }
+
+    /// Has the next look be due.
+    fn make_due(liveness: &Liveness) {
+        let mut state = liveness.state.lock().unwrap();
+        let a_while_ago = Instant::now().checked_sub(Duration::from_millis(500));
+        let a_while_ago = a_while_ago.expect("the machine has run for a second");
+        state.locks.last = a_while_ago;
+        state.stops.last = a_while_ago;
+    }
+
+    fn job_of_three() -> Job {
+        let job = Job::anonymous(Layout {
+            n_ranks: 3,
+            segment_bytes: 1 << 20,
+        });
+        job.unwrap()
+    }
+
+    #[test]
+    fn who_is_in_the_job_and_has_no_lock_has_died() {
+        let (file, job) = (job_file(), job_of_three());
+        let control = job.control();
+        let (own, other) = (Hold::take(&file, 0).unwrap(), Hold::take(&file, 1).unwrap());
+        let liveness = Liveness::new(None);
+        let look = || {
+            make_due(&liveness);
+            liveness.check(0, 3, &control, &own);
+            control.failure()
+        };
+        control.join(0, 1);
+        control.join(1, 1);
+        assert_eq!(look(), None, "rank 2 has not come yet");
+        control.join(2, 1);
+        control.leave(2);
+        assert_eq!(look(), None, "rank 2 has left in good order");
+        drop(other);
+        let died = "died without leaving the job".to_owned();
+        assert_eq!(look(), Some((1, died)));
+    }
+
+    #[test]
+    fn who_is_stopped_for_longer_than_the_limit_has_failed_and_nobody_else_has() {
+        let (file, job) = (job_file(), job_of_three());
+        let control = job.control();
+        let own = Hold::take(&file, 0).unwrap();
+        let others = [1, 2].map(|rank| Hold::take(&file, rank).unwrap());
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .spawn()
+            .unwrap();
+        control.join(0, std::process::id());
+        control.join(1, std::process::id());
+        control.join(2, child.id());
+        let liveness = Liveness::new(Some(Duration::from_millis(1)));
+        let look = || {
+            make_due(&liveness);
+            liveness.check(0, 3, &control, &own);
+            control.failure()
+        };
+        for _ in 0..100 {
+            assert_eq!(look(), None, "nobody is stopped");
+        }
+        let stopped = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(stopped, rustix::process::Signal::STOP).unwrap();
+        let began = Instant::now();
+        let mut failure = None;
+        while failure.is_none() && began.elapsed() < Duration::from_secs(60) {
+            failure = look();
+            std::thread::yield_now();
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        drop(others);
+        let (rank, text) = failure.expect("rank 2 is stopped");
+        assert_eq!(rank, 2);
+        assert!(text.contains("has been stopped for 1ms"), "{text}");
     }
 
     #[test]

@@ -16,8 +16,8 @@ use pgas_lockfree::barrier::Ticket;
 use pgas_lockfree::credits::Credits;
 use pgas_lockfree::machine::Machine as _;
 use pgas_lockfree::mailbox::Corrupt;
+use pgas_lockfree::roster::Membership;
 
-use crate::control::Membership;
 use crate::cores::Cores;
 use crate::layout::{MAILBOX_SLOTS, MAX_MEDIUM, MAX_SHORT};
 use crate::liveness::{Hold, Liveness};
@@ -481,15 +481,63 @@ mod tests {
         }
     }
 
-    #[test]
-    fn who_sends_in_place_to_a_rank_that_leaves_at_this_moment_is_told() {
+    fn two_members() -> [Member; 2] {
         let job = Job::anonymous(Layout {
             n_ranks: 2,
             segment_bytes: 1 << 20,
         });
         let job = Arc::new(job.unwrap());
-        let sender = Member::thread(Arc::clone(&job), 0);
-        let target = Member::thread(job, 1);
+        [0, 1].map(|rank| Member::thread(Arc::clone(&job), rank))
+    }
+
+    #[test]
+    fn who_enters_a_barrier_before_the_last_one_is_over_has_failed() {
+        let [first, second] = two_members();
+        let ticket = first.arrive().unwrap();
+        assert_eq!(first.missing(ticket), [Rank::new(1)]);
+        for member in [&first, &second] {
+            let error = member.arrive().unwrap_err().to_string();
+            let expected = "rank 0 entered a barrier before its last one was over";
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rank_is_gone_when_it_has_left_and_all_that_it_has_sent_is_handled() {
+        let [sender, target] = two_members();
+        assert!(!target.is_gone(0));
+        let of = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
+        let sent = sender.send(1, of.0, of.1, &[&[1; 8]]).unwrap();
+        assert_eq!(sent, Sent::Accepted);
+        sender.mark_left(&mut |_| ());
+        assert!(!target.is_gone(0), "its message is in the mailbox");
+        let mut n_served = 0;
+        let mut serve = |_: Message<'_>| {
+            assert!(!target.is_gone(0), "its message is being handled");
+            n_served += 1;
+        };
+        target.receive(of.0, 9, &mut serve).unwrap();
+        assert_eq!(n_served, 1);
+        assert!(target.is_gone(0));
+    }
+
+    #[test]
+    fn a_buffer_for_a_rank_that_has_left_is_free_again() {
+        let [sender, target] = two_members();
+        target.mark_left(&mut |_| ());
+        for _ in 0..3 * N_BUFFERS {
+            let Offer::InPlace(place) = sender.offer(1000).unwrap() else {
+                panic!("a buffer is free");
+            };
+            let of = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
+            let error = sender.send_from(place, 1, of, &[1; 8]).unwrap_err();
+            assert!(error.to_string().contains("rank 1 has left"), "{error}");
+        }
+    }
+
+    #[test]
+    fn who_sends_in_place_to_a_rank_that_leaves_at_this_moment_is_told() {
+        let [sender, target] = two_members();
         let send = |handler| match sender.offer(1000).unwrap() {
             Offer::InPlace(place) => {
                 let of = (MessageClass::Request, HandlerId(handler));

@@ -71,3 +71,24 @@ impl<H: ?Sized> Handlers<H> {
         Some(&**handler)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_is_in_a_handler_until_the_outermost_one_ends() {
+        assert!(!in_handler());
+        as_handler(|| {
+            assert!(in_handler());
+            as_handler(|| assert!(in_handler()));
+            assert!(in_handler());
+        });
+        assert!(!in_handler());
+        let panics = || as_handler(|| panic!("on purpose"));
+        assert!(panic::catch_unwind(panics).is_err());
+        assert!(!in_handler());
+    }
+}

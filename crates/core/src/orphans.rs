@@ -59,3 +59,48 @@ impl Orphans {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::backend::loopback;
+
+    use super::*;
+
+    #[test]
+    fn buffers_are_kept_until_their_operation_is_over() {
+        let orphans = Orphans::default();
+        let buffers = [Arc::new(()), Arc::new(())];
+        for (op, buffer) in (1..).map(OpId).zip(&buffers) {
+            orphans.adopt(op, Box::new(Arc::clone(buffer)));
+        }
+        let are_kept = || {
+            buffers
+                .each_ref()
+                .map(|buffer| Arc::strong_count(buffer) > 1)
+        };
+        orphans.reap(|_| false);
+        assert_eq!((orphans.len(), are_kept()), (2, [true, true]));
+        orphans.reap(|op| op == OpId(1));
+        assert_eq!((orphans.len(), are_kept()), (1, [false, true]));
+        orphans.reap(|_| true);
+        assert_eq!((orphans.len(), are_kept()), (0, [false, false]));
+    }
+
+    #[test]
+    fn a_dropped_event_leaves_its_buffers_to_the_world_until_the_transfer_is_over() {
+        let world = loopback::world();
+        let cells = world.alloc::<u64>(4).unwrap();
+        drop(cells.get_vec_nb(&world, 4).unwrap());
+        drop(cells.put_vec_nb(&world, vec![1; 4]).unwrap());
+        assert_eq!(world.orphans().len(), 2);
+        let mut n_rounds = 0;
+        while world.orphans().len() > 0 {
+            world.progress().unwrap();
+            n_rounds += 1;
+            assert!(n_rounds < 10_000, "they are never over");
+        }
+        assert_eq!(cells.get_vec(&world, 4).unwrap(), [1; 4]);
+    }
+}

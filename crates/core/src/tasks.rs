@@ -143,4 +143,20 @@ mod tests {
         tasks.spawn(pending());
         assert!(!tasks.advance());
     }
+
+    #[test]
+    fn a_task_that_another_one_spawns_runs_from_the_next_round_on() {
+        let tasks = Arc::new(Tasks::default());
+        let has_run = Arc::new(AtomicUsize::new(0));
+        let (same, counts) = (Arc::clone(&tasks), Arc::clone(&has_run));
+        tasks.spawn(async move {
+            same.spawn(async move {
+                counts.fetch_add(1, Ordering::Relaxed);
+            });
+        });
+        assert!(tasks.advance() && tasks.has_some());
+        assert_eq!(has_run.load(Ordering::Relaxed), 0);
+        assert!(tasks.advance() && !tasks.has_some());
+        assert_eq!(has_run.load(Ordering::Relaxed), 1);
+    }
 }

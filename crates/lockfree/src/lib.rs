@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`mailbox`] | messages from many senders to one receiver; [`credits`] share its room, [`payload`] has buffers that are filled in place |
 //! | [`barrier`] | all ranks wait for all |
+//! | [`roster`] | who is in a job, and how it has failed |
 //! | [`doorbell`] | sleeping and waking between processes |
 //! | [`tickets`] | queues with many producers and consumers |
 //! | [`slots`] | hash tables |
@@ -28,7 +29,7 @@
 //! |---|---|
 //! | messages | `mailbox` |
 //! | structures of words, and what a mailbox asks of a machine | `machine`, `slots`, `tickets` |
-//! | structures that stand alone | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `tally` |
+//! | structures that stand alone | `barrier`, `credits`, `doorbell`, `payload`, `pending`, `roster`, `tally` |
 //! | words | `memory`, `word` |
 //! | the standard library's atomics, or loom's | `sync` |
 
@@ -46,6 +47,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod payload;
 pub mod pending;
+pub mod roster;
 pub mod slots;
 pub mod sync;
 pub mod tally;

@@ -45,6 +45,13 @@ impl Copy {
     pub(super) fn target(&self, kind: &str) -> PathBuf {
         self.root.with_file_name("target").join(kind)
     }
+
+    /// Where a program of this name is kept that was built with nothing changed.
+    pub(super) fn unchanged(&self, name: &OsStr) -> Result<PathBuf> {
+        let folder = self.root.with_file_name("unchanged");
+        fs::create_dir_all(&folder)?;
+        Ok(folder.join(name))
+    }
 }
 
 /// Makes `to` what `from` is. What is the same stays as it is, so that cargo builds only what has changed.

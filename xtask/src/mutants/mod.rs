@@ -4,22 +4,22 @@
 //! A row names the tests that are run, so that each mutant takes seconds; a row without any says
 //! why nobody can tell the mutant from the code, or why no test of ours does.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
-use crate::memory;
-use crate::process::{self, Outcome};
+use crate::process::Outcome;
 
 mod copy;
+mod report;
 mod table;
+mod tests_run;
+mod trial;
 
-use self::copy::Copy;
+use self::report::{Fate, Report};
+use self::tests_run::Ending;
+use self::trial::{Trial, Tried};
 
 /// Who notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -57,270 +57,112 @@ struct Table {
     mutants: &'static [Mutant],
 }
 
-impl Mutant {
-    /// The file with the change, and the number of the line that it is in.
-    fn apply(&self, text: &str) -> Result<(String, usize)> {
-        let (from, nth) = self.from;
-        let places: Vec<_> = text.match_indices(from).collect();
-        let Some((at, _)) = places.get(nth) else {
-            let n = places.len();
-            bail!(
-                "{}: `{from}` is there {n} times, not {}",
-                self.file,
-                nth + 1
-            );
-        };
-        let (before, rest) = text.split_at(*at);
-        let changed = [before, self.to, &rest[from.len()..]].concat();
-        // A text that begins with the end of a line is told by the next one.
-        let line_breaks = before.matches('\n').count() + usize::from(from.starts_with('\n'));
-        Ok((changed, line_breaks + 1))
-    }
-}
-
-/// How long the tests may take with nothing changed.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
-
-/// How long they may take with a mutant, where they take so long without: what does not end is
-/// noticed, and what only takes long is not, on a busy machine either.
-fn limit(unchanged: Duration) -> Duration {
-    Duration::from_secs(60) + 10 * unchanged
-}
-
-/// In percent, of the mutants that are not equivalent.
-const LEAST_NOTICED: usize = 95;
-
-/// Makes every mutant whose path or text has `filter` in it, and lists those that nobody has noticed.
-pub(crate) fn run(filter: &str) -> Result<Outcome> {
-    let mut trial = Trial::begin()?;
-    let (mut counts, mut survivors) = (Counts::default(), Vec::new());
-    for table in table::TABLES {
-        for mutant in table.mutants {
-            let path = Path::new(table.folder).join(mutant.file);
-            let path = path.display().to_string();
-            if !path.contains(filter) && !mutant.from.0.contains(filter) {
-                continue;
-            }
-            let start = Instant::now();
-            let (line, ending) = trial.try_one(table, mutant)?;
-            let (from, to) = (mutant.from.0.trim(), mutant.to.trim());
-            let name = format!("{path}:{line}: `{from}` -> `{to}`");
-            let seconds = start.elapsed().as_secs();
-            let by = mutant.by;
-            counts.n += 1;
-            match (by, ending) {
-                (By::Nobody(why), _) => {
-                    counts.n_equivalent += 1;
-                    println!("equivalent  {name}: {why}");
-                }
-                (By::NoTest(why), _) => println!("no test     {name}: {why}"),
-                (_, Ending::Noticed) => {
-                    counts.n_noticed += 1;
-                    println!("noticed     {name}: {by:?}, {seconds} s");
-                }
-                (_, Ending::Passed) => {
-                    println!("SURVIVES    {name}: {by:?}, {seconds} s");
-                    survivors.push(name);
-                }
-            }
+impl By {
+    /// What the names of the tests have in them.
+    const fn filter(self) -> &'static str {
+        match self {
+            Self::Models(filter) | Self::Tests(filter) | Self::Program(_, filter) => filter,
+            Self::Nobody(_) | Self::NoTest(_) => "",
         }
     }
-    let Counts {
-        n,
-        n_equivalent,
-        n_noticed,
-    } = counts;
-    ensure!(n > 0, "no mutant has `{filter}` in it");
-    let n_others = n - n_equivalent;
-    println!(
-        "{n} mutants: {n_equivalent} equivalent; of {n_others} others {n_noticed} noticed, {:.1} %",
-        counts.percent()
-    );
-    if !survivors.is_empty() {
-        bail!("nobody notices:\n{}", survivors.join("\n"));
+}
+
+/// A file with a mutant.
+struct Change {
+    /// Below the root of the workspace.
+    path: PathBuf,
+    before: String,
+    after: String,
+    /// The number of the line that is changed.
+    line: usize,
+}
+
+impl Mutant {
+    /// The change of the workspace that is at `root`.
+    fn change(&self, root: &Path, folder: &str) -> Result<Change> {
+        let path = Path::new(folder).join(self.file);
+        let before = fs::read_to_string(root.join(&path))?;
+        let (from, nth) = self.from;
+        let places: Vec<_> = before.match_indices(from).collect();
+        let Some((at, _)) = places.get(nth) else {
+            let (file, n) = (self.file, places.len());
+            bail!("{file}: `{from}` is there {n} times, not {}", nth + 1);
+        };
+        let (above, rest) = before.split_at(*at);
+        let after = [above, self.to, &rest[from.len()..]].concat();
+        // A text that begins with the end of a line is told by the next one.
+        let line_breaks = above.matches('\n').count() + usize::from(from.starts_with('\n'));
+        Ok(Change {
+            path,
+            after,
+            line: line_breaks + 1,
+            before,
+        })
     }
-    let is_enough = n_noticed * 100 >= n_others * LEAST_NOTICED;
-    // A few of them say nothing of the rate.
-    ensure!(
-        is_enough || !filter.is_empty(),
-        "less than {LEAST_NOTICED} % are noticed"
-    );
+}
+
+/// Makes every mutant whose path or text has one of `filters` in it, or all if there are none, and
+/// lists those that nobody has noticed.
+pub(crate) fn run(filters: &[String]) -> Result<Outcome> {
+    let mut trial = Trial::begin()?;
+    let mut report = Report::default();
+    for table in table::TABLES {
+        for mutant in table.mutants {
+            let change = mutant.change(trial.root(), table.folder)?;
+            let path = change.path.display().to_string();
+            let is_in = |filter: &String| path.contains(filter) || mutant.from.0.contains(filter);
+            if !filters.is_empty() && !filters.iter().any(is_in) {
+                continue;
+            }
+            let (fate, told) = match mutant.by {
+                By::Nobody(why) => (Fate::Equivalent, why.to_owned()),
+                By::NoTest(why) => (Fate::Untested, why.to_owned()),
+                by => match trial.try_one(table.package, &change, by) {
+                    Ok(tried) => fate(by, &tried),
+                    Err(error) => (Fate::Broken, format!("{error:#}")),
+                },
+            };
+            let (from, to) = (mutant.from.0.trim(), mutant.to.trim());
+            let name = format!("{path}:{}: `{from}` -> `{to}`", change.line);
+            println!("{:10}  {name}: {told}", fate.name());
+            report.add(&path, fate, name);
+        }
+    }
+    ensure!(!report.is_empty(), "no mutant has any of {filters:?} in it");
+    println!("\n{report}");
+    report.verdict()?;
     Ok(Outcome::Passed)
 }
 
-#[derive(Default)]
-struct Counts {
-    n: usize,
-    n_equivalent: usize,
-    n_noticed: usize,
-}
-
-impl Counts {
-    #[expect(clippy::cast_precision_loss, reason = "some hundred")]
-    fn percent(&self) -> f64 {
-        let n_others = (self.n - self.n_equivalent).max(1);
-        self.n_noticed as f64 * 100.0 / n_others as f64
+/// What has become of a mutant that was tried, and how that is told.
+fn fate(by: By, tried: &Tried) -> (Fate, String) {
+    let Tried {
+        ending,
+        building,
+        running,
+    } = tried;
+    let took = format!("{running:.1?} after a build of {building:.1?}");
+    match ending {
+        Ending::Passed => (Fate::Survives, format!("{by:?} passes, {took}")),
+        Ending::Failed(Some(test)) => (Fate::Noticed, format!("by {test}, {took}")),
+        Ending::Failed(None) => (Fate::Noticed, format!("{by:?} ends, {took}")),
+        Ending::Hung => (Fate::Noticed, format!("{by:?} hangs, {took}")),
     }
-}
-
-/// How the tests of a mutant ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    Passed,
-    Noticed,
-}
-
-/// Mutants that are tried one after the other.
-struct Trial {
-    copy: Copy,
-    /// Which tests are known to be there and to pass as long as nothing is changed, and how long they
-    /// take then.
-    known: HashMap<(&'static str, By), Duration>,
-}
-
-impl Trial {
-    fn begin() -> Result<Self> {
-        Ok(Self {
-            copy: Copy::make()?,
-            known: HashMap::new(),
-        })
-    }
-
-    /// In which line the mutant is, and how its tests end, if it has some.
-    fn try_one(&mut self, table: &Table, mutant: &Mutant) -> Result<(usize, Ending)> {
-        let path = Path::new(table.folder).join(mutant.file);
-        let text = fs::read_to_string(process::root().join(&path))?;
-        let (changed, line) = mutant.apply(&text)?;
-        if matches!(mutant.by, By::Nobody(_) | By::NoTest(_)) {
-            return Ok((line, Ending::Passed));
-        }
-        let unchanged = self.check_unchanged(table, mutant.by)?;
-        let file = self.copy.root().join(path);
-        fs::write(&file, changed)?;
-        let ended = self.test(table, mutant.by, limit(unchanged));
-        fs::write(&file, text)?;
-        let ended = ended.with_context(|| format!("{mutant:?}"))?;
-        Ok((line, ended))
-    }
-
-    /// Nothing is learnt from a test that fails anyway, or is not there.
-    fn check_unchanged(&mut self, table: &Table, by: By) -> Result<Duration> {
-        if let Some(time) = self.known.get(&(table.package, by)) {
-            return Ok(*time);
-        }
-        let program = self.build(table.package, by)?;
-        let listed = process::output(self.tests(table, &program, by).arg("--list"));
-        let is_there = listed.is_some_and(|listed| listed.contains(": test\n"));
-        ensure!(is_there, "{} has no such test: {by:?}", table.package);
-        let start = Instant::now();
-        let ended = self.test(table, by, LIMIT)?;
-        ensure!(
-            ended == Ending::Passed,
-            "fail although nothing is changed: {by:?} of {}",
-            table.package
-        );
-        let time = start.elapsed();
-        self.known.insert((table.package, by), time);
-        Ok(time)
-    }
-
-    /// Builds the tests, and runs them for at most `limit`.
-    fn test(&self, table: &Table, by: By, limit: Duration) -> Result<Ending> {
-        let program = self.build(table.package, by)?;
-        let mut child = self
-            .tests(table, &program, by)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .context("cannot start the tests")?;
-        let start = Instant::now();
-        while start.elapsed() < limit {
-            if let Some(status) = child.try_wait()? {
-                let has_passed = status.success();
-                return Ok(if has_passed {
-                    Ending::Passed
-                } else {
-                    Ending::Noticed
-                });
-            }
-            thread::sleep(Duration::from_millis(20));
-        }
-        child.kill()?;
-        child.wait()?;
-        Ok(Ending::Noticed)
-    }
-
-    /// The program with the tests, which is started without cargo, so that it can be ended.
-    fn build(&self, package: &str, by: By) -> Result<PathBuf> {
-        let mut cargo = match by {
-            By::Models(_) => {
-                let mut cargo = memory::loom_cargo(memory::ALL_MODELS);
-                // Mutants are built more than they are run.
-                let package = "profile.release.package.pgas-lockfree.opt-level=1";
-                cargo.args(["--config", package]);
-                cargo.env("CARGO_INCREMENTAL", "1");
-                cargo
-            }
-            By::Tests(_) => process::command("cargo", ["test", "--lib", "-p", package]),
-            By::Program(name, _) => {
-                process::command("cargo", ["test", "--test", name, "-p", package])
-            }
-            By::Nobody(_) | By::NoTest(_) => bail!("nothing to be built"),
-        };
-        let target = match by {
-            By::Models(_) => "loom",
-            _ => "tests",
-        };
-        cargo.args(["--no-run", "--message-format=json"]);
-        cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
-        cargo.env("CARGO_TARGET_DIR", self.copy.target(target));
-        cargo.current_dir(self.copy.root());
-        let messages = process::output(&mut cargo).context("does not compile")?;
-        let program = messages.lines().filter_map(program_of).next_back();
-        program.context("cargo names no program")
-    }
-
-    /// The program on the tests that should notice, as cargo starts it.
-    fn tests(&self, table: &Table, program: &Path, by: By) -> Command {
-        let mut tests = Command::new(program);
-        match by {
-            By::Models(filter) | By::Tests(filter) | By::Program(_, filter) => tests.arg(filter),
-            By::Nobody(_) | By::NoTest(_) => &mut tests,
-        };
-        for (key, value) in memory::loom_cargo("").get_envs() {
-            if let (By::Models(_), Some(value)) = (by, value) {
-                tests.env(key, value);
-            }
-        }
-        let folder = table.package.trim_start_matches("pgas-");
-        tests.current_dir(self.copy.root().join("crates").join(folder));
-        // As few orders of delivery as tell these mutants.
-        tests.env("PGAS_TEST_SEEDS", "150");
-        tests
-    }
-}
-
-/// The program that a line of cargo's messages tells to have been made of tests.
-fn program_of(line: &str) -> Option<PathBuf> {
-    let message: serde_json::Value = serde_json::from_str(line).ok()?;
-    let is_test = message["profile"]["test"].as_bool()?;
-    let program = message["executable"].as_str()?;
-    is_test.then(|| PathBuf::from(program))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+    use crate::process;
 
     #[test]
     fn every_mutant_changes_a_place_that_is_there() {
         for table in table::TABLES {
             for mutant in table.mutants {
-                let path = Path::new(table.folder).join(mutant.file);
-                let text = fs::read_to_string(process::root().join(path)).unwrap();
-                let (changed, _) = mutant.apply(&text).unwrap();
-                assert_ne!(changed, text, "{mutant:?}");
+                let change = mutant.change(process::root(), table.folder).unwrap();
+                assert_ne!(change.after, change.before, "{mutant:?}");
             }
         }
     }
@@ -328,20 +170,78 @@ mod tests {
     #[test]
     fn no_mutant_is_there_twice() {
         for table in table::TABLES {
-            let mut seen = std::collections::HashSet::new();
+            let mut seen = HashSet::new();
             for Mutant { file, from, to, .. } in table.mutants {
                 assert!(seen.insert((file, from, to)), "{file}: {from:?} -> {to}");
             }
         }
     }
 
+    /// What orders more than a relaxed access does.
+    const STRONG: [&str; 5] = ["Acquire", "Release", "AcqRel", "SeqCst", "fence("];
+
+    /// The files of a folder and of those in it, but for tests and models, and for what stands in for
+    /// Linux's on other systems.
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let stem = path.file_stem().unwrap().to_str().unwrap();
+            let is_no_code_of_ours =
+                ["tests", "models", "futex_model", "litmus", "sync"].contains(&stem);
+            if is_no_code_of_ours || stem.ends_with("_portable") {
+                continue;
+            }
+            if path.is_dir() {
+                sources(&path, found);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+
+    /// Whether a line of code asks for an order.
+    fn is_strong(line: &str) -> bool {
+        let code = line.split("//").next().unwrap_or_default();
+        let is_declared = ["use ", "fn ", "Ordering::{"]
+            .iter()
+            .any(|it| code.contains(it));
+        !is_declared && STRONG.iter().any(|word| code.contains(word))
+    }
+
     #[test]
-    fn the_program_of_tests_is_found_in_what_cargo_tells() {
-        let line = r#"{"reason":"compiler-artifact","profile":{"test":true},"executable":"/x/y"}"#;
-        assert_eq!(program_of(line), Some(PathBuf::from("/x/y")));
-        let library =
-            r#"{"reason":"compiler-artifact","profile":{"test":false},"executable":null}"#;
-        assert_eq!(program_of(library), None);
-        assert_eq!(program_of("not json"), None);
+    fn every_ordering_and_fence_has_a_mutant() {
+        let mut missing = Vec::new();
+        let folders: HashSet<_> = table::TABLES.iter().map(|table| table.folder).collect();
+        for folder in folders {
+            let mut files = Vec::new();
+            let root = process::root().join(folder);
+            sources(&root, &mut files);
+            for path in files {
+                let text = fs::read_to_string(&path).unwrap();
+                let file = path.strip_prefix(&root).unwrap().to_str().unwrap();
+                let tables = table::TABLES.iter().filter(|table| table.folder == folder);
+                let rows = tables.flat_map(|table| table.mutants);
+                let covered: Vec<_> = rows
+                    .filter(|row| row.file == file)
+                    .filter_map(|row| {
+                        let (from, nth) = row.from;
+                        let (at, _) = text.match_indices(from).nth(nth)?;
+                        Some(at..at + from.len())
+                    })
+                    .collect();
+                let code = text.split("mod tests {").next().unwrap_or_default();
+                let mut start = 0;
+                for (i, line) in code.split_inclusive('\n').enumerate() {
+                    let end = start + line.len();
+                    let is_there =
+                        |row: &std::ops::Range<usize>| row.start < end && start < row.end;
+                    if is_strong(line) && !covered.iter().any(is_there) {
+                        missing.push(format!("{folder}/{file}:{}: {}", i + 1, line.trim()));
+                    }
+                    start = end;
+                }
+            }
+        }
+        assert!(missing.is_empty(), "without a row:\n{}", missing.join("\n"));
     }
 }

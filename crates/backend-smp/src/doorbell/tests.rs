@@ -114,10 +114,15 @@ fn one_ring_wakes_every_thread_that_sleeps() {
         let sleepers: Vec<_> = (0..3)
             .map(|_| scope.spawn(|| bell.sleep_until(|| go.load(Relaxed) == 1, DEADLINE)))
             .collect();
+        while bell.n_sleepers() < 3 {
+            thread::yield_now();
+        }
+        let start = Instant::now();
         go.store(1, Release);
         bell.ring();
         for sleeper in sleepers {
             assert!(sleeper.join().unwrap());
         }
+        assert!(start.elapsed() < DEADLINE / 2, "one has slept on");
     });
 }

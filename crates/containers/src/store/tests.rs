@@ -1,9 +1,14 @@
 //! What some ranks save, others load.
 
 use std::fs;
+use std::io::Read as _;
+use std::path::Path;
 
+use pgas_core::backend::loopback;
 use pgas_core::{Config, Rank, World};
 use tempfile::tempdir;
+
+use super::{manifest, parts};
 
 use crate::array::Distribution;
 use crate::{
@@ -18,10 +23,7 @@ fn threads(n_ranks: u32, body: impl Fn(World) + Sync) {
 }
 
 /// Saves by `n` ranks and loads by `m`, for several of both.
-fn by_other_numbers(
-    save: impl Fn(&World, &std::path::Path) + Sync,
-    load: impl Fn(&World, &std::path::Path) + Sync,
-) {
+fn by_other_numbers(save: impl Fn(&World, &Path) + Sync, load: impl Fn(&World, &Path) + Sync) {
     for (n, m) in [(1, 3), (3, 1), (2, 2), (4, 3)] {
         let dir = tempdir().unwrap();
         threads(n, |world| save(&world, dir.path()));
@@ -205,4 +207,114 @@ fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
         let file = text(map.save(parts[0].join("below")).unwrap_err());
         assert!(file.contains("part-1-0-00000"), "{file}");
     });
+}
+
+/// A map of one rank with `n` keys, saved in `dir`.
+fn save_some(world: &World, dir: &Path, n: u64) -> crate::Result<()> {
+    let map = HashMap::<u64, String>::with_capacity(world, 50)?;
+    (0..n).try_for_each(|i| map.insert(&i, text(i)).map(drop))?;
+    map.save(dir)
+}
+
+fn n_loaded(world: &World, dir: &Path) -> u64 {
+    let map = HashMap::<u64, String>::load(world, dir).unwrap();
+    map.len().unwrap()
+}
+
+#[test]
+fn a_byte_that_is_not_what_was_written_is_seen() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    save_some(&world, dir.path(), 20).unwrap();
+    let part = dir.path().join("part-1-0-00000");
+    let bytes = fs::read(&part).unwrap();
+    for at in [0, bytes.len() / 2, bytes.len() - 1] {
+        let mut changed = bytes.clone();
+        changed[at] ^= 1;
+        fs::write(&part, changed).unwrap();
+        let error = HashMap::<u64, String>::load(&world, dir.path()).unwrap_err();
+        let expected = "contents are not what was written";
+        assert!(error.to_string().contains(expected), "{at}: {error}");
+    }
+    fs::write(&part, bytes).unwrap();
+    assert_eq!(n_loaded(&world, dir.path()), 20);
+}
+
+#[test]
+fn the_hash_of_a_part_tells_of_each_block_and_of_their_order() {
+    let hash = |blocks: [&[u8]; 3]| {
+        let mut info = parts::Info::default();
+        blocks.iter().for_each(|block| info.add(block));
+        info.hash
+    };
+    let written = hash([b"a", b"b", b"c"]);
+    for other in [
+        [b"x", b"b", b"c"],
+        [b"a", b"x", b"c"],
+        [b"a", b"b", b"x"],
+        [b"b", b"a", b"c"],
+    ] {
+        assert_ne!(hash(other.map(|block| block.as_slice())), written);
+    }
+}
+
+#[test]
+fn elements_beyond_those_that_the_manifest_counts_are_an_error() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    save_some(&world, dir.path(), 20).unwrap();
+    let path = dir.path().join(manifest::NAME);
+    let written = fs::read_to_string(&path).unwrap();
+    let (lines, _) = written.rsplit_once("hash ").unwrap();
+    for (n, expected) in [(19, "are left over"), (21, "part-1-0-00000")] {
+        let lines = lines.replace("\n20 ", &format!("\n{n} "));
+        let hash = parts::hash_of(lines.as_bytes());
+        fs::write(&path, format!("{lines}hash {hash:016x}\n")).unwrap();
+        let error = HashMap::<u64, String>::load(&world, dir.path()).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+    fs::write(&path, lines).unwrap();
+    let error = HashMap::<u64, String>::load(&world, dir.path()).unwrap_err();
+    assert!(error.to_string().contains("its hash differs"), "{error}");
+}
+
+#[test]
+fn a_save_that_fails_leaves_the_former_checkpoint_and_nothing_else() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    save_some(&world, dir.path(), 20).unwrap();
+    // What stands where the next manifest is written first cannot be removed.
+    let in_the_way = dir.path().join("manifest.new").join("a file");
+    fs::create_dir_all(&in_the_way).unwrap();
+    let error = save_some(&world, dir.path(), 10).unwrap_err();
+    assert!(error.to_string().contains("manifest"), "{error}");
+    assert_eq!(n_loaded(&world, dir.path()), 20);
+    fs::remove_dir_all(in_the_way.parent().unwrap()).unwrap();
+    // What the failed one has left is gone with the next.
+    save_some(&world, dir.path(), 5).unwrap();
+    assert_eq!(n_loaded(&world, dir.path()), 5);
+    assert_eq!(super::names(dir.path()).unwrap().len(), 2);
+}
+
+#[test]
+fn who_has_opened_a_manifest_reads_all_of_it_whatever_is_saved_meanwhile() {
+    let (dir, world) = (tempdir().unwrap(), loopback::world());
+    save_some(&world, dir.path(), 20).unwrap();
+    let path = dir.path().join(manifest::NAME);
+    let written = fs::read_to_string(&path).unwrap();
+    let mut opened = fs::File::open(&path).unwrap();
+    save_some(&world, dir.path(), 5).unwrap();
+    let mut read = String::new();
+    opened.read_to_string(&mut read).unwrap();
+    assert_eq!(read, written);
+    assert_ne!(fs::read_to_string(&path).unwrap(), written);
+}
+
+/// A checkpoint is no way to write to a file elsewhere.
+#[test]
+fn links_that_stand_where_files_are_written_are_not_followed() {
+    let (dir, elsewhere) = (tempdir().unwrap(), tempdir().unwrap());
+    let (world, victim) = (loopback::world(), elsewhere.path().join("victim"));
+    fs::write(&victim, "untouched").unwrap();
+    std::os::unix::fs::symlink(&victim, dir.path().join("manifest.new")).unwrap();
+    save_some(&world, dir.path(), 20).unwrap();
+    assert_eq!(n_loaded(&world, dir.path()), 20);
+    assert_eq!(fs::read_to_string(&victim).unwrap(), "untouched");
 }

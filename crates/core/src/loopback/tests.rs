@@ -115,6 +115,68 @@ fn a_panic_on_one_rank_fails_the_waits_of_the_others_and_comes_out_of_run() {
 }
 
 #[test]
+fn a_failure_ends_the_wait_of_a_rank_that_has_waited_for_long() {
+    let waits = Mutex::new(None::<World>);
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        run(2, |world| {
+            if world.rank() == Rank::ZERO {
+                let has_waited = || {
+                    let other = lock(&waits);
+                    let other = other.as_ref();
+                    other.is_some_and(|other| other.long_waits().contains("a signal"))
+                };
+                while !has_waited() {
+                    thread::yield_now();
+                }
+                drop(lock(&waits).take());
+                panic!("the first cause");
+            }
+            *lock(&waits) = Some(world.clone());
+            let cell = world.alloc::<u64>(1).unwrap();
+            let error = cell.wait_until(&world, |value| value == 1).unwrap_err();
+            assert!(matches!(error, Error::RankFailed(_)), "{error}");
+        })
+    }));
+    let panic = outcome.unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the first cause"));
+}
+
+/// Its handler sends it another message whenever one comes.
+#[test]
+fn a_rank_that_is_never_without_work_hears_of_failures_and_of_limits() {
+    let keep_busy = |world: &World| {
+        let id = HandlerId(HandlerId::N_RESERVED);
+        let send = move |world: &World| {
+            let sent = world.try_send(world.rank(), MessageClass::Request, id, &[]);
+            assert_eq!(sent.unwrap(), Sent::Accepted);
+        };
+        world.set_handler(id, move |world, _| send(world));
+        send(world);
+        let cell = world.alloc::<u64>(1).unwrap();
+        cell.wait_until(world, |value| value == 1).unwrap_err()
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| {
+        run(2, |world| {
+            if world.rank() == Rank::ZERO {
+                panic!("the first cause");
+            }
+            let error = keep_busy(&world);
+            assert!(matches!(error, Error::RankFailed(_)), "{error}");
+        })
+    }));
+    let panic = outcome.unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the first cause"));
+    let config = Config {
+        timeout: Some(Duration::from_millis(100)),
+        ..Config::default()
+    };
+    run_with(1, &config, |world| {
+        let error = keep_busy(&world);
+        assert!(matches!(error, Error::Timeout(_)), "{error}");
+    });
+}
+
+#[test]
 fn an_abort_is_seen_by_the_others_with_code_and_message() {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         run(2, |world| {

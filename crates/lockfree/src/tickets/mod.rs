@@ -35,6 +35,9 @@
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
 use crate::memory;
 use crate::sync::{
@@ -377,36 +380,4 @@ pub fn advance(word: &AtomicU64, from: u64, to: u64) -> bool {
     memory::release();
     word.store(to, Relaxed);
     true
-}
-
-#[cfg(test)]
-#[cfg(not(loom))]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_is_read_as_what_it_was_and_by_nobody_else() {
-        let size = Size::of(1000);
-        assert_eq!(size.n_slots(), 1024);
-        for first in [0, 1, 1023, 1024, u64::MAX - 5, 1 << 63] {
-            let tickets = Tickets { first, n: 7 };
-            for side in [Side::Push, Side::Pop] {
-                let mark = mark(size, side, tickets);
-                assert_eq!(marked(size, side, first, mark), Some(7));
-                assert_eq!(marked(size, side.other(), first, mark), None);
-                let later = first.wrapping_add(size.n_slots());
-                assert_eq!(marked(size, side, later, mark), None);
-            }
-        }
-        assert_eq!(marked(size, Side::Push, 0, 0), None);
-    }
-
-    #[test]
-    fn room_is_counted_across_the_end_of_the_numbers() {
-        let size = Size::of(10);
-        assert_eq!(room(size, Side::Push, 2, u64::MAX - 3), 4);
-        assert_eq!(room(size, Side::Pop, u64::MAX - 3, 2), 6);
-        assert_eq!(room(size, Side::Pop, 2, u64::MAX - 3), 0);
-        assert_eq!(room(size, Side::Push, 100, 50), 0);
-    }
 }

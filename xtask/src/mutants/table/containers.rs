@@ -1,6 +1,6 @@
 //! Mutants of what containers do over a network, and of what becomes of values outside of their slots.
 
-use super::super::By::Program;
+use super::super::By::{NoTest, Nobody, Program, Tests};
 use super::super::Mutant;
 use super::row;
 
@@ -10,7 +10,48 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/reach.rs", "            self.world.flush(self.at.rank())?;\n            let word", 0, "            let word", Program("weak_network", "a_map_counts")),
     row("queue/access.rs", "if request.side == Side::Push && request.meet {", 0, "if false {", Program("weak_network", "a_queue_that_all")),
     row("array/cells.rs", "world.flush(cell.rank())?;", 0, "", Program("weak_network", "elements_of_arrays")),
+    row("object/heap.rs", "world.flush(world.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
+    row("object/heap.rs", "world.flush(at.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
+    row("queue/access.rs", "Ok(self.swap(word, from, to)?.is_ok())", 0, "{ let _ = self.swap(word, from, to)?; Ok(true) }", Program("weak_network", "a_queue_that_all")),
+    row("queue/ring.rs", "world.barrier()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
+    // Queues.
+    row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("queue::tests::sequential")),
+    row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("queue::tests::sequential")),
+    row("queue/access.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("queue::tests::sequential")),
+    row("queue/access.rs", "object::release::<T>(&slot, &self.heap)?;", 0, "", Tests("queue::tests::sequential")),
+    // Filters.
+    row("bloom/mod.rs", "block.fetch_op(8 * i, AtomicOp::Or, *mask)", 0, "block.fetch_op(8 * i, AtomicOp::Swap, *mask)", Tests("bloom")),
+    row("bloom/mod.rs", "block.offset(i).fetch_or(self.world(), *mask)?", 0, "block.offset(i).swap(self.world(), *mask)?", Tests("bloom")),
+    row("bloom/mod.rs", "block.offset(i).fetch_or(self.world(), *mask)?", 0, "{ let at = block.offset(i); let former = at.atomic_load(self.world())?; at.atomic_store(self.world(), former | *mask)?; former }", Tests("bloom")),
+    row("bloom/mod.rs", "was_there &= former & mask == *mask;", 0, "was_there |= former & mask == *mask;", Tests("bloom")),
+    row("bloom/mod.rs", "was_there &= former & mask == *mask;", 1, "was_there |= former & mask == *mask;", Tests("bloom")),
+    row("bloom/mod.rs", "all & (word & mask == *mask)", 0, "all & (word & mask != 0)", Tests("bloom")),
+    row("bloom/mod.rs", "world.barrier()?;\n        let zero", 0, "let zero", Tests("bloom")),
+    row("bloom/mod.rs", "        Ok(world.barrier()?)", 0, "        Ok(())", Tests("bloom")),
+    row("bloom/mod.rs", "(u128::from(hash) * u128::from(self.n_blocks)) >> 64", 0, "(u128::from(hash) * u128::from(self.n_blocks)) >> 65", Tests("bloom")),
+    // Checkpoints.
+    row("store/mod.rs", "manifest.publish(dir)?;\n        remove_others(dir, number);", 0, "remove_others(dir, number);\n        manifest.publish(dir)?;", Tests("store::tests")),
+    row("store/mod.rs", "remove_others(dir, number);", 0, "", Tests("store::tests")),
+    row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0);", Tests("store::tests")),
+    row("store/mod.rs", "let written = together(world, write_parts(&paths, write))", 0, "let written = write_parts(&paths, write)", Program("outcomes", "while_a_container_is_saved")),
+    row("store/manifest.rs", "fs::rename(&draft, &name)?;", 0, "fs::copy(&draft, &name)?;", Tests("store::tests")),
+    row("store/manifest.rs", "file.sync_all()?;", 0, "", NoTest("only a machine that loses power could tell: what a killed process has written is the system's")),
+    row("store/manifest.rs", "sync(dir)?;\n            fs::rename", 0, "fs::rename", NoTest("only a machine that loses power could tell")),
+    row("store/manifest.rs", "fs::rename(&draft, &name)?;\n            sync(dir)?;", 0, "fs::rename(&draft, &name)?;", NoTest("only a machine that loses power could tell")),
+    row("store/manifest.rs", "let mut file = File::create_new(&draft)?;", 0, "let mut file = File::create(&draft)?;", Nobody("what stands there has just been removed; for who could put something there in between the directory is theirs anyway")),
+    row("store/manifest.rs", "match fs::remove_file(&draft) {", 0, "match Ok::<(), io::Error>(()) {", Tests("store::tests")),
+    row("store/manifest.rs", "if text[body.len()..].trim_end_matches('\\n') != said {", 0, "if false {", Tests("store::tests")),
+    row("store/manifest.rs", "if info.is_possible() {", 0, "if true {", Tests("store::fuzz")),
+    row("store/parts.rs", "self.file.sync_all()", 0, "Ok::<(), std::io::Error>(())", NoTest("only a machine that loses power could tell")),
+    row("store/parts.rs", "File::create_new(path)", 0, "File::create(path)", NoTest("the number was chosen so that no file has it: somebody would have to put one there at that moment")),
+    row("store/parts.rs", "if found == info {", 0, "if true {", Tests("store::tests")),
+    row("store/parts.rs", "about.len() != info.bytes", 0, "false", Tests("store::tests")),
+    row("store/parts.rs", "if rest.is_empty() {", 0, "if true {", Tests("store::tests")),
+    row("store/parts.rs", "self.hash = mix(self.hash ^ hash_of(block));", 0, "self.hash = hash_of(block);", Tests("store::tests")),
     // Versions and counts.
+    row("array/cells.rs", "if at & LOCKED != 0 {", 0, "if false {", Program("weak_network", "elements_of_arrays")),
+    row("array/cells.rs", "if at & LOCKED != 0 {", 1, "if false {", Program("weak_network", "elements_of_arrays")),
+    row("array/cells.rs", "at.wrapping_add(RAISE)", 0, "at", Program("weak_network", "elements_of_arrays")),
     row("array/cells.rs", "if version.atomic_load(world)? != at {", 0, "if false {", Program("weak_network", "elements_of_arrays")),
     row("array/cells.rs", "version.compare_exchange(world, at, at | LOCKED)?.is_ok()", 0, "version.compare_exchange(world, at, at | LOCKED).is_ok()", Program("weak_network", "elements_of_arrays")),
     row("distributor.rs", "total & ((1 << COUNT_BITS) - 1) == self.n_from_others", 0, "true", Program("weak_network", "a_distributor_delivers")),

@@ -1,14 +1,80 @@
-//! Mutants of the completion of collectives and of signals.
+//! Mutants of the completion of transfers, collectives and signals, and of the waits for it.
 
-use super::super::By::{NoTest, Nobody, Tests};
+use super::super::By::{NoTest, Nobody, Program, Tests};
 use super::super::Mutant;
 use super::row;
 
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
+    // Collectives in flight.
     row("collective/call.rs", "for_task.is_done.store(true, Ordering::Release);", 0, "for_task.is_done.store(true, Ordering::Relaxed);", Nobody("the result is taken under its lock, after which nobody leaves it")),
+    row("collective/call.rs", "for_task.is_done.store(true, Ordering::Release);", 0, "", Tests("an_event_is_complete_once_all")),
     row("collective/call.rs", "self.outcome.is_done.load(Ordering::Acquire)", 0, "self.outcome.is_done.load(Ordering::Relaxed)", Nobody("the result is taken under its lock, after which nobody leaves it")),
-    row("collective/ticket.rs", "self.native().turn.store(GIVEN_UP, Ordering::Release);", 0, "", Tests("a_call_that_is_given_up_before")),
+    row("collective/call.rs", "meet::meet(self.lane(Phase::Window)).await?;", 0, "", Tests("a_rank_runs_ahead_of")),
+    row("collective/call.rs", "self.team.reach_window(window);", 0, "", Tests("a_rank_runs_ahead_of")),
+    row("collective/call.rs", "self.reached(window).await;", 0, "", Tests("a_rank_runs_ahead_of")),
+    row("collective/call.rs", "self.world().tasks().spawn(task);", 0, "drop(task);", Tests("an_event_is_complete_once_all")),
+    row("collective/ticket.rs", "self.native().turn.store(GIVEN_UP, Ordering::Release);", 0, "", Tests("a_call_that_a_panic_ends_before")),
     row("collective/ticket.rs", "turn if turn == self.number => Poll::Ready(Ok(())),", 0, "turn if turn != GIVEN_UP => Poll::Ready(Ok(())),", Tests("collectives_of_both_kinds")),
+    row("collective/ticket.rs", "self.has_passed.store(true, Ordering::Relaxed);", 0, "", Tests("collectives_of_both_kinds")),
+    row("collective/ticket.rs", "native.tickets.fetch_add(1, Ordering::Relaxed)", 0, "native.tickets.load(Ordering::Relaxed)", Tests("collectives_of_both_kinds")),
+    row("collective/ticket.rs", "self.native().turn.load(Ordering::Acquire)", 0, "self.native().turn.load(Ordering::Relaxed)", NoTest("x86 keeps the order of loads")),
+    row("collective/ticket.rs", "next, Ordering::Release, Ordering::Relaxed", 0, "next, Ordering::Relaxed, Ordering::Relaxed", NoTest("all atomic instructions of x86 order as much")),
+    row("collective/ticket.rs", "let passed = turn.compare_exchange(self.number, next,", 0, "let passed = turn.compare_exchange(self.number, self.number,", Tests("collectives_of_both_kinds")),
+    // Messages of collectives.
+    row("wire/inbox.rs", "slot.missing = missing;", 0, "", Tests("inbox")),
+    row("wire/inbox.rs", "if arriving.get(key)?.missing > 0 {", 0, "if false {", Tests("inbox")),
+    row("wire/inbox.rs", "end.is_none_or(|end| end > header.total)", 0, "end.is_some_and(|end| end > header.total)", Tests("inbox")),
+    row("wire/inbox.rs", "if slot.payload.bytes().len() as u64 != header.total {", 0, "if false {", Tests("inbox")),
+    row("wire/inbox.rs", "number: header.number,", 0, "number: 0,", Tests("inbox")),
+    // Barriers flush before they meet.
+    row("completion.rs", "self.flush_for_all()?;", 0, "", Tests("barriers_of_every_kind")),
+    row("collective/barrier.rs", "self.world().flush_for_all()?;", 0, "", Tests("a_barrier_of_a_team")),
+    row("collective/barrier.rs", "self.world().flush_for_all()?;", 1, "", Tests("barriers_of_every_kind")),
+    // Tasks, and what dropped events leave.
+    row("tasks.rs", "self.pending.append(&mut self.left);", 0, "", Tests("tasks")),
+    row("tasks.rs", "self.pending.append(&mut list);", 0, "", Tests("tasks")),
+    row("tasks.rs", "n_tasks.fetch_sub(1, Ordering::Relaxed);", 0, "", Tests("tasks")),
+    row("tasks.rs", "ends.0 = None;", 0, "", Tests("tasks")),
+    row("tasks.rs", "taken.pending.push_back(task);", 0, "", Tests("tasks")),
+    row("orphans.rs", "list.retain(|orphan| !over(orphan.op));", 0, "list.clear();", Tests("orphans")),
+    row("orphans.rs", "list.retain(|orphan| !over(orphan.op));", 0, "list.retain(|orphan| over(orphan.op));", Tests("orphans")),
+    row("orphans.rs", "self.len.store(list.len(), Ordering::Relaxed);", 0, "", Tests("orphans")),
+    row("orphans.rs", "self.len.store(list.len(), Ordering::Relaxed);", 1, "", Tests("orphans")),
+    row("event.rs", "self.world.orphans().adopt(self.op, Box::new(finish));", 0, "", Tests("orphans")),
+    row("event.rs", "State::Task(task) => Ok(task.is_done()),", 0, "State::Task(_) => Ok(true),", Tests("an_event_is_complete_once_all")),
+    row("event.rs", "Ok(false) => Ok(None),", 0, "Ok(false) => Ok(self.finish.take().map(|finish| finish())),", Tests("a_source_is_free_before")),
+    row("rma/scope.rs", "Ok(done) => !done,", 0, "Ok(_) => false,", Tests("a_handler_that_panics_while_a_scope")),
+    // Waits end.
+    row("wait.rs", "self.check_limit(awaited, began)?;", 1, "", Tests("a_wait_longer_than_the_configured")),
+    row("wait.rs", "self.check_limit(awaited, began)?;", 0, "", Tests("a_rank_that_is_never_without_work")),
+    row("wait.rs", "self.backend().health()?;", 0, "", Tests("a_rank_that_is_never_without_work")),
+    row("wait.rs", "self.backend().health()?;", 1, "", Nobody("the sleeps that follow within a tenth of a millisecond look, too")),
+    row("wait.rs", "self.backend().health()?;", 2, "", Tests("a_failure_ends_the_wait_of_a_rank")),
+    row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("handler::tests")),
+    // Handles, and ranks that leave.
+    row("handles.rs", "self.n_handles.fetch_sub(1, Ordering::AcqRel)", 0, "self.n_handles.fetch_sub(1, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
+    row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the thread that sees it ends, and is joined")),
+    row("handles.rs", "self.is_over.load(Ordering::Acquire)", 0, "self.is_over.load(Ordering::Relaxed)", Nobody("the thread that sees it ends, and is joined")),
+    row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "", Tests("collectives_of_both_kinds")),
+    row("loopback/mod.rs", "target.has_left.load(Ordering::Acquire)", 0, "target.has_left.load(Ordering::Relaxed)", Nobody("what a rank has sent lies under locks")),
+    row("loopback/mod.rs", "self.job.member(rank).has_left.load(Ordering::Acquire)", 0, "self.job.member(rank).has_left.load(Ordering::Relaxed)", Nobody("what a rank has sent lies under locks")),
+    row("loopback/mod.rs", "member.has_left.store(true, Ordering::Release);", 0, "member.has_left.store(true, Ordering::Relaxed);", Nobody("what a rank has sent lies under locks")),
+    // Signals.
     row("rma/signal.rs", "fence(Ordering::Release);", 0, "", NoTest("x86 keeps the order of stores, and loom does not see the copy before it")),
+];
+
+/// What the tests of messages tell.
+#[rustfmt::skip]
+pub(super) const OF_CALLS: &[Mutant] = &[
+    row("completion.rs", "Ok(true) => self.advance().map(drop),", 0, "Ok(true) => Ok(()),", Program("delivery", "a_rank_that_")),
+    row("collective/call.rs", "1 => self.world().advance().map(drop),", 0, "1 => Ok(()),", Program("delivery", "a_rank_that_need_not_wait")),
+    row("event.rs", "let served = task.world().advance();", 0, "let served = Ok::<bool, Error>(true);", Program("delivery", "a_rank_that_need_not_wait")),
+    row("event.rs", "State::Task(mut task) if is_complete => {", 0, "State::Task(mut task) if is_complete && !in_handler() => {", Program("futures", "a_complete_collective")),
+];
+
+/// What a weak network tells.
+#[rustfmt::skip]
+pub(super) const OF_TRANSFERS: &[Mutant] = &[
+    row("rma/signal.rs", "world.flush(at.rank)?;", 0, "", Program("signals", "")),
 ];

@@ -6,6 +6,7 @@ mod am;
 mod containers;
 mod core;
 mod lockfree;
+mod smp;
 
 pub(super) const TABLES: &[Table] = &[
     Table {
@@ -17,6 +18,21 @@ pub(super) const TABLES: &[Table] = &[
         package: "pgas-core",
         folder: "crates/core/src",
         mutants: core::MUTANTS,
+    },
+    Table {
+        package: "pgas-smp",
+        folder: "crates/backend-smp/src",
+        mutants: smp::MUTANTS,
+    },
+    Table {
+        package: "pgas-am",
+        folder: "crates/core/src",
+        mutants: core::OF_CALLS,
+    },
+    Table {
+        package: "pgas-testkit",
+        folder: "crates/core/src",
+        mutants: core::OF_TRANSFERS,
     },
     Table {
         package: "pgas-am",

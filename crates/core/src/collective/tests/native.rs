@@ -1,9 +1,13 @@
 //! Collectives that the transport performs, between those that stay core's.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::over;
 use crate::backend::loopback::{self, Options, run_over};
+use crate::backend::{HandlerId, MessageClass, Sent};
 use crate::collective::call::WINDOW;
 use crate::collective::op;
 use crate::config::Progress;
@@ -140,18 +144,55 @@ fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_plac
     );
 }
 
+/// A panic of a handler in the wait for the comparison of the arguments, which fails nothing by itself.
+#[test]
+fn a_call_that_a_panic_ends_before_it_began_does_not_let_others_begin_in_its_place() {
+    let config = Config {
+        check: true,
+        timeout: Some(Duration::from_secs(20)),
+        ..Config::default()
+    };
+    let has_panicked = AtomicBool::new(false);
+    run_over(&native(), 2, &config, |world| {
+        let id = HandlerId(HandlerId::N_RESERVED);
+        let team = world.team();
+        if team.rank() == 1 {
+            let sent = world.try_send(Rank::ZERO, MessageClass::Request, id, &[]);
+            assert_eq!(sent.unwrap(), Sent::Accepted);
+            while !has_panicked.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            let _sum = team.allreduce_nb(1, op::Sum);
+            let _next = team.broadcast_nb(0, 1);
+            let told = told_of_a_failure(&world);
+            assert!(told.contains("out of step"), "{told}");
+            return;
+        }
+        world.set_handler(id, |_, _| panic!("on purpose"));
+        let sum = || team.allreduce(1, op::Sum);
+        assert!(catch_unwind(AssertUnwindSafe(sum)).is_err());
+        has_panicked.store(true, Ordering::Release);
+        let next = team.broadcast(0, 1).unwrap_err().to_string();
+        assert!(next.contains("out of step"), "{next}");
+    });
+}
+
 /// Waits until this rank is told that a collective has failed on rank 0.
 fn told_that_rank_0_failed(world: &World) -> String {
-    let error = loop {
-        if let Err(error) = world.progress() {
-            break error.to_string();
-        }
-    };
+    let error = told_of_a_failure(world);
     assert!(
         error.starts_with("rank 0 failed in an allreduce: "),
         "{error}"
     );
     error
+}
+
+fn told_of_a_failure(world: &World) -> String {
+    loop {
+        if let Err(error) = world.progress() {
+            return error.to_string();
+        }
+    }
 }
 
 #[test]

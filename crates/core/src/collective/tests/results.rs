@@ -357,6 +357,32 @@ fn a_barrier_of_a_team_completes_earlier_puts() {
 }
 
 #[test]
+fn barriers_of_every_kind_complete_earlier_puts() {
+    type Meet = fn(&World) -> Result<()>;
+    let meets: [Meet; 3] = [
+        World::barrier,
+        |world| world.team().barrier_nb()?.wait(),
+        |world| {
+            let team = world.team().split(Some(0), 0)?;
+            team.expect("all have a colour").barrier_nb()?.wait()
+        },
+    ];
+    on_all_sizes(|world| {
+        let n = world.n_ranks() as usize;
+        for meet in meets {
+            let slots = world.alloc_symmetric::<u64>(n)?;
+            for rank in world.ranks() {
+                slots.on(rank).offset(world.rank().index()).put(&world, 7)?;
+            }
+            meet(&world)?;
+            assert_eq!(slots.here().get_vec(&world, n)?, vec![7; n]);
+            world.barrier()?;
+        }
+        Ok(())
+    });
+}
+
+#[test]
 #[should_panic(expected = "the root 3 is not one of the team's 3 members")]
 fn a_root_outside_of_the_team_panics() {
     on(3, &Config::default(), |world| {

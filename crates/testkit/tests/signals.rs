@@ -1,0 +1,42 @@
+//! Long data and its signal over a network that delivers in any order, for as long as nobody flushes.
+
+#![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pgas_core::backend::SignalUpdate;
+use pgas_core::{Config, Rank, World};
+use pgas_testkit::{setting, weak};
+
+const TARGET: Rank = Rank::new(1);
+
+/// More than the transport takes at once, in words.
+const N: usize = (1 << 17) + 5000;
+
+fn announced(world: &World, has_seen: &AtomicBool) {
+    let data = world.alloc_symmetric::<u64>(N).unwrap();
+    let signal = world.alloc_symmetric::<u64>(1).unwrap();
+    if world.rank() == TARGET {
+        signal.here().wait_until(world, |seen| seen == 1).unwrap();
+        assert!(data.here().get_vec(world, N).unwrap() == vec![7; N]);
+        has_seen.store(true, Ordering::Release);
+    } else {
+        let (at, update) = (data.on(TARGET), SignalUpdate::Set(1));
+        at.put_signal(world, &[7; N], signal.on(TARGET), update)
+            .unwrap();
+        while !has_seen.load(Ordering::Acquire) {
+            world.progress().unwrap();
+        }
+    }
+    world.barrier().unwrap();
+}
+
+#[test]
+fn who_sees_a_signal_sees_all_of_its_long_data() {
+    let mut config = Config::default();
+    config.segment_bytes = Some(4 << 20);
+    for seed in 0..setting("PGAS_TEST_SEEDS", 20) {
+        let has_seen = AtomicBool::new(false);
+        weak::run(2, &config, seed, |world| announced(&world, &has_seen));
+    }
+}

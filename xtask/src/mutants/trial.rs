@@ -1,0 +1,218 @@
+//! Trying mutants: building the tests with a changed line, and running them.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, anyhow, bail, ensure};
+
+use super::copy::Copy;
+use super::tests_run::{self, Ending};
+use super::{By, Change};
+use crate::memory;
+use crate::process;
+
+/// How long the tests may take with nothing changed.
+const LIMIT: Duration = Duration::from_secs(30 * 60);
+
+/// How long they may take with a mutant, where they take so long without: what does not end is
+/// noticed.
+fn limit(unchanged: Duration) -> Duration {
+    Duration::from_secs(5) + 4 * unchanged
+}
+
+/// What has been seen of a mutant.
+#[derive(Debug)]
+pub(super) struct Tried {
+    pub(super) ending: Ending,
+    pub(super) building: Duration,
+    /// The tests, until one failed.
+    pub(super) running: Duration,
+}
+
+/// What is known of tests with nothing changed.
+#[derive(Clone, Debug)]
+struct Known {
+    /// A copy of their program, which outlives the builds with mutants.
+    program: PathBuf,
+    takes: Duration,
+}
+
+/// Mutants that are tried one after the other.
+pub(super) struct Trial {
+    copy: Copy,
+    /// The tests that have been run with nothing changed, and why they tell nothing if they do not.
+    known: HashMap<(&'static str, By), Result<Known, String>>,
+}
+
+impl Trial {
+    pub(super) fn begin() -> Result<Self> {
+        Ok(Self {
+            copy: Copy::make()?,
+            known: HashMap::new(),
+        })
+    }
+
+    /// Where the copy of the workspace is, which stays as it was when the trial began.
+    pub(super) fn root(&self) -> &Path {
+        self.copy.root()
+    }
+
+    /// Runs the tests of a mutant.
+    pub(super) fn try_one(
+        &mut self,
+        package: &'static str,
+        change: &Change,
+        by: By,
+    ) -> Result<Tried> {
+        let known = self.unchanged(package, by)?;
+        let file = self.copy.root().join(&change.path);
+        fs::write(&file, &change.after)?;
+        let start = Instant::now();
+        let built = self.build(package, by);
+        let building = start.elapsed();
+        fs::write(&file, &change.before)?;
+        let start = Instant::now();
+        let ending = self.end_of(package, by, &built?, known)?;
+        Ok(Tried {
+            ending,
+            building,
+            running: start.elapsed(),
+        })
+    }
+
+    /// How the tests in `program` end. Those that take too long hang only if the machine has not become
+    /// slower meanwhile: then they have more time.
+    fn end_of(
+        &mut self,
+        package: &'static str,
+        by: By,
+        program: &Path,
+        mut known: Known,
+    ) -> Result<Ending> {
+        loop {
+            let ending = tests_run::run(self.tests(package, program, by), limit(known.takes))?;
+            if ending != Ending::Hung {
+                return Ok(ending);
+            }
+            let takes = self.time(package, by, &known.program)?;
+            if takes < 2 * known.takes.max(Duration::from_secs(1)) {
+                return Ok(ending);
+            }
+            known.takes = takes;
+            let key = (package, by);
+            self.known.insert(key, Ok(known.clone()));
+        }
+    }
+
+    /// Nothing is learnt from a test that fails anyway, or is not there.
+    fn unchanged(&mut self, package: &'static str, by: By) -> Result<Known> {
+        let key = (package, by);
+        if !self.known.contains_key(&key) {
+            let known = self.find_out(package, by);
+            let known = known.map_err(|error| format!("{error:#}"));
+            self.known.insert(key, known);
+        }
+        self.known[&key].clone().map_err(|why| anyhow!(why))
+    }
+
+    fn find_out(&self, package: &'static str, by: By) -> Result<Known> {
+        let built = self.build(package, by)?;
+        let listed = process::output(self.tests(package, &built, by).arg("--list"));
+        let is_there = listed.is_some_and(|listed| listed.contains(": test\n"));
+        ensure!(is_there, "{} has no such test: {by:?}", package);
+        let name = built.file_name().context("a program has a name")?;
+        let program = self.copy.unchanged(name)?;
+        fs::copy(&built, &program)?;
+        let takes = self.time(package, by, &program)?;
+        Ok(Known { program, takes })
+    }
+
+    /// How long the tests take with nothing changed.
+    fn time(&self, package: &'static str, by: By, program: &Path) -> Result<Duration> {
+        let start = Instant::now();
+        let ending = tests_run::run(self.tests(package, program, by), LIMIT)?;
+        ensure!(
+            ending == Ending::Passed,
+            "{} of {}: {ending:?} although nothing is changed",
+            by.filter(),
+            package
+        );
+        Ok(start.elapsed())
+    }
+
+    /// The program with the tests, which is started without cargo, so that it can be ended.
+    fn build(&self, package: &str, by: By) -> Result<PathBuf> {
+        let mut cargo = match by {
+            By::Models(_) => {
+                let mut cargo = memory::loom_cargo(memory::ALL_MODELS);
+                // Mutants are built more than they are run.
+                let package = "profile.release.package.pgas-lockfree.opt-level=1";
+                cargo.args(["--config", package]);
+                cargo.env("CARGO_INCREMENTAL", "1");
+                cargo
+            }
+            By::Tests(_) => process::command("cargo", ["test", "--lib", "-p", package]),
+            By::Program(name, _) => {
+                process::command("cargo", ["test", "--test", name, "-p", package])
+            }
+            By::Nobody(_) | By::NoTest(_) => bail!("nothing to be built"),
+        };
+        let target = match by {
+            By::Models(_) => "loom",
+            _ => "tests",
+        };
+        cargo.args(["--no-run", "--message-format=json"]);
+        cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
+        cargo.env("CARGO_TARGET_DIR", self.copy.target(target));
+        cargo.current_dir(self.copy.root());
+        let messages = process::output(&mut cargo).context("does not compile")?;
+        let program = messages.lines().filter_map(program_of).next_back();
+        program.context("cargo names no program")
+    }
+
+    /// The program on the tests that should notice, as cargo starts it.
+    fn tests(&self, package: &str, program: &Path, by: By) -> Command {
+        let mut tests = Command::new(program);
+        tests.arg(by.filter());
+        for (key, value) in memory::loom_cargo("").get_envs() {
+            if let (By::Models(_), Some(value)) = (by, value) {
+                tests.env(key, value);
+            }
+        }
+        let folder = package.trim_start_matches("pgas-");
+        let folder = match folder {
+            "smp" => "backend-smp",
+            other => other,
+        };
+        tests.current_dir(self.copy.root().join("crates").join(folder));
+        // As few orders of delivery as tell these mutants.
+        tests.env("PGAS_TEST_SEEDS", "150");
+        tests
+    }
+}
+
+/// The program that a line of cargo's messages tells to have been made of tests.
+fn program_of(line: &str) -> Option<PathBuf> {
+    let message: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_test = message["profile"]["test"].as_bool()?;
+    let program = message["executable"].as_str()?;
+    is_test.then(|| PathBuf::from(program))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_program_of_tests_is_found_in_what_cargo_tells() {
+        let line = r#"{"reason":"compiler-artifact","profile":{"test":true},"executable":"/x/y"}"#;
+        assert_eq!(program_of(line), Some(PathBuf::from("/x/y")));
+        let library =
+            r#"{"reason":"compiler-artifact","profile":{"test":false},"executable":null}"#;
+        assert_eq!(program_of(library), None);
+        assert_eq!(program_of("not json"), None);
+    }
+}
