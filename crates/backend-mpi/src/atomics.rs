@@ -42,7 +42,7 @@ pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
 }
 
 /// How MPI does an atomic in one call, if it does.
-fn mpi_op(call: AtomicCall, compares_unsigned: bool) -> Option<(Op, Datatype)> {
+fn mpi_op(call: AtomicCall, compares_unsigned: bool) -> Option<(Op, &'static Datatype)> {
     let op = match call.op {
         AtomicOp::Load => Op::Nothing,
         AtomicOp::Swap => Op::Replace,
@@ -75,7 +75,7 @@ fn mpi_op(call: AtomicCall, compares_unsigned: bool) -> Option<(Op, Datatype)> {
 }
 
 /// The unsigned integer as wide as `ty`.
-fn bits_of(ty: AtomicType) -> Datatype {
+fn bits_of(ty: AtomicType) -> &'static Datatype {
     if ty.bytes() == 4 {
         Datatype::uint32()
     } else {
@@ -119,7 +119,7 @@ impl Network {
         let place = target_of(target);
         self.turn_to(&mut mpi, target.rank.number())?;
         // SAFETY: the caller promises the target; the operand outlives the local completion below.
-        unsafe { sys::accumulate(&mpi, &self.window, (op, &ty), place, &raw const operand) }?;
+        unsafe { sys::accumulate(&mpi, &self.window, (op, ty), place, &raw const operand) }?;
         self.flushes.get(&mut mpi).begin(target.rank.number());
         self.flush_here(&mut mpi, target.rank.number())
     }
@@ -165,7 +165,7 @@ impl Network {
         let (from, to) = (&raw const operand, &raw mut former);
         self.turn_to(&mut mpi, target.rank.number())?;
         // SAFETY: the caller promises the target; both words outlive the local completion below.
-        unsafe { sys::fetch_and_op(&mpi, &self.window, (op, &ty), place, from, to) }?;
+        unsafe { sys::fetch_and_op(&mpi, &self.window, (op, ty), place, from, to) }?;
         self.note_atomic(&mut mpi, op, target.rank);
         self.flush_here(&mut mpi, target.rank.number())?;
         Ok(unpack(former, bytes))
@@ -230,7 +230,7 @@ impl Network {
         let ty = bits_of(call.ty);
         self.turn_to(&mut mpi, target.rank.number())?;
         // SAFETY: the caller promises the target; the words outlive the local completion below.
-        unsafe { sys::compare_and_swap(&mpi, &self.window, &ty, place, from, to) }?;
+        unsafe { sys::compare_and_swap(&mpi, &self.window, ty, place, from, to) }?;
         self.flushes.get(&mut mpi).begin(target.rank.number());
         if self.is_polite {
             drop(mpi);
@@ -261,15 +261,12 @@ impl Network {
         };
         if self.at_target {
             let byte = Datatype::byte();
-            let word = Layout {
-                count: 8,
-                ty: &byte,
-            };
+            let word = Layout { count: 8, ty: byte };
             // SAFETY: every segment has a first word, and the caller promises the other place.
             return unsafe { sys::rget(mpi, &self.window, words.cast(), first, word) };
         }
         // A get may be done by this process's CPU alone, where MPI has the target's memory.
-        let by = (Op::Nothing, &Datatype::uint64());
+        let by = (Op::Nothing, Datatype::uint64());
         // SAFETY: the caller promises two words.
         let former = unsafe { words.add(1) };
         // SAFETY: every segment has a first word, which is aligned, and the caller promises both
@@ -310,7 +307,7 @@ impl Network {
         // SAFETY: the second of the two.
         let former = unsafe { operand.add(1) };
         let mut mpi = sys::enter()?;
-        let (by, place) = ((op, &ty), target_of(target));
+        let (by, place) = ((op, ty), target_of(target));
         if let Err(error) = self.turn_to(&mut mpi, target.rank.number()) {
             state.ops.release(index);
             return Err(error);

@@ -16,7 +16,7 @@ use pgas_core::collective::OpKind;
 use pgas_core::{Rank, Result};
 
 use crate::session::{Session, c_rank, number};
-use crate::sys::{self, Combined, Comm, Extreme, For, Mode, Mpi, Request};
+use crate::sys::{self, Comm, Extreme, Mode, Mpi, Request};
 
 /// Asks a rank that has left how many operations of a group it had begun; and the answer.
 const QUESTION: i32 = 1;
@@ -344,61 +344,6 @@ impl MpiGroup {
         *begun += 1;
         *begun
     }
-
-    /// Begins what `call` says.
-    ///
-    /// # Safety
-    ///
-    /// As [`Group::begin`].
-    unsafe fn start(
-        &self,
-        mpi: &Mpi,
-        call: &Collective,
-        send: *const u8,
-        values: *mut u8,
-    ) -> Result<Request> {
-        let comm = self.comm();
-        let combined = match *call {
-            Collective::Barrier => return sys::ibarrier(mpi, comm),
-            Collective::Broadcast { root, bytes } => {
-                // SAFETY: `sys::ibcast` asks for `bytes` at `values` until the request is complete,
-                // which is what the caller promises for a broadcast.
-                return unsafe { sys::ibcast(mpi, comm, c_rank(root), values, bytes) };
-            }
-            Collective::Reduce { root, elements } => {
-                let root = (c_rank(root), root == self.rank);
-                // SAFETY: `sys::ireduce` asks for all elements at `values` until the request is
-                // complete, which is what the caller promises for a reduction.
-                return unsafe { sys::ireduce(mpi, comm, root, values, elements) };
-            }
-            Collective::Gather { root, bytes } => {
-                let to = For::Root(c_rank(root));
-                // SAFETY: `sys::iexchange` asks for a block at `send`, and on the root for one of
-                // each member at `values`, until the request is complete, which is what the caller
-                // promises for a gather.
-                return unsafe { sys::iexchange(mpi, comm, to, send, values, bytes) };
-            }
-            Collective::Allgather { bytes } => {
-                // SAFETY: `sys::iexchange` asks for a block at `send` and for one of each member at
-                // `values`, until the request is complete, which is what the caller promises for an
-                // allgather.
-                return unsafe { sys::iexchange(mpi, comm, For::All, send, values, bytes) };
-            }
-            Collective::AllToAll { bytes } => {
-                // SAFETY: `sys::iexchange` asks for a block for each member at `send` and for one
-                // of each at `values`, until the request is complete, which is what the caller
-                // promises for an all-to-all.
-                return unsafe { sys::iexchange(mpi, comm, For::Each, send, values, bytes) };
-            }
-            Collective::Allreduce(elements) => (Combined::All, elements),
-            Collective::ScanInclusive(elements) => (Combined::Inclusive, elements),
-            Collective::ScanExclusive(elements) => (Combined::Exclusive, elements),
-        };
-        let (what, elements) = combined;
-        // SAFETY: `sys::icombine` asks for all elements at `values` until the request is complete,
-        // which is what the caller promises for an allreduce and for scans.
-        unsafe { sys::icombine(mpi, comm, what, values, elements) }
-    }
 }
 
 // SAFETY: 1. MPI reads and writes the buffers in the lengths that it is given, which are the collective's, until
@@ -413,9 +358,11 @@ unsafe impl Group for MpiGroup {
 
     unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId> {
         let mpi = sys::enter()?;
-        // SAFETY: `start` asks for the buffers that the call takes, until the request is complete,
-        // which is what the caller promises until `test` reports this operation.
-        let request = unsafe { self.start(&mpi, call, send, values) }?;
+        let by = (self.comm(), self.rank);
+        // SAFETY: it asks for the buffers of this collective, by this method's own words, until the
+        // request is complete. The caller leaves them alone until `test` below reports the
+        // operation, which it does when the request is complete.
+        let request = unsafe { sys::begin_collective(&mpi, by, call, send, values) }?;
         let op = OpId(self.count());
         lock(&self.flying).push((op, request));
         // Only a hint for a rank that is about to sleep.

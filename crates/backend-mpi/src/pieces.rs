@@ -354,7 +354,7 @@ impl Types {
 /// One side's places.
 enum Side {
     /// So many bytes, one behind the other.
-    Dense(Datatype, usize),
+    Dense(usize),
     /// A type that was made for them.
     Made(Datatype),
 }
@@ -370,11 +370,11 @@ impl Side {
             is_next
         });
         if is_dense {
-            return Ok(Self::Dense(byte, bytes));
+            return Ok(Self::Dense(bytes));
         }
         let (extent, stride) = inner_first.next().expect("blocks in some dimension");
         let (n, block) = (count_of(*extent), count_of(shape.block_bytes));
-        let mut ty = sys::type_hvector(mpi, n, block, *stride, &byte)?;
+        let mut ty = sys::type_hvector(mpi, n, block, *stride, byte)?;
         for (extent, stride) in inner_first {
             let outer = sys::type_hvector(mpi, count_of(*extent), 1, *stride, &ty);
             sys::type_free(mpi, ty)?;
@@ -397,20 +397,20 @@ impl Side {
             is_next
         });
         if is_dense {
-            return Ok(Self::Dense(byte, bytes));
+            return Ok(Self::Dense(bytes));
         }
         let (places, lens): (Vec<isize>, Vec<_>) =
             fragments.map(|(at, len)| (at, count_of(len))).unzip();
-        let mut ty = sys::type_hindexed(mpi, &lens, &places, &byte)?;
+        let mut ty = sys::type_hindexed(mpi, &lens, &places, byte)?;
         sys::type_commit(mpi, &mut ty)?;
         Ok(Self::Made(ty))
     }
 
     fn layout(&self) -> Layout<'_> {
         match self {
-            Self::Dense(ty, bytes) => Layout {
+            Self::Dense(bytes) => Layout {
                 count: count_of(*bytes),
-                ty,
+                ty: Datatype::byte(),
             },
             Self::Made(ty) => Layout { count: 1, ty },
         }

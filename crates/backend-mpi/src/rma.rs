@@ -105,7 +105,7 @@ impl Network {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
-            ty: &byte,
+            ty: byte,
         };
         let to = (target_of(dst), layout);
         // SAFETY: `sys::put` asks for the source until local completion and for bytes of the window
@@ -159,7 +159,7 @@ impl Network {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
-            ty: &byte,
+            ty: byte,
         };
         let from = (target_of(src), layout);
         self.turn_to(mpi, src.rank.number())?;
@@ -385,7 +385,7 @@ impl Network {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
-            ty: &byte,
+            ty: byte,
         };
         // SAFETY: the caller promises both places, until the request is complete.
         match unsafe { sys::rput(&mpi, &self.window, src, target_of(dst), layout) } {
@@ -450,7 +450,7 @@ impl Network {
         let byte = Datatype::byte();
         let layout = Layout {
             count: count_of(len),
-            ty: &byte,
+            ty: byte,
         };
         // SAFETY: the caller promises both places, until the request is complete.
         match unsafe { sys::rget(&mpi, &self.window, dst, target_of(src), layout) } {

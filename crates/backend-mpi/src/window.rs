@@ -147,7 +147,7 @@ pub(crate) fn compares_unsigned(
         let (operand, mut former) = (1_u64, 0_u64);
         let (from, to) = (&raw const operand, &raw mut former);
         // SAFETY: an aligned word of the window; both words outlive the flush.
-        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, &ty), place, from, to) }?;
+        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, ty), place, from, to) }?;
         sys::flush(&mpi, window, place.rank)?;
         is_right &= set(0)? != u64::MAX;
     }

@@ -1,74 +1,49 @@
-//! Collectives in flight, splitting communicators, and the few small messages that go with them.
+//! Collectives: in flight, and, before there is a world, awaited.
+#![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::ffi::{c_int, c_void};
-use std::mem::MaybeUninit;
+use std::thread;
 
 use mpi::ffi;
-use pgas_core::Result;
-use pgas_core::backend::{Elements, IntegerType};
+use pgas_core::backend::{Collective, Elements, IntegerType};
 use pgas_core::collective::OpKind;
+use pgas_core::{Error, Pod, Result};
 
-use super::comm::return_errors;
-use super::{Call, Comm, Mpi, Request, begin_wait, check};
-
-unsafe extern "C" {
-    /// `MPI_IN_PLACE`: what is given stands where the result goes.
-    static pgas_mpi_in_place: *const c_void;
-}
-
-fn in_place() -> *const c_void {
-    // SAFETY: a constant of the shim.
-    unsafe { pgas_mpi_in_place }
-}
-
-fn byte() -> ffi::MPI_Datatype {
-    // SAFETY: a constant of the library.
-    unsafe { ffi::RSMPI_UINT8_T }
-}
+use super::comm::{comm_rank, comm_size, return_errors};
+use super::ffi as constants;
+use super::ffi::{
+    MPI_Comm_split, Object, Operators, RSMPI_COMM_WORLD, RSMPI_UNDEFINED, pgas_mpi_in_place,
+};
+use super::message::{ibarrier, test};
+use super::{Call, Comm, Datatype, Mpi, NAMES, Request, begin_wait, check};
 
 /// The type that gives the right bits: sums, products and bits are the same for signed integers, whose
 /// overflow C leaves undefined, as for unsigned ones.
-fn datatype(elements: Elements) -> ffi::MPI_Datatype {
+fn datatype(elements: Elements) -> &'static Datatype {
     let is_ordered = matches!(elements.op, OpKind::Min | OpKind::Max);
     match elements.ty {
-        // SAFETY: a constant of the library.
-        IntegerType::I8 if is_ordered => unsafe { ffi::RSMPI_INT8_T },
-        // SAFETY: a constant of the library.
-        IntegerType::I16 if is_ordered => unsafe { ffi::RSMPI_INT16_T },
-        // SAFETY: a constant of the library.
-        IntegerType::I32 if is_ordered => unsafe { ffi::RSMPI_INT32_T },
-        // SAFETY: a constant of the library.
-        IntegerType::I64 if is_ordered => unsafe { ffi::RSMPI_INT64_T },
-        IntegerType::U8 | IntegerType::I8 => byte(),
-        // SAFETY: a constant of the library.
-        IntegerType::U16 | IntegerType::I16 => unsafe { ffi::RSMPI_UINT16_T },
-        // SAFETY: a constant of the library.
-        IntegerType::U32 | IntegerType::I32 => unsafe { ffi::RSMPI_UINT32_T },
-        // SAFETY: a constant of the library.
-        IntegerType::U64 | IntegerType::I64 => unsafe { ffi::RSMPI_UINT64_T },
+        IntegerType::I8 if is_ordered => &constants::RSMPI_INT8_T,
+        IntegerType::I16 if is_ordered => &constants::RSMPI_INT16_T,
+        IntegerType::I32 if is_ordered => &constants::RSMPI_INT32_T,
+        IntegerType::I64 if is_ordered => &constants::RSMPI_INT64_T,
+        IntegerType::U8 | IntegerType::I8 => &constants::RSMPI_UINT8_T,
+        IntegerType::U16 | IntegerType::I16 => &constants::RSMPI_UINT16_T,
+        IntegerType::U32 | IntegerType::I32 => &constants::RSMPI_UINT32_T,
+        IntegerType::U64 | IntegerType::I64 => &constants::RSMPI_UINT64_T,
     }
 }
 
-fn operator(op: OpKind) -> ffi::MPI_Op {
+fn operator(op: OpKind) -> &'static Object<Operators> {
     match op {
-        // SAFETY: a constant of the library.
-        OpKind::Sum => unsafe { ffi::RSMPI_SUM },
-        // SAFETY: a constant of the library.
-        OpKind::Product => unsafe { ffi::RSMPI_PROD },
-        // SAFETY: a constant of the library.
-        OpKind::Min => unsafe { ffi::RSMPI_MIN },
-        // SAFETY: a constant of the library.
-        OpKind::Max => unsafe { ffi::RSMPI_MAX },
-        // SAFETY: a constant of the library.
-        OpKind::BitAnd => unsafe { ffi::RSMPI_BAND },
-        // SAFETY: a constant of the library.
-        OpKind::BitOr => unsafe { ffi::RSMPI_BOR },
-        // SAFETY: a constant of the library.
-        OpKind::BitXor => unsafe { ffi::RSMPI_BXOR },
-        // SAFETY: a constant of the library.
-        OpKind::And => unsafe { ffi::RSMPI_LAND },
-        // SAFETY: a constant of the library.
-        OpKind::Or => unsafe { ffi::RSMPI_LOR },
+        OpKind::Sum => &constants::RSMPI_SUM,
+        OpKind::Product => &constants::RSMPI_PROD,
+        OpKind::Min => &constants::RSMPI_MIN,
+        OpKind::Max => &constants::RSMPI_MAX,
+        OpKind::BitAnd => &constants::RSMPI_BAND,
+        OpKind::BitOr => &constants::RSMPI_BOR,
+        OpKind::BitXor => &constants::RSMPI_BXOR,
+        OpKind::And => &constants::RSMPI_LAND,
+        OpKind::Or => &constants::RSMPI_LOR,
     }
 }
 
@@ -77,165 +52,252 @@ fn count(n: usize) -> c_int {
     c_int::try_from(n).expect("collectives of more than 2^31 elements are declined")
 }
 
-/// Begins a broadcast in place.
+/// Begins what `collective` says, by the members of `comm`, of which this is number `me`.
 ///
 /// # Safety
 ///
-/// As many bytes are readable and writable at `values`, until [`test`](super::test) says that it is complete.
-pub(crate) unsafe fn ibcast(
-    _: &Mpi,
-    comm: &Comm,
-    root: c_int,
-    values: *mut u8,
-    bytes: usize,
-) -> Result<Request> {
-    let mut request = Request::null();
-    let values = values.cast();
-    let to = &raw mut request.0;
-    // SAFETY: the caller promises `bytes` at `values`, until completion; the communicator is valid
-    // and `request` is writable.
-    let code = unsafe { ffi::MPI_Ibcast(values, count(bytes), byte(), root, comm.0, to) };
-    check(Call::Ibcast, code)?;
-    Ok(request)
-}
-
-/// Begins a reduction, in place on the root.
-///
-/// # Safety
-///
-/// All elements are readable and writable at `values`, until [`test`](super::test) says that it is complete.
-pub(crate) unsafe fn ireduce(
-    _: &Mpi,
-    comm: &Comm,
-    (root, is_root): (c_int, bool),
-    values: *mut u8,
-    elements: Elements,
-) -> Result<Request> {
-    let mut request = Request::null();
-    let values = values.cast::<c_void>();
-    let from = if is_root {
-        in_place()
-    } else {
-        values.cast_const()
-    };
-    let (n, ty, op) = (
-        count(elements.len),
-        datatype(elements),
-        operator(elements.op),
-    );
-    let to = &raw mut request.0;
-    // SAFETY: the caller promises all elements at `values`, until completion: the root's send and
-    // receive buffer, and the others' send buffer. The receive buffer means nothing but on the
-    // root. The communicator is valid and `request` is writable.
-    let code = unsafe { ffi::MPI_Ireduce(from, values, n, ty, op, root, comm.0, to) };
-    check(Call::Ireduce, code)?;
-    Ok(request)
-}
-
-/// Which combination of all members' values every member gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Combined {
-    /// That of all.
-    All,
-    /// That of those up to and with it.
-    Inclusive,
-    /// That of those before it.
-    Exclusive,
-}
-
-/// Begins an allreduce or a scan in place.
-///
-/// # Safety
-///
-/// All elements are readable and writable at `values`, until [`test`](super::test) says that it is complete.
-pub(crate) unsafe fn icombine(
-    _: &Mpi,
-    comm: &Comm,
-    what: Combined,
-    values: *mut u8,
-    elements: Elements,
-) -> Result<Request> {
-    let mut request = Request::null();
-    let (from, values) = (in_place(), values.cast());
-    let (n, ty, op) = (
-        count(elements.len),
-        datatype(elements),
-        operator(elements.op),
-    );
-    let to = &raw mut request.0;
-    let (call, code) = match what {
-        Combined::All => {
-            // SAFETY: the caller promises all elements at `values`, until completion; the
-            // communicator is valid and `request` is writable.
-            let code = unsafe { ffi::MPI_Iallreduce(from, values, n, ty, op, comm.0, to) };
-            (Call::Iallreduce, code)
-        }
-        Combined::Inclusive => {
-            // SAFETY: as for an allreduce: a scan in place has the same buffer.
-            let code = unsafe { ffi::MPI_Iscan(from, values, n, ty, op, comm.0, to) };
-            (Call::Iscan, code)
-        }
-        Combined::Exclusive => {
-            // SAFETY: as for an allreduce: a scan in place has the same buffer.
-            let code = unsafe { ffi::MPI_Iexscan(from, values, n, ty, op, comm.0, to) };
-            (Call::Iexscan, code)
-        }
-    };
-    check(call, code)?;
-    Ok(request)
-}
-
-/// Whom the blocks of an exchange are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum For {
-    /// One member gets those of all.
-    Root(c_int),
-    /// Every member gets those of all.
-    All,
-    /// Every member has one for every member.
-    Each,
-}
-
-/// Begins an exchange of blocks of `bytes`.
-///
-/// # Safety
-///
-/// One block, or one for each member, is readable at `send`, and one of each member writable at `values` where
-/// blocks arrive, until [`test`](super::test) says that it is complete.
-pub(crate) unsafe fn iexchange(
-    _: &Mpi,
-    comm: &Comm,
-    what: For,
+/// The buffers that the collective has are there, as [`Group::begin`](pgas_core::backend::Group::begin) says, and
+/// are left alone until [`test`](super::test) says that the request is complete.
+pub(crate) unsafe fn begin_collective(
+    mpi: &Mpi,
+    (comm, me): (&Comm, u32),
+    collective: &Collective,
     send: *const u8,
     values: *mut u8,
-    bytes: usize,
 ) -> Result<Request> {
     let mut request = Request::null();
-    let (from, values) = (send.cast(), values.cast());
-    let (n, ty) = (count(bytes), byte());
-    let to = &raw mut request.0;
-    let (call, code) = match what {
-        For::Root(root) => {
-            // SAFETY: the caller promises a block at `send` and, on the root, one of each member at
-            // `values`, until completion; the communicator is valid and `request` is writable.
-            let code = unsafe { ffi::MPI_Igather(from, n, ty, values, n, ty, root, comm.0, to) };
+    let (send, values) = (send.cast(), values.cast::<c_void>());
+    let (of, to, in_place) = (comm.raw(), request.place(), pgas_mpi_in_place.raw());
+    let byte = Datatype::byte().raw();
+    let (call, code) = match *collective {
+        Collective::Barrier => return ibarrier(mpi, comm),
+        Collective::Broadcast { root, bytes } => {
+            let (n, root) = (count(bytes), member(root));
+            // SAFETY: MPI reads or writes `n` bytes at `values` until the request is complete: the
+            // caller lends them until then. The request's name is written during the call.
+            let code = unsafe { ffi::MPI_Ibcast(values, n, byte, root, of, to) };
+            (Call::Ibcast, code)
+        }
+        Collective::Reduce { root, elements } => {
+            let from = if root == me {
+                in_place
+            } else {
+                values.cast_const()
+            };
+            let (n, ty, op) = of_elements(elements);
+            let root = member(root);
+            // SAFETY: MPI reads `n` elements at `values`, and on the root writes them, until the
+            // request is complete: the caller lends them until then. Elsewhere the receive buffer
+            // means nothing. The request's name is written during the call.
+            let code = unsafe { ffi::MPI_Ireduce(from, values, n, ty, op, root, of, to) };
+            (Call::Ireduce, code)
+        }
+        Collective::Allreduce(elements)
+        | Collective::ScanInclusive(elements)
+        | Collective::ScanExclusive(elements) => {
+            let (combine, call): (Combine, _) = match collective {
+                Collective::ScanInclusive(_) => (ffi::MPI_Iscan, Call::Iscan),
+                Collective::ScanExclusive(_) => (ffi::MPI_Iexscan, Call::Iexscan),
+                _ => (ffi::MPI_Iallreduce, Call::Iallreduce),
+            };
+            let (n, ty, op) = of_elements(elements);
+            // SAFETY: each of the three reads and writes `n` elements at `values`, and nothing at
+            // `in_place`, until the request is complete: the caller lends them until then. The
+            // request's name is written during the call.
+            (call, unsafe {
+                combine(in_place, values, n, ty, op, of, to)
+            })
+        }
+        Collective::Gather { root, bytes } => {
+            let (n, root) = (count(bytes), member(root));
+            // SAFETY: MPI reads `n` bytes at `send`, and on the root writes as many of each member
+            // at `values`, until the request is complete: the caller lends them until then. The
+            // request's name is written during the call.
+            let code = unsafe { ffi::MPI_Igather(send, n, byte, values, n, byte, root, of, to) };
             (Call::Igather, code)
         }
-        For::All => {
-            // SAFETY: the caller promises a block at `send` and one of each member at `values`,
-            // until completion; the communicator is valid and `request` is writable.
-            let code = unsafe { ffi::MPI_Iallgather(from, n, ty, values, n, ty, comm.0, to) };
-            (Call::Iallgather, code)
-        }
-        For::Each => {
-            // SAFETY: the caller promises a block for each member at `send` and one of each at
-            // `values`, until completion; the communicator is valid and `request` is writable.
-            let code = unsafe { ffi::MPI_Ialltoall(from, n, ty, values, n, ty, comm.0, to) };
-            (Call::Ialltoall, code)
+        Collective::Allgather { bytes } | Collective::AllToAll { bytes } => {
+            let (exchange, call): (Exchange, _) = match collective {
+                Collective::AllToAll { .. } => (ffi::MPI_Ialltoall, Call::Ialltoall),
+                _ => (ffi::MPI_Iallgather, Call::Iallgather),
+            };
+            let n = count(bytes);
+            // SAFETY: MPI reads `n` bytes at `send`, or as many for each member, and writes as many
+            // of each at `values`, until the request is complete: the caller lends them until then.
+            // The request's name is written during the call.
+            (call, unsafe {
+                exchange(send, n, byte, values, n, byte, of, to)
+            })
         }
     };
     check(call, code)?;
     Ok(request)
+}
+
+type Combine = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    c_int,
+    ffi::MPI_Datatype,
+    ffi::MPI_Op,
+    ffi::MPI_Comm,
+    *mut ffi::MPI_Request,
+) -> c_int;
+
+type Exchange = unsafe extern "C" fn(
+    *const c_void,
+    c_int,
+    ffi::MPI_Datatype,
+    *mut c_void,
+    c_int,
+    ffi::MPI_Datatype,
+    ffi::MPI_Comm,
+    *mut ffi::MPI_Request,
+) -> c_int;
+
+fn of_elements(elements: Elements) -> (c_int, ffi::MPI_Datatype, ffi::MPI_Op) {
+    let (ty, op) = (datatype(elements), operator(elements.op));
+    (count(elements.len), ty.raw(), op.raw())
+}
+
+fn member(rank: u32) -> c_int {
+    c_int::try_from(rank).expect("MPI counts its ranks with such integers")
+}
+
+/// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to others, which are
+/// waited for, also where there are more ranks than processors.
+fn finish(mpi: &Mpi, call: Call, mut request: Request) -> Result<()> {
+    /// Looks before the first yield.
+    const LOOKS: u32 = 100;
+    let mut n_looks = 0;
+    begin_wait(call, None);
+    while !test(mpi, &mut request)? {
+        n_looks += 1;
+        if n_looks > LOOKS {
+            thread::yield_now();
+        }
+    }
+    Ok(())
+}
+
+/// Carries `collective` out, and gives its values back.
+fn complete<T: Pod>(
+    mpi: &Mpi,
+    comm: &Comm,
+    (call, collective): (Call, Collective),
+    (send, mut values): (Vec<T>, Vec<T>),
+) -> Result<Vec<T>> {
+    let n_members = usize::try_from(comm_size(mpi, comm)?).expect("MPI counts from zero");
+    let (sent, received) = match collective {
+        Collective::Broadcast { bytes, .. } => (0, bytes),
+        Collective::Allreduce(elements) => (0, elements.bytes()),
+        Collective::Allgather { bytes } => (bytes, bytes * n_members),
+        _ => unreachable!("{collective:?} is not awaited"),
+    };
+    assert_eq!(size_of_val(&*send), sent, "{collective:?}");
+    assert_eq!(size_of_val(&*values), received, "{collective:?}");
+    let me = u32::try_from(comm_rank(mpi, comm)?).expect("MPI counts from zero");
+    let (from, to) = (send.as_ptr().cast(), values.as_mut_ptr().cast());
+    // SAFETY: both buffers are as long as the collective has them, as was asserted, and any bytes
+    // are elements. They are dropped after the request is complete, or never.
+    let request = unsafe { begin_collective(mpi, (comm, me), &collective, from, to) }?;
+    let finished = finish(mpi, call, request);
+    if finished.is_err() {
+        // MPI may still be using them.
+        send.leak();
+        values.leak();
+        return finished.map(|()| Vec::new());
+    }
+    Ok(values)
+}
+
+/// Waits for all processes of `comm`, so that they are about as far as this one where the next call makes them
+/// wait for each other inside of MPI.
+pub(crate) fn meet(mpi: &Mpi, comm: &Comm) -> Result<()> {
+    finish(mpi, Call::Ibarrier, ibarrier(mpi, comm)?)
+}
+
+/// The smallest or the largest number of all ranks, for numbers below 2^63: MPICH 4.0 compares them as signed ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Extreme {
+    Min,
+    Max,
+}
+
+pub(crate) fn allreduce(mpi: &Mpi, comm: &Comm, value: u64, extreme: Extreme) -> Result<u64> {
+    let op = match extreme {
+        Extreme::Min => OpKind::Min,
+        Extreme::Max => OpKind::Max,
+    };
+    let (ty, len) = (IntegerType::U64, 1);
+    let collective = Collective::Allreduce(Elements { ty, len, op });
+    let what = (Call::Iallreduce, collective);
+    let values = complete(mpi, comm, what, (Vec::new(), vec![value]))?;
+    Ok(values[0])
+}
+
+/// Every rank's numbers, in the order of ranks; all give equally many.
+pub(crate) fn allgather(
+    mpi: &Mpi,
+    comm: &Comm,
+    n_ranks: usize,
+    values: &[u64],
+) -> Result<Vec<u64>> {
+    let bytes = size_of_val(values);
+    let what = (Call::Iallgather, Collective::Allgather { bytes });
+    let all = vec![0_u64; n_ranks * values.len()];
+    complete(mpi, comm, what, (values.to_vec(), all))
+}
+
+/// Gives all ranks what `root` has in `values`.
+pub(crate) fn bcast(mpi: &Mpi, comm: &Comm, root: c_int, values: &mut [u8]) -> Result<()> {
+    let bytes = values.len();
+    if c_int::try_from(bytes).is_err() {
+        return Err(Error::backend(
+            NAMES[Call::Ibcast as usize],
+            0,
+            "more than 2 GiB",
+        ));
+    }
+    let root = u32::try_from(root).expect("MPI counts from zero");
+    let what = (Call::Ibcast, Collective::Broadcast { root, bytes });
+    let all = complete(mpi, comm, what, (Vec::new(), values.to_vec()))?;
+    values.copy_from_slice(&all);
+    Ok(())
+}
+
+/// A communicator of our own with the processes of all of MPI.
+pub(crate) fn dup_world(mpi: &Mpi) -> Result<Comm> {
+    comm_dup(mpi, &RSMPI_COMM_WORLD)
+}
+
+/// A communicator of our own with the processes of the application's `comm`; collective.
+///
+/// # Safety
+///
+/// `comm` is a valid communicator.
+pub(crate) unsafe fn dup_raw(mpi: &Mpi, comm: ffi::MPI_Comm) -> Result<Comm> {
+    // SAFETY: the caller promises that it is a communicator, which is needed until the end of this
+    // function. It is not ended here.
+    let comm = unsafe { Comm::of(comm) };
+    comm_dup(mpi, &comm)
+}
+
+/// A communicator of our own with the processes of `comm`; collective.
+pub(crate) fn comm_dup(mpi: &Mpi, comm: &Comm) -> Result<Comm> {
+    let mut new = Box::new(Comm::null());
+    let mut request = Request::null();
+    // SAFETY: MPI writes to `new` until the request is complete: it is dropped after that, or never.
+    // The request's name is written during the call.
+    let code = unsafe { ffi::MPI_Comm_idup(comm.raw(), new.place(), request.place()) };
+    check(Call::CommIdup, code)?;
+    if let Err(error) = finish(mpi, Call::CommIdup, request) {
+        // MPI may still write to it.
+        Box::leak(new);
+        return Err(error);
+    }
+    return_errors(mpi, &new)?;
+    Ok(*new)
 }
 
 /// A communicator for those that give the same colour, in the order of their keys; collective.
@@ -245,45 +307,14 @@ pub(crate) fn comm_split(
     colour: Option<c_int>,
     key: c_int,
 ) -> Result<Option<Comm>> {
-    // SAFETY: a constant of the library.
-    let undefined = unsafe { ffi::RSMPI_UNDEFINED };
-    // SAFETY: a constant of the library.
-    let mut new = unsafe { ffi::RSMPI_COMM_NULL };
-    let given = colour.unwrap_or(undefined);
+    let mut new = Comm::null();
+    let given = colour.unwrap_or(RSMPI_UNDEFINED);
     begin_wait(Call::CommSplit, None);
-    // SAFETY: the communicator is valid and `new` is writable.
-    let code = unsafe { ffi::MPI_Comm_split(comm.0, given, key, &raw mut new) };
+    let code = MPI_Comm_split(comm.handle(), given, key, &mut new);
     check(Call::CommSplit, code)?;
     if colour.is_none() {
         return Ok(None);
     }
-    return_errors(mpi, new)?;
-    Ok(Some(Comm(new)))
-}
-
-/// Receives a message of `bytes.len()` bytes with `tag` from anybody, if one has come, and says from whom.
-pub(crate) fn receive_now(
-    _: &Mpi,
-    comm: &Comm,
-    tag: c_int,
-    bytes: &mut [u8],
-) -> Result<Option<c_int>> {
-    // SAFETY: a constant of the library.
-    let anybody = unsafe { ffi::RSMPI_ANY_SOURCE };
-    let mut status = MaybeUninit::<ffi::MPI_Status>::zeroed();
-    let mut flag: c_int = 0;
-    let (found, about) = (&raw mut flag, status.as_mut_ptr());
-    // SAFETY: the communicator is valid, and both are writable.
-    let code = unsafe { ffi::MPI_Iprobe(anybody, tag, comm.0, found, about) };
-    check(Call::Iprobe, code)?;
-    if flag == 0 {
-        return Ok(None);
-    }
-    // SAFETY: a status is integers, of which every value is valid, and was zeroed.
-    let from = unsafe { status.assume_init() }.MPI_SOURCE;
-    let (into, n) = (bytes.as_mut_ptr().cast(), count(bytes.len()));
-    // SAFETY: as many bytes are writable there.
-    let code = unsafe { ffi::MPI_Recv(into, n, byte(), from, tag, comm.0, about) };
-    check(Call::Recv, code)?;
-    Ok(Some(from))
+    return_errors(mpi, &new)?;
+    Ok(Some(new))
 }

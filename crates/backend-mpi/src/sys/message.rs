@@ -1,31 +1,16 @@
 //! Requests, messages and the barrier.
+#![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::ffi::c_int;
-use std::mem::MaybeUninit;
 
 use mpi::ffi;
 use pgas_core::Result;
 
+use super::ffi::{
+    MPI_Cancel, MPI_Get_count, MPI_Ibarrier, MPI_Iprobe, MPI_Test, MPI_Wait, RSMPI_ANY_SOURCE,
+    RSMPI_STATUS_IGNORE, RSMPI_UINT8_T, Request, empty_status, recv, testany,
+};
 use super::{Call, Comm, Mpi, check};
-
-/// Something that MPI has in flight, or nothing.
-#[derive(Debug)]
-#[repr(transparent)]
-pub(crate) struct Request(pub(super) ffi::MPI_Request);
-
-// SAFETY: a handle is a name for something inside of MPI, which is the same for every thread.
-unsafe impl Send for Request {}
-
-impl Request {
-    pub(crate) fn null() -> Self {
-        // SAFETY: a constant of the library.
-        Self(unsafe { ffi::RSMPI_REQUEST_NULL })
-    }
-
-    pub(crate) fn is_null(&self) -> bool {
-        self.0 == Self::null().0
-    }
-}
 
 /// A request that is complete: which one, and of a received message from whom and how long.
 #[derive(Clone, Copy, Debug)]
@@ -48,13 +33,11 @@ pub(crate) unsafe fn irecv(
     len: c_int,
 ) -> Result<Request> {
     let mut request = Request::null();
-    // SAFETY: a constant of the library.
-    let ty = unsafe { ffi::RSMPI_UINT8_T };
-    // SAFETY: a constant of the library.
-    let anybody = unsafe { ffi::RSMPI_ANY_SOURCE };
-    // SAFETY: the caller promises the memory; the communicator is valid.
-    let code =
-        unsafe { ffi::MPI_Irecv(at.cast(), len, ty, anybody, tag, comm.0, &raw mut request.0) };
+    let ty = RSMPI_UINT8_T.raw();
+    let (at, anybody, to) = (at.cast(), RSMPI_ANY_SOURCE, request.place());
+    // SAFETY: MPI writes up to `len` bytes at `at` until the request is complete, for as long as
+    // which the caller promises them. The request's name is written during the call.
+    let code = unsafe { ffi::MPI_Irecv(at, len, ty, anybody, tag, comm.raw(), to) };
     check(Call::Irecv, code)?;
     Ok(request)
 }
@@ -79,32 +62,27 @@ pub(crate) unsafe fn isend(
     mode: Mode,
 ) -> Result<Request> {
     let mut request = Request::null();
-    // SAFETY: a constant of the library.
-    let ty = unsafe { ffi::RSMPI_UINT8_T };
-    match mode {
-        Mode::Plain => {
-            // SAFETY: the caller promises the memory; the communicator is valid.
-            let code =
-                unsafe { ffi::MPI_Isend(at.cast(), len, ty, to, tag, comm.0, &raw mut request.0) };
-            check(Call::Isend, code)?;
-        }
-        Mode::Synchronous => {
-            // SAFETY: the caller promises the memory; the communicator is valid.
-            let code =
-                unsafe { ffi::MPI_Issend(at.cast(), len, ty, to, tag, comm.0, &raw mut request.0) };
-            check(Call::Issend, code)?;
-        }
-    }
+    let ty = RSMPI_UINT8_T.raw();
+    let (at, of) = (at.cast(), request.place());
+    let send = match mode {
+        Mode::Plain => ffi::MPI_Isend,
+        Mode::Synchronous => ffi::MPI_Issend,
+    };
+    let call = match mode {
+        Mode::Plain => Call::Isend,
+        Mode::Synchronous => Call::Issend,
+    };
+    // SAFETY: either call reads `len` bytes at `at` until the request is complete, for as long as
+    // which the caller promises them. The request's name is written during the call.
+    let code = unsafe { send(at, len, ty, to, tag, comm.raw(), of) };
+    check(call, code)?;
     Ok(request)
 }
 
 /// Whether a request is complete, which is null then; makes MPI's progress.
 pub(crate) fn test(_: &Mpi, request: &mut Request) -> Result<bool> {
     let mut flag: c_int = 0;
-    // SAFETY: a constant of the library.
-    let no_status = unsafe { ffi::RSMPI_STATUS_IGNORE };
-    // SAFETY: the request is valid or null, and the flag writable.
-    let code = unsafe { ffi::MPI_Test(&raw mut request.0, &raw mut flag, no_status) };
+    let code = MPI_Test(request, &mut flag, RSMPI_STATUS_IGNORE);
     check(Call::Test, code)?;
     Ok(flag != 0)
 }
@@ -116,19 +94,8 @@ pub(crate) fn test_any(
     n_receives: usize,
 ) -> Result<Option<Arrival>> {
     let (mut index, mut flag): (c_int, c_int) = (0, 0);
-    let mut status = MaybeUninit::<ffi::MPI_Status>::zeroed();
-    let count = c_int::try_from(requests.len()).expect("a handful");
-    let first = requests.as_mut_ptr().cast::<ffi::MPI_Request>();
-    // SAFETY: `Request` is transparent, so that `count` requests lie at `first`; the rest is writable.
-    let code = unsafe {
-        ffi::MPI_Testany(
-            count,
-            first,
-            &raw mut index,
-            &raw mut flag,
-            status.as_mut_ptr(),
-        )
-    };
+    let mut status = empty_status();
+    let code = testany(requests, &mut index, &mut flag, &mut status);
     check(Call::Testany, code)?;
     let Ok(index) = usize::try_from(index) else {
         return Ok(None);
@@ -141,13 +108,8 @@ pub(crate) fn test_any(
         let (from, bytes) = (0, 0);
         return Ok(Some(Arrival { index, from, bytes }));
     }
-    // SAFETY: a status is integers, of which every value is valid, and was zeroed.
-    let status = unsafe { status.assume_init() };
-    // SAFETY: a constant of the library.
-    let ty = unsafe { ffi::RSMPI_UINT8_T };
     let mut bytes: c_int = 0;
-    // SAFETY: the status is that of a complete receive, and the count is writable.
-    let code = unsafe { ffi::MPI_Get_count(&raw const status, ty, &raw mut bytes) };
+    let code = MPI_Get_count(&status, RSMPI_UINT8_T.handle(), &mut bytes);
     check(Call::GetCount, code)?;
     Ok(Some(Arrival {
         index,
@@ -161,21 +123,34 @@ pub(crate) fn cancel(_: &Mpi, request: &mut Request) -> Result<()> {
     if request.is_null() {
         return Ok(());
     }
-    // SAFETY: the request is a receive in flight.
-    check(Call::Cancel, unsafe { ffi::MPI_Cancel(&raw mut request.0) })?;
-    // SAFETY: a constant of the library.
-    let no_status = unsafe { ffi::RSMPI_STATUS_IGNORE };
-    // SAFETY: a cancelled receive is complete at once.
-    check(Call::Wait, unsafe {
-        ffi::MPI_Wait(&raw mut request.0, no_status)
-    })
+    check(Call::Cancel, MPI_Cancel(request))?;
+    // A cancelled receive is complete at once.
+    check(Call::Wait, MPI_Wait(request, RSMPI_STATUS_IGNORE))
 }
 
 /// Enters a barrier.
 pub(crate) fn ibarrier(_: &Mpi, comm: &Comm) -> Result<Request> {
     let mut request = Request::null();
-    // SAFETY: the communicator is valid and the request writable.
-    let code = unsafe { ffi::MPI_Ibarrier(comm.0, &raw mut request.0) };
-    check(Call::Ibarrier, code)?;
+    check(Call::Ibarrier, MPI_Ibarrier(comm.handle(), &mut request))?;
     Ok(request)
+}
+
+/// Receives a message of `bytes.len()` bytes with `tag` from anybody, if one has come, and says from whom.
+pub(crate) fn receive_now(
+    _: &Mpi,
+    comm: &Comm,
+    tag: c_int,
+    bytes: &mut [u8],
+) -> Result<Option<c_int>> {
+    let mut status = empty_status();
+    let mut flag: c_int = 0;
+    let code = MPI_Iprobe(RSMPI_ANY_SOURCE, tag, comm.handle(), &mut flag, &mut status);
+    check(Call::Iprobe, code)?;
+    if flag == 0 {
+        return Ok(None);
+    }
+    let from = status.MPI_SOURCE;
+    let code = recv(bytes, from, tag, comm, &mut status);
+    check(Call::Recv, code)?;
+    Ok(Some(from))
 }

@@ -10,6 +10,7 @@ mod collective;
 mod comm;
 mod datatype;
 mod exit;
+mod ffi;
 mod hydra;
 mod info;
 mod lock;
@@ -24,39 +25,29 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
 
-use mpi::ffi;
 use pgas_core::{Error, Result};
 
 pub(crate) use collective::{
-    Combined, For, comm_split, ibcast, icombine, iexchange, ireduce, receive_now,
+    Extreme, allgather, allreduce, bcast, begin_collective, comm_dup, comm_split, dup_raw,
+    dup_world, meet,
 };
 pub(crate) use comm::{
-    Extreme, ThreadLevel, abort, allgather, allreduce, bcast, comm_dup, comm_free, comm_rank,
-    comm_size, dup_raw, dup_world, finalize, init_thread, is_finalized, is_initialized,
-    is_thread_main, library_version, meet, query_thread,
+    ThreadLevel, abort, comm_free, comm_rank, comm_size, finalize, init_thread, is_finalized,
+    is_initialized, is_thread_main, library_version, query_thread,
 };
-pub(crate) use datatype::{Datatype, type_commit, type_free, type_hindexed, type_hvector};
+pub(crate) use datatype::{type_commit, type_free, type_hindexed, type_hvector};
 pub(crate) use exit::{now as exit_now, unwatch as unwatch_exit, watch as watch_exit};
+pub(crate) use ffi::{Comm, Datatype, Info, Request, Window};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
-pub(crate) use message::{Mode, Request, cancel, ibarrier, irecv, isend, test, test_any};
+pub(crate) use message::{Mode, cancel, ibarrier, irecv, isend, receive_now, test, test_any};
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
-    Layout, Op, Target, Window, accumulate, compare_and_swap, fetch_and_op, flush, flush_all,
-    flush_local, flush_local_all, get, put, rget, rget_accumulate, rput, win_create, win_free,
-    win_is_unified,
+    Layout, Op, Target, accumulate, compare_and_swap, fetch_and_op, flush, flush_all, flush_local,
+    flush_local_all, get, put, rget, rget_accumulate, rput, win_create, win_free, win_is_unified,
 };
-
-/// A communicator of this crate's own: its errors come back as codes.
-#[derive(Debug)]
-pub(crate) struct Comm(pub(super) ffi::MPI_Comm);
-
-// SAFETY: a handle is a name for something inside of MPI, which is the same for every thread.
-unsafe impl Send for Comm {}
-// SAFETY: as for `Send`; calls that use it are serialised by `Mpi`.
-unsafe impl Sync for Comm {}
 
 /// The calls, for messages and for counting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -240,10 +231,9 @@ fn failed(call: Call, code: c_int) -> Error {
 
 /// MPI's text for a code.
 fn text_of(code: c_int) -> Option<String> {
-    let mut bytes = [0_u8; ffi::MPI_MAX_ERROR_STRING as usize + 1];
+    let mut bytes = [0_u8; ffi::LONGEST_ERROR];
     let mut len: c_int = 0;
-    // SAFETY: the buffer has room for the longest text of this library and its final zero.
-    let failed = unsafe { ffi::MPI_Error_string(code, bytes.as_mut_ptr().cast(), &raw mut len) };
+    let failed = ffi::MPI_Error_string(code, &mut bytes, &mut len);
     let text = bytes.get(..usize::try_from(len).ok()?)?;
     let text = String::from_utf8_lossy(text);
     let one_line: Vec<&str> = text.split_whitespace().collect();

@@ -3,9 +3,12 @@
 use std::ffi::c_int;
 use std::sync::OnceLock;
 
-use mpi::ffi;
 use pgas_core::Result;
 
+use super::ffi::{
+    Group, MPI_Comm_group, MPI_Comm_split_type, MPI_Group_free, RSMPI_COMM_TYPE_SHARED,
+    RSMPI_COMM_WORLD, RSMPI_INFO_NULL, RSMPI_UNDEFINED, group_translate_ranks,
+};
 use super::{Call, Comm, Mpi, begin_wait, check, comm_free, comm_size, meet};
 
 /// The ranks of `comm` that share memory with this process, ascending; collective.
@@ -15,13 +18,12 @@ use super::{Call, Comm, Mpi, begin_wait, check, comm_free, comm_size, meet};
 pub(crate) fn ranks_on_this_host(mpi: &Mpi, comm: &Comm) -> Result<Vec<c_int>> {
     /// Those of MPI's world. Either all of its processes know theirs, or none.
     static OF_WORLD: OnceLock<Vec<c_int>> = OnceLock::new();
-    // SAFETY: a constant of the library.
-    let world = Group::of(mpi, &Comm(unsafe { ffi::RSMPI_COMM_WORLD }))?;
-    let group = Group::of(mpi, comm)?;
+    let world = Members::of(mpi, &RSMPI_COMM_WORLD)?;
+    let group = Members::of(mpi, comm)?;
     let in_world = group.ranks_in(&world)?;
     // A process that MPI has started later has a world of its own. Where processes of several worlds
     // meet, each of them finds one that is not of its own.
-    let are_of_world = !in_world.contains(&undefined());
+    let are_of_world = !in_world.contains(&RSMPI_UNDEFINED);
     if are_of_world && let Some(here) = OF_WORLD.get() {
         let ranks = (0..).zip(in_world);
         let ranks = ranks.filter(|(_, in_world)| here.contains(in_world));
@@ -29,7 +31,7 @@ pub(crate) fn ranks_on_this_host(mpi: &Mpi, comm: &Comm) -> Result<Vec<c_int>> {
     }
     meet(mpi, comm)?;
     let mut sharing = comm_split_shared(mpi, comm)?;
-    let those = Group::of(mpi, &sharing).and_then(|those| {
+    let those = Members::of(mpi, &sharing).and_then(|those| {
         let ranks = those.ranks_in(&group)?;
         Ok((ranks, those.ranks_in(&world)?))
     });
@@ -43,39 +45,26 @@ pub(crate) fn ranks_on_this_host(mpi: &Mpi, comm: &Comm) -> Result<Vec<c_int>> {
 
 /// The processes of `comm` that share memory with this one, in the order of their ranks; collective.
 fn comm_split_shared(_: &Mpi, comm: &Comm) -> Result<Comm> {
-    // SAFETY: a constant of the library.
-    let shared = unsafe { ffi::RSMPI_COMM_TYPE_SHARED };
-    // SAFETY: a constant of the library.
-    let info = unsafe { ffi::RSMPI_INFO_NULL };
-    // SAFETY: a constant of the library.
-    let mut new = unsafe { ffi::RSMPI_COMM_NULL };
+    let mut new = Comm::null();
+    let (ty, info) = (RSMPI_COMM_TYPE_SHARED, RSMPI_INFO_NULL.handle());
     begin_wait(Call::CommSplitType, None);
-    // SAFETY: the communicator is valid and `new` is writable.
-    let code = unsafe { ffi::MPI_Comm_split_type(comm.0, shared, 0, info, &raw mut new) };
+    let code = MPI_Comm_split_type(comm.handle(), ty, 0, info, &mut new);
     check(Call::CommSplitType, code)?;
-    Ok(Comm(new))
-}
-
-/// What stands for a rank that there is not.
-fn undefined() -> c_int {
-    // SAFETY: a constant of the library.
-    unsafe { ffi::RSMPI_UNDEFINED }
+    Ok(new)
 }
 
 /// The processes of a communicator.
-struct Group<'a> {
-    group: ffi::MPI_Group,
+struct Members<'a> {
+    group: Group,
     n_ranks: usize,
     _mpi: &'a Mpi,
 }
 
-impl<'a> Group<'a> {
+impl<'a> Members<'a> {
     fn of(mpi: &'a Mpi, comm: &Comm) -> Result<Self> {
         let n_ranks = comm_size(mpi, comm)?;
-        // SAFETY: a constant of the library.
-        let mut group = unsafe { ffi::RSMPI_GROUP_NULL };
-        // SAFETY: the communicator is valid and `group` is writable.
-        let code = unsafe { ffi::MPI_Comm_group(comm.0, &raw mut group) };
+        let mut group = Group::null();
+        let code = MPI_Comm_group(comm.handle(), &mut group);
         check(Call::CommGroup, code)?;
         Ok(Self {
             group,
@@ -84,25 +73,19 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// The rank of each of these processes in `other`, or [`undefined`].
+    /// The rank of each of these processes in `other`, or that of none.
     fn ranks_in(&self, other: &Self) -> Result<Vec<c_int>> {
         let own: Vec<c_int> = (0..).take(self.n_ranks).collect();
         let mut ranks = own.clone();
-        let n = c_int::try_from(own.len()).expect("so many MPI has counted");
-        let (from, to) = (own.as_ptr(), ranks.as_mut_ptr());
-        // SAFETY: both groups are valid until they are dropped; `n` ranks of the first one are
-        // readable, and as many writable.
-        let code = unsafe { ffi::MPI_Group_translate_ranks(self.group, n, from, other.group, to) };
+        let code = group_translate_ranks(&self.group, &own, &other.group, &mut ranks);
         check(Call::GroupTranslateRanks, code)?;
         Ok(ranks)
     }
 }
 
-impl Drop for Group<'_> {
+impl Drop for Members<'_> {
     fn drop(&mut self) {
-        // SAFETY: the group is valid, and nobody has it after this.
-        let code = unsafe { ffi::MPI_Group_free(&raw mut self.group) };
         // A group that stays costs a few bytes.
-        drop(check(Call::GroupFree, code));
+        drop(check(Call::GroupFree, MPI_Group_free(&mut self.group)));
     }
 }

@@ -1,27 +1,18 @@
 //! Windows and one-sided calls.
+#![expect(unsafe_code, reason = "lends buffers and segments to MPI")]
 
 use std::ffi::c_int;
 
 use mpi::ffi;
 use pgas_core::Result;
 
-use super::info::Info;
-use super::{Call, Comm, Datatype, Mpi, Request, begin_wait, check};
-
-/// A window over each rank's segment, locked for all ranks from its creation to its end.
-#[derive(Debug)]
-pub(crate) struct Window(ffi::MPI_Win);
-
-// SAFETY: a handle is a name for something inside of MPI, which is the same for every thread.
-unsafe impl Send for Window {}
-// SAFETY: as for `Send`; calls that use it are serialised by `Mpi`.
-unsafe impl Sync for Window {}
-
-unsafe extern "C" {
-    static pgas_mpi_no_op: ffi::MPI_Op;
-    static pgas_mpi_replace: ffi::MPI_Op;
-    fn pgas_mpi_is_unified(window: ffi::MPI_Win, is_unified: *mut c_int) -> c_int;
-}
+use super::ffi::{
+    MPI_Win_flush, MPI_Win_flush_all, MPI_Win_flush_local, MPI_Win_flush_local_all, MPI_Win_free,
+    MPI_Win_lock_all, MPI_Win_set_errhandler, MPI_Win_unlock_all, RSMPI_BAND, RSMPI_BOR,
+    RSMPI_BXOR, RSMPI_ERRORS_RETURN, RSMPI_MAX, RSMPI_MIN, RSMPI_SUM, pgas_mpi_is_unified,
+    pgas_mpi_no_op, pgas_mpi_replace,
+};
+use super::{Call, Comm, Datatype, Info, Mpi, Request, Window, begin_wait, check};
 
 /// What an accumulating call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,24 +29,17 @@ pub(crate) enum Op {
 
 impl Op {
     fn raw(self) -> ffi::MPI_Op {
-        match self {
-            // SAFETY: a constant of the shim.
-            Self::Nothing => unsafe { pgas_mpi_no_op },
-            // SAFETY: a constant of the shim.
-            Self::Replace => unsafe { pgas_mpi_replace },
-            // SAFETY: a constant of the library.
-            Self::Sum => unsafe { ffi::RSMPI_SUM },
-            // SAFETY: a constant of the library.
-            Self::And => unsafe { ffi::RSMPI_BAND },
-            // SAFETY: a constant of the library.
-            Self::Or => unsafe { ffi::RSMPI_BOR },
-            // SAFETY: a constant of the library.
-            Self::Xor => unsafe { ffi::RSMPI_BXOR },
-            // SAFETY: a constant of the library.
-            Self::Min => unsafe { ffi::RSMPI_MIN },
-            // SAFETY: a constant of the library.
-            Self::Max => unsafe { ffi::RSMPI_MAX },
-        }
+        let op = match self {
+            Self::Nothing => &pgas_mpi_no_op,
+            Self::Replace => &pgas_mpi_replace,
+            Self::Sum => &RSMPI_SUM,
+            Self::And => &RSMPI_BAND,
+            Self::Or => &RSMPI_BOR,
+            Self::Xor => &RSMPI_BXOR,
+            Self::Min => &RSMPI_MIN,
+            Self::Max => &RSMPI_MAX,
+        };
+        op.raw()
     }
 }
 
@@ -92,47 +76,36 @@ pub(crate) unsafe fn win_create(
     (base, bytes): (*mut u8, u64),
     hints: &Info,
 ) -> Result<Window> {
-    // SAFETY: a constant of the library.
-    let mut window = unsafe { ffi::RSMPI_WIN_NULL };
+    let mut window = Window::null();
     let bytes = ffi::MPI_Aint::try_from(bytes).expect("a segment has at most a terabyte");
-    let (info, to) = (hints.0, &raw mut window);
+    let (of, info, to) = (comm.raw(), hints.raw(), window.place());
     begin_wait(Call::WinCreate, None);
-    // SAFETY: the caller promises the memory; the communicator and the hints are valid and `window` writable.
-    let code = unsafe { ffi::MPI_Win_create(base.cast(), bytes, 1, info, comm.0, to) };
+    // SAFETY: MPI reads and writes the `bytes` bytes at `base` until the window is freed, for as
+    // long as which the caller promises them. The window's name is written during the call.
+    let code = unsafe { ffi::MPI_Win_create(base.cast(), bytes, 1, info, of, to) };
     check(Call::WinCreate, code)?;
-    // SAFETY: a constant of the library.
-    let errors_return = unsafe { ffi::RSMPI_ERRORS_RETURN };
-    // SAFETY: the window was made just now.
-    let code = unsafe { ffi::MPI_Win_set_errhandler(window, errors_return) };
+    let code = MPI_Win_set_errhandler(window.handle(), RSMPI_ERRORS_RETURN.handle());
     check(Call::WinSetErrhandler, code)?;
+    // Nobody locks it otherwise.
     let no_check = c_int::try_from(ffi::MPI_MODE_NOCHECK).expect("a small flag");
-    // SAFETY: the window was made just now, and nobody locks it otherwise.
-    check(Call::WinLockAll, unsafe {
-        ffi::MPI_Win_lock_all(no_check, window)
-    })?;
-    Ok(Window(window))
+    let code = MPI_Win_lock_all(no_check, window.handle());
+    check(Call::WinLockAll, code)?;
+    Ok(window)
 }
 
 /// Whether what is put into a window's memory is seen by plain loads without further calls.
 pub(crate) fn win_is_unified(_: &Mpi, window: &Window) -> Result<bool> {
     let mut flag: c_int = 0;
-    // SAFETY: the window is valid and the flag writable.
-    let code = unsafe { pgas_mpi_is_unified(window.0, &raw mut flag) };
+    let code = pgas_mpi_is_unified(window.handle(), &mut flag);
     check(Call::WinGetAttr, code)?;
     Ok(flag != 0)
 }
 
-/// Completes everything and ends the window; collective.
+/// Completes everything and ends the window, which is locked since its creation; collective.
 pub(crate) fn win_free(_: &Mpi, window: &mut Window) -> Result<()> {
     begin_wait(Call::WinFree, None);
-    // SAFETY: the window is locked for all ranks since its creation.
-    check(Call::WinUnlockAll, unsafe {
-        ffi::MPI_Win_unlock_all(window.0)
-    })?;
-    // SAFETY: the handle is valid; it is null afterwards.
-    check(Call::WinFree, unsafe {
-        ffi::MPI_Win_free(&raw mut window.0)
-    })
+    check(Call::WinUnlockAll, MPI_Win_unlock_all(window.handle()))?;
+    check(Call::WinFree, MPI_Win_free(window))
 }
 
 /// # Safety
@@ -150,12 +123,12 @@ pub(crate) unsafe fn put(
         ffi::MPI_Put(
             src.cast(),
             from.count,
-            from.ty.0,
+            from.ty.raw(),
             dst.rank,
             dst.disp(),
             to.count,
-            to.ty.0,
-            window.0,
+            to.ty.raw(),
+            window.raw(),
         )
     };
     check(Call::Put, code)
@@ -176,12 +149,12 @@ pub(crate) unsafe fn get(
         ffi::MPI_Get(
             dst.cast(),
             to.count,
-            to.ty.0,
+            to.ty.raw(),
             src.rank,
             src.disp(),
             from.count,
-            from.ty.0,
-            window.0,
+            from.ty.raw(),
+            window.raw(),
         )
     };
     check(Call::Get, code)
@@ -203,13 +176,13 @@ pub(crate) unsafe fn rput(
         ffi::MPI_Rput(
             src.cast(),
             bytes.count,
-            bytes.ty.0,
+            bytes.ty.raw(),
             dst.rank,
             dst.disp(),
             bytes.count,
-            bytes.ty.0,
-            window.0,
-            &raw mut request.0,
+            bytes.ty.raw(),
+            window.raw(),
+            request.place(),
         )
     };
     check(Call::Rput, code)?;
@@ -232,13 +205,13 @@ pub(crate) unsafe fn rget(
         ffi::MPI_Rget(
             dst.cast(),
             bytes.count,
-            bytes.ty.0,
+            bytes.ty.raw(),
             src.rank,
             src.disp(),
             bytes.count,
-            bytes.ty.0,
-            window.0,
-            &raw mut request.0,
+            bytes.ty.raw(),
+            window.raw(),
+            request.place(),
         )
     };
     check(Call::Rget, code)?;
@@ -263,11 +236,11 @@ pub(crate) unsafe fn fetch_and_op(
         ffi::MPI_Fetch_and_op(
             operand.cast(),
             result.cast(),
-            ty.0,
+            ty.raw(),
             target.rank,
             target.disp(),
             op.raw(),
-            window.0,
+            window.raw(),
         )
     };
     check(Call::FetchAndOp, code)
@@ -290,17 +263,17 @@ pub(crate) unsafe fn rget_accumulate(
         ffi::MPI_Rget_accumulate(
             operand.cast(),
             1,
-            ty.0,
+            ty.raw(),
             result.cast(),
             1,
-            ty.0,
+            ty.raw(),
             target.rank,
             target.disp(),
             1,
-            ty.0,
+            ty.raw(),
             op.raw(),
-            window.0,
-            &raw mut request.0,
+            window.raw(),
+            request.place(),
         )
     };
     check(Call::RgetAccumulate, code)?;
@@ -322,13 +295,13 @@ pub(crate) unsafe fn accumulate(
         ffi::MPI_Accumulate(
             operand.cast(),
             1,
-            ty.0,
+            ty.raw(),
             target.rank,
             target.disp(),
             1,
-            ty.0,
+            ty.raw(),
             op.raw(),
-            window.0,
+            window.raw(),
         )
     };
     check(Call::Accumulate, code)
@@ -352,10 +325,10 @@ pub(crate) unsafe fn compare_and_swap(
             desired.cast(),
             expected.cast(),
             result.cast(),
-            ty.0,
+            ty.raw(),
             target.rank,
             target.disp(),
-            window.0,
+            window.raw(),
         )
     };
     check(Call::CompareAndSwap, code)
@@ -365,36 +338,26 @@ pub(crate) unsafe fn compare_and_swap(
 #[inline]
 pub(crate) fn flush(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
     begin_wait(Call::WinFlush, Some(rank));
-    // SAFETY: the window is locked for all ranks.
-    check(Call::WinFlush, unsafe {
-        ffi::MPI_Win_flush(rank, window.0)
-    })
+    check(Call::WinFlush, MPI_Win_flush(rank, window.handle()))
 }
 
 /// Completes this process's operations on `rank`, here.
 #[inline]
 pub(crate) fn flush_local(_: &Mpi, window: &Window, rank: c_int) -> Result<()> {
     begin_wait(Call::WinFlushLocal, Some(rank));
-    // SAFETY: the window is locked for all ranks.
-    check(Call::WinFlushLocal, unsafe {
-        ffi::MPI_Win_flush_local(rank, window.0)
-    })
+    let code = MPI_Win_flush_local(rank, window.handle());
+    check(Call::WinFlushLocal, code)
 }
 
 /// Completes all of this process's operations, here.
 pub(crate) fn flush_local_all(_: &Mpi, window: &Window) -> Result<()> {
     begin_wait(Call::WinFlushLocalAll, None);
-    // SAFETY: the window is locked for all ranks.
-    check(Call::WinFlushLocalAll, unsafe {
-        ffi::MPI_Win_flush_local_all(window.0)
-    })
+    let code = MPI_Win_flush_local_all(window.handle());
+    check(Call::WinFlushLocalAll, code)
 }
 
 /// Completes all of this process's operations, there and here.
 pub(crate) fn flush_all(_: &Mpi, window: &Window) -> Result<()> {
     begin_wait(Call::WinFlushAll, None);
-    // SAFETY: the window is locked for all ranks.
-    check(Call::WinFlushAll, unsafe {
-        ffi::MPI_Win_flush_all(window.0)
-    })
+    check(Call::WinFlushAll, MPI_Win_flush_all(window.handle()))
 }
