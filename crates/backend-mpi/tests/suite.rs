@@ -8,6 +8,8 @@ mod conversation;
 mod support;
 #[path = "support/wanted.rs"]
 mod wanted;
+#[path = "support/worlds.rs"]
+mod worlds;
 
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +17,10 @@ use std::time::Duration;
 
 use conversation::{Job, serve};
 use libtest_mimic::{Arguments, Failed, Trial};
-use mpi::topology::SimpleCommunicator;
 use pgas_core::{Config, World};
 use pgas_testkit::{Case, SEGMENT_BYTES, SUITE, case_named};
 use support::{is_open_mpi, mpirun, mpirun_under};
+use worlds::Worlds;
 
 /// How long a case may take.
 const CASE_LIMIT: Duration = Duration::from_secs(120);
@@ -195,33 +197,15 @@ fn command(way: Way) -> Command {
     command
 }
 
-/// The first world starts MPI, and ends it. With two ranks each case has a world of its own beside it;
-/// with more, those that can share one do: where ranks share processors, making a window takes longer
-/// than most cases.
+/// The first world starts MPI, and ends it.
 fn run_as_rank() {
     let settings = Config::from_env().expect("the launcher's settings");
     let first = pgas_mpi::init(&settings).expect("a rank of the job");
-    let comm = SimpleCommunicator::world();
     let agree = |line: String| told_by_rank_zero(&first, &line);
-    let mut shared: Vec<World> = Vec::new();
+    let mut worlds = Worlds::new(&first, settings);
     serve(first.rank().number() == 0, agree, |name| {
         let case = case_named(name).expect("a case of the suite");
-        let config = case.config(settings.clone());
-        let may_share = first.n_ranks() > 2 && !case.alone;
-        let mut shared_before = shared.iter();
-        let world = shared_before
-            .find(|world| may_share && world.config().check == config.check)
-            .cloned();
-        let world = world.unwrap_or_else(|| pgas_mpi::init_on(&comm, &config).expect("a world"));
-        assert_eq!(world.config().timeout, config.timeout, "its own settings");
-        (case.run)(&world).expect("the case's operations succeed");
-        if may_share
-            && shared
-                .iter()
-                .all(|other| other.config().check != config.check)
-        {
-            shared.push(world);
-        }
+        worlds.run(case).expect("a world");
     });
 }
 

@@ -6,6 +6,8 @@ mod parts;
 mod waits;
 #[path = "../support/wanted.rs"]
 mod wanted;
+#[path = "../support/worlds.rs"]
+mod worlds;
 
 use std::env;
 use std::process::ExitCode;

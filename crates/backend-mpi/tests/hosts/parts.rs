@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitCode;
 
-use mpi::topology::SimpleCommunicator;
 use pgas_core::{Config, Rank, Result, World};
 use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
 use pgas_testkit::{Case, SUITE, case_named};
 
 use crate::waits;
+use crate::worlds::Worlds;
 
 /// What rank 0 prints before a rank fails.
 pub(crate) const ALL_ARE_HERE: &str = "all ranks are here";
@@ -69,22 +69,17 @@ fn look_around() -> Result<()> {
     world.barrier()
 }
 
-/// Runs cases one after the other, each on a world of its own.
+/// Runs cases one after the other.
 fn run_cases(cases: impl Iterator<Item = &'static Case>) -> Result<()> {
     // MPI ends with this world, so it is the last to end.
     let outer = join()?;
-    let base = Config::from_env()?;
-    let comm = SimpleCommunicator::world();
+    let mut worlds = Worlds::new(&outer, Config::from_env()?);
     let mut n_cases = 0;
     for case in cases.filter(|case| case.min_ranks <= outer.n_ranks()) {
         if outer.rank() == Rank::ZERO {
             say(&format!("case {}", case.name));
         }
-        let world = pgas_mpi::init_on(&comm, &case.config(base.clone()))?;
-        if let Err(error) = (case.run)(&world) {
-            world.abort(1, &format!("fails in {}: {error}", case.name));
-        }
-        drop(world);
+        worlds.run(case)?;
         n_cases += 1;
     }
     if outer.rank() == Rank::ZERO {
