@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::ci::EXAMPLES_BUILT;
+use crate::ci::{self, EXAMPLES_BUILT};
 use crate::process::{self, Outcome, command};
 
 /// An MPI library: its compiler wrapper, and where programs for it are built.
@@ -24,13 +24,16 @@ const MPICH: Library = Library {
     target: "target/mpich",
 };
 
-/// What is built with an MPI library, with the bridge to tokio for the examples, and the hosts of namespaces that its tests
-/// run on.
+/// What is built with an MPI library, the hosts of namespaces that its tests run on, and the package
+/// for whose sake dependencies have the features that they have in other steps.
 #[rustfmt::skip]
 const PACKAGES: &[&str] = &[
     "-p", "pgas-mpi", "-p", "pgas-test-hosts", "-p", "pgas", "-p", "pgas-examples",
-    "--features", "pgas/mpi,pgas/tokio,pgas-examples/mpi,pgas-examples/tokio",
+    "-p", "pgas-test-features",
 ];
+
+/// The features by which the facade and the examples use MPI.
+pub(crate) const FEATURES: [&str; 2] = ["--features", "pgas/mpi,pgas-examples/mpi"];
 
 /// Their tests that are about MPI.
 #[rustfmt::skip]
@@ -39,12 +42,20 @@ const TESTS: &[&str] = &[
 ];
 
 impl Library {
-    /// Always of all packages: cargo builds what they share anew for each choice of packages, with other features.
+    /// Tests, of all packages.
     fn test(self, targets: &[&str]) -> Command {
-        let mut cargo = self.cargo(&["test", "--no-fail-fast"]);
-        cargo.args(PACKAGES).args(targets);
+        let mut cargo = self.build(&["test", "--no-fail-fast"]);
+        cargo.args(targets);
         // See `test` below.
         cargo.env(EXAMPLES_BUILT, "1");
+        cargo
+    }
+
+    /// Always of all packages, with the features of the other steps: cargo builds what they share
+    /// anew for each choice of features.
+    fn build(self, args: &[&str]) -> Command {
+        let mut cargo = self.cargo(args);
+        cargo.args(PACKAGES).args(ci::FEATURES).args(FEATURES);
         cargo
     }
 
@@ -101,8 +112,7 @@ fn inherit(heir: Library, from: Library) -> Result<()> {
 
 /// The tests of the backend and of the hosts, and those of the examples.
 fn test(library: Library) -> Result<Outcome> {
-    let mut examples = library.cargo(&["build"]);
-    process::run(examples.args(PACKAGES).arg("--examples"))?;
+    process::run(&mut library.build(&["build", "--examples"]))?;
     let mut tests = library.test(&["--lib", "--bins"]);
     for name in TESTS {
         tests.args(["--test", name]);

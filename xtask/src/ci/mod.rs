@@ -49,7 +49,7 @@ const SHARED: usize = 0;
 const N_LANES: usize = 3;
 
 /// The optional features that need no foreign library. They only add items, so one build with them serves for both.
-const FEATURES: [&str; 2] = [
+pub(crate) const FEATURES: [&str; 2] = [
     "--features",
     "pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/tokio",
 ];
@@ -95,13 +95,8 @@ const QUICK: &[Step] = &[
 /// Lints, with the MPI backend: Open MPI's headers and MPICH's differ too little to do it twice.
 fn clippy() -> Result<Outcome> {
     let mut cargo = mpi::for_lints(&["clippy", "--workspace", "--all-targets"]);
-    process::run(cargo.args(FEATURES).args([
-        "--features",
-        "pgas/mpi,pgas-examples/mpi",
-        "--",
-        "-D",
-        "warnings",
-    ]))
+    cargo.args(FEATURES).args(mpi::FEATURES);
+    process::run(cargo.args(["--", "-D", "warnings"]))
 }
 
 /// Tests of the library alone, whatever the machine lacks.
@@ -169,7 +164,8 @@ pub(crate) fn list() {
 /// Builds the documentation of the workspace.
 pub(crate) fn doc(open: bool) -> Result<Outcome> {
     let mut cargo = mpi::for_lints(&["doc", "--no-deps", "--workspace"]);
-    cargo.args(FEATURES).args(open.then_some("--open"));
+    cargo.args(FEATURES).args(mpi::FEATURES);
+    cargo.args(open.then_some("--open"));
     cargo.env("RUSTDOCFLAGS", "-D warnings");
     process::run(&mut cargo)
 }

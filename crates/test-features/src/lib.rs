@@ -1,0 +1,2 @@
+//! Nothing: what this package is for is in its manifest.
+#![forbid(unsafe_code)]
