@@ -493,8 +493,13 @@ impl Drop for World {
     fn drop(&mut self) {
         if self.is_counted {
             if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
-                // What the job's failure leaves undone is nobody's any more.
-                drop(self.settle());
+                // What the job's failure leaves undone is nobody's any more; else nobody is left to
+                // return an error to.
+                if let Err(error) = self.settle()
+                    && self.backend().health().is_ok()
+                {
+                    notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
+                }
             }
             let backend = self.backend();
             self.inner
