@@ -6,13 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
-use pgas::backend::Sent;
+use pgas::backend::{HandlerId, MessageClass, Sent};
 use pgas::collective::op::Sum;
 use pgas::message::{Payload, RequestHandler, Token};
 use pgas::{ActiveMessages, Here, Rank, RemoteCalls, World, quiet};
 use pgas_testkit::fault::{Fault, assert_blamed, assert_known, give_up};
+use pgas_testkit::job::say;
 
-use crate::jobs::{WATCHED, assert_well, start};
+use crate::jobs::{WATCHED, Way, assert_well, start};
 use crate::trial;
 use crate::waits::FAILING;
 
@@ -38,6 +39,17 @@ pub(crate) fn trials() -> Vec<Trial> {
             assert_well(&start(WATCHED[0], 2, &["served"], &settings).end());
         }),
     ];
+    for way in WATCHED {
+        let name = format!("messages::late_requests::{way:?}");
+        // Where the target leaves in the flood differs from job to job.
+        trials.push(trial(name, move || {
+            (0..10).for_each(|_| late_requests_are_told(way))
+        }));
+        let name = format!("messages::strays::{way:?}");
+        trials.push(trial(name, move || {
+            strays_of_a_rank_that_leaves_are_told(way)
+        }));
+    }
     for fault in [Fault::Kill, Fault::Panic] {
         let name = format!("messages::between_prepare_and_commit::{}", fault.name());
         trials.push(trial(name, move || {
@@ -233,4 +245,85 @@ pub(crate) fn rank_that_fails_before_it_commits(world: World, words: &[String]) 
     let error = send_and_wait(&world).unwrap_err();
     drop(world);
     give_up(rank, &error)
+}
+
+/// Requests for a handler that there is not, when their target leaves.
+const N_STRAY: usize = 3;
+
+fn strays_of_a_rank_that_leaves_are_told(way: Way) {
+    let ended = start(way, 2, &["strays"], &[]).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let id = HandlerId::N_RESERVED;
+    let told = format!("a message from rank 0 is for handler {id}, which nobody set");
+    let mut lines = ended.stderr.lines();
+    let is_told = lines.any(|line| line.contains("rank 1 leaves") && line.contains(&told));
+    assert!(is_told, "{ended:?}");
+}
+
+/// Rank 0 sends requests to rank 1, which has no handler for them, and leaves when they have come.
+pub(crate) fn leave_with_strays(world: &World) -> pgas::Result<()> {
+    let word = world.alloc_symmetric::<u64>(1)?;
+    let word = word.on(Rank::new(1));
+    world.barrier()?;
+    if world.rank() == Rank::ZERO {
+        let handler = HandlerId(HandlerId::N_RESERVED);
+        for _ in 0..N_STRAY {
+            let sent = world.try_send(word.rank(), MessageClass::Request, handler, &[b"stray"])?;
+            assert_eq!(sent, Sent::Accepted, "there is room for a few");
+        }
+        return Ok(word.atomic_store(world, 1)?);
+    }
+    // A look at memory, which serves nobody.
+    while word.atomic_load(world)? == 0 {
+        thread::yield_now();
+    }
+    Ok(())
+}
+
+/// The handler that the requests of a flood are for.
+const COUNTED: HandlerId = HandlerId(HandlerId::N_RESERVED + 1);
+
+/// A flood whose target leaves: what was sent was served, or is told of.
+fn late_requests_are_told(way: Way) {
+    let ended = start(way, 2, &["flooded"], &[]).end();
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let number = |text: &str, before: &str, after: &str| -> Option<u64> {
+        let (_, rest) = text.split_once(before)?;
+        rest.split_once(after)?.0.parse().ok()
+    };
+    let n_sent = number(&ended.stdout, "rank 0 has sent ", " requests").unwrap();
+    let n_served = number(&ended.stdout, "rank 1 has served ", " requests").unwrap();
+    let told = "rank 1 has left the job with ";
+    let n_lost = number(&ended.stderr, told, " messages lost").unwrap_or(0);
+    // One that its sender has heard of may have been noted, too.
+    let n_known = n_served + n_lost;
+    assert!(n_known == n_sent || n_known == n_sent + 1, "{ended:?}");
+}
+
+/// Rank 1 leaves when it has served some requests; rank 0 sends until it is told that rank 1 has left.
+pub(crate) fn leave_in_a_flood(world: World) {
+    let n_served = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&n_served);
+    world.set_handler(COUNTED, move |_, _| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    world.barrier().unwrap();
+    if world.rank() == Rank::ZERO {
+        let mut n_sent = 0_u64;
+        let error = loop {
+            match world.try_send(Rank::new(1), MessageClass::Request, COUNTED, &[b"one"]) {
+                Ok(Sent::Accepted) => n_sent += 1,
+                Ok(Sent::BackPressure) => thread::yield_now(),
+                Err(error) => break error.to_string(),
+            }
+        };
+        assert!(error.contains("rank 1 has left"), "{error}");
+        say(&format!("rank 0 has sent {n_sent} requests"));
+        return;
+    }
+    let enough = || Ok(n_served.load(Ordering::Relaxed) >= 100);
+    world.wait_for("a hundred requests", enough).unwrap();
+    drop(world);
+    let n_served = n_served.load(Ordering::Relaxed);
+    say(&format!("rank 1 has served {n_served} requests"));
 }

@@ -62,6 +62,8 @@ fn rank(words: &[String]) {
         "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
         "inattentive" => messages::inattentive(&world).unwrap(),
         "served" => messages::served(&world).unwrap(),
+        "strays" => messages::leave_with_strays(&world).unwrap(),
+        "flooded" => messages::leave_in_a_flood(world),
         "handler" => messages::rank_that_fails_in_a_handler(world, words),
         "prepared" => messages::rank_that_fails_before_it_commits(world, words),
         "close" => manners::close_files(&world),

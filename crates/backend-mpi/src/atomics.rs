@@ -1,45 +1,34 @@
 //! Atomics: all by MPI, or all by the CPU of the rank that has the word.
 //!
-//! **By MPI** (`PGAS_DIRECT=0`) every atomic, also one on a rank's own words, is `MPI_Fetch_and_op`,
-//! `MPI_Accumulate` or `MPI_Compare_and_swap`. The standard defines concurrent ones on one location only for equal
-//! operations and `MPI_NO_OP`, so that the [window](crate::window) has hints by which the libraries themselves define any
-//! mixture. Both are so without hints, too: Open MPI's `pt2pt` and MPICH execute each one in the target's progress engine,
-//! `sm`, `rdma` and `ucx` under a lock of the target. The tests hammer one word with different operations, and read back
-//! what became of the hints.
+//! **By MPI** (`PGAS_DIRECT=0`) every atomic, also one on a rank's own words, is
+//! `MPI_Fetch_and_op`, `MPI_Accumulate` or `MPI_Compare_and_swap`. The standard defines concurrent
+//! ones on one location only for equal operations and `MPI_NO_OP`, so that the
+//! [window](crate::window) has hints by which the libraries themselves define any mixture. Both are
+//! so without hints, too: Open MPI's `pt2pt` and MPICH execute each one in the target's progress
+//! engine, `sm`, `rdma` and `ucx` under a lock of the target. The tests hammer one word with
+//! different operations, and read back what became of the hints.
 //!
-//! **At the target** (with the direct path, and without it where MPI's compare-and-swap is not to be trusted) it is a note with the operation, which the target executes with a
-//! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a flush waits
-//! for the answers.
+//! **At the target** (with the direct path, and without it where MPI's compare-and-swap is not to
+//! be trusted) it is a note with the operation, which the target executes with a CPU atomic when it
+//! makes progress, and a note with the former bits. Several may be on their way; a flush waits for
+//! the answers.
 #![expect(
     unsafe_code,
-    reason = "calls MPI and CPU atomics on words that core has checked"
+    reason = "lends words to MPI, and names those that other ranks order atomics on"
 )]
 
 use pgas_core::backend::{
-    AtomicCall, AtomicOp, AtomicType, Backend, OpId, RemoteAddr, SignalUpdate, Stage, SwapCall,
+    Atomic, AtomicCall, AtomicOp, AtomicType, Backend, Former, Get, OpId, Operand, RemoteAddr,
+    Stage, SwapCall,
 };
 use pgas_core::raw::word;
-use pgas_core::{Rank, Result};
+use pgas_core::{Error, Rank, Result};
 
 use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::note::{Note, Order};
-use crate::ops::{Flight, Place, pack, unpack};
-use crate::session::c_rank;
-use crate::sys::{self, Datatype, Layout, Mode, Mpi, Op, Request, Target};
-
-/// The atomic that a signal is.
-pub(crate) fn call_of(update: SignalUpdate) -> AtomicCall {
-    let (op, operand) = match update {
-        SignalUpdate::Set(value) => (AtomicOp::Swap, value),
-        SignalUpdate::Add(value) => (AtomicOp::Add, value),
-    };
-    AtomicCall {
-        op,
-        ty: AtomicType::U64,
-        operand,
-    }
-}
+use crate::ops::{Flight, pack, unpack};
+use crate::sys::{self, Datatype, Mode, Mpi, Op, Request};
 
 /// How MPI does an atomic in one call, if it does.
 fn mpi_op(call: AtomicCall, compares_unsigned: bool) -> Option<(Op, &'static Datatype)> {
@@ -83,91 +72,100 @@ fn bits_of(ty: AtomicType) -> &'static Datatype {
     }
 }
 
-fn target_of(at: RemoteAddr) -> Target {
-    Target {
-        rank: c_rank(at.rank.number()),
-        offset: at.offset,
+/// An atomic that its target executes.
+#[derive(Clone, Copy, Debug)]
+enum Remote {
+    Fetch(Atomic),
+    Swap(Atomic<SwapCall>),
+}
+
+impl Remote {
+    fn target(&self) -> RemoteAddr {
+        match self {
+            Self::Fetch(atomic) => atomic.target(),
+            Self::Swap(swap) => swap.target(),
+        }
+    }
+
+    fn rank(&self) -> Rank {
+        self.target().rank
+    }
+
+    /// What the target is told of it, besides the place.
+    fn told(&self) -> Order {
+        match self {
+            Self::Fetch(atomic) => Order::Fetch(atomic.call()),
+            Self::Swap(swap) => Order::Swap(swap.call()),
+        }
+    }
+}
+
+/// The type of the word that it is on.
+fn ty_of(order: Order) -> AtomicType {
+    match order {
+        Order::Fetch(call) => call.ty,
+        Order::Swap(call) => call.ty,
     }
 }
 
 impl Network {
-    /// # Safety
-    ///
-    /// As [`Backend::atomic`].
-    pub(crate) unsafe fn update(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+    pub(crate) fn update(&self, atomic: Atomic) -> Result<()> {
         if self.at_target {
-            // SAFETY: `send_order` asks, as this function, for an aligned word of the call's type
-            // in a segment.
-            return unsafe { self.send_order(target, Order::Fetch(call)) };
+            return self.send_order(Remote::Fetch(atomic));
         }
+        let call = atomic.call();
         let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
-            // SAFETY: `fetch` asks, as this function, for an aligned word of the call's type in a
-            // segment.
-            return unsafe { self.fetch(target, call) }.map(drop);
+            return self.fetch(atomic).map(drop);
         };
         if op == Op::Nothing {
             // Accumulating knows no such operation, and there is nothing to do.
             return Ok(());
         }
         if self.is_polite {
-            // SAFETY: `fetch` asks, as this function, for an aligned word of the call's type in a
-            // segment.
-            return unsafe { self.fetch(target, call) }.map(drop);
+            return self.fetch(atomic).map(drop);
         }
-        let operand = pack(call.operand, call.ty.bytes());
+        let (operand, rank) = (pack(call.operand, call.ty.bytes()), atomic.rank().number());
         let mut mpi = sys::enter()?;
-        let place = target_of(target);
-        self.turn_to(&mut mpi, target.rank.number())?;
-        // SAFETY: the caller promises the target; the operand outlives the local completion below.
-        unsafe { sys::accumulate(&mpi, &self.window, (op, ty), place, &raw const operand) }?;
-        self.flushes.get(&mut mpi).begin(target.rank.number());
-        self.flush_here(&mut mpi, target.rank.number())
+        self.turn_to(&mut mpi, rank)?;
+        // SAFETY: the operand outlives the local completion below.
+        unsafe { sys::accumulate(&mpi, &self.window, (op, ty), &atomic, &raw const operand) }?;
+        self.flushes.get(&mut mpi).begin(rank);
+        self.flush_here(&mut mpi, rank)
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::fetch_atomic`].
-    pub(crate) unsafe fn fetch(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+    pub(crate) fn fetch(&self, atomic: Atomic) -> Result<u64> {
         if self.at_target {
-            // SAFETY: `order` asks, as this function, for an aligned word of the call's type in a
-            // segment.
-            return unsafe { self.order(target, Order::Fetch(call)) };
+            return self.order(Remote::Fetch(atomic));
         }
         if self.is_polite {
             let mut former = 0;
-            // SAFETY: the caller promises the word. `former` can be written until this returns,
-            // which is after `wait_politely` has seen that the operation is complete.
-            let begun = unsafe { self.begin_fetch(target, call, &raw mut former) }?;
+            // SAFETY: `former` is written by this operation alone until this returns, which is
+            // after `wait_politely` has seen that the operation is complete, or has failed and is
+            // over.
+            let place = unsafe { Former::new(&raw mut former) };
+            let begun = self.begin_fetch(atomic, place)?;
             self.wait_politely(begun, Stage::Operation)?;
             return Ok(former);
         }
-        // SAFETY: `fetch_inside` asks, as this function, for an aligned word of the call's type in
-        // a segment.
-        unsafe { self.fetch_inside(target, call) }
+        self.fetch_inside(atomic)
     }
 
     /// As [`fetch`](Self::fetch) by MPI, waiting inside of it.
-    ///
-    /// # Safety
-    ///
-    /// As [`Backend::fetch_atomic`].
-    unsafe fn fetch_inside(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+    fn fetch_inside(&self, atomic: Atomic) -> Result<u64> {
+        let call = atomic.call();
         let Some((op, ty)) = mpi_op(call, self.compares_unsigned) else {
-            // SAFETY: `fetch_by_swaps` asks, as this function, for an aligned word of the call's
-            // type in a segment.
-            return unsafe { self.fetch_by_swaps(target, call) };
+            return self.fetch_by_swaps(atomic);
         };
         let bytes = call.ty.bytes();
         let operand = pack(call.operand, bytes);
         let mut former = 0;
         let mut mpi = sys::enter()?;
-        let place = target_of(target);
-        let (from, to) = (&raw const operand, &raw mut former);
-        self.turn_to(&mut mpi, target.rank.number())?;
-        // SAFETY: the caller promises the target; both words outlive the local completion below.
-        unsafe { sys::fetch_and_op(&mpi, &self.window, (op, ty), place, from, to) }?;
-        self.note_atomic(&mut mpi, op, target.rank);
-        self.flush_here(&mut mpi, target.rank.number())?;
+        let words = (&raw const operand, &raw mut former);
+        self.turn_to(&mut mpi, atomic.rank().number())?;
+        // SAFETY: both words outlive the local completion below.
+        unsafe { sys::fetch_and_op(&mpi, &self.window, (op, ty), &atomic, words) }?;
+        self.note_atomic(&mut mpi, op, atomic.rank());
+        self.flush_here(&mut mpi, atomic.rank().number())?;
         Ok(unpack(former, bytes))
     }
 
@@ -179,19 +177,14 @@ impl Network {
     }
 
     /// What MPI has no operation for: tries to replace what was seen by what should be there then.
-    ///
-    /// # Safety
-    ///
-    /// As [`Backend::fetch_atomic`].
-    unsafe fn fetch_by_swaps(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+    fn fetch_by_swaps(&self, atomic: Atomic) -> Result<u64> {
+        let call = atomic.call();
         let ty = call.ty;
         let load = AtomicCall {
             op: AtomicOp::Load,
             ..call
         };
-        // SAFETY: `fetch` asks, as this function, for an aligned word of the call's type in a
-        // segment.
-        let mut expected = unsafe { self.fetch(target, load) }?;
+        let mut expected = self.fetch(atomic.with(load))?;
         loop {
             let desired = word::apply(expected, call);
             if desired == expected {
@@ -202,9 +195,7 @@ impl Network {
                 expected,
                 desired,
             };
-            // SAFETY: `swap` asks, as this function, for an aligned word of the call's type in a
-            // segment.
-            let former = unsafe { self.swap(target, swap) }?;
+            let former = self.swap(atomic.with(swap))?;
             if former == expected {
                 return Ok(former);
             }
@@ -212,117 +203,97 @@ impl Network {
         }
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::compare_swap`].
-    pub(crate) unsafe fn swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+    pub(crate) fn swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
         if self.at_target {
-            // SAFETY: `order` asks, as this function, for an aligned word of the call's type in a
-            // segment.
-            return unsafe { self.order(target, Order::Swap(call)) };
+            return self.order(Remote::Swap(swap));
         }
+        let (call, rank) = (swap.call(), swap.rank());
         let bytes = call.ty.bytes();
         let (expected, desired) = (pack(call.expected, bytes), pack(call.desired, bytes));
         let mut former = 0;
         let mut mpi = sys::enter()?;
-        let place = target_of(target);
         let (from, to) = ((&raw const expected, &raw const desired), &raw mut former);
         let ty = bits_of(call.ty);
-        self.turn_to(&mut mpi, target.rank.number())?;
-        // SAFETY: the caller promises the target; the words outlive the local completion below.
-        unsafe { sys::compare_and_swap(&mpi, &self.window, ty, place, from, to) }?;
-        self.flushes.get(&mut mpi).begin(target.rank.number());
+        self.turn_to(&mut mpi, rank.number())?;
+        // SAFETY: the words outlive the local completion below.
+        unsafe { sys::compare_and_swap(&mpi, &self.window, ty, &swap, from, to) }?;
+        self.flushes.get(&mut mpi).begin(rank.number());
         if self.is_polite {
             drop(mpi);
-            let approached = self.approach(&[target.rank]);
+            let approached = self.approach(&[rank]);
             mpi = sys::enter()?;
-            self.flush_here(&mut mpi, target.rank.number())?;
+            self.flush_here(&mut mpi, rank.number())?;
             approached?;
         } else {
-            self.flush_here(&mut mpi, target.rank.number())?;
+            self.flush_here(&mut mpi, rank.number())?;
         }
         Ok(unpack(former, bytes))
     }
 
-    /// Begins to read the first word of `rank`, in a way that its progress answers, after what was begun before.
+    /// Begins to read the first word of `rank`, in a way that its progress answers, after what was
+    /// begun before.
     ///
     /// # Safety
     ///
-    /// Two words are writable at `words` until the request is complete.
+    /// Both words are writable at `words` until the request is complete.
     pub(crate) unsafe fn begin_probe(
         &self,
         mpi: &Mpi,
         rank: u32,
-        words: *mut u64,
+        words: *mut [u64; 2],
     ) -> Result<Request> {
-        let first = Target {
-            rank: c_rank(rank),
+        let first = RemoteAddr {
+            rank: Rank::new(rank),
             offset: 0,
         };
         if self.at_target {
-            let byte = Datatype::byte();
-            let word = Layout { count: 8, ty: byte };
-            // SAFETY: every segment has a first word, and the caller promises the other place.
-            return unsafe { sys::rget(mpi, &self.window, words.cast(), first, word) };
+            // SAFETY: every segment has a first word, and the caller promises the other place until
+            // the request is complete.
+            let get = unsafe { Get::new(first, words.cast(), size_of::<u64>()) };
+            return sys::rget(mpi, &self.window, &get);
         }
         // A get may be done by this process's CPU alone, where MPI has the target's memory.
         let by = (Op::Nothing, Datatype::uint64());
-        // SAFETY: the caller promises two words.
-        let former = unsafe { words.add(1) };
-        // SAFETY: every segment has a first word, which is aligned, and the caller promises both
-        // words until the request is complete.
-        unsafe { sys::rget_accumulate(mpi, &self.window, by, first, words, former) }
+        let load = AtomicCall {
+            op: AtomicOp::Load,
+            ty: AtomicType::U64,
+            operand: 0,
+        };
+        // SAFETY: every segment has a first word, which is aligned as the segment is.
+        let word = unsafe { Atomic::new(first, load) };
+        // SAFETY: the caller promises both words until the request is complete.
+        unsafe { sys::rget_accumulate(mpi, &self.window, by, &word, words) }
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::fetch_atomic_nb`].
-    pub(crate) unsafe fn begin_fetch(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
+    pub(crate) fn begin_fetch(&self, atomic: Atomic, former: Former) -> Result<OpId> {
         if self.at_target {
-            // SAFETY: `begin_order` asks, as this function, for an aligned word in a segment, and a
-            // result that can be written until the operation is reported.
-            return unsafe { self.begin_order(target, Order::Fetch(call), result) };
+            return self.begin_order(Remote::Fetch(atomic), former);
         }
+        let call = atomic.call();
         let mut state = self.state();
         let slot =
             mpi_op(call, self.compares_unsigned).and_then(|by| Some((by, state.ops.reserve()?)));
-        let Some(((op, ty), index)) = slot else {
+        let Some((by, index)) = slot else {
             drop(state);
-            // SAFETY: `fetch_inside` asks, as this function, for an aligned word of the call's type
-            // in a segment.
-            let former = unsafe { self.fetch_inside(target, call) }?;
-            // SAFETY: the caller promises that `result` may be written.
-            unsafe { result.write(former) };
+            former.set(self.fetch_inside(atomic)?);
             return Ok(OpId::DONE);
         };
         let bytes = call.ty.bytes();
-        let operand = state.ops.words(index);
-        // SAFETY: the slot has two words, which are its operation's from here on.
-        unsafe { operand.write(pack(call.operand, bytes)) };
-        // SAFETY: the second of the two.
-        let former = unsafe { operand.add(1) };
+        let words = state.ops.lend_words(index, pack(call.operand, bytes));
         let mut mpi = sys::enter()?;
-        let (by, place) = ((op, ty), target_of(target));
-        if let Err(error) = self.turn_to(&mut mpi, target.rank.number()) {
+        if let Err(error) = self.turn_to(&mut mpi, atomic.rank().number()) {
             state.ops.release(index);
             return Err(error);
         }
-        // SAFETY: the caller promises the target; the slot's words stay until the operation is complete.
-        let begun = unsafe { sys::rget_accumulate(&mpi, &self.window, by, place, operand, former) };
+        // SAFETY: the slot's words are its operation's until that is complete, or for ever.
+        let begun = unsafe { sys::rget_accumulate(&mpi, &self.window, by, &atomic, words) };
         match begun {
             Ok(request) => {
-                self.note_atomic(&mut mpi, op, target.rank);
-                // SAFETY: the caller promises that `result` may be written until completion.
-                let result = unsafe { Place::new(result) };
+                self.note_atomic(&mut mpi, by.0, atomic.rank());
                 let flight = Flight::Fetch {
                     request,
                     bytes,
-                    result,
+                    result: former,
                 };
                 Ok(state.ops.begin(index, flight))
             }
@@ -333,41 +304,24 @@ impl Network {
         }
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::compare_swap_nb`].
-    pub(crate) unsafe fn begin_swap(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
+    pub(crate) fn begin_swap(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
         if self.at_target {
-            // SAFETY: `begin_order` asks, as this function, for an aligned word in a segment, and a
-            // result that can be written until the operation is reported.
-            return unsafe { self.begin_order(target, Order::Swap(call), result) };
+            return self.begin_order(Remote::Swap(swap), former);
         }
         // MPI has no compare-and-swap with a request.
-        // SAFETY: `swap` asks, as this function, for an aligned word of the call's type in a
-        // segment.
-        let former = unsafe { self.swap(target, call) }?;
-        // SAFETY: the caller promises that `result` may be written.
-        unsafe { result.write(former) };
+        former.set(self.swap(swap)?);
         Ok(OpId::DONE)
     }
 
     /// An atomic at its target, with the result.
-    ///
-    /// # Safety
-    ///
-    /// The word at `target` is aligned and lies in a segment of the job.
-    unsafe fn order(&self, target: RemoteAddr, order: Order) -> Result<u64> {
+    fn order(&self, order: Remote) -> Result<u64> {
         let mut former = 0;
-        // SAFETY: the caller promises the word. `former` can be written until this returns, which
-        // is after the answer, or after `abandon`, which sees to it that the answer is not written.
-        let op = unsafe { self.begin_order(target, order, &raw mut former) }?;
+        // SAFETY: `former` is written by this operation alone until this returns, which is after
+        // the answer, or after `abandon`, which sees to it that the answer is not written.
+        let place = unsafe { Former::new(&raw mut former) };
+        let op = self.begin_order(order, place)?;
         if op != OpId::DONE {
-            let missing = || vec![target.rank];
+            let missing = || vec![order.rank()];
             let awaited = Awaited {
                 what: "the answer to an atomic",
                 missing: &missing,
@@ -384,43 +338,24 @@ impl Network {
     }
 
     /// An atomic at its target, without a result: the next flush waits for it.
-    ///
-    /// # Safety
-    ///
-    /// As [`order`](Self::order).
-    unsafe fn send_order(&self, target: RemoteAddr, order: Order) -> Result<()> {
-        if let Some(near) = self.near_word(target) {
-            // SAFETY: the caller promises the word.
-            unsafe { self.execute_near(near, order) };
+    fn send_order(&self, order: Remote) -> Result<()> {
+        if self.execute_nearby(order).is_some() {
             return Ok(());
         }
-        self.begin_note(target, order, None).map(drop)
+        self.begin_note(order, None).map(drop)
     }
 
-    /// # Safety
-    ///
-    /// As [`order`](Self::order), and `result` may be written until the operation is complete.
-    unsafe fn begin_order(
-        &self,
-        target: RemoteAddr,
-        order: Order,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        if let Some(near) = self.near_word(target) {
-            // SAFETY: the caller promises the word.
-            let former = unsafe { self.execute_near(near, order) };
-            // SAFETY: the caller promises that `result` may be written.
-            unsafe { result.write(former) };
+    fn begin_order(&self, order: Remote, former: Former) -> Result<OpId> {
+        if let Some(bits) = self.execute_nearby(order) {
+            former.set(bits);
             return Ok(OpId::DONE);
         }
-        // SAFETY: the caller promises that `result` may be written until completion.
-        let place = unsafe { Place::new(result) };
-        self.begin_note(target, order, Some(place))
+        self.begin_note(order, Some(former))
     }
 
     /// Tells the target; waits for answers to earlier atomics if too many are on their way.
-    fn begin_note(&self, target: RemoteAddr, order: Order, result: Option<Place>) -> Result<OpId> {
-        let from = target.rank.number();
+    fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
+        let from = order.rank().number();
         let mut op = OpId::DONE;
         let missing = || self.state().ops.awaited();
         let awaited = Awaited {
@@ -433,41 +368,50 @@ impl Network {
             };
             let note = Note::Execute {
                 id: state.ops.id(index).0,
-                offset: target.offset,
-                order,
+                offset: order.target().offset,
+                order: order.told(),
             };
             if let Err(error) = state.post.tell(mpi, from, &note, Mode::Plain) {
                 state.ops.release(index);
                 return Err(error);
             }
+            let result = former.take();
             op = state.ops.begin(index, Flight::Answer { from, result });
             Ok(true)
         })?;
         Ok(op)
     }
 
-    /// Executes an atomic that another rank has ordered, on this rank's own segment.
-    ///
-    /// # Safety
-    ///
-    /// The word at `offset` is aligned and lies in this rank's segment.
-    pub(crate) unsafe fn execute(&self, offset: u64, order: Order) -> u64 {
+    /// Executes an atomic that another rank has ordered, on the word at `offset` of this rank's own
+    /// segment.
+    pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
         let rank = Rank::new(self.host.index());
-        // SAFETY: the caller promises the word.
-        unsafe { self.execute_near(RemoteAddr { rank, offset }, order) }
+        let at = RemoteAddr { rank, offset };
+        let bytes = ty_of(order).bytes() as u64;
+        let last = self.member.segment_bytes().saturating_sub(bytes);
+        if !offset.is_multiple_of(bytes) || offset > last {
+            let text = format!("a rank ordered an atomic of {bytes} bytes at {at}");
+            return Err(Error::backend("an atomic at its target", 0, text));
+        }
+        match order {
+            Order::Fetch(call) => {
+                // SAFETY: the word is aligned, and lies in the segment, as was just compared.
+                self.member.fetch_atomic(unsafe { Atomic::new(at, call) })
+            }
+            Order::Swap(call) => {
+                // SAFETY: as for a fetch.
+                self.member.compare_swap(unsafe { Atomic::new(at, call) })
+            }
+        }
     }
 
-    /// # Safety
-    ///
-    /// `near` is an aligned word in a segment of this host.
-    unsafe fn execute_near(&self, near: RemoteAddr, order: Order) -> u64 {
+    /// Executes an atomic whose word is on this host, and gives the former bits.
+    fn execute_nearby(&self, order: Remote) -> Option<u64> {
         let done = match order {
-            // SAFETY: the caller promises the word.
-            Order::Fetch(call) => unsafe { self.member.fetch_atomic(near, call) },
-            // SAFETY: the caller promises the word.
-            Order::Swap(call) => unsafe { self.member.compare_swap(near, call) },
+            Remote::Fetch(atomic) => self.member.fetch_atomic(self.near_word(atomic)?),
+            Remote::Swap(swap) => self.member.compare_swap(self.near_word(swap)?),
         };
-        done.expect("a CPU atomic on mapped memory cannot fail")
+        Some(done.expect("a CPU atomic on mapped memory cannot fail"))
     }
 
     /// Waits until `rank` has answered all atomics.

@@ -158,7 +158,7 @@ impl Network {
         for (rank, words) in ranks.iter().zip(&mut words) {
             let begun = sys::enter().and_then(|mpi| {
                 // SAFETY: there are two words for each probe, which outlive the waiting below.
-                unsafe { self.begin_probe(&mpi, rank.number(), words.as_mut_ptr()) }
+                unsafe { self.begin_probe(&mpi, rank.number(), words) }
             });
             match begun {
                 Ok(probe) => probes.push((probe, rank.number())),
@@ -266,16 +266,18 @@ impl Network {
         mpi: &Mpi,
         (index, rank): (usize, u32),
     ) -> Result<bool> {
-        let words = state.ops.words(index);
-        let Some(behind) = state.ops.behind(index) else {
-            return Ok(true);
-        };
-        if let Some(behind) = behind {
-            return sys::test(mpi, behind);
+        match state.ops.behind(index) {
+            None => return Ok(true),
+            Some(Some(behind)) => return sys::test(mpi, behind),
+            Some(None) => {}
         }
-        // SAFETY: the slot's two words are its operation's until that is over.
-        let begun = unsafe { self.begin_probe(mpi, rank, words) };
-        *behind = Some(begun?);
+        let words = state.ops.lend_words(index, 0);
+        // SAFETY: the slot's words are its operation's until that is over, and no other get is
+        // behind it.
+        let begun = unsafe { self.begin_probe(mpi, rank, words) }?;
+        if let Some(behind) = state.ops.behind(index) {
+            *behind = Some(begun);
+        }
         Ok(false)
     }
 

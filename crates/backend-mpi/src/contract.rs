@@ -11,13 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
-    AtomicCall, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId, Message,
-    MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate, Stage,
-    SwapCall,
+    Atomic, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, Group, HandlerId, Message,
+    MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
 
-use crate::atomics;
 use crate::mailbox::MAX_MEDIUM;
 use crate::network::Network;
 use crate::sys;
@@ -74,113 +72,67 @@ unsafe impl Backend for Network {
         }
     }
 
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: `put_bytes` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.put_bytes(dst, src, len) }
+    #[inline]
+    fn put(&self, put: Put) -> Result<()> {
+        self.put_bytes(&put)
     }
 
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        // SAFETY: `get_bytes` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.get_bytes(src, dst, len) }
+    #[inline]
+    fn get(&self, get: Get) -> Result<()> {
+        self.get_bytes(&get)
     }
 
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        // SAFETY: `begin_put` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.begin_put(dst, src, len) }
+    fn put_nb(&self, put: Put) -> Result<OpId> {
+        self.begin_put(&put)
     }
 
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        // SAFETY: `begin_get` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.begin_get(src, dst, len) }
+    fn get_nb(&self, get: Get) -> Result<OpId> {
+        self.begin_get(&get)
     }
 
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        // SAFETY: `scatter` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.scatter(fragments) }
+    fn put_fragments(&self, fragments: &[Put]) -> Result<()> {
+        self.scatter(fragments)
     }
 
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        // SAFETY: `gather` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.gather(fragments) }
+    fn get_fragments(&self, fragments: &[Get]) -> Result<()> {
+        self.gather(fragments)
     }
 
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        // SAFETY: `put_blocks` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.put_blocks(dst, src, shape) }
+    fn put_strided(&self, grid: PutGrid<'_>) -> Result<()> {
+        self.put_blocks(grid)
     }
 
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        // SAFETY: `get_blocks` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.get_blocks(src, dst, shape) }
+    fn get_strided(&self, grid: GetGrid<'_>) -> Result<()> {
+        self.get_blocks(grid)
     }
 
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()> {
-        if let Some((near, near_signal)) = self.near_place(dst).zip(self.near_place(signal)) {
-            // SAFETY: `near` and `near_signal` are the member's names of the same places in the
-            // same segments (`near_place`), and the source is the caller's, so that `put_signal`
-            // gets what the caller promises.
-            return unsafe { self.member.put_signal(near, src, len, near_signal, update) };
+    fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
+        if let Some((near, near_signal)) = self.nearby(put).zip(self.nearby(signal)) {
+            return self.member.put_signal(near, near_signal);
         }
-        // SAFETY: `put` asks for the source and the place in a segment that the caller promises.
-        unsafe { self.put(dst, src, len) }?;
-        self.flush(dst.rank)?;
-        // SAFETY: the caller promises an aligned word in a segment.
-        unsafe { self.update(signal, atomics::call_of(update)) }
+        self.put_bytes(&put)?;
+        self.flush(put.rank())?;
+        self.update(signal)
     }
 
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        // SAFETY: `update` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.update(target, call) }
+    fn atomic(&self, atomic: Atomic) -> Result<()> {
+        self.update(atomic)
     }
 
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        // SAFETY: `fetch` is this method, in a file of its own, and its `# Safety` says so: it gets
-        // the same arguments.
-        unsafe { self.fetch(target, call) }
+    fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
+        self.fetch(atomic)
     }
 
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        // SAFETY: `swap` is this method, in a file of its own, and its `# Safety` says so: it gets
-        // the same arguments.
-        unsafe { self.swap(target, call) }
+    fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
+        self.swap(swap)
     }
 
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: `begin_fetch` is this method, in a file of its own, and its `# Safety` says so:
-        // it gets the same arguments.
-        unsafe { self.begin_fetch(target, call, result) }
+    fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
+        self.begin_fetch(atomic, former)
     }
 
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: `begin_swap` is this method, in a file of its own, and its `# Safety` says so: it
-        // gets the same arguments.
-        unsafe { self.begin_swap(target, call, result) }
+    fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
+        self.begin_swap(swap, former)
     }
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {

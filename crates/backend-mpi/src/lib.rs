@@ -93,7 +93,7 @@ mod start;
 mod sys;
 mod window;
 
-pub use start::{init, init_on};
+pub use start::{init, init_on, init_on_serialized};
 
 /// How often each call of MPI was made by this crate in this process, by the calls' names, since a world
 /// with [`Statistics`](pgas_core::Statistics) was made.

@@ -20,6 +20,8 @@ use rustix::net::sockopt;
 
 /// The children of a host in the tree.
 const FAN: usize = 16;
+/// The most seconds between two questions that Linux takes (`MAX_TCP_KEEPIDLE`).
+const LONGEST_PART: u64 = 32_767;
 /// How long an attempt to connect may take, and all of them.
 const ATTEMPT: Duration = Duration::from_secs(1);
 const ATTEMPTS: Duration = Duration::from_secs(5);
@@ -209,10 +211,12 @@ impl Lifeline {
         Ok(())
     }
 
-    /// Has the kernel find out whether the other side is there.
+    /// Has the kernel find out whether the other side is there, after nine hours at the latest.
     fn set_limits(&self, stream: &TcpStream) -> io::Result<()> {
-        let part = Duration::from_secs((self.silence / 4).as_secs().max(1));
-        let limit = u32::try_from(self.silence.as_millis()).unwrap_or(u32::MAX);
+        let part = Duration::from_secs((self.silence / 4).as_secs().clamp(1, LONGEST_PART));
+        // The kernel refuses what is negative as an `int`.
+        let limit = i32::try_from(self.silence.as_millis()).unwrap_or(i32::MAX);
+        let limit = limit.cast_unsigned();
         sockopt::set_tcp_keepidle(stream, part)?;
         sockopt::set_tcp_keepintvl(stream, part)?;
         sockopt::set_tcp_keepcnt(stream, 4)?;

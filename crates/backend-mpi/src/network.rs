@@ -1,13 +1,17 @@
 //! A rank of a job that communicates over MPI: of several hosts, or of one with the direct path off.
 //!
 //! What every other file of the network path works on.
+#![expect(
+    unsafe_code,
+    reason = "gives operands the names that ranks have on their host"
+)]
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use pgas_core::backend::{AtomicsBy, Backend, Capabilities, RemoteAddr};
+use pgas_core::backend::{Atomic, AtomicsBy, Backend, Call, Capabilities, Operand};
 use pgas_core::{Config, Rank, Result};
 use pgas_smp::Member;
 
@@ -182,29 +186,30 @@ impl Network {
         }
     }
 
-    /// As [`near`](Self::near), for a place in a segment.
+    /// The operand as the member of the shared-memory backend has it, if its rank is reached directly.
     #[inline]
-    pub(crate) fn near_place(&self, at: RemoteAddr) -> Option<RemoteAddr> {
+    pub(crate) fn nearby<O: Operand>(&self, operand: O) -> Option<O> {
         if self.is_direct {
-            self.place_beside(at)
+            self.beside(operand)
         } else {
             None
         }
     }
 
     #[inline(never)]
-    fn place_beside(&self, at: RemoteAddr) -> Option<RemoteAddr> {
-        let rank = Rank::new(self.host.index_of(at.rank.number())?);
-        Some(RemoteAddr { rank, ..at })
+    fn beside<O: Operand>(&self, operand: O) -> Option<O> {
+        let rank = Rank::new(self.host.index_of(operand.rank().number())?);
+        // SAFETY: the member's segments are those of the ranks of this host, and the segment of a
+        // rank is that of the member with the rank's index on it.
+        Some(unsafe { operand.named(rank) })
     }
 
-    /// As [`near_place`](Self::near_place), and for this rank's own words also without the direct path.
-    pub(crate) fn near_word(&self, at: RemoteAddr) -> Option<RemoteAddr> {
-        if at.rank.number() == self.session.rank() {
-            let rank = Rank::new(self.host.index());
-            return Some(RemoteAddr { rank, ..at });
+    /// As [`nearby`](Self::nearby), and for this rank's own words also without the direct path.
+    pub(crate) fn near_word<C: Call>(&self, word: Atomic<C>) -> Option<Atomic<C>> {
+        if word.rank().number() == self.session.rank() {
+            return self.beside(word);
         }
-        self.near_place(at)
+        self.nearby(word)
     }
 
     /// Whether a rank that waits takes the processor from one that is waited for.

@@ -1,40 +1,14 @@
 //! Operations in flight: a table whose places are used again, and puts that need no place in it.
-#![expect(
-    unsafe_code,
-    reason = "writes results where their owner waits for them"
-)]
 
 use std::collections::HashMap;
 
-use pgas_core::backend::OpId;
+use pgas_core::backend::{Former, OpId};
 use pgas_core::{Rank, Result};
 
 use crate::sys::{self, Mpi, Request};
 
 /// Operations that may be in flight; the next one is complete when it has begun.
 const LIMIT: usize = 4096;
-
-/// Where a result goes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Place(*mut u64);
-
-// SAFETY: the place is written by whichever thread finds the operation complete, while its owner waits.
-unsafe impl Send for Place {}
-
-impl Place {
-    /// # Safety
-    ///
-    /// `at` may be written until the operation that it belongs to is reported complete.
-    pub(crate) unsafe fn new(at: *mut u64) -> Self {
-        Self(at)
-    }
-
-    fn set(self, bits: u64) {
-        // SAFETY: whoever made the place promised that it may be written until the operation is reported
-        // complete, which comes after this.
-        unsafe { self.0.write(bits) };
-    }
-}
 
 /// What an operation waits for.
 #[derive(Debug)]
@@ -53,10 +27,10 @@ pub(crate) enum Flight {
     Fetch {
         request: Request,
         bytes: usize,
-        result: Place,
+        result: Former,
     },
     /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only counted.
-    Answer { from: u32, result: Option<Place> },
+    Answer { from: u32, result: Option<Former> },
     /// Nothing any more.
     Done,
 }
@@ -67,7 +41,7 @@ struct Slot {
     /// `None` if the slot is free.
     flight: Option<Flight>,
     /// An operand and a result, which MPI reads and writes.
-    words: Vec<u64>,
+    words: Vec<[u64; 2]>,
 }
 
 /// The table.
@@ -91,7 +65,7 @@ impl Ops {
         self.slots.push(Slot {
             generation: 0,
             flight: None,
-            words: vec![0; 2],
+            words: vec![[0; 2]],
         });
         Some(self.slots.len() - 1)
     }
@@ -104,9 +78,11 @@ impl Ops {
         self.free.push(index);
     }
 
-    /// The words of a slot: operand and result.
-    pub(crate) fn words(&mut self, index: usize) -> *mut u64 {
-        self.slots[index].words.as_mut_ptr()
+    /// The words of a slot, an operand and a result, for its operation.
+    pub(crate) fn lend_words(&mut self, index: usize, operand: u64) -> *mut [u64; 2] {
+        let words = &mut self.slots[index].words;
+        words[0] = [operand, 0];
+        words.as_mut_ptr()
     }
 
     /// The id that the operation in slot `index` has.
@@ -237,9 +213,9 @@ impl Ops {
 
     /// The operation in slot `index` is over: hands its result out, and gives up the slot.
     pub(crate) fn finish(&mut self, index: usize) {
-        let slot = &self.slots[index];
-        if let Some(Flight::Fetch { bytes, result, .. }) = &slot.flight {
-            result.set(unpack(slot.words[1], *bytes));
+        let slot = &mut self.slots[index];
+        if let Some(Flight::Fetch { bytes, result, .. }) = slot.flight.take() {
+            result.set(unpack(slot.words[0][1], bytes));
         }
         self.release(index);
     }
@@ -304,6 +280,7 @@ pub(crate) fn unpack(word: u64, bytes: usize) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(unsafe_code, reason = "makes places for results")]
 mod tests {
     use super::*;
 
@@ -315,7 +292,7 @@ mod tests {
         for bits in 1..10 {
             let index = ops.reserve().unwrap();
             // SAFETY: `former` lives as long as the table.
-            let place = unsafe { Place::new(&raw mut former) };
+            let place = unsafe { Former::new(&raw mut former) };
             let op = ops.begin(
                 index,
                 Flight::Answer {

@@ -2,16 +2,15 @@
 //!
 //! Many small ones are one operation of MPI, with a type for their places: that takes a half to a seventh of the time of an
 //! operation for each.
-#![expect(unsafe_code, reason = "calls MPI on places that core has checked")]
+#![expect(unsafe_code, reason = "describes many operands to MPI as one")]
 
 use std::collections::BTreeSet;
 
-use pgas_core::backend::{Backend, GetFragment, PutFragment, RemoteAddr, Shape};
+use pgas_core::backend::{Backend, Get, GetGrid, Operand, Put, PutGrid, Shape};
 use pgas_core::{Rank, Result};
 
 use crate::network::{MAX_TRANSFER, Network};
-use crate::rma::{count_of, target_of};
-use crate::sys::{self, Datatype, Layout, Mpi};
+use crate::sys::{self, Datatype, Layout, Mpi, count_of};
 
 /// From this size on, pieces are operations of their own: that is no slower, and copies nothing together.
 const LARGE: usize = 4096;
@@ -23,24 +22,19 @@ const FEW: usize = 8;
 const MANY: usize = 256;
 
 impl Network {
-    /// # Safety
-    ///
-    /// As [`Backend::put_fragments`].
-    pub(crate) unsafe fn scatter(&self, fragments: &[PutFragment]) -> Result<()> {
+    pub(crate) fn scatter(&self, fragments: &[Put]) -> Result<()> {
         let mut begun = Begun::Nothing;
         let mut outcome = Ok(());
-        let sorted = sorted(fragments, |piece| piece.dst.rank);
+        let sorted = sorted(fragments, Operand::rank);
         let fragments = sorted.as_deref().unwrap_or(fragments);
-        let lists = fragments.chunk_by(|one, next| one.dst.rank == next.dst.rank);
+        let lists = fragments.chunk_by(|one, next| one.rank() == next.rank());
         for list in lists.flat_map(|list| list.chunks(MANY)) {
-            let is_near = self.near_place(list[0].dst).is_some();
-            outcome = if !is_near && is_one(list.iter().map(|piece| piece.len), LARGE) {
-                begun.add(list[0].dst.rank);
-                // SAFETY: the caller promises each fragment; the sources outlive the completion below.
-                unsafe { self.put_as_one(list) }
+            let is_near = self.nearby(list[0]).is_some();
+            outcome = if !is_near && is_one(list.iter().map(Put::len), LARGE) {
+                begun.add(list[0].rank());
+                self.put_as_one(list)
             } else {
-                // SAFETY: as for `put_as_one`, of the same fragments.
-                unsafe { self.put_each(list, &mut begun) }
+                self.put_each(list, &mut begun)
             };
             if outcome.is_err() {
                 break;
@@ -50,58 +44,44 @@ impl Network {
     }
 
     /// Begins an operation for each fragment.
-    ///
-    /// # Safety
-    ///
-    /// As [`Backend::put_fragments`], until local completion.
-    unsafe fn put_each(&self, fragments: &[PutFragment], begun: &mut Begun) -> Result<()> {
+    fn put_each(&self, fragments: &[Put], begun: &mut Begun) -> Result<()> {
         fragments
             .iter()
-            .try_for_each(|piece| match self.near_place(piece.dst) {
-                // SAFETY: the caller promises each fragment.
-                Some(near) => unsafe { self.member.put(near, piece.src, piece.len) },
+            .try_for_each(|put| match self.nearby(*put) {
+                Some(near) => self.member.put(near),
                 None => sys::enter().and_then(|mut mpi| {
-                    begun.add(piece.dst.rank);
-                    // SAFETY: the caller promises each fragment, until local completion.
-                    unsafe { self.leave_put(&mut mpi, piece.dst, piece.src, piece.len) }.map(drop)
+                    begun.add(put.rank());
+                    self.leave_put(&mut mpi, put).map(drop)
                 }),
             })
     }
 
     /// Begins one operation for all fragments, which are on one rank.
-    ///
-    /// # Safety
-    ///
-    /// As [`put_each`](Self::put_each).
-    unsafe fn put_as_one(&self, fragments: &[PutFragment]) -> Result<()> {
-        let dst = fragments.iter().map(|piece| piece.dst);
+    fn put_as_one(&self, fragments: &[Put]) -> Result<()> {
+        let dst = fragments.iter().map(Put::dst);
         let dst = dst.min_by_key(|dst| dst.offset).expect("some");
-        let src = fragments.iter().map(|piece| piece.src);
+        let src = fragments.iter().map(Put::src);
         let src = src.min_by_key(|src| src.addr()).expect("some");
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, dst.rank.number())?;
         let types = Types::of_list(
             &mpi,
-            fragments.iter().map(|piece| Distances {
-                there: piece.dst.offset - dst.offset,
-                here: piece.src.addr() - src.addr(),
-                len: piece.len,
+            fragments.iter().map(|put| Distances {
+                there: put.dst().offset - dst.offset,
+                here: put.src().addr() - src.addr(),
+                len: put.len(),
             }),
         )?;
-        let (from, to) = (
-            (src, types.here.layout()),
-            (target_of(dst), types.there.layout()),
-        );
-        // SAFETY: the caller promises all fragments, which are where the types say, until local completion.
-        let begun = unsafe { sys::put(&mpi, &self.window, from, to) };
+        let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
+        // SAFETY: the types say, for each fragment, how far it is from the first ones on either
+        // side, and how long. The sources are reported as free after `complete`, or, where that
+        // fails, the job has.
+        let begun = unsafe { sys::put_pieces(&mpi, &self.window, from, to) };
         self.flushes.get(&mut mpi).begin_unsent(dst.rank.number());
         types.free(&mpi).and(begun)
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::get_fragments`].
-    pub(crate) unsafe fn gather(&self, fragments: &[GetFragment]) -> Result<()> {
+    pub(crate) fn gather(&self, fragments: &[Get]) -> Result<()> {
         let mut begun = Begun::Nothing;
         let mut outcome = Ok(());
         let large = if self.is_open_mpi {
@@ -109,18 +89,16 @@ impl Network {
         } else {
             LARGE_OF_MPICH
         };
-        let sorted = sorted(fragments, |piece| piece.src.rank);
+        let sorted = sorted(fragments, Operand::rank);
         let fragments = sorted.as_deref().unwrap_or(fragments);
-        let lists = fragments.chunk_by(|one, next| one.src.rank == next.src.rank);
+        let lists = fragments.chunk_by(|one, next| one.rank() == next.rank());
         for list in lists.flat_map(|list| list.chunks(MANY)) {
-            let is_near = self.near_place(list[0].src).is_some();
-            outcome = if !is_near && is_one(list.iter().map(|piece| piece.len), large) {
-                begun.add(list[0].src.rank);
-                // SAFETY: the caller promises each fragment; the destinations outlive the completion below.
-                unsafe { self.get_as_one(list) }
+            let is_near = self.nearby(list[0]).is_some();
+            outcome = if !is_near && is_one(list.iter().map(Get::len), large) {
+                begun.add(list[0].rank());
+                self.get_as_one(list)
             } else {
-                // SAFETY: as for `get_as_one`, of the same fragments.
-                unsafe { self.get_each(list, &mut begun) }
+                self.get_each(list, &mut begun)
             };
             if outcome.is_err() {
                 break;
@@ -130,50 +108,37 @@ impl Network {
     }
 
     /// Begins an operation for each fragment.
-    ///
-    /// # Safety
-    ///
-    /// As [`Backend::get_fragments`], until local completion.
-    unsafe fn get_each(&self, fragments: &[GetFragment], begun: &mut Begun) -> Result<()> {
+    fn get_each(&self, fragments: &[Get], begun: &mut Begun) -> Result<()> {
         fragments
             .iter()
-            .try_for_each(|piece| match self.near_place(piece.src) {
-                // SAFETY: the caller promises each fragment.
-                Some(near) => unsafe { self.member.get(near, piece.dst, piece.len) },
+            .try_for_each(|get| match self.nearby(*get) {
+                Some(near) => self.member.get(near),
                 None => sys::enter().and_then(|mut mpi| {
-                    begun.add(piece.src.rank);
-                    // SAFETY: the caller promises each fragment, until local completion.
-                    unsafe { self.leave_get(&mut mpi, piece.src, piece.dst, piece.len) }.map(drop)
+                    begun.add(get.rank());
+                    self.leave_get(&mut mpi, get).map(drop)
                 }),
             })
     }
 
     /// Begins one operation for all fragments, which are on one rank.
-    ///
-    /// # Safety
-    ///
-    /// As [`get_each`](Self::get_each).
-    unsafe fn get_as_one(&self, fragments: &[GetFragment]) -> Result<()> {
-        let src = fragments.iter().map(|piece| piece.src);
+    fn get_as_one(&self, fragments: &[Get]) -> Result<()> {
+        let src = fragments.iter().map(Get::src);
         let src = src.min_by_key(|src| src.offset).expect("some");
-        let dst = fragments.iter().map(|piece| piece.dst);
+        let dst = fragments.iter().map(Get::dst);
         let dst = dst.min_by_key(|dst| dst.addr()).expect("some");
         let mut mpi = sys::enter()?;
         self.turn_to(&mut mpi, src.rank.number())?;
         let types = Types::of_list(
             &mpi,
-            fragments.iter().map(|piece| Distances {
-                there: piece.src.offset - src.offset,
-                here: piece.dst.addr() - dst.addr(),
-                len: piece.len,
+            fragments.iter().map(|get| Distances {
+                there: get.src().offset - src.offset,
+                here: get.dst().addr() - dst.addr(),
+                len: get.len(),
             }),
         )?;
-        let (to, from) = (
-            (dst, types.here.layout()),
-            (target_of(src), types.there.layout()),
-        );
-        // SAFETY: the caller promises all fragments, which are where the types say, until local completion.
-        let begun = unsafe { sys::get(&mpi, &self.window, to, from) };
+        let (to, from) = ((dst, types.here.layout()), (src, types.there.layout()));
+        // SAFETY: as in `put_as_one`, in the other direction.
+        let begun = unsafe { sys::get_pieces(&mpi, &self.window, to, from) };
         self.flushes.get(&mut mpi).leave_open(src.rank.number());
         types.free(&mpi).and(begun)
     }
@@ -197,83 +162,49 @@ impl Network {
         completed.and(approached)
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::put_strided`].
-    pub(crate) unsafe fn put_blocks(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        shape: &Shape,
-    ) -> Result<()> {
-        if let Some(near) = self.near_place(dst) {
-            // SAFETY: `near` is the member's name of the same place in the same segment
-            // (`near_place`), so that `put_strided` gets the blocks that the caller promises.
-            return unsafe { self.member.put_strided(near, src, shape) };
+    pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
+        if let Some(near) = self.nearby(grid) {
+            return self.member.put_strided(near);
         }
+        let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, dst.rank.number())?;
-        if let Some(types) = Types::of_box(&mpi, shape)? {
-            let (from, to) = (
-                (src, types.here.layout()),
-                (target_of(dst), types.there.layout()),
-            );
-            // SAFETY: the caller promises every block of the shape; the source outlives the completion below.
-            let begun = unsafe { sys::put(&mpi, &self.window, from, to) };
-            self.flushes.get(&mut mpi).begin(dst.rank.number());
+        self.turn_to(&mut mpi, rank.number())?;
+        if let Some(types) = Types::of_box(&mpi, grid.shape())? {
+            let (from, to) = ((src, types.here.layout()), (dst, types.there.layout()));
+            // SAFETY: the types are those of the grid's shape, on either side, from the first
+            // corners on. The source is reported as free after `complete`, or, where that fails,
+            // the job has.
+            let begun = unsafe { sys::put_pieces(&mpi, &self.window, from, to) };
+            self.flushes.get(&mut mpi).begin(rank.number());
             types.free(&mpi)?;
             drop(mpi);
             begun?;
-            return self.complete(&Begun::On(dst.rank));
+            return self.complete(&Begun::On(rank));
         }
-        let begun = shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises every block of the shape, so also its place in local memory.
-            let from = unsafe { src.offset(local) };
-            let to = block_at(dst, remote);
-            // SAFETY: a whole block is promised on both sides.
-            unsafe { self.leave_put(&mut mpi, to, from, shape.block_bytes) }.map(drop)
-        });
+        let begun = grid.for_each(|put| self.leave_put(&mut mpi, &put).map(drop));
         drop(mpi);
-        self.complete(&Begun::On(dst.rank)).and(begun)
+        self.complete(&Begun::On(rank)).and(begun)
     }
 
-    /// # Safety
-    ///
-    /// As [`Backend::get_strided`].
-    pub(crate) unsafe fn get_blocks(
-        &self,
-        src: RemoteAddr,
-        dst: *mut u8,
-        shape: &Shape,
-    ) -> Result<()> {
-        if let Some(near) = self.near_place(src) {
-            // SAFETY: `near` is the member's name of the same place in the same segment
-            // (`near_place`), so that `get_strided` gets the blocks that the caller promises.
-            return unsafe { self.member.get_strided(near, dst, shape) };
+    pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
+        if let Some(near) = self.nearby(grid) {
+            return self.member.get_strided(near);
         }
+        let (src, dst, rank) = (grid.src(), grid.dst(), grid.rank());
         let mut mpi = sys::enter()?;
-        self.turn_to(&mut mpi, src.rank.number())?;
-        if let Some(types) = Types::of_box(&mpi, shape)? {
-            let (to, from) = (
-                (dst, types.here.layout()),
-                (target_of(src), types.there.layout()),
-            );
-            // SAFETY: the caller promises every block of the shape; the destination outlives the completion below.
-            let begun = unsafe { sys::get(&mpi, &self.window, to, from) };
+        self.turn_to(&mut mpi, rank.number())?;
+        if let Some(types) = Types::of_box(&mpi, grid.shape())? {
+            let (to, from) = ((dst, types.here.layout()), (src, types.there.layout()));
+            // SAFETY: as in `put_blocks`, in the other direction.
+            let begun = unsafe { sys::get_pieces(&mpi, &self.window, to, from) };
             types.free(&mpi)?;
             drop(mpi);
             begun?;
-            return self.complete(&Begun::On(src.rank));
+            return self.complete(&Begun::On(rank));
         }
-        let begun = shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises every block of the shape, so also its place in local memory.
-            let to = unsafe { dst.offset(local) };
-            let from = block_at(src, remote);
-            // SAFETY: a whole block is promised on both sides.
-            unsafe { self.leave_get(&mut mpi, from, to, shape.block_bytes) }.map(drop)
-        });
+        let begun = grid.for_each(|get| self.leave_get(&mut mpi, &get).map(drop));
         drop(mpi);
-        self.complete(&Begun::On(src.rank)).and(begun)
+        self.complete(&Begun::On(rank)).and(begun)
     }
 }
 
@@ -450,12 +381,5 @@ impl Begun {
             Self::On(rank) => vec![*rank],
             Self::OnSeveral(ranks) => ranks.iter().copied().collect(),
         }
-    }
-}
-
-fn block_at(first: RemoteAddr, distance: isize) -> RemoteAddr {
-    RemoteAddr {
-        rank: first.rank,
-        offset: first.offset.wrapping_add_signed(distance as i64),
     }
 }

@@ -1,5 +1,4 @@
 //! What a rank does for others, and how it waits: takes what has come, answers what asks for it, spreads failures.
-#![expect(unsafe_code, reason = "executes atomics that other ranks have ordered")]
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -71,8 +70,13 @@ impl Network {
                 drop(self.failure.set((Rank::new(rank), cause)));
             }
             Note::Execute { id, offset, order } => {
-                // SAFETY: the sender's core has checked that the word is aligned and in a segment.
-                let bits = unsafe { self.execute(offset, order) };
+                let bits = match self.execute(offset, order) {
+                    Ok(bits) => bits,
+                    Err(error) => {
+                        let cause = error.to_string();
+                        return self.fail(state, mpi, Rank::new(from), &cause);
+                    }
+                };
                 state
                     .post
                     .tell(mpi, from, &Note::Former { id, bits }, Mode::Plain)?;

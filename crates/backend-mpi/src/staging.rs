@@ -3,7 +3,11 @@
 //! MPI says that a source is free by a local flush only, which with Open MPI takes half as long as a flush of both sides.
 //! A copy takes some nanoseconds, and is given up by the next flush of either kind that the target gets anyway.
 
+#![expect(unsafe_code, reason = "copies sources, and makes puts of the copies")]
+
 use std::cell::Cell;
+
+use pgas_core::backend::Put;
 
 /// Room for copies, one behind the other, until MPI has taken them all.
 #[derive(Debug)]
@@ -29,11 +33,30 @@ impl Staging {
 
     /// `len` bytes that are left alone until all are [cleared](Self::clear), if there is room for them.
     #[inline]
-    pub(crate) fn take(&mut self, len: usize) -> Option<*mut u8> {
+    fn take(&mut self, len: usize) -> Option<*mut u8> {
         let place = self.bytes.get(self.n_used..)?.get(..len)?;
         // A multiple of a power of two, in two instructions.
         self.n_used += (len + Self::ALIGN - 1) & !(Self::ALIGN - 1);
         Some(place.as_ptr().cast_mut().cast())
+    }
+
+    /// `put` with a copy of its source, if there is room for it. The copy is left alone until all are
+    /// [cleared](Self::clear), which is when MPI has taken them.
+    #[inline]
+    pub(crate) fn copy(&mut self, put: &Put) -> Option<Put> {
+        let (src, len) = (put.src(), put.len());
+        let copy = self.take(len)?;
+        if len == size_of::<u64>() {
+            // SAFETY: as below; a length that the compiler knows needs no call.
+            unsafe { copy.copy_from_nonoverlapping(src, size_of::<u64>()) };
+        } else {
+            // SAFETY: who made the put promised so many readable bytes. As many are writable at
+            // `copy`, which `take` has given to nobody else; they are this process's own.
+            unsafe { copy.copy_from_nonoverlapping(src, len) };
+        }
+        // SAFETY: the place in a segment is that of the put. The copy stays as it is until it is
+        // cleared, when MPI has taken it, or for ever.
+        Some(unsafe { Put::new(put.dst(), copy, len) })
     }
 
     /// MPI has taken everything.

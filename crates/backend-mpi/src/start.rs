@@ -7,6 +7,7 @@
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{env, thread};
 
 use mpi::ffi::MPI_Comm;
@@ -26,7 +27,7 @@ use crate::one_host::OneHost;
 use crate::session::{Session, c_rank, number};
 use crate::settings::{MPICH_YIELDS, setting};
 use crate::slice;
-use crate::sys::{self, ThreadLevel};
+use crate::sys::{self, Mpi, ThreadLevel};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
 /// is left. If the application has started MPI already, this is [`init_on`] its world. In a process that has joined
@@ -64,8 +65,12 @@ fn launched(config: &Config) -> Result<World> {
         advise(config);
     }
     let lookout = Lookout::begin(config, rank, pmi_fd);
+    if !owns_mpi {
+        admit(&mpi, config)?;
+    }
     if owns_mpi {
         let level = sys::init_thread(&mpi)?;
+        IS_STARTED_HERE.store(true, Ordering::Relaxed);
         heed(level);
         if let Some(place) = place_of(&config.launcher) {
             // MPI has started, so its launcher is there; a parent that is not visible ties nobody.
@@ -84,36 +89,78 @@ fn launched(config: &Config) -> Result<World> {
 /// Each call makes a world of its own, with segments of its own, so that worlds of several communicators, or
 /// several of one, may exist side by side and after one another; none of them is the one that `init` gives.
 ///
-/// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` and
-/// `MPI_THREAD_SERIALIZED` any thread may use the world. With the latter the application sees to it that it
-/// calls MPI only while no thread uses the world, which serialises its own calls. With `MPI_THREAD_FUNNELED`
-/// and `MPI_THREAD_SINGLE` only the calling thread may use it.
+/// Any communicator will do; the world has one of its own. With `MPI_THREAD_MULTIPLE` any thread may use the
+/// world. With `MPI_THREAD_FUNNELED` and `MPI_THREAD_SINGLE` only the calling thread may use it. With
+/// `MPI_THREAD_SERIALIZED` somebody has to see to it that no two threads are inside of MPI, which the
+/// world cannot do for the program's own calls: that is [`init_on_serialized`].
 ///
 /// # Errors
 ///
 /// What MPI reports; ranks with different settings; memory that cannot be had; a progress thread
-/// (`PGAS_PROGRESS=thread`) with a thread level that allows none.
+/// (`PGAS_PROGRESS=thread`) with a thread level that allows none; a program that has started MPI with
+/// `MPI_THREAD_SERIALIZED`.
 pub fn init_on(comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<World> {
     let mpi = sys::enter()?;
-    let level = sys::query_thread(&mpi)?;
-    if level == ThreadLevel::One {
-        if config.progress == pgas_core::config::Progress::Thread {
-            let reason = "the application has started MPI for one thread only";
-            return Err(Error::setting("PGAS_PROGRESS", "thread", reason));
-        }
-        if !sys::is_thread_main(&mpi)? {
-            let text =
-                "the application has started MPI for one thread only, and this is another one";
-            return Err(Error::backend("MPI_Is_thread_main", 0, text));
-        }
-        sys::bind_to_this_thread();
-    }
+    admit(&mpi, config)?;
+    world_of(mpi, comm, config)
+}
+
+/// As [`init_on`], in a program that has started MPI with `MPI_THREAD_SERIALIZED`. Any thread may use the world,
+/// which lets one thread at a time of those that do call MPI.
+///
+/// # Errors
+///
+/// As [`init_on`].
+///
+/// # Safety
+///
+/// While this runs, and for as long as the world exists, the program calls MPI by itself only while no thread of
+/// the process is inside of a call of this library, and no thread of the library's own calls MPI: there is one
+/// with `PGAS_PROGRESS=thread` only.
+pub unsafe fn init_on_serialized(
+    comm: &impl AsRaw<Raw = MPI_Comm>,
+    config: &Config,
+) -> Result<World> {
+    world_of(sys::enter()?, comm, config)
+}
+
+fn world_of(mpi: Mpi, comm: &impl AsRaw<Raw = MPI_Comm>, config: &Config) -> Result<World> {
     // SAFETY: who implements `AsRaw` promises that the handle is valid.
     let comm = unsafe { sys::dup_raw(&mpi, comm.as_raw()) }?;
     drop(mpi);
     let pmi_fd = pmi_fd_of(&config.launcher);
     let lookout = Lookout::begin(config, None, pmi_fd);
     begin(Session::new(comm, false, pmi_fd, lookout)?, config)
+}
+
+/// Whether this library has started MPI in this process, and not the program.
+static IS_STARTED_HERE: AtomicBool = AtomicBool::new(false);
+
+/// An error unless this thread may make worlds where somebody has started MPI.
+fn admit(mpi: &Mpi, config: &Config) -> Result<()> {
+    match sys::query_thread(mpi)? {
+        ThreadLevel::Multiple => Ok(()),
+        ThreadLevel::Serialized if IS_STARTED_HERE.load(Ordering::Relaxed) => Ok(()),
+        ThreadLevel::Serialized => {
+            let text = "the application has started MPI with MPI_THREAD_SERIALIZED, and promises by \
+                        `init_on_serialized` that it calls MPI while no thread uses the world, or \
+                        starts MPI with MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE";
+            Err(Error::backend("MPI_Query_thread", 0, text))
+        }
+        ThreadLevel::One => {
+            if config.progress == pgas_core::config::Progress::Thread {
+                let reason = "the application has started MPI for one thread only";
+                return Err(Error::setting("PGAS_PROGRESS", "thread", reason));
+            }
+            if !sys::is_thread_main(mpi)? {
+                let text = "the application has started MPI for one thread only, and this is \
+                            another one";
+                return Err(Error::backend("MPI_Is_thread_main", 0, text));
+            }
+            sys::bind_to_this_thread();
+            Ok(())
+        }
+    }
 }
 
 fn heed(level: ThreadLevel) {
@@ -180,7 +227,7 @@ fn pmi_fd_of(launcher: &Launcher) -> Option<i32> {
 }
 
 /// Finds out whether the launcher speaks another MPI's language: then each process is alone.
-fn check_launcher(mpi: &sys::Mpi, place: Place, launcher: &Launcher) -> Result<()> {
+fn check_launcher(mpi: &Mpi, place: Place, launcher: &Launcher) -> Result<()> {
     let mut world = sys::dup_world(mpi)?;
     let n_ranks = sys::comm_size(mpi, &world)?;
     sys::comm_free(mpi, &mut world)?;

@@ -4,13 +4,15 @@
 use std::ffi::CStr;
 use std::sync::OnceLock;
 
-use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType, Backend, NeedsTarget, RemoteAddr};
+use pgas_core::backend::{
+    Atomic, AtomicCall, AtomicOp, AtomicType, Backend, NeedsTarget, RemoteAddr,
+};
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
 use crate::host::Host;
 use crate::session::{Session, c_rank};
-use crate::sys::{self, Datatype, Mpi, Op, Target, Window};
+use crate::sys::{self, Datatype, Mpi, Op, Window};
 
 /// What MPI is told about the window. Mixed atomics on one word are defined by what libraries add to the standard
 /// (MPI-3.1, section 11.7.2): its own key, `accumulate_ops`, has the values `same_op` and `same_op_no_op` only, which promise
@@ -123,32 +125,27 @@ pub(crate) fn compares_unsigned(
     host: &Host,
     session: &Session,
 ) -> Result<bool> {
-    let at = RemoteAddr {
-        rank: Rank::new(host.index()),
-        offset: 0,
-    };
-    let set = |operand| {
-        let call = AtomicCall {
-            op: AtomicOp::Swap,
-            ty: AtomicType::U64,
-            operand,
+    let first_word = |rank, op, operand| {
+        let at = RemoteAddr {
+            rank: Rank::new(rank),
+            offset: 0,
         };
-        // SAFETY: the first word of this rank's segment, which is aligned.
-        unsafe { member.fetch_atomic(at, call) }
+        let ty = AtomicType::U64;
+        // SAFETY: this rank's segment has a first word, which is aligned as the segment is. It is given
+        // to whom `rank` is this rank for.
+        unsafe { Atomic::new(at, AtomicCall { op, ty, operand }) }
     };
+    let set = |bits| member.fetch_atomic(first_word(host.index(), AtomicOp::Swap, bits));
     let mpi = sys::enter()?;
-    let place = Target {
-        rank: c_rank(session.rank()),
-        offset: 0,
-    };
     let mut is_right = true;
     for ty in [Datatype::uint32(), Datatype::uint64()] {
         set(u64::MAX)?;
         let (operand, mut former) = (1_u64, 0_u64);
-        let (from, to) = (&raw const operand, &raw mut former);
-        // SAFETY: an aligned word of the window; both words outlive the flush.
-        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, ty), place, from, to) }?;
-        sys::flush(&mpi, window, place.rank)?;
+        let words = (&raw const operand, &raw mut former);
+        let word = first_word(session.rank(), AtomicOp::Min, operand);
+        // SAFETY: both words outlive the flush.
+        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, ty), &word, words) }?;
+        sys::flush(&mpi, window, c_rank(session.rank()))?;
         is_right &= set(0)? != u64::MAX;
     }
     Ok(is_right)

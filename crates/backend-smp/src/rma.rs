@@ -15,9 +15,8 @@ use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use pgas_core::backend::{
-    AtomicCall, AtomicOp, AtomicType, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
-    Message, MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
-    Stage, SwapCall,
+    Atomic, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, HandlerId, Message,
+    MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, RemoteAddr, Sent, Stage, SwapCall,
 };
 use pgas_core::raw::{copy, word};
 use pgas_core::{Error, Rank, Result};
@@ -25,17 +24,12 @@ use pgas_core::{Error, Rank, Result};
 use crate::member::Member;
 
 impl Member {
-    /// The address that `at` names.
-    ///
-    /// # Safety
-    ///
-    /// `at` lies in a segment of the job.
+    /// The address that `at` names, if it lies in a segment of the job.
     #[inline]
-    unsafe fn place(&self, at: RemoteAddr) -> *mut u8 {
+    fn place(&self, at: RemoteAddr) -> *mut u8 {
         let base = self.job().segment(at.rank.number());
         let offset = usize::try_from(at.offset).expect("below the size of a mapped segment");
-        // SAFETY: the caller promises that the offset lies in the segment, which is mapped at `base`.
-        unsafe { base.as_ptr().add(offset) }
+        base.as_ptr().wrapping_add(offset)
     }
 }
 
@@ -76,153 +70,85 @@ unsafe impl Backend for Member {
         usize::try_from(self.segment_bytes()).ok()
     }
 
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: the caller promises that `dst` lies in a segment.
-        let place = unsafe { self.place(dst) };
-        // SAFETY: the caller promises `len` bytes on both sides; `src` is no segment memory.
-        unsafe { copy::to_shared(place, src, len) };
+    fn put(&self, put: Put) -> Result<()> {
+        let place = self.place(put.dst());
+        // SAFETY: who made the put promised that so many bytes from its place on lie in a segment,
+        // which is mapped there, and that as many are readable at its source, which nobody writes
+        // meanwhile. References to segments do not exist, so that the source is none.
+        unsafe { copy::to_shared(place, put.src(), put.len()) };
         Ok(())
     }
 
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        // SAFETY: the caller promises that `src` lies in a segment.
-        let place = unsafe { self.place(src) };
-        // SAFETY: the caller promises `len` bytes on both sides; `dst` is no segment memory.
-        unsafe { copy::from_shared(dst, place, len) };
+    fn get(&self, get: Get) -> Result<()> {
+        let place = self.place(get.src());
+        // SAFETY: who made the get promised that so many bytes from its place on lie in a segment,
+        // which is mapped there, and that as many are writable at its destination, which is no part
+        // of a segment and nobody else's meanwhile.
+        unsafe { copy::from_shared(get.dst(), place, get.len()) };
         Ok(())
     }
 
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        // SAFETY: `put` asks for the same bytes, and only until it returns.
-        unsafe { self.put(dst, src, len) }?;
+    fn put_nb(&self, put: Put) -> Result<OpId> {
+        self.put(put)?;
         self.flush_all()?;
         Ok(OpId::DONE)
     }
 
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        // SAFETY: `get` asks for the same bytes, and only until it returns.
-        unsafe { self.get(src, dst, len) }?;
+    fn get_nb(&self, get: Get) -> Result<OpId> {
+        self.get(get)?;
         Ok(OpId::DONE)
     }
 
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        fragments.iter().try_for_each(|piece| {
-            // SAFETY: the caller promises each fragment.
-            unsafe { self.put(piece.dst, piece.src, piece.len) }
-        })
+    fn put_fragments(&self, fragments: &[Put]) -> Result<()> {
+        fragments.iter().try_for_each(|piece| self.put(*piece))
     }
 
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        fragments.iter().try_for_each(|piece| {
-            // SAFETY: the caller promises each fragment.
-            unsafe { self.get(piece.src, piece.dst, piece.len) }
-        })
+    fn get_fragments(&self, fragments: &[Get]) -> Result<()> {
+        fragments.iter().try_for_each(|piece| self.get(*piece))
     }
 
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        // SAFETY: the caller promises that the first block lies in a segment.
-        let place = unsafe { self.place(dst) };
-        shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises every block of the shape, so also its place in the segment.
-            let to = unsafe { place.offset(remote) };
-            // SAFETY: and its place in local memory, readable from `src` on.
-            let from = unsafe { src.offset(local) };
-            // SAFETY: a whole block is promised on both sides; `src` is no segment memory.
-            unsafe { copy::to_shared(to, from, shape.block_bytes) };
-            Ok(())
-        })
+    fn put_strided(&self, grid: PutGrid<'_>) -> Result<()> {
+        grid.for_each(|block| self.put(block))
     }
 
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        // SAFETY: the caller promises that the first block lies in a segment.
-        let place = unsafe { self.place(src) };
-        shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises every block of the shape, so also its place in the segment.
-            let from = unsafe { place.offset(remote) };
-            // SAFETY: and its place in local memory, writable from `dst` on.
-            let to = unsafe { dst.offset(local) };
-            // SAFETY: a whole block is promised on both sides; `dst` is no segment memory.
-            unsafe { copy::from_shared(to, from, shape.block_bytes) };
-            Ok(())
-        })
+    fn get_strided(&self, grid: GetGrid<'_>) -> Result<()> {
+        grid.for_each(|block| self.get(block))
     }
 
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()> {
-        // SAFETY: `put` asks for the range in a segment and the source that the caller promises.
-        unsafe { self.put(dst, src, len) }?;
+    fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
+        self.put(put)?;
         // The release of the update below covers the copy, whatever instructions that used.
         fence(Ordering::Release);
-        let (op, operand) = match update {
-            SignalUpdate::Set(value) => (AtomicOp::Swap, value),
-            SignalUpdate::Add(value) => (AtomicOp::Add, value),
-        };
-        // SAFETY: the caller promises an aligned word in a segment.
-        unsafe {
-            self.fetch_atomic(
-                signal,
-                AtomicCall {
-                    op,
-                    ty: AtomicType::U64,
-                    operand,
-                },
-            )
-        }?;
-        self.notify(signal.rank);
+        self.fetch_atomic(signal)?;
+        self.notify(signal.rank());
         Ok(())
     }
 
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        // SAFETY: `fetch_atomic` asks for an aligned word in a segment, as this method does.
-        unsafe { self.fetch_atomic(target, call) }.map(|_| ())
+    fn atomic(&self, atomic: Atomic) -> Result<()> {
+        self.fetch_atomic(atomic).map(drop)
     }
 
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        // SAFETY: the caller promises that the word lies in a segment.
-        let place = unsafe { self.place(target) };
-        // SAFETY: the caller promises its alignment; segments are only accessed atomically.
-        Ok(unsafe { word::fetch(place, call) })
+    fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
+        let place = self.place(atomic.target());
+        // SAFETY: who made the operand promised a word in a segment, which is mapped there, aligned
+        // for the call's type. Segments are only accessed atomically.
+        Ok(unsafe { word::fetch(place, atomic.call()) })
     }
 
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        // SAFETY: the caller promises that the word lies in a segment.
-        let place = unsafe { self.place(target) };
-        // SAFETY: the caller promises its alignment; segments are only accessed atomically.
-        let swapped = unsafe { word::compare_swap(place, call) };
+    fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
+        let place = self.place(swap.target());
+        // SAFETY: as in `fetch_atomic`.
+        let swapped = unsafe { word::compare_swap(place, swap.call()) };
         Ok(swapped.unwrap_or_else(|former| former))
     }
 
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: `fetch_atomic` asks for an aligned word in a segment, which the caller promises
-        // besides the result's place.
-        let former = unsafe { self.fetch_atomic(target, call) }?;
-        // SAFETY: the caller promises that `result` may be written.
-        unsafe { result.write(former) };
+    fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
+        former.set(self.fetch_atomic(atomic)?);
         Ok(OpId::DONE)
     }
 
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: `compare_swap` asks for an aligned word in a segment, which the caller promises
-        // besides the result's place.
-        let former = unsafe { self.compare_swap(target, call) }?;
-        // SAFETY: the caller promises that `result` may be written.
-        unsafe { result.write(former) };
+    fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
+        former.set(self.compare_swap(swap)?);
         Ok(OpId::DONE)
     }
 

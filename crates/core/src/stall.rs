@@ -69,10 +69,16 @@ impl<'a> Noted<'a> {
             id,
             from,
             since,
-            next_report: since + stall + turn,
+            next_report: later(since, stall.saturating_add(turn)),
             next_renewal: since + RENEWAL,
         }
     }
+}
+
+/// So much later, or in many years: a limit may be any number.
+fn later(at: Instant, by: Duration) -> Instant {
+    const NEVER: Duration = Duration::from_secs(1 << 31);
+    at.checked_add(by).unwrap_or(at + NEVER)
 }
 
 impl Noted<'_> {
@@ -99,7 +105,7 @@ impl Noted<'_> {
             return Some(report(world, now - self.since, &answers));
         }
         if state.was_asked.is_some_and(|asked| asked.elapsed() < stall) {
-            self.next_report = now + stall;
+            self.next_report = later(now, stall);
             return None;
         }
         drop(state);

@@ -26,7 +26,7 @@ use crate::members::Shared;
 use crate::notice;
 use crate::orphans::Orphans;
 use crate::rank::Rank;
-use crate::raw::map::{EvenMap, SegmentMap};
+use crate::raw::map::{EvenMap, Mapped, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
@@ -352,7 +352,7 @@ impl World {
         clippy::inline_always,
         reason = "all of a direct access besides the access"
     )]
-    pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<Mapped<'_, T>> {
         self.inner.fast_memory.place(ptr, n)
     }
 
@@ -362,7 +362,7 @@ impl World {
         clippy::inline_always,
         reason = "all of a direct access besides the access"
     )]
-    pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<NonNull<u8>> {
+    pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
         self.inner.fast_words.place(ptr, 1)
     }
 
@@ -493,8 +493,13 @@ impl Drop for World {
     fn drop(&mut self) {
         if self.is_counted {
             if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
-                // What the job's failure leaves undone is nobody's any more.
-                drop(self.settle());
+                // What the job's failure leaves undone is nobody's any more; else nobody is left to
+                // return an error to.
+                if let Err(error) = self.settle()
+                    && self.backend().health().is_ok()
+                {
+                    notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
+                }
             }
             let backend = self.backend();
             self.inner

@@ -25,16 +25,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
 use pgas_core::backend::{
-    AtomicCall, AtomicOp, AtomicType, Backend, BarrierTicket, Capabilities, GetFragment, HandlerId,
-    Message, MessageClass, Offer, OpId, Place, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
-    Stage, SwapCall, loopback,
+    Atomic, Backend, BarrierTicket, Capabilities, Copied, Former, Get, GetGrid, HandlerId, Message,
+    MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall, loopback,
 };
 use pgas_core::{Config, Error, Rank, Result, World};
 
@@ -64,50 +62,19 @@ struct State {
 
 /// What is still to be done.
 enum Late {
-    Write {
-        dst: RemoteAddr,
-        bytes: Vec<u8>,
-        of: Option<u64>,
-    },
-    Read {
-        src: RemoteAddr,
-        dst: Buffer,
-        len: usize,
-        of: u64,
-    },
-    Atomic {
-        target: RemoteAddr,
-        call: AtomicCall,
-    },
-    Signal {
-        dst: RemoteAddr,
-        bytes: Vec<u8>,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    },
+    Write { put: Copied, of: Option<u64> },
+    Read { get: Get, of: u64 },
+    Atomic(Atomic),
+    Signal { put: Copied, signal: Atomic },
 }
-
-/// The caller's buffer, which is left to the operation until that is over.
-struct Buffer(*mut u8);
-
-// SAFETY: who begins an operation leaves its buffer to it until the operation is over, whichever thread
-// performs it.
-unsafe impl Send for Buffer {}
 
 impl Late {
     fn rank(&self) -> Rank {
         match self {
-            Self::Write { dst, .. } | Self::Signal { dst, .. } => dst.rank,
-            Self::Read { src, .. } => src.rank,
-            Self::Atomic { target, .. } => target.rank,
+            Self::Write { put, .. } | Self::Signal { put, .. } => put.dst().rank,
+            Self::Read { get, .. } => get.rank(),
+            Self::Atomic(atomic) => atomic.rank(),
         }
-    }
-}
-
-fn moved(at: RemoteAddr, bytes: usize) -> RemoteAddr {
-    RemoteAddr {
-        offset: at.offset + bytes as u64,
-        ..at
     }
 }
 
@@ -150,47 +117,22 @@ impl Weak {
     /// Does one of the late things.
     fn perform(&self, state: &mut State, late: Late) -> Result<()> {
         match late {
-            Late::Write { dst, bytes, of } => {
-                // SAFETY: the range is a part of one that the caller has promised to be in a segment.
-                unsafe { self.inner.put(dst, bytes.as_ptr(), bytes.len()) }?;
+            Late::Write { put, of } => {
+                put.lend(|put| self.inner.put(put))?;
                 state.finish(of);
             }
-            Late::Read { src, dst, len, of } => {
-                // SAFETY: the ranges are parts of those that the caller has promised, and the destination
-                // is left alone until `test` reports the operation.
-                unsafe { self.inner.get(src, dst.0, len) }?;
+            Late::Read { get, of } => {
+                self.inner.get(get)?;
                 state.finish(Some(of));
             }
-            Late::Atomic { target, call } => {
-                // SAFETY: the caller has promised an aligned word in a segment.
-                unsafe { self.inner.atomic(target, call) }?;
-            }
-            Late::Signal {
-                dst,
-                bytes,
-                signal,
-                update,
-            } => {
-                for piece in pieces(&mut state.random, bytes.len()) {
-                    let src = &bytes[piece.clone()];
-                    // SAFETY: the piece is a part of a range that the caller has promised.
-                    unsafe {
-                        self.inner
-                            .put(moved(dst, piece.start), src.as_ptr(), src.len())
-                    }?;
+            Late::Atomic(atomic) => self.inner.atomic(atomic)?,
+            Late::Signal { put, signal } => {
+                for piece in pieces(&mut state.random, put.len()) {
+                    put.lend(|put| self.inner.put(put.part(piece.start, piece.len())))?;
                 }
-                self.inner.flush(dst.rank)?;
-                let (op, operand) = match update {
-                    SignalUpdate::Set(value) => (AtomicOp::Swap, value),
-                    SignalUpdate::Add(value) => (AtomicOp::Add, value),
-                };
-                let ty = AtomicType::U64;
-                // SAFETY: the caller has promised an aligned word in a segment.
-                unsafe {
-                    self.inner
-                        .fetch_atomic(signal, AtomicCall { op, ty, operand })
-                }?;
-                self.inner.notify(signal.rank);
+                self.inner.flush(signal.rank())?;
+                self.inner.fetch_atomic(signal)?;
+                self.inner.notify(signal.rank());
             }
         }
         Ok(())
@@ -231,21 +173,11 @@ impl Weak {
     }
 
     /// Puts bytes later, in pieces.
-    ///
-    /// # Safety
-    ///
-    /// `src` is readable for `len` bytes.
-    unsafe fn put_later(&self, dst: RemoteAddr, src: *const u8, len: usize, of: Option<u64>) {
-        if len == 0 {
-            return;
-        }
-        // SAFETY: the caller promises `len` readable bytes.
-        let bytes = unsafe { slice::from_raw_parts(src, len) };
+    fn put_later(&self, put: Put, of: Option<u64>) {
         let mut state = self.state();
-        for piece in pieces(&mut state.random, len) {
-            let dst = moved(dst, piece.start);
-            let bytes = bytes[piece].to_vec();
-            state.late.push(Late::Write { dst, bytes, of });
+        for piece in pieces(&mut state.random, put.len()) {
+            let put = Copied::of(&put.part(piece.start, piece.len()));
+            state.late.push(Late::Write { put, of });
             if let Some(of) = of {
                 *state.left.entry(of).or_default() += 1;
             }
@@ -309,144 +241,88 @@ unsafe impl Backend for Weak {
         None
     }
 
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        // SAFETY: the caller promises `len` readable bytes.
-        unsafe { self.put_later(dst, src, len, None) };
+    fn put(&self, put: Put) -> Result<()> {
+        self.put_later(put, None);
         self.perform_some(&mut self.state()).map(drop)
     }
 
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        let order = pieces(&mut self.state().random, len);
+    fn get(&self, get: Get) -> Result<()> {
+        let order = pieces(&mut self.state().random, get.len());
         for piece in order {
-            // SAFETY: the piece lies within the `len` bytes that the caller promises.
-            let dst = unsafe { dst.add(piece.start) };
-            // SAFETY: so it does in the segment, from `moved` on, and the bytes at `dst` can be
-            // written until this call returns.
-            unsafe { self.inner.get(moved(src, piece.start), dst, piece.len()) }?;
+            self.inner.get(get.part(piece.start, piece.len()))?;
             self.dawdle();
         }
         Ok(())
     }
 
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
+    fn put_nb(&self, put: Put) -> Result<OpId> {
         let id = self.begin();
-        // SAFETY: the caller promises `len` readable bytes.
-        unsafe { self.put_later(dst, src, len, Some(id)) };
+        self.put_later(put, Some(id));
         Ok(OpId(id))
     }
 
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
+    fn get_nb(&self, get: Get) -> Result<OpId> {
         let id = self.begin();
         let mut state = self.state();
-        for piece in pieces(&mut state.random, len) {
-            // SAFETY: the piece lies within the `len` bytes that the caller promises.
-            let dst = Buffer(unsafe { dst.add(piece.start) });
-            let (src, len) = (moved(src, piece.start), piece.len());
-            let of = id;
-            state.late.push(Late::Read { src, dst, len, of });
+        for piece in pieces(&mut state.random, get.len()) {
+            let get = get.part(piece.start, piece.len());
+            state.late.push(Late::Read { get, of: id });
             *state.left.entry(id).or_default() += 1;
         }
         Ok(OpId(id))
     }
 
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        for fragment in fragments {
-            // SAFETY: the caller promises readable bytes.
-            unsafe { self.put_later(fragment.dst, fragment.src, fragment.len, None) };
+    fn put_fragments(&self, fragments: &[Put]) -> Result<()> {
+        for put in fragments {
+            self.put_later(*put, None);
         }
         Ok(())
     }
 
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        for fragment in fragments {
-            // SAFETY: the caller promises a range of a segment, and writable bytes.
-            unsafe { self.get(fragment.src, fragment.dst, fragment.len) }?;
-        }
-        Ok(())
+    fn get_fragments(&self, fragments: &[Get]) -> Result<()> {
+        fragments.iter().try_for_each(|get| self.get(*get))
     }
 
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises that every block lies inside the source.
-            let from = unsafe { src.offset(local) };
-            let to = moved(dst, remote.cast_unsigned());
-            // SAFETY: so that all of its bytes are readable now, which is when `put_later` copies
-            // them.
-            unsafe { self.put_later(to, from, shape.block_bytes, None) };
+    fn put_strided(&self, grid: PutGrid<'_>) -> Result<()> {
+        grid.for_each(|put| {
+            self.put_later(put, None);
             Ok(())
         })
     }
 
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises that every block lies inside the destination.
-            let to = unsafe { dst.offset(local) };
-            let from = moved(src, remote.cast_unsigned());
-            // SAFETY: the caller promises every block.
-            unsafe { self.get(from, to, shape.block_bytes) }
-        })
+    fn get_strided(&self, grid: GetGrid<'_>) -> Result<()> {
+        grid.for_each(|get| self.get(get))
     }
 
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()> {
-        let bytes = if len == 0 {
-            Vec::new()
-        } else {
-            // SAFETY: the caller promises `len` readable bytes.
-            unsafe { slice::from_raw_parts(src, len) }.to_vec()
-        };
+    fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
+        let put = Copied::of(&put);
         let mut state = self.state();
-        state.late.push(Late::Signal {
-            dst,
-            bytes,
-            signal,
-            update,
-        });
+        state.late.push(Late::Signal { put, signal });
         self.perform_some(&mut state).map(drop)
     }
 
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
+    fn atomic(&self, atomic: Atomic) -> Result<()> {
         let mut state = self.state();
-        state.late.push(Late::Atomic { target, call });
+        state.late.push(Late::Atomic(atomic));
         self.perform_some(&mut state).map(drop)
     }
 
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
+    fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
         self.dawdle();
-        // SAFETY: the caller promises an aligned word in a segment.
-        unsafe { self.inner.fetch_atomic(target, call) }
+        self.inner.fetch_atomic(atomic)
     }
 
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
+    fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
         self.dawdle();
-        // SAFETY: the caller promises an aligned word in a segment.
-        unsafe { self.inner.compare_swap(target, call) }
+        self.inner.compare_swap(swap)
     }
 
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: the caller promises an aligned word, and leaves the result alone.
-        unsafe { self.inner.fetch_atomic_nb(target, call, result) }
+    fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
+        self.inner.fetch_atomic_nb(atomic, former)
     }
 
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: the caller promises an aligned word, and leaves the result alone.
-        unsafe { self.inner.compare_swap_nb(target, call, result) }
+    fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
+        self.inner.compare_swap_nb(swap, former)
     }
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {

@@ -130,7 +130,7 @@ pub(crate) fn measure() {
     config.direct = at_target;
     config.statistics = Statistics::Off;
     config.segment_bytes = Some(256 << 20);
-    let world = pgas_mpi::init_on(&comm, &config).expect("two ranks over MPI");
+    let world = crate::raw::world_of(&comm, &config).expect("two ranks over MPI");
     let array = world
         .alloc_symmetric::<u64>(N_WORDS)
         .expect("64 MiB of 256");

@@ -6,6 +6,8 @@ use std::ptr::null_mut;
 
 use mpi::ffi;
 use mpi::raw::AsRaw;
+use mpi::topology::SimpleCommunicator;
+use pgas_core::{Config, Result, World};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 
 /// The rank that is written to and read from.
@@ -201,4 +203,10 @@ fn count(bytes: &[u8]) -> c_int {
 
 fn disp(at: usize) -> ffi::MPI_Aint {
     ffi::MPI_Aint::try_from(at).expect("some MiB")
+}
+
+/// A world beside loops that call MPI themselves.
+pub(crate) fn world_of(comm: &SimpleCommunicator, config: &Config) -> Result<World> {
+    // SAFETY: the bench has one thread, and no progress thread: `PGAS_PROGRESS` is not set for it.
+    unsafe { pgas_mpi::init_on_serialized(comm, config) }
 }

@@ -17,8 +17,8 @@ use super::ffi::{
 use super::message::{ibarrier, test};
 use super::{Call, Comm, Datatype, Mpi, NAMES, Request, begin_wait, check};
 
-/// The type that gives the right bits: sums, products and bits are the same for signed integers, whose
-/// overflow C leaves undefined, as for unsigned ones.
+/// The type that gives the right bits: sums, products and bits are the same for signed integers,
+/// whose overflow C leaves undefined, as for unsigned ones.
 fn datatype(elements: Elements) -> &'static Datatype {
     let is_ordered = matches!(elements.op, OpKind::Min | OpKind::Max);
     match elements.ty {
@@ -56,8 +56,9 @@ fn count(n: usize) -> c_int {
 ///
 /// # Safety
 ///
-/// The buffers that the collective has are there, as [`Group::begin`](pgas_core::backend::Group::begin) says, and
-/// are left alone until [`test`](super::test) says that the request is complete.
+/// The buffers that the collective has are there, as
+/// [`Group::begin`](pgas_core::backend::Group::begin) says, and are left alone until
+/// [`test`](super::test) says that the request is complete.
 pub(crate) unsafe fn begin_collective(
     mpi: &Mpi,
     (comm, me): (&Comm, u32),
@@ -164,8 +165,8 @@ fn member(rank: u32) -> c_int {
     c_int::try_from(rank).expect("MPI counts its ranks with such integers")
 }
 
-/// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to others, which are
-/// waited for, also where there are more ranks than processors.
+/// Waits until `request` is complete. Unlike MPI's own waits this one gives the processor to
+/// others, which are waited for, also where there are more ranks than processors.
 fn finish(mpi: &Mpi, call: Call, mut request: Request) -> Result<()> {
     /// Looks before the first yield.
     const LOOKS: u32 = 100;
@@ -211,13 +212,14 @@ fn complete<T: Pod>(
     Ok(values)
 }
 
-/// Waits for all processes of `comm`, so that they are about as far as this one where the next call makes them
-/// wait for each other inside of MPI.
+/// Waits for all processes of `comm`, so that they are about as far as this one where the next call
+/// makes them wait for each other inside of MPI.
 pub(crate) fn meet(mpi: &Mpi, comm: &Comm) -> Result<()> {
     finish(mpi, Call::Ibarrier, ibarrier(mpi, comm)?)
 }
 
-/// The smallest or the largest number of all ranks, for numbers below 2^63: MPICH 4.0 compares them as signed ones.
+/// The smallest or the largest number of all ranks, for numbers below 2^63: MPICH 4.0 compares them
+/// as signed ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extreme {
     Min,
@@ -287,8 +289,8 @@ pub(crate) unsafe fn dup_raw(mpi: &Mpi, comm: ffi::MPI_Comm) -> Result<Comm> {
 pub(crate) fn comm_dup(mpi: &Mpi, comm: &Comm) -> Result<Comm> {
     let mut new = Box::new(Comm::null());
     let mut request = Request::null();
-    // SAFETY: MPI writes to `new` until the request is complete: it is dropped after that, or never.
-    // The request's name is written during the call.
+    // SAFETY: MPI writes to `new` until the request is complete: it is dropped after that, or
+    // never. The request's name is written during the call.
     let code = unsafe { ffi::MPI_Comm_idup(comm.raw(), new.place(), request.place()) };
     check(Call::CommIdup, code)?;
     if let Err(error) = finish(mpi, Call::CommIdup, request) {

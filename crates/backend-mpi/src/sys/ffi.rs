@@ -220,14 +220,15 @@ pub(super) type Nothing<'a> = Option<&'a mut Infallible>;
 
 /// As long as MPI's text for an error gets, and its final zero.
 pub(super) const LONGEST_ERROR: usize = ffi::MPI_MAX_ERROR_STRING as usize + 1;
-/// As long as the library's description of itself gets, and its final zero. MPICH's is longer than a page.
+/// As long as the library's description of itself gets, and its final zero. MPICH's is longer than
+/// a page.
 pub(super) const LONGEST_VERSION: usize = ffi::MPI_MAX_LIBRARY_VERSION_STRING as usize + 1;
 
-// The declarations hold: they are the standard's binding for C has them (MPI-3.1, appendix A.2), with
-// types that have the same layout: a transparent one around a handle is that handle, a reference is
-// a pointer that is not null, and a null pointer is the `None` of one. The constants are `const` in
-// the shims that define them, of which `mpi` compiles one for the same library, and this crate's
-// `shim.c` is the other. That a function may be called by anyone:
+// The declarations hold: they are the standard's binding for C has them (MPI-3.1, appendix A.2),
+// with types that have the same layout: a transparent one around a handle is that handle, a
+// reference is a pointer that is not null, and a null pointer is the `None` of one. The constants
+// are `const` in the shims that define them, of which `mpi` compiles one for the same library, and
+// this crate's `shim.c` is the other. That a function may be called by anyone:
 // - What it reads or writes by a pointer is a number, a handle or an array of the length that the
 //   standard gives, and only during the call: no buffer that stays MPI's is among its arguments.
 // - A handle names an object that exists, or none: `Object` and `Handle` are made by MPI alone, the

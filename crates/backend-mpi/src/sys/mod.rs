@@ -45,8 +45,9 @@ pub(crate) use message::{Mode, cancel, ibarrier, irecv, isend, receive_now, test
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
-    Layout, Op, Target, accumulate, compare_and_swap, fetch_and_op, flush, flush_all, flush_local,
-    flush_local_all, get, put, rget, rget_accumulate, rput, win_create, win_free, win_is_unified,
+    Layout, Op, accumulate, compare_and_swap, count_of, fetch_and_op, flush, flush_all,
+    flush_local, flush_local_all, get, get_pieces, put, put_pieces, rget, rget_accumulate, rput,
+    win_create, win_free, win_is_unified,
 };
 
 /// The calls, for messages and for counting.

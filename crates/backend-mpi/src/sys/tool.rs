@@ -5,15 +5,18 @@ use std::ffi::{CStr, c_int};
 use pgas_core::Result;
 
 use super::ffi::{
-    MPI_T_cvar_get_index, MPI_T_cvar_handle_alloc, MPI_T_cvar_handle_free, MPI_T_finalize,
-    MPI_T_init_thread, RSMPI_THREAD_SERIALIZED, Setting, cvar_read,
+    MPI_Query_thread, MPI_T_cvar_get_index, MPI_T_cvar_handle_alloc, MPI_T_cvar_handle_free,
+    MPI_T_finalize, MPI_T_init_thread, Setting, cvar_read,
 };
 use super::{Call, Mpi, check};
 
 /// What the library has for the setting of this name, if it knows one that is a text.
 pub(crate) fn setting(_: &Mpi, name: &CStr) -> Result<Option<String>> {
-    let mut granted: c_int = 0;
-    let code = MPI_T_init_thread(RSMPI_THREAD_SERIALIZED, &mut granted);
+    let (mut level, mut granted): (c_int, c_int) = (0, 0);
+    check(Call::QueryThread, MPI_Query_thread(&mut level))?;
+    // The level that MPI runs with: Open MPI 4.1 takes what is asked for here as that of all of MPI,
+    // in what `MPI_Query_thread` says and in whether it locks anything.
+    let code = MPI_T_init_thread(level, &mut granted);
     check(Call::ToolInitThread, code)?;
     let read = read(name);
     check(Call::ToolFinalize, MPI_T_finalize())?;

@@ -5,6 +5,7 @@ use std::ffi::c_int;
 
 use mpi::ffi;
 use pgas_core::Result;
+use pgas_core::backend::{self, Atomic, Get, Put, RemoteAddr, SwapCall};
 
 use super::ffi::{
     MPI_Win_flush, MPI_Win_flush_all, MPI_Win_flush_local, MPI_Win_flush_local_all, MPI_Win_free,
@@ -43,18 +44,18 @@ impl Op {
     }
 }
 
-/// A place in a window.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Target {
-    pub(crate) rank: c_int,
-    pub(crate) offset: u64,
+/// A rank and an offset as MPI has them.
+#[inline]
+fn target(at: RemoteAddr) -> (c_int, ffi::MPI_Aint) {
+    let rank = c_int::try_from(at.rank.number()).expect("MPI counts its ranks with such integers");
+    let disp = ffi::MPI_Aint::try_from(at.offset).expect("a segment has at most a terabyte");
+    (rank, disp)
 }
 
-impl Target {
-    #[inline]
-    fn disp(self) -> ffi::MPI_Aint {
-        ffi::MPI_Aint::try_from(self.offset).expect("a segment has at most a terabyte")
-    }
+/// So many bytes as MPI has them: core cuts transfers to what fits.
+#[inline]
+pub(crate) fn count_of(len: usize) -> c_int {
+    c_int::try_from(len).expect("core keeps to max_transfer")
 }
 
 /// So many elements of a type.
@@ -64,8 +65,14 @@ pub(crate) struct Layout<'a> {
     pub(crate) ty: &'a Datatype,
 }
 
-/// Exposes `bytes` bytes at `base`, and opens access to what the other ranks expose, until the window is freed;
-/// collective.
+impl Layout<'_> {
+    fn raw(self) -> (c_int, ffi::MPI_Datatype) {
+        (self.count, self.ty.raw())
+    }
+}
+
+/// Exposes `bytes` bytes at `base`, and opens access to what the other ranks expose, until the
+/// window is freed; collective.
 ///
 /// # Safety
 ///
@@ -108,229 +115,184 @@ pub(crate) fn win_free(_: &Mpi, window: &mut Window) -> Result<()> {
     check(Call::WinFree, MPI_Win_free(window))
 }
 
-/// # Safety
-///
-/// `src` is readable for the layout `from` until local completion, and `to` lies in the window.
+/// Begins a put, whose source is MPI's until local completion.
 #[inline]
-pub(crate) unsafe fn put(
-    _: &Mpi,
-    window: &Window,
-    (src, from): (*const u8, Layout<'_>),
-    (dst, to): (Target, Layout<'_>),
-) -> Result<()> {
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Put(
-            src.cast(),
-            from.count,
-            from.ty.raw(),
-            dst.rank,
-            dst.disp(),
-            to.count,
-            to.ty.raw(),
-            window.raw(),
-        )
-    };
+pub(crate) fn put(_: &Mpi, window: &Window, put: &Put) -> Result<()> {
+    let ((rank, at), n) = (target(put.dst()), count_of(put.len()));
+    let (src, ty, window) = (put.src().cast(), Datatype::byte().raw(), window.raw());
+    // SAFETY: MPI reads `n` bytes at `src` until local completion: who made the put promised them
+    // until the transport reports that the source is free, which this one does after local
+    // completion. As many bytes from `at` on lie in a segment, by the same promise, and the window
+    // is all of each segment.
+    let code = unsafe { ffi::MPI_Put(src, n, ty, rank, at, n, ty, window) };
     check(Call::Put, code)
 }
 
-/// # Safety
-///
-/// `dst` is writable for the layout `to` until local completion, and `from` lies in the window.
+/// Begins a get, whose destination is MPI's until local completion.
 #[inline]
-pub(crate) unsafe fn get(
-    _: &Mpi,
-    window: &Window,
-    (dst, to): (*mut u8, Layout<'_>),
-    (src, from): (Target, Layout<'_>),
-) -> Result<()> {
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Get(
-            dst.cast(),
-            to.count,
-            to.ty.raw(),
-            src.rank,
-            src.disp(),
-            from.count,
-            from.ty.raw(),
-            window.raw(),
-        )
-    };
+pub(crate) fn get(_: &Mpi, window: &Window, get: &Get) -> Result<()> {
+    let ((rank, at), n) = (target(get.src()), count_of(get.len()));
+    let (dst, ty, window) = (get.dst().cast(), Datatype::byte().raw(), window.raw());
+    // SAFETY: as for `put`: MPI writes `n` bytes at `dst`, which are the transport's until it
+    // reports the operation, after local completion.
+    let code = unsafe { ffi::MPI_Get(dst, n, ty, rank, at, n, ty, window) };
     check(Call::Get, code)
 }
 
+/// Begins one put of several pieces, which are where the layouts say from the first ones on.
+///
 /// # Safety
 ///
-/// As [`put`], until the request is complete.
-pub(crate) unsafe fn rput(
+/// Each piece is one of a put that the transport was given, whose source it does not report as free
+/// before local completion.
+pub(crate) unsafe fn put_pieces(
     _: &Mpi,
     window: &Window,
-    src: *const u8,
-    dst: Target,
-    bytes: Layout<'_>,
-) -> Result<Request> {
+    (src, from): (*const u8, Layout<'_>),
+    (dst, to): (RemoteAddr, Layout<'_>),
+) -> Result<()> {
+    let ((rank, at), src, window) = (target(dst), src.cast(), window.raw());
+    let ((n, ty), (m, as_ty)) = (from.raw(), to.raw());
+    // SAFETY: MPI reads the bytes of the pieces' sources until local completion, and writes those
+    // of their places in segments, all of which are in the window: the makers of the puts promised
+    // both. The types are made, and freed by nobody during the call.
+    let code = unsafe { ffi::MPI_Put(src, n, ty, rank, at, m, as_ty, window) };
+    check(Call::Put, code)
+}
+
+/// Begins one get of several pieces, which are where the layouts say from the first ones on.
+///
+/// # Safety
+///
+/// Each piece is one of a get that the transport was given, which it does not report before local
+/// completion.
+pub(crate) unsafe fn get_pieces(
+    _: &Mpi,
+    window: &Window,
+    (dst, to): (*mut u8, Layout<'_>),
+    (src, from): (RemoteAddr, Layout<'_>),
+) -> Result<()> {
+    let ((rank, at), dst, window) = (target(src), dst.cast(), window.raw());
+    let ((n, ty), (m, as_ty)) = (to.raw(), from.raw());
+    // SAFETY: as for `put_pieces`, in the other direction.
+    let code = unsafe { ffi::MPI_Get(dst, n, ty, rank, at, m, as_ty, window) };
+    check(Call::Get, code)
+}
+
+/// As [`put`], with a request; complete with it.
+pub(crate) fn rput(_: &Mpi, window: &Window, put: &Put) -> Result<Request> {
     let mut request = Request::null();
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Rput(
-            src.cast(),
-            bytes.count,
-            bytes.ty.raw(),
-            dst.rank,
-            dst.disp(),
-            bytes.count,
-            bytes.ty.raw(),
-            window.raw(),
-            request.place(),
-        )
-    };
+    let ((rank, at), n) = (target(put.dst()), count_of(put.len()));
+    let (src, ty, window) = (put.src().cast(), Datatype::byte().raw(), window.raw());
+    // SAFETY: as for `put`; the source is reported as free after the request is complete.
+    let code = unsafe { ffi::MPI_Rput(src, n, ty, rank, at, n, ty, window, request.place()) };
     check(Call::Rput, code)?;
     Ok(request)
 }
 
-/// # Safety
-///
-/// As [`get`], until the request is complete.
-pub(crate) unsafe fn rget(
-    _: &Mpi,
-    window: &Window,
-    dst: *mut u8,
-    src: Target,
-    bytes: Layout<'_>,
-) -> Result<Request> {
+/// As [`get`], with a request; complete with it.
+pub(crate) fn rget(_: &Mpi, window: &Window, get: &Get) -> Result<Request> {
     let mut request = Request::null();
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Rget(
-            dst.cast(),
-            bytes.count,
-            bytes.ty.raw(),
-            src.rank,
-            src.disp(),
-            bytes.count,
-            bytes.ty.raw(),
-            window.raw(),
-            request.place(),
-        )
-    };
+    let ((rank, at), n) = (target(get.src()), count_of(get.len()));
+    let (dst, ty, window) = (get.dst().cast(), Datatype::byte().raw(), window.raw());
+    // SAFETY: as for `get`; the operation is reported after the request is complete.
+    let code = unsafe { ffi::MPI_Rget(dst, n, ty, rank, at, n, ty, window, request.place()) };
     check(Call::Rget, code)?;
     Ok(request)
 }
 
+/// How MPI does an atomic: the operator, and the type of the word.
+pub(crate) type By<'a> = (Op, &'a Datatype);
+
+/// Begins an atomic on `word`, of which `by` has the type.
+///
 /// # Safety
 ///
-/// `target` is an element of the type in the window; one is readable at `operand` and writable at `result`, until
-/// local completion.
+/// A word is readable at `operand` and writable at `former`, both until local completion.
 #[inline]
-pub(crate) unsafe fn fetch_and_op(
+pub(crate) unsafe fn fetch_and_op<C: backend::Call>(
     _: &Mpi,
     window: &Window,
-    (op, ty): (Op, &Datatype),
-    target: Target,
-    operand: *const u64,
-    result: *mut u64,
+    (op, ty): By<'_>,
+    word: &Atomic<C>,
+    (operand, former): (*const u64, *mut u64),
 ) -> Result<()> {
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Fetch_and_op(
-            operand.cast(),
-            result.cast(),
-            ty.raw(),
-            target.rank,
-            target.disp(),
-            op.raw(),
-            window.raw(),
-        )
-    };
+    let ((rank, at), ty, op) = (target(word.target()), ty.raw(), op.raw());
+    let (operand, former, window) = (operand.cast(), former.cast(), window.raw());
+    // SAFETY: the caller promises both words until local completion. That of the target is aligned
+    // for its type and lies in a segment, as who made the operand promised, and so in the window.
+    let code = unsafe { ffi::MPI_Fetch_and_op(operand, former, ty, rank, at, op, window) };
     check(Call::FetchAndOp, code)
 }
 
+/// As [`fetch_and_op`], with a request.
+///
 /// # Safety
 ///
-/// As [`fetch_and_op`], until the request is complete.
-pub(crate) unsafe fn rget_accumulate(
+/// At `words` an operand is readable, and behind it a word writable, until the request is complete.
+pub(crate) unsafe fn rget_accumulate<C: backend::Call>(
     _: &Mpi,
     window: &Window,
-    (op, ty): (Op, &Datatype),
-    target: Target,
-    operand: *const u64,
-    result: *mut u64,
+    (op, ty): By<'_>,
+    word: &Atomic<C>,
+    words: *mut [u64; 2],
 ) -> Result<Request> {
     let mut request = Request::null();
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
+    let ((rank, at), ty, op) = (target(word.target()), ty.raw(), op.raw());
+    let first = words.cast::<u64>();
+    let (operand, former) = (first.cast(), first.wrapping_add(1).cast());
+    let (window, of) = (window.raw(), request.place());
+    // SAFETY: the caller promises both words until the request is complete. That of the target is
+    // as in `fetch_and_op`.
     let code = unsafe {
         ffi::MPI_Rget_accumulate(
-            operand.cast(),
-            1,
-            ty.raw(),
-            result.cast(),
-            1,
-            ty.raw(),
-            target.rank,
-            target.disp(),
-            1,
-            ty.raw(),
-            op.raw(),
-            window.raw(),
-            request.place(),
+            operand, 1, ty, former, 1, ty, rank, at, 1, ty, op, window, of,
         )
     };
     check(Call::RgetAccumulate, code)?;
     Ok(request)
 }
 
+/// As [`fetch_and_op`], without a result.
+///
 /// # Safety
 ///
-/// As [`fetch_and_op`], without a result.
+/// A word is readable at `operand` until local completion.
 pub(crate) unsafe fn accumulate(
     _: &Mpi,
     window: &Window,
-    (op, ty): (Op, &Datatype),
-    target: Target,
+    (op, ty): By<'_>,
+    word: &Atomic,
     operand: *const u64,
 ) -> Result<()> {
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Accumulate(
-            operand.cast(),
-            1,
-            ty.raw(),
-            target.rank,
-            target.disp(),
-            1,
-            ty.raw(),
-            op.raw(),
-            window.raw(),
-        )
-    };
+    let ((rank, at), ty, op) = (target(word.target()), ty.raw(), op.raw());
+    let (operand, window) = (operand.cast(), window.raw());
+    // SAFETY: the caller promises the operand until local completion. The word at the target is as
+    // in `fetch_and_op`.
+    let code = unsafe { ffi::MPI_Accumulate(operand, 1, ty, rank, at, 1, ty, op, window) };
     check(Call::Accumulate, code)
 }
 
+/// As [`fetch_and_op`], of a compare-and-swap.
+///
 /// # Safety
 ///
-/// As [`fetch_and_op`], with one more element readable at `expected`.
+/// A word is readable at `expected` and at `desired` and writable at `former`, until local
+/// completion.
 #[inline]
 pub(crate) unsafe fn compare_and_swap(
     _: &Mpi,
     window: &Window,
     ty: &Datatype,
-    target: Target,
+    word: &Atomic<SwapCall>,
     (expected, desired): (*const u64, *const u64),
-    result: *mut u64,
+    former: *mut u64,
 ) -> Result<()> {
-    // SAFETY: the caller promises the memory; the window is locked for all ranks.
-    let code = unsafe {
-        ffi::MPI_Compare_and_swap(
-            desired.cast(),
-            expected.cast(),
-            result.cast(),
-            ty.raw(),
-            target.rank,
-            target.disp(),
-            window.raw(),
-        )
-    };
+    let ((rank, at), ty, window) = (target(word.target()), ty.raw(), window.raw());
+    let (old, new, former) = (expected.cast(), desired.cast(), former.cast());
+    // SAFETY: the caller promises the three words until local completion. That of the target is as
+    // in `fetch_and_op`.
+    let code = unsafe { ffi::MPI_Compare_and_swap(new, old, former, ty, rank, at, window) };
     check(Call::CompareAndSwap, code)
 }
 

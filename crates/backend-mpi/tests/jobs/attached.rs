@@ -1,4 +1,5 @@
 //! Worlds of communicators of a program that has started MPI itself.
+#![expect(unsafe_code, reason = "promises to keep out of MPI")]
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +22,7 @@ pub(crate) fn attached(direct: &str) {
 
 /// Worlds of a part of the processes, in another order, side by side and one after another.
 pub(crate) fn attach(_: &str) {
-    let (universe, _) = mpi::initialize_with_threading(Threading::Serialized).expect("MPI");
+    let (universe, _) = mpi::initialize_with_threading(Threading::Funneled).expect("MPI");
     let all = universe.world();
     let config = Config::from_env().expect("settings that mean something");
     let (rank, n_ranks) = (all.rank(), all.size());
@@ -98,6 +99,49 @@ pub(crate) fn one_thread(_: &str) {
     let elsewhere = elsewhere.expect("an error, not a panic");
     assert!(elsewhere.is_err(), "another thread");
     world.barrier().expect("all are here");
+    assert_eq!(
+        mpi::environment::threading_support(),
+        Threading::Funneled,
+        "as the program has asked for it"
+    );
+}
+
+pub(crate) fn attached_by_one_at_a_time(direct: &str) {
+    let mut command = ranks(2, "serialized", "", direct);
+    command.env("OMPI_MCA_osc", "sm,pt2pt");
+    assert_well(&run(command));
+}
+
+/// With `MPI_THREAD_SERIALIZED` the program has to promise that it keeps out of MPI.
+pub(crate) fn serialized(_: &str) {
+    let (universe, level) = mpi::initialize_with_threading(Threading::Serialized).expect("MPI");
+    assert_eq!(level, Threading::Serialized);
+    let (all, config) = (universe.world(), Config::from_env());
+    let config = config.expect("settings that mean something");
+    for refused in [pgas_mpi::init_on(&all, &config), pgas_mpi::init(&config)] {
+        let error = refused.expect_err("nobody has promised anything");
+        let told = error.to_string();
+        assert!(told.contains("MPI_THREAD_SERIALIZED"), "{told}");
+        assert!(told.contains("init_on_serialized"), "{told}");
+    }
+    // SAFETY: the world's threads have ended where this calls MPI itself, below, and there is no
+    // progress thread.
+    let world = unsafe { pgas_mpi::init_on_serialized(&all, &config) }.expect("a world");
+    let cell = world.alloc_symmetric::<u64>(1).expect("a word");
+    let cell = cell.on(Rank::ZERO);
+    std::thread::scope(|threads| {
+        for _ in 0..3 {
+            threads.spawn(|| {
+                for _ in 0..100 {
+                    cell.fetch_add(&world, 1).expect("an atomic");
+                }
+            });
+        }
+    });
+    all.barrier();
+    world.barrier().expect("all are here");
+    let sum = cell.atomic_load(&world).expect("a load");
+    assert_eq!(sum, 300 * u64::from(world.n_ranks()));
 }
 
 /// With `MPI_THREAD_MULTIPLE` and the settings of Debian's Open MPI a window is one of its component `rdma`, whose
@@ -113,6 +157,7 @@ pub(crate) fn many_threads(_: &str) {
     assert_eq!(level, Threading::Multiple);
     let config = Config::from_env().expect("settings that mean something");
     let world = pgas_mpi::init_on(&universe.world(), &config).expect("a world");
+    assert_eq!(mpi::environment::threading_support(), level, "as before");
     let by_network = !config.direct && !is_open_mpi();
     let by = world.capabilities().atomics;
     assert_eq!(by == AtomicsBy::Network, by_network, "{by:?}");

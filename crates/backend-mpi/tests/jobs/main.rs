@@ -58,6 +58,7 @@ const PARTS: &[(&str, Part)] = &[
     ("attach", attached::attach),
     ("twice", attached::twice),
     ("one_thread", attached::one_thread),
+    ("serialized", attached::serialized),
     ("many_threads", attached::many_threads),
     ("need", attached::need),
 ];
@@ -77,6 +78,7 @@ const TESTS: &[(&str, Part)] = &[
     ("a_program_that_has_started_mpi_makes_worlds_of_it", attached::attached),
     ("a_process_joins_once_and_who_asks_again_gets_the_same_world", attached::joined_twice),
     ("a_program_for_one_thread_uses_the_world_from_that_thread", attached::attached_by_one),
+    ("a_program_for_one_thread_at_a_time_promises_to_keep_out_of_mpi", attached::attached_by_one_at_a_time),
     ("a_program_for_many_threads_uses_the_world_from_all", attached::attached_by_many),
 ];
 

@@ -8,7 +8,6 @@
 //! An atomic with a result is complete when it returns, and orders this rank's memory accesses: what
 //! its author had flushed before is seen by who sees the atomic's effect. One without a result is
 //! complete after a flush.
-#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
 mod domain;
 mod types;
@@ -19,7 +18,6 @@ pub use types::{Atomic, AtomicInteger};
 
 use crate::backend::{AtomicCall, AtomicOp, SwapCall};
 use crate::cost::CostKind;
-use crate::raw::word;
 use crate::{Event, GlobalPtr, Result, World};
 
 impl<T: Atomic> GlobalPtr<T> {
@@ -41,11 +39,7 @@ impl<T: Atomic> GlobalPtr<T> {
     #[track_caller]
     pub fn fetch_op(self, world: &World, op: AtomicOp, operand: T) -> Result<T> {
         if let Some(place) = world.direct_word(self) {
-            // SAFETY: `direct_word` found the word inside a mapped segment, and aligned; segments are
-            // only accessed atomically.
-            return Ok(T::from_bits(unsafe {
-                word::fetch(place.as_ptr(), call(op, operand))
-            }));
+            return Ok(T::from_bits(place.fetch(call(op, operand))));
         }
         self.fetch_op_indirectly(world, op, operand)
     }
@@ -55,16 +49,14 @@ impl<T: Atomic> GlobalPtr<T> {
     #[inline(never)]
     #[track_caller]
     fn fetch_op_indirectly(self, world: &World, op: AtomicOp, operand: T) -> Result<T> {
-        let at = world.checked(self, 1);
+        let word = world.checked(self, 1);
         let call = call(op, operand);
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        let Some(place) = world.words().place(at) else {
-            // SAFETY: `checked` found the word aligned and inside a segment.
-            return unsafe { world.backend().fetch_atomic(at, call) }.map(T::from_bits);
+        world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
+        let former = match word.words(world) {
+            Some(place) => place.fetch(call),
+            None => world.backend().fetch_atomic(word.atomic(call))?,
         };
-        // SAFETY: `checked` found the word aligned and inside the segment, which is mapped;
-        // segments are only accessed atomically.
-        Ok(T::from_bits(unsafe { word::fetch(place.as_ptr(), call) }))
+        Ok(T::from_bits(former))
     }
 
     /// Performs `op` with `operand`, without a result.
@@ -84,13 +76,12 @@ impl<T: Atomic> GlobalPtr<T> {
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]
     pub fn atomic_op(self, world: &World, op: AtomicOp, operand: T) -> Result<()> {
-        let at = world.checked(self, 1);
-        if world.words().base(at.rank).is_some() {
+        let word = world.checked(self, 1);
+        if world.words().base(word.rank()).is_some() {
             return self.fetch_op(world, op, operand).map(|_| ());
         }
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        // SAFETY: `checked` found the word aligned and inside a segment.
-        unsafe { world.backend().atomic(at, call(op, operand)) }
+        world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
+        world.backend().atomic(word.atomic(call(op, operand)))
     }
 
     /// Begins an atomic whose event gives the former value.
@@ -109,22 +100,14 @@ impl<T: Atomic> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn fetch_op_nb(self, world: &World, op: AtomicOp, operand: T) -> Result<Event<T>> {
-        let at = world.checked(self, 1);
-        if world.words().base(at.rank).is_some() {
+        let word = world.checked(self, 1);
+        if world.words().base(word.rank()).is_some() {
             return self.fetch_op(world, op, operand).map(Event::ready);
         }
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        // A vector, since its heap memory may be written through a pointer while it is moved.
-        let mut result = vec![0_u64];
-        let out = result.as_mut_ptr();
-        // SAFETY: `checked` found the word aligned and inside a segment; the event owns `result`
-        // until the operation is complete.
-        let op = unsafe { world.backend().fetch_atomic_nb(at, call(op, operand), out) }?;
-        Ok(Event::pending(
-            world,
-            op,
-            Box::new(move || T::from_bits(result[0])),
-        ))
+        world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
+        let atomic = word.atomic(call(op, operand));
+        let begin = |former| world.backend().fetch_atomic_nb(atomic, former);
+        world.begin_atomic(begin, T::from_bits)
     }
 
     /// Replaces the value by `new` if it is `current`; returns the former value, as `Ok` if it was
@@ -151,9 +134,7 @@ impl<T: Atomic> GlobalPtr<T> {
             desired,
         };
         let swapped = if let Some(place) = world.direct_word(self) {
-            // SAFETY: `direct_word` found the word inside a mapped segment, and aligned; segments are
-            // only accessed atomically.
-            unsafe { word::compare_swap(place.as_ptr(), call) }
+            place.compare_swap(call)
         } else {
             let former = self.compare_swap_indirectly(world, expected, desired)?;
             if former == expected {
@@ -170,21 +151,17 @@ impl<T: Atomic> GlobalPtr<T> {
     #[inline(never)]
     #[track_caller]
     fn compare_swap_indirectly(self, world: &World, expected: u64, desired: u64) -> Result<u64> {
-        let at = world.checked(self, 1);
+        let word = world.checked(self, 1);
         let call = SwapCall {
             ty: T::TYPE,
             expected,
             desired,
         };
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
-        let Some(place) = world.words().place(at) else {
-            // SAFETY: `checked` found the word aligned and inside a segment.
-            return unsafe { world.backend().compare_swap(at, call) };
-        };
-        // SAFETY: `checked` found the word aligned and inside the segment, which is mapped;
-        // segments are only accessed atomically.
-        let swapped = unsafe { word::compare_swap(place.as_ptr(), call) };
-        Ok(swapped.unwrap_or_else(|former| former))
+        world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
+        match word.words(world) {
+            Some(place) => Ok(place.compare_swap(call).unwrap_or_else(|former| former)),
+            None => world.backend().compare_swap(word.atomic(call)),
+        }
     }
 
     /// Begins a [`compare_exchange`](Self::compare_exchange).
@@ -218,32 +195,27 @@ impl<T: Atomic> GlobalPtr<T> {
         current: T,
         new: T,
     ) -> Result<Event<Result<T, T>>> {
-        let at = world.checked(self, 1);
-        if world.words().base(at.rank).is_some() {
+        let word = world.checked(self, 1);
+        if world.words().base(word.rank()).is_some() {
             return self.compare_exchange(world, current, new).map(Event::ready);
         }
-        world.count(CostKind::Atomic, Some(at.rank), 1, size_of::<T>());
+        world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
         let (expected, desired) = (current.to_bits(), new.to_bits());
         let call = SwapCall {
             ty: T::TYPE,
             expected,
             desired,
         };
-        // A vector, since its heap memory may be written through a pointer while it is moved.
-        let mut result = vec![0_u64];
-        let out = result.as_mut_ptr();
-        // SAFETY: `checked` found the word aligned and inside a segment; the event owns `result`
-        // until the operation is complete.
-        let op = unsafe { world.backend().compare_swap_nb(at, call, out) }?;
-        let finish = move || {
-            let value = T::from_bits(result[0]);
-            if result[0] == expected {
+        let swap = word.atomic(call);
+        let begin = |former| world.backend().compare_swap_nb(swap, former);
+        world.begin_atomic(begin, move |former| {
+            let value = T::from_bits(former);
+            if former == expected {
                 Ok(value)
             } else {
                 Err(value)
             }
-        };
-        Ok(Event::pending(world, op, Box::new(finish)))
+        })
     }
 
     /// Reads the value atomically.

@@ -1,6 +1,4 @@
-//! The operands of the backend's calls, as plain data.
-
-use super::operation::RemoteAddr;
+//! What the calls of a backend do, as plain data.
 
 /// The element type of an atomic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,7 +72,7 @@ pub struct SwapCall {
     pub desired: u64,
 }
 
-/// What [`put_signal`](super::Backend::put_signal) does to the signal word.
+/// What [`put_signal`](crate::GlobalPtr::put_signal) does to the signal word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalUpdate {
     /// Replaces it.
@@ -83,26 +81,15 @@ pub enum SignalUpdate {
     Add(u64),
 }
 
-/// One piece of a scatter.
-#[derive(Clone, Copy, Debug)]
-pub struct PutFragment {
-    /// Where to.
-    pub dst: RemoteAddr,
-    /// Where from.
-    pub src: *const u8,
-    /// Bytes.
-    pub len: usize,
-}
-
-/// One piece of a gather.
-#[derive(Clone, Copy, Debug)]
-pub struct GetFragment {
-    /// Where from.
-    pub src: RemoteAddr,
-    /// Where to.
-    pub dst: *mut u8,
-    /// Bytes.
-    pub len: usize,
+impl From<SignalUpdate> for AtomicCall {
+    fn from(update: SignalUpdate) -> Self {
+        let (op, operand) = match update {
+            SignalUpdate::Set(value) => (AtomicOp::Swap, value),
+            SignalUpdate::Add(value) => (AtomicOp::Add, value),
+        };
+        let ty = AtomicType::U64;
+        Self { op, ty, operand }
+    }
 }
 
 /// A regular grid of blocks of bytes, in two places: `extents` blocks in each dimension, each

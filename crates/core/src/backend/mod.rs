@@ -34,15 +34,15 @@ mod call;
 mod capabilities;
 pub(crate) mod collectives;
 mod message;
+mod operand;
 mod operation;
 mod pass_on;
 
-pub use call::{
-    AtomicCall, AtomicOp, AtomicType, GetFragment, PutFragment, Shape, SignalUpdate, SwapCall,
-};
+pub use call::{AtomicCall, AtomicOp, AtomicType, Shape, SignalUpdate, SwapCall};
 pub use capabilities::{AtomicsBy, Capabilities, NeedsTarget};
 pub use collectives::{Collective, Elements, Group, IntegerType};
 pub use message::{HandlerId, Message, MessageClass, Offer, Place, Sent};
+pub use operand::{Atomic, Call, Copied, Former, Get, GetGrid, Operand, Put, PutGrid};
 pub use operation::{OpId, RemoteAddr, Stage};
 
 /// The reference transport: ranks as threads of one process, as unkind as the contract allows.
@@ -106,9 +106,10 @@ pub(crate) const SEGMENT_ALIGN: usize = 4096;
 /// 1. Every rank has a segment of [`segment_bytes`](Self::segment_bytes) bytes, aligned to at least
 ///    4,096, which exists until the last handle on the backend is dropped; so do the mappings that
 ///    [`mapped`](Self::mapped) returns, and they are readable and writable.
-/// 2. A one-sided operation touches no other bytes than those named, reads its source only until
-///    stage [`Source`](Stage::Source) and writes its result only until stage
-///    [`Operation`](Stage::Operation) has been reported.
+/// 2. A one-sided operation touches no other bytes than those that its [`Operand`] names, reads its
+///    source only until stage [`Source`](Stage::Source) and writes its result only until stage
+///    [`Operation`](Stage::Operation) has been reported. Operands are handed on only to
+///    transports of the same ranks and segments, whose reports are waited for.
 /// 3. After [`flush`](Self::flush) or [`flush_all`](Self::flush_all) returns, earlier puts and atomics
 ///    of this rank are visible to every later operation of any rank that learns of it.
 /// 4. Atomics are atomic with respect to each other whatever their types and operations, and coherent
@@ -145,186 +146,111 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Copies `len` bytes from `src` to `dst`. On return the source may be reused; the target has the
-    /// bytes after [`flush`](Self::flush).
+    /// Copies bytes to a segment. On return the source may be reused; the target has the bytes after
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
     ///
     /// What the transport reports.
-    ///
-    /// # Safety
-    ///
-    /// `dst` and the `len` bytes behind it lie in a segment of the job, and `src` is readable for
-    /// `len` bytes.
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()>;
+    fn put(&self, put: Put) -> Result<()>;
 
-    /// Copies `len` bytes from `src` to `dst`; they are there on return. Not atomic: a concurrent put
-    /// may be seen in part.
+    /// Copies bytes from a segment; they are there on return. Not atomic: a concurrent put may be seen
+    /// in part.
     ///
     /// # Errors
     ///
     /// What the transport reports.
-    ///
-    /// # Safety
-    ///
-    /// `src` and the `len` bytes behind it lie in a segment of the job, and `dst` is writable for
-    /// `len` bytes.
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()>;
+    fn get(&self, get: Get) -> Result<()>;
 
-    /// Begins a put.
-    ///
-    /// # Errors
-    ///
-    /// What the transport reports; then nothing was begun.
-    ///
-    /// # Safety
-    ///
-    /// As [`put`](Self::put), and `src` stays as it is until [`test`](Self::test) reports
+    /// Begins a put, whose source is the transport's until [`test`](Self::test) reports
     /// [`Stage::Source`].
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId>;
-
-    /// Begins a get.
     ///
     /// # Errors
     ///
     /// What the transport reports; then nothing was begun.
-    ///
-    /// # Safety
-    ///
-    /// As [`get`](Self::get), and `dst` is left alone until [`test`](Self::test) reports
+    fn put_nb(&self, put: Put) -> Result<OpId>;
+
+    /// Begins a get, whose destination is the transport's until [`test`](Self::test) reports
     /// [`Stage::Operation`].
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId>;
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then nothing was begun.
+    fn get_nb(&self, get: Get) -> Result<OpId>;
 
     /// Puts many fragments; complete as [`put`](Self::put) is.
     ///
     /// # Errors
     ///
     /// What the transport reports; then any of the fragments may have been written.
-    ///
-    /// # Safety
-    ///
-    /// As [`put`](Self::put), for each fragment.
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()>;
+    fn put_fragments(&self, fragments: &[Put]) -> Result<()>;
 
     /// Gets many fragments; they are there on return.
     ///
     /// # Errors
     ///
     /// What the transport reports; then any of the fragments may have been read.
-    ///
-    /// # Safety
-    ///
-    /// As [`get`](Self::get), for each fragment.
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()>;
+    fn get_fragments(&self, fragments: &[Get]) -> Result<()>;
 
-    /// Puts the blocks of `shape`; complete as [`put`](Self::put) is.
+    /// Puts a grid of blocks; complete as [`put`](Self::put) is.
     ///
     /// # Errors
     ///
     /// What the transport reports; then any of the blocks may have been written.
-    ///
-    /// # Safety
-    ///
-    /// As [`put`](Self::put), for each block of the shape, with `shape.remote` counted from `dst` and
-    /// `shape.local` from `src`.
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()>;
+    fn put_strided(&self, grid: PutGrid<'_>) -> Result<()>;
 
-    /// Gets the blocks of `shape`; they are there on return.
+    /// Gets a grid of blocks; they are there on return.
     ///
     /// # Errors
     ///
     /// What the transport reports; then any of the blocks may have been read.
-    ///
-    /// # Safety
-    ///
-    /// As [`get`](Self::get), for each block of the shape, with `shape.remote` counted from `src` and
-    /// `shape.local` from `dst`.
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()>;
+    fn get_strided(&self, grid: GetGrid<'_>) -> Result<()>;
 
-    /// Puts `len` bytes, then updates the `u64` at `signal`, on the same rank: who sees the update
-    /// sees the bytes. The source may be reused on return.
+    /// Puts bytes, then performs `signal` on a word of the same rank: who sees the latter sees the
+    /// bytes. The source may be reused on return.
     ///
     /// # Errors
     ///
     /// What the transport reports; then the signal was not updated.
-    ///
-    /// # Safety
-    ///
-    /// As [`put`](Self::put); `signal` is an aligned word in the segment of the same rank.
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()>;
+    fn put_signal(&self, put: Put, signal: Atomic) -> Result<()>;
 
     /// Performs an atomic without a result; complete at the target after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
     /// What the transport reports; then it was not performed.
-    ///
-    /// # Safety
-    ///
-    /// `target` is aligned for the call's type and lies in a segment of the job.
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()>;
+    fn atomic(&self, atomic: Atomic) -> Result<()>;
 
     /// Performs an atomic and returns the bits that stood there before.
     ///
     /// # Errors
     ///
     /// What the transport reports.
-    ///
-    /// # Safety
-    ///
-    /// As [`atomic`](Self::atomic).
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64>;
+    fn fetch_atomic(&self, atomic: Atomic) -> Result<u64>;
 
-    /// Replaces the word if its bits are `call.expected`, and returns the bits that stood there before.
+    /// Replaces the word if its bits are the expected ones, and returns the bits that stood there
+    /// before.
     ///
     /// # Errors
     ///
     /// What the transport reports.
-    ///
-    /// # Safety
-    ///
-    /// As [`atomic`](Self::atomic).
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64>;
+    fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64>;
 
-    /// Begins an atomic that writes the former bits to `result`.
+    /// Begins an atomic that writes the former bits to `former`, which is the transport's until
+    /// [`test`](Self::test) reports [`Stage::Operation`].
     ///
     /// # Errors
     ///
     /// What the transport reports; then nothing was begun.
-    ///
-    /// # Safety
-    ///
-    /// As [`atomic`](Self::atomic), and `result` is left alone until [`test`](Self::test) reports
-    /// [`Stage::Operation`].
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId>;
+    fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId>;
 
-    /// Begins a compare-and-swap that writes the former bits to `result`.
+    /// Begins a compare-and-swap that writes the former bits to `former`, as
+    /// [`fetch_atomic_nb`](Self::fetch_atomic_nb) does.
     ///
     /// # Errors
     ///
     /// What the transport reports; then nothing was begun.
-    ///
-    /// # Safety
-    ///
-    /// As [`fetch_atomic_nb`](Self::fetch_atomic_nb).
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId>;
+    fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId>;
 
     /// Whether `op` has reached `stage`. Does not wait. Makes no promise of progress; call
     /// [`progress`](Self::progress) for that.

@@ -5,55 +5,33 @@
 /// if that is given.
 ///
 /// For the inside of an `unsafe impl Backend`, whose author promises that the field is such a
-/// transport.
+/// transport, and that what the field reports is reported no sooner.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! pass_on_one_sided {
     ($inner:ident $(, $first:ident)?) => {
         $crate::pass_on_one_sided! { @each $inner, [$($first)?],
-            fn put(dst: $crate::backend::RemoteAddr, src: *const u8, len: usize) -> ();
-            fn get(src: $crate::backend::RemoteAddr, dst: *mut u8, len: usize) -> ();
-            fn put_nb(dst: $crate::backend::RemoteAddr, src: *const u8, len: usize)
-                -> $crate::backend::OpId;
-            fn get_nb(src: $crate::backend::RemoteAddr, dst: *mut u8, len: usize)
-                -> $crate::backend::OpId;
-            fn put_fragments(fragments: &[$crate::backend::PutFragment]) -> ();
-            fn get_fragments(fragments: &[$crate::backend::GetFragment]) -> ();
-            fn put_strided(
-                dst: $crate::backend::RemoteAddr,
-                src: *const u8,
-                shape: &$crate::backend::Shape
-            ) -> ();
-            fn get_strided(
-                src: $crate::backend::RemoteAddr,
-                dst: *mut u8,
-                shape: &$crate::backend::Shape
-            ) -> ();
-            fn put_signal(
-                dst: $crate::backend::RemoteAddr,
-                src: *const u8,
-                len: usize,
-                signal: $crate::backend::RemoteAddr,
-                update: $crate::backend::SignalUpdate
-            ) -> ();
-            fn atomic(target: $crate::backend::RemoteAddr, call: $crate::backend::AtomicCall) -> ();
-            fn fetch_atomic(
-                target: $crate::backend::RemoteAddr,
-                call: $crate::backend::AtomicCall
-            ) -> u64;
+            fn put(put: $crate::backend::Put) -> ();
+            fn get(get: $crate::backend::Get) -> ();
+            fn put_nb(put: $crate::backend::Put) -> $crate::backend::OpId;
+            fn get_nb(get: $crate::backend::Get) -> $crate::backend::OpId;
+            fn put_fragments(fragments: &[$crate::backend::Put]) -> ();
+            fn get_fragments(fragments: &[$crate::backend::Get]) -> ();
+            fn put_strided(grid: $crate::backend::PutGrid<'_>) -> ();
+            fn get_strided(grid: $crate::backend::GetGrid<'_>) -> ();
+            fn put_signal(put: $crate::backend::Put, signal: $crate::backend::Atomic) -> ();
+            fn atomic(atomic: $crate::backend::Atomic) -> ();
+            fn fetch_atomic(atomic: $crate::backend::Atomic) -> u64;
             fn compare_swap(
-                target: $crate::backend::RemoteAddr,
-                call: $crate::backend::SwapCall
+                swap: $crate::backend::Atomic<$crate::backend::SwapCall>
             ) -> u64;
             fn fetch_atomic_nb(
-                target: $crate::backend::RemoteAddr,
-                call: $crate::backend::AtomicCall,
-                result: *mut u64
+                atomic: $crate::backend::Atomic,
+                former: $crate::backend::Former
             ) -> $crate::backend::OpId;
             fn compare_swap_nb(
-                target: $crate::backend::RemoteAddr,
-                call: $crate::backend::SwapCall,
-                result: *mut u64
+                swap: $crate::backend::Atomic<$crate::backend::SwapCall>,
+                former: $crate::backend::Former
             ) -> $crate::backend::OpId;
         }
     };
@@ -61,14 +39,9 @@ macro_rules! pass_on_one_sided {
         $($crate::pass_on_one_sided! { @one $inner, $first, $name, [$($arg: $ty),*], $result })*
     };
     (@one $inner:ident, [$($first:ident)?], $name:ident, [$($arg:ident: $ty:ty),*], $result:ty) => {
-        unsafe fn $name(&self, $($arg: $ty),*) -> $crate::Result<$result> {
+        fn $name(&self, $($arg: $ty),*) -> $crate::Result<$result> {
             $(self.$first(stringify!($name))?;)?
-            // SAFETY: this is the same method of the same contract, and gets the arguments of which
-            // the caller promises what the contract asks. They mean the same there: the field is a
-            // transport of the same ranks, with the same segments. What has to last until an
-            // operation is reported does so, since its id is the field's, and whoever implements
-            // this contract reports it no sooner than the field.
-            unsafe { self.$inner.$name($($arg),*) }
+            self.$inner.$name($($arg),*)
         }
     };
 }

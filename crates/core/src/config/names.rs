@@ -95,9 +95,13 @@ fn distance(from: &str, to: &str) -> usize {
 mod tests {
     use std::cell::RefCell;
     use std::os::unix::ffi::OsStringExt;
+    use std::panic::Location;
+    use std::time::Instant;
 
     use super::*;
     use crate::Config;
+    use crate::backend::loopback;
+    use crate::waits::Awaited;
 
     #[test]
     fn every_setting_that_is_looked_up_is_known() {
@@ -133,6 +137,131 @@ mod tests {
                         PGAS_TIMEOUTS (did you mean PGAS_TIMEOUT?)";
         let names = ["PGAS_TIMEOUTS", "PGAS_SEGEMNT", "PGAS_ELEPHANTS"];
         assert_eq!(warned(&names).as_deref(), Some(expected));
+    }
+
+    /// What a setting's value is.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Kind {
+        Count,
+        Bytes,
+        Seconds,
+        Word,
+    }
+
+    /// Every setting, in the order of [`KNOWN`].
+    const KINDS: [(&str, Kind); KNOWN.len()] = [
+        ("PGAS_BACKEND", Kind::Word),
+        ("PGAS_CHECK", Kind::Word),
+        ("PGAS_DIRECT", Kind::Word),
+        ("PGAS_HUGE_PAGES", Kind::Word),
+        ("PGAS_JOB_FD", Kind::Count),
+        ("PGAS_JOB_ID", Kind::Word),
+        ("PGAS_PROGRESS", Kind::Word),
+        ("PGAS_RANK", Kind::Count),
+        ("PGAS_RANKS", Kind::Count),
+        ("PGAS_SEGMENT", Kind::Bytes),
+        ("PGAS_SILENCE", Kind::Seconds),
+        ("PGAS_STALL", Kind::Seconds),
+        ("PGAS_STALL_END", Kind::Word),
+        ("PGAS_STATS", Kind::Word),
+        ("PGAS_TIMEOUT", Kind::Seconds),
+    ];
+
+    /// Values that no number may have, and others at the ends of what it may.
+    const REFUSED: [&str; 14] = [
+        "-1",
+        "-0.5",
+        "1e400",
+        "-1e400",
+        "inf",
+        "NaN",
+        "0x10",
+        "1_000",
+        "1 000",
+        "\u{661}",
+        "one",
+        "18446744073709551616",
+        "340282366920938463463374607431768211456",
+        "99999999999999999999T",
+    ];
+    const EXTREME: [&str; 16] = [
+        "0",
+        "-0",
+        "1",
+        "+1",
+        "1e-300",
+        "16777215",
+        "16777216",
+        "16777217",
+        "4294967295",
+        "4294967296",
+        "9223372036854775807",
+        "18446744073709551615",
+        "1e19",
+        "1K",
+        "1G",
+        "16777215T",
+    ];
+
+    /// A number that is set, and what has to stand beside it.
+    fn with_number(name: &str, value: &str) -> Result<Config> {
+        let of_a_rank = [
+            ("PGAS_RANK", "1"),
+            ("PGAS_RANKS", "4"),
+            ("PGAS_JOB_FD", "3"),
+        ];
+        // The number of ranks alone asks for a job.
+        let is_of_a_rank = ["PGAS_RANK", "PGAS_JOB_FD"].contains(&name);
+        let beside = if is_of_a_rank { &of_a_rank[..] } else { &[] };
+        Config::from_lookup(&|asked| {
+            if asked == name {
+                return Some(value.to_owned());
+            }
+            let beside = beside.iter().find(|(beside, _)| *beside == asked);
+            beside.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn every_number_is_read_or_refused_with_its_name_and_value() {
+        assert_eq!(
+            KINDS.map(|(name, _)| name),
+            KNOWN,
+            "each setting has a kind"
+        );
+        let numbers = KINDS.iter().filter(|(_, kind)| *kind != Kind::Word);
+        for (name, kind) in numbers {
+            for value in REFUSED.iter().chain(&EXTREME) {
+                let config = match with_number(name, value) {
+                    Ok(config) => config,
+                    Err(error) => {
+                        let told = error.to_string();
+                        assert!(told.contains(name), "{name}={value}: {told}");
+                        assert!(told.contains(value), "{name}={value}: {told}");
+                        continue;
+                    }
+                };
+                // Seconds may be as many as a `f64` and a `Duration` can express.
+                let is_refused = REFUSED.contains(value);
+                assert!(!is_refused, "{name}={value} is taken for a {kind:?}");
+                if *kind == Kind::Seconds {
+                    wait_with(config);
+                }
+            }
+        }
+    }
+
+    /// What a wait does with the limits once it is long, or at once where there is time for less.
+    fn wait_with(mut config: Config) {
+        config.segment_bytes = Some(1 << 20);
+        let worlds = loopback::worlds(1, &config).expect("a small segment");
+        let (awaited, from) = (Awaited::new("a test"), Location::caller());
+        let mut noted = None;
+        // Some limits are over at once.
+        for _ in 0..2 {
+            let watched = worlds[0].watch_over(&mut noted, &awaited, Instant::now(), from);
+            drop(watched);
+        }
     }
 
     #[test]

@@ -11,7 +11,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::flight::copied;
 use super::job::Job;
 use crate::backend::{Collective, Elements, Group, IntegerType, OpId};
 use crate::collective::op::{self, Integer};
@@ -153,8 +152,9 @@ impl Member {
             }
             Collective::AllToAll { bytes } => (flying.send, bytes * self.n_members()),
         };
-        // SAFETY: who began the operation promised that many readable bytes until it is over.
-        let given = unsafe { copied(from, bytes) };
+        // SAFETY: who began the operation promised that many readable bytes, which core has taken from
+        // a vector of `Pod`, and left them alone until it is over. The slice ends before this call.
+        let given = unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec();
         let mut state = lock(&self.meeting.state);
         let round = state
             .rounds

@@ -53,7 +53,7 @@ impl Job {
         }
     }
 
-    pub(super) fn perform(&self, operation: &Operation) {
+    pub(super) fn perform(&self, operation: Operation) {
         operation.perform(
             |rank| &self.member(rank).segment,
             |rank| self.member(rank).bell.ring(),

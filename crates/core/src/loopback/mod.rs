@@ -21,9 +21,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::backend::{
-    AtomicCall, AtomicsBy, Backend, BarrierTicket, Capabilities, GetFragment, Group, HandlerId,
-    Message, MessageClass, NeedsTarget, OpId, PutFragment, RemoteAddr, Sent, Shape, SignalUpdate,
-    Stage, SwapCall,
+    Atomic, AtomicsBy, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, Group,
+    HandlerId, Message, MessageClass, NeedsTarget, OpId, Operand, Put, PutGrid, Sent, Stage,
+    SwapCall,
 };
 use crate::locks::lock;
 use crate::{Error, Rank, Result};
@@ -134,7 +134,7 @@ impl Loopback {
     /// segment, and on others' when it is flushed or progress is made.
     fn begin_unobserved(&self, target: Rank, operation: Operation) {
         if target == self.rank {
-            self.job.perform(&operation);
+            self.job.perform(operation);
         } else {
             lock(&self.flight).begin_unobserved(operation);
         }
@@ -181,140 +181,96 @@ unsafe impl Backend for Loopback {
         None
     }
 
-    unsafe fn put(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<()> {
-        self.check_length(len);
-        // SAFETY: the caller promises `len` readable bytes.
-        let bytes = unsafe { flight::copied(src, len) };
-        self.begin_unobserved(dst.rank, Operation::Write(vec![(dst, bytes)]));
+    fn put(&self, put: Put) -> Result<()> {
+        self.check_length(put.len());
+        let write = Operation::Write(vec![(put.dst(), put.to_vec())]);
+        self.begin_unobserved(put.rank(), write);
         Ok(())
     }
 
-    unsafe fn get(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<()> {
-        self.check_length(len);
-        let segment = &self.job.member(src.rank).segment;
-        // SAFETY: the caller promises `len` writable bytes.
-        unsafe { segment.read_to(src.offset, dst, len) };
+    fn get(&self, get: Get) -> Result<()> {
+        self.check_length(get.len());
+        self.job.member(get.rank()).segment.read_to(&get);
         Ok(())
     }
 
-    unsafe fn put_nb(&self, dst: RemoteAddr, src: *const u8, len: usize) -> Result<OpId> {
-        self.check_length(len);
-        // SAFETY: the caller leaves the source alone until `test` reports it, as `begin` asks.
-        let operation = unsafe { Operation::write_later(dst, src, len) };
-        Ok(lock(&self.flight).begin(operation))
+    fn put_nb(&self, put: Put) -> Result<OpId> {
+        self.check_length(put.len());
+        Ok(lock(&self.flight).begin(Operation::WriteLater(put)))
     }
 
-    unsafe fn get_nb(&self, src: RemoteAddr, dst: *mut u8, len: usize) -> Result<OpId> {
-        self.check_length(len);
-        // SAFETY: the caller leaves the destination alone until `test` reports the operation.
-        let operation = unsafe { Operation::read_later(src, dst, len) };
-        Ok(lock(&self.flight).begin(operation))
+    fn get_nb(&self, get: Get) -> Result<OpId> {
+        self.check_length(get.len());
+        Ok(lock(&self.flight).begin(Operation::ReadLater(get)))
     }
 
-    unsafe fn put_fragments(&self, fragments: &[PutFragment]) -> Result<()> {
-        self.check_length(fragments.iter().map(|fragment| fragment.len).sum());
-        for fragment in fragments {
-            // SAFETY: the caller promises `len` readable bytes.
-            let bytes = unsafe { flight::copied(fragment.src, fragment.len) };
-            let write = Operation::Write(vec![(fragment.dst, bytes)]);
-            self.begin_unobserved(fragment.dst.rank, write);
+    fn put_fragments(&self, fragments: &[Put]) -> Result<()> {
+        self.check_length(fragments.iter().map(Put::len).sum());
+        for put in fragments {
+            let write = Operation::Write(vec![(put.dst(), put.to_vec())]);
+            self.begin_unobserved(put.rank(), write);
         }
         Ok(())
     }
 
-    unsafe fn get_fragments(&self, fragments: &[GetFragment]) -> Result<()> {
-        self.check_length(fragments.iter().map(|fragment| fragment.len).sum());
-        for fragment in fragments {
-            let segment = &self.job.member(fragment.src.rank).segment;
-            // SAFETY: the caller promises `len` writable bytes.
-            unsafe { segment.read_to(fragment.src.offset, fragment.dst, fragment.len) };
+    fn get_fragments(&self, fragments: &[Get]) -> Result<()> {
+        self.check_length(fragments.iter().map(Get::len).sum());
+        for get in fragments {
+            self.job.member(get.rank()).segment.read_to(get);
         }
         Ok(())
     }
 
-    unsafe fn put_strided(&self, dst: RemoteAddr, src: *const u8, shape: &Shape) -> Result<()> {
-        self.check_length(shape.bytes());
+    fn put_strided(&self, grid: PutGrid<'_>) -> Result<()> {
+        self.check_length(grid.shape().bytes());
         let mut blocks = Vec::new();
-        shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises that every block lies inside the source.
-            let from = unsafe { src.offset(local) };
-            // SAFETY: all of its bytes do, and they stay as they are while this call runs.
-            let bytes = unsafe { flight::copied(from, shape.block_bytes) };
-            blocks.push((moved(dst, remote), bytes));
+        grid.for_each(|put| {
+            blocks.push((put.dst(), put.to_vec()));
             Ok::<_, Error>(())
         })?;
-        self.begin_unobserved(dst.rank, Operation::Write(blocks));
+        self.begin_unobserved(grid.rank(), Operation::Write(blocks));
         Ok(())
     }
 
-    unsafe fn get_strided(&self, src: RemoteAddr, dst: *mut u8, shape: &Shape) -> Result<()> {
-        self.check_length(shape.bytes());
-        let segment = &self.job.member(src.rank).segment;
-        shape.for_each_block(|remote, local| {
-            // SAFETY: the caller promises that every block lies inside the destination.
-            let to = unsafe { dst.offset(local) };
-            // SAFETY: all of its bytes do, and they can be written while this call runs.
-            unsafe { segment.read_to(moved(src, remote).offset, to, shape.block_bytes) };
+    fn get_strided(&self, grid: GetGrid<'_>) -> Result<()> {
+        self.check_length(grid.shape().bytes());
+        let segment = &self.job.member(grid.rank()).segment;
+        grid.for_each(|get| {
+            segment.read_to(&get);
             Ok(())
         })
     }
 
-    unsafe fn put_signal(
-        &self,
-        dst: RemoteAddr,
-        src: *const u8,
-        len: usize,
-        signal: RemoteAddr,
-        update: SignalUpdate,
-    ) -> Result<()> {
-        self.check_length(len);
-        // SAFETY: the caller promises `len` readable bytes.
-        let bytes = unsafe { flight::copied(src, len) };
+    fn put_signal(&self, put: Put, signal: Atomic) -> Result<()> {
+        self.check_length(put.len());
         let write = Operation::WriteSignal {
-            dst,
-            bytes,
+            dst: put.dst(),
+            bytes: put.to_vec(),
             signal,
-            update,
         };
-        self.begin_unobserved(dst.rank, write);
+        self.begin_unobserved(put.rank(), write);
         Ok(())
     }
 
-    unsafe fn atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<()> {
-        self.begin_unobserved(target.rank, Operation::Update { target, call });
+    fn atomic(&self, atomic: Atomic) -> Result<()> {
+        self.begin_unobserved(atomic.rank(), Operation::Update(atomic));
         Ok(())
     }
 
-    unsafe fn fetch_atomic(&self, target: RemoteAddr, call: AtomicCall) -> Result<u64> {
-        let segment = &self.job.member(target.rank).segment;
-        Ok(segment.fetch(target.offset, call))
+    fn fetch_atomic(&self, atomic: Atomic) -> Result<u64> {
+        Ok(self.job.member(atomic.rank()).segment.fetch(&atomic))
     }
 
-    unsafe fn compare_swap(&self, target: RemoteAddr, call: SwapCall) -> Result<u64> {
-        let segment = &self.job.member(target.rank).segment;
-        Ok(segment.compare_swap(target.offset, call))
+    fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64> {
+        Ok(self.job.member(swap.rank()).segment.compare_swap(&swap))
     }
 
-    unsafe fn fetch_atomic_nb(
-        &self,
-        target: RemoteAddr,
-        call: AtomicCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: the caller leaves the result alone until `test` reports the operation.
-        let operation = unsafe { Operation::fetch_later(target, call, result) };
-        Ok(lock(&self.flight).begin(operation))
+    fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId> {
+        Ok(lock(&self.flight).begin(Operation::FetchLater(atomic, former)))
     }
 
-    unsafe fn compare_swap_nb(
-        &self,
-        target: RemoteAddr,
-        call: SwapCall,
-        result: *mut u64,
-    ) -> Result<OpId> {
-        // SAFETY: the caller leaves the result alone until `test` reports the operation.
-        let operation = unsafe { Operation::swap_later(target, call, result) };
-        Ok(lock(&self.flight).begin(operation))
+    fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId> {
+        Ok(lock(&self.flight).begin(Operation::SwapLater(swap, former)))
     }
 
     fn test(&self, op: OpId, stage: Stage) -> Result<bool> {
@@ -463,15 +419,6 @@ impl Drop for Loopback {
             self.job.fail(self.rank, "panicked".into());
         }
     }
-}
-
-/// The place `bytes` bytes further.
-fn moved(at: RemoteAddr, bytes: isize) -> RemoteAddr {
-    let offset = at
-        .offset
-        .checked_add_signed(bytes as i64)
-        .expect("a block lies inside the segment");
-    RemoteAddr { offset, ..at }
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! A segment: plain memory behind a lock.
-#![expect(unsafe_code, reason = "copies to raw destinations")]
 
 use std::ops::Range;
 use std::sync::Mutex;
 
 use zerocopy::IntoBytes;
 
-use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
+use crate::backend::{Atomic, AtomicType, Get, SwapCall};
 use crate::locks::lock;
 use crate::raw::word;
 
@@ -31,17 +30,9 @@ impl Segment {
         self.with(offset, bytes.len(), |place| place.copy_from_slice(bytes));
     }
 
-    /// Copies `len` bytes to `dst`.
-    ///
-    /// # Safety
-    ///
-    /// `dst` is writable for `len` bytes.
-    pub(super) unsafe fn read_to(&self, offset: u64, dst: *mut u8, len: usize) {
-        self.with(offset, len, |place| {
-            // SAFETY: the caller promises `len` writable bytes, which are no part of a segment, since
-            // nobody outside of this file has a pointer into one.
-            unsafe { dst.copy_from_nonoverlapping(place.as_ptr(), len) };
-        });
+    /// Copies bytes to where `get` wants them.
+    pub(super) fn read_to(&self, get: &Get) {
+        self.with(get.src().offset, get.len(), |place| get.fill(place));
     }
 
     pub(super) fn zero(&self, offset: u64, bytes: u64) {
@@ -49,24 +40,22 @@ impl Segment {
         self.with(offset, len, |place| place.fill(0));
     }
 
-    pub(super) fn fetch(&self, offset: u64, call: AtomicCall) -> u64 {
-        self.update(offset, call.ty, |old| word::apply(old, call))
+    pub(super) fn fetch(&self, atomic: &Atomic) -> u64 {
+        let call = atomic.call();
+        self.update(atomic.target().offset, call.ty, |old| {
+            word::apply(old, call)
+        })
     }
 
-    pub(super) fn compare_swap(&self, offset: u64, call: SwapCall) -> u64 {
-        self.update(offset, call.ty, |old| {
+    pub(super) fn compare_swap(&self, swap: &Atomic<SwapCall>) -> u64 {
+        let call = swap.call();
+        self.update(swap.target().offset, call.ty, |old| {
             if old == call.expected {
                 call.desired
             } else {
                 old
             }
         })
-    }
-
-    /// Updates a signal word.
-    pub(super) fn signal(&self, offset: u64, op: AtomicOp, operand: u64) {
-        let ty = AtomicType::U64;
-        self.fetch(offset, AtomicCall { op, ty, operand });
     }
 
     /// Replaces the bits of a word by `change` of them, and returns the former ones.

@@ -2,14 +2,18 @@
 //! lie in one mapping, evenly spaced, which is what nearly every access looks at.
 #![expect(
     unsafe_code,
-    reason = "hands pointers to other threads, and finds places in one mapping"
+    reason = "finds places in mapped segments, reads them and writes them"
 )]
 
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-use crate::backend::{Backend, RemoteAddr};
+use zerocopy::IntoBytes;
+
+use super::{copy, word};
+use crate::backend::{AtomicCall, AtomicType, Backend, RemoteAddr, SwapCall};
 use crate::segment::{MIN_SEGMENT_BYTES, NULL_BYTES};
-use crate::{GlobalPtr, Rank};
+use crate::{GlobalPtr, Pod, Rank};
 
 /// A place in a segment that is mapped into this process, on any thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +25,119 @@ pub(crate) struct Shared(pub(crate) NonNull<u8>);
 unsafe impl Send for Shared {}
 // SAFETY: as for `Send`; it cannot be changed by a shared reference.
 unsafe impl Sync for Shared {}
+
+/// Elements in a segment that is mapped into this process: all of them lie in it, they are aligned,
+/// and it stays mapped for `'w`. What this does with them is atomic access, as of others
+/// ([`raw`](super)).
+#[derive(Debug)]
+pub(crate) struct Mapped<'w, T> {
+    place: NonNull<u8>,
+    n: usize,
+    /// Borrows what keeps the segment mapped.
+    mapping: PhantomData<&'w ()>,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl<T> Mapped<'_, T> {
+    /// The `n` elements at `place`.
+    ///
+    /// # Safety
+    ///
+    /// They lie in a mapped segment, `place` is aligned for them, and it stays mapped for the
+    /// lifetime.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "no code at all")]
+    pub(crate) unsafe fn new(place: NonNull<u8>, n: usize) -> Self {
+        Self {
+            place,
+            n,
+            mapping: PhantomData,
+            elements: PhantomData,
+        }
+    }
+
+    /// The first one's place, for who knows how it may be accessed.
+    pub(crate) fn address(&self) -> NonNull<T> {
+        self.place.cast()
+    }
+
+    /// Performs `call` on the first element by a CPU atomic, and returns the former bits.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one instruction")]
+    pub(crate) fn fetch(&self, call: AtomicCall) -> u64 {
+        self.assert_word(call.ty);
+        // SAFETY: the element is readable, writable, and aligned for the call's type, as was just
+        // asserted. Others access segments only by the atomics and racing copies of `raw`.
+        unsafe { word::fetch(self.place.as_ptr(), call) }
+    }
+
+    /// The same for a compare-and-swap: the former bits, as `Ok` if they were replaced.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one instruction")]
+    pub(crate) fn compare_swap(&self, call: SwapCall) -> Result<u64, u64> {
+        self.assert_word(call.ty);
+        // SAFETY: as in `fetch`.
+        unsafe { word::compare_swap(self.place.as_ptr(), call) }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "compares constants")]
+    fn assert_word(&self, ty: AtomicType) {
+        let is_one = size_of::<T>() == ty.bytes() && align_of::<T>() >= ty.bytes() && self.n > 0;
+        assert!(is_one, "a word of the call's type");
+    }
+}
+
+impl<T: Pod> Mapped<'_, T> {
+    /// Loads the first element; later accesses of this thread come after.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one load")]
+    pub(crate) fn load(&self) -> T {
+        assert!(self.n > 0, "an element");
+        // SAFETY: the first element is readable and aligned.
+        unsafe { copy::load(self.place.as_ptr()) }
+    }
+
+    /// The same, without an order.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one load")]
+    pub(crate) fn read(&self) -> T {
+        assert!(self.n > 0, "an element");
+        // SAFETY: as in `load`.
+        unsafe { copy::read(self.place.as_ptr()) }
+    }
+
+    /// Stores the first element.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "one store")]
+    pub(crate) fn store(&self, value: T) {
+        assert!(self.n > 0, "an element");
+        // SAFETY: the first element is writable and aligned.
+        unsafe { copy::store(self.place.as_ptr(), value) }
+    }
+
+    /// Copies all elements to `out`, which has as many.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call")]
+    pub(crate) fn copy_to(&self, out: &mut [T]) {
+        assert_eq!(out.len(), self.n, "as many elements");
+        let bytes = out.as_mut_bytes();
+        // SAFETY: as many bytes are readable here. `out` is exclusively ours and no part of a
+        // segment, to which no references exist.
+        unsafe { copy::from_shared(bytes.as_mut_ptr(), self.place.as_ptr(), bytes.len()) };
+    }
+
+    /// Copies `values`, which are as many, here.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a call")]
+    pub(crate) fn copy_from(&self, values: &[T]) {
+        assert_eq!(values.len(), self.n, "as many elements");
+        let bytes = values.as_bytes();
+        // SAFETY: as many bytes are writable here. `values` is private memory that nobody writes,
+        // and no part of a segment, to which no references exist.
+        unsafe { copy::to_shared(self.place.as_ptr(), bytes.as_ptr(), bytes.len()) };
+    }
+}
 
 /// The segments that are mapped into this process: one entry for each rank of this host's range, so
 /// its size does not grow with the job.
@@ -125,9 +242,13 @@ impl EvenMap {
         clippy::inline_always,
         reason = "the whole of a direct access besides the access"
     )]
-    pub(crate) fn place<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<NonNull<u8>> {
+    pub(crate) fn place<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<Mapped<'_, T>> {
         let bytes = size_of::<T>().checked_mul(n)?;
-        self.block(ptr.cast(), bytes, align_of::<T>())
+        let place = self.block(ptr.cast(), bytes, align_of::<T>())?;
+        // SAFETY: `block` has found the elements in a mapped segment, and aligned. It stays mapped
+        // while the backend lives (promise 1 of `Backend`), which the world that has this map
+        // keeps.
+        Some(unsafe { Mapped::new(place, n) })
     }
 
     /// Where the block of `bytes` at `ptr` is, if its rank is mapped, its segment holds all of it,

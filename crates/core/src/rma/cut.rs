@@ -1,6 +1,6 @@
 //! Transfers of many pieces, cut to the length that a backend takes at once.
 
-use crate::backend::{GetFragment, PutFragment, RemoteAddr, Shape};
+use crate::backend::{Get, Put, Shape};
 use crate::{Result, World};
 
 /// A piece of a transfer that can be cut.
@@ -11,39 +11,23 @@ pub(super) trait Cut: Copy {
     fn part(&self, start: usize, len: usize) -> Self;
 }
 
-impl Cut for PutFragment {
+impl Cut for Put {
     fn len(&self) -> usize {
-        self.len
+        self.len()
     }
 
     fn part(&self, start: usize, len: usize) -> Self {
-        Self {
-            dst: further(self.dst, start),
-            src: self.src.wrapping_add(start),
-            len,
-        }
+        self.part(start, len)
     }
 }
 
-impl Cut for GetFragment {
+impl Cut for Get {
     fn len(&self) -> usize {
-        self.len
+        self.len()
     }
 
     fn part(&self, start: usize, len: usize) -> Self {
-        Self {
-            src: further(self.src, start),
-            dst: self.dst.wrapping_add(start),
-            len,
-        }
-    }
-}
-
-/// The place `bytes` bytes further, which the caller knows to be in the segment.
-fn further(at: RemoteAddr, bytes: usize) -> RemoteAddr {
-    RemoteAddr {
-        offset: at.offset + bytes as u64,
-        ..at
+        self.part(start, len)
     }
 }
 
@@ -144,7 +128,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::Rank;
+
+    /// So many bytes from a place on.
+    #[derive(Clone, Copy)]
+    struct Piece(usize, usize);
+
+    impl Cut for Piece {
+        fn len(&self) -> usize {
+            self.1
+        }
+
+        fn part(&self, start: usize, len: usize) -> Self {
+            Self(self.0 + start, len)
+        }
+    }
 
     /// The bytes of a shape, as pairs of places.
     fn bytes_of(shape: &Shape) -> Vec<(isize, isize)> {
@@ -186,26 +183,16 @@ mod tests {
             lens in prop::collection::vec(0_usize..30, 0..10),
             longest in 1_usize..40,
         ) {
-            let memory = [0_u8; 300];
-            let list: Vec<PutFragment> = (0_usize..)
+            let list: Vec<Piece> = (0_usize..)
                 .zip(&lens)
-                .map(|(i, len)| PutFragment {
-                    dst: RemoteAddr { rank: Rank::ZERO, offset: 1000 * i as u64 },
-                    src: memory[30 * i..].as_ptr(),
-                    len: *len,
-                })
+                .map(|(i, len)| Piece(1000 * i, *len))
                 .collect();
-            let bytes_of = |list: &[PutFragment]| -> Vec<(u64, usize)> {
-                list.iter()
-                    .flat_map(|f| {
-                        let local = f.src.addr() - memory.as_ptr().addr();
-                        (0..f.len).map(move |i| (f.dst.offset + i as u64, local + i))
-                    })
-                    .collect()
+            let bytes_of = |list: &[Piece]| -> Vec<usize> {
+                list.iter().flat_map(|piece| (0..piece.1).map(|i| piece.0 + i)).collect()
             };
             let mut seen = Vec::new();
             fragments(&list, longest, |part| {
-                assert!(part.iter().map(|f| f.len).sum::<usize>() <= longest);
+                assert!(part.iter().map(|piece| piece.1).sum::<usize>() <= longest);
                 seen.extend(bytes_of(part));
                 Ok(())
             })

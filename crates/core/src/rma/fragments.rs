@@ -1,12 +1,7 @@
 //! Vector and indexed transfers: many pieces of global memory against one piece of local memory.
-#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
-use zerocopy::IntoBytes;
-
-use super::cut;
-use crate::backend::{GetFragment, PutFragment};
+use super::checked::{Checked, get_all, put_all};
 use crate::cost::CostKind;
-use crate::raw::copy;
 use crate::{GlobalPtr, Pod, Result, World};
 
 /// A run of `len` elements in global memory.
@@ -45,32 +40,21 @@ impl World {
     /// outside of a segment; then nothing was written.
     #[track_caller]
     pub fn put_fragments<T: Pod>(&self, fragments: &[Fragment<T>], values: &[T]) -> Result<()> {
-        let pieces = self.split(fragments, values.len());
         let mut through_backend = Vec::new();
-        for (fragment, start) in pieces {
-            let at = fragment.ptr.addr();
-            let src = values[start..start + fragment.len].as_bytes();
-            self.count(CostKind::Write, Some(at.rank), 1, src.len());
-            let Some(dst) = self.memory().place(at) else {
-                through_backend.push(PutFragment {
-                    dst: at,
-                    src: src.as_ptr(),
-                    len: src.len(),
-                });
-                continue;
-            };
-            // SAFETY: `split` found the fragment inside the segment, which is mapped; `src` is
-            // private memory, no part of a segment.
-            unsafe { copy::to_shared(dst.as_ptr(), src.as_ptr(), src.len()) };
+        let mut rest = values;
+        for to in self.check(fragments, values.len()) {
+            let (piece, behind) = rest.split_at(to.len());
+            rest = behind;
+            self.count(CostKind::Write, Some(to.rank()), 1, size_of_val(piece));
+            match to.mapped(self) {
+                Some(dst) => dst.copy_from(piece),
+                None => through_backend.push((to, piece)),
+            }
         }
         if through_backend.is_empty() {
             return Ok(());
         }
-        cut::fragments(&through_backend, cut::longest(self), |list| {
-            // SAFETY: `split` found every fragment inside a segment, and its source is a part of
-            // `values`, of the same length, which stays borrowed while the call runs.
-            unsafe { self.backend().put_fragments(list) }
-        })
+        put_all(self, &through_backend)
     }
 
     /// Reads the fragments, in order, into `out` (UPC++'s `rget_irregular`).
@@ -88,37 +72,22 @@ impl World {
     /// As [`put_fragments`](Self::put_fragments).
     #[track_caller]
     pub fn get_fragments<T: Pod>(&self, fragments: &[Fragment<T>], out: &mut [T]) -> Result<()> {
-        let pieces = self.split(fragments, out.len());
         let mut through_backend = Vec::new();
-        // Cut off piece by piece: a second reference to all of it would end what the pointers to
-        // former pieces may do.
+        let n = out.len();
         let mut rest = out;
-        for (fragment, _) in pieces {
-            let at = fragment.ptr.addr();
-            let (dst, behind) = rest.split_at_mut(fragment.len);
+        for from in self.check(fragments, n) {
+            let (piece, behind) = rest.split_at_mut(from.len());
             rest = behind;
-            let dst = dst.as_mut_bytes();
-            self.count(CostKind::Read, Some(at.rank), 1, dst.len());
-            let Some(src) = self.memory().place(at) else {
-                through_backend.push(GetFragment {
-                    src: at,
-                    dst: dst.as_mut_ptr(),
-                    len: dst.len(),
-                });
-                continue;
-            };
-            // SAFETY: `split` found the fragment inside the segment, which is mapped; `dst` is
-            // borrowed exclusively, and no part of a segment.
-            unsafe { copy::from_shared(dst.as_mut_ptr(), src.as_ptr(), dst.len()) };
+            self.count(CostKind::Read, Some(from.rank()), 1, size_of_val(piece));
+            match from.mapped(self) {
+                Some(src) => src.copy_to(piece),
+                None => through_backend.push((from, piece)),
+            }
         }
         if through_backend.is_empty() {
             return Ok(());
         }
-        cut::fragments(&through_backend, cut::longest(self), |list| {
-            // SAFETY: `split` found every fragment inside a segment, and its destination is a part
-            // of `out` of its own, of the same length, which stays borrowed while the call runs.
-            unsafe { self.backend().get_fragments(list) }
-        })
+        get_all(self, through_backend)
     }
 
     /// Writes `values`, `block` elements at a time, to the blocks that begin at `base` + each index
@@ -170,27 +139,18 @@ impl World {
         self.get_fragments(&blocks(base, indices, block), out)
     }
 
-    /// Checks all fragments and pairs each with its start in local memory.
+    /// Checks all fragments, before anything is done with one.
     #[track_caller]
-    fn split<'a, T>(
-        &self,
-        fragments: &'a [Fragment<T>],
-        n: usize,
-    ) -> impl Iterator<Item = (&'a Fragment<T>, usize)> + use<'a, T> {
-        let mut total = 0_usize;
-        for fragment in fragments {
-            self.checked(fragment.ptr, fragment.len);
-            total = total.saturating_add(fragment.len);
-        }
+    fn check<T>(&self, fragments: &[Fragment<T>], n: usize) -> Vec<Checked<T>> {
+        let check = |fragment: &Fragment<T>| self.checked(fragment.ptr, fragment.len);
+        let checked: Vec<_> = fragments.iter().map(check).collect();
+        let lens = fragments.iter().map(|fragment| fragment.len);
+        let total = lens.fold(0_usize, usize::saturating_add);
         assert_eq!(
             total, n,
             "the fragments have {total} elements, the local slice {n}"
         );
-        fragments.iter().scan(0, |start, fragment| {
-            let at = *start;
-            *start += fragment.len;
-            Some((fragment, at))
-        })
+        checked
     }
 }
 

@@ -11,8 +11,8 @@
 //!   [`World::flush`] or [`World::barrier`], or when its [`Event`] is complete.
 //! - Nothing orders two operations that are in flight together, not even on the same bytes.
 //! - Only a word of an [atomic type](crate::atomics) accessed by atomics is never seen in part.
-#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
+mod checked;
 mod cut;
 mod fragments;
 mod near;
@@ -31,61 +31,9 @@ pub use words::FourWords;
 
 use std::ptr::NonNull;
 
-use zerocopy::IntoBytes;
-
-use crate::backend::RemoteAddr;
 use crate::cost::CostKind;
 use crate::raw::copy;
-use crate::segment::NULL_BYTES;
 use crate::{Event, GlobalPtr, Pod, Result, World};
-
-impl World {
-    /// The place that `ptr` names, after checking that `n` elements lie within a segment of the job.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "a few compares that vanish into the access"
-    )]
-    #[track_caller]
-    pub(crate) fn checked<T>(&self, ptr: GlobalPtr<T>, n: usize) -> RemoteAddr {
-        let at = ptr.addr();
-        let limit = self.segment_bytes() - NULL_BYTES;
-        let fits = size_of::<T>()
-            .checked_mul(n)
-            .and_then(|bytes| limit.checked_sub(bytes as u64))
-            .is_some_and(|last| at.offset.wrapping_sub(NULL_BYTES) <= last);
-        if fits
-            && at.offset.is_multiple_of(align_of::<T>() as u64)
-            && at.rank.number() < self.n_ranks()
-        {
-            return at;
-        }
-        self.refuse(ptr, n)
-    }
-
-    #[cold]
-    #[inline(never)]
-    #[track_caller]
-    fn refuse<T>(&self, ptr: GlobalPtr<T>, n: usize) -> ! {
-        let (at, n_ranks) = (ptr.addr(), self.n_ranks());
-        let (size, align) = (size_of::<T>(), align_of::<T>());
-        assert!(!ptr.is_null(), "access through a null global pointer");
-        assert!(
-            at.rank.number() < n_ranks,
-            "{ptr:?}: the job has ranks 0 to {}",
-            n_ranks - 1
-        );
-        assert!(
-            at.offset % align as u64 == 0,
-            "{ptr:?} is not aligned to the {align} bytes that its type needs"
-        );
-        panic!(
-            "{n} elements of {size} bytes at {ptr:?} do not lie within a segment, whose usable bytes \
-             are {NULL_BYTES} to {}",
-            self.segment_bytes()
-        );
-    }
-}
 
 impl<T: Pod> GlobalPtr<T> {
     /// Reads the value.
@@ -105,8 +53,7 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn get(self, world: &World) -> Result<T> {
         if let Some(place) = world.direct(self, 1) {
-            // SAFETY: `direct` found the element inside a mapped segment, and aligned.
-            return Ok(unsafe { copy::load(place.as_ptr()) });
+            return Ok(place.load());
         }
         let mut value = [T::new_zeroed()];
         self.get_indirectly(world, &mut value)?;
@@ -131,8 +78,7 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn put(self, world: &World, value: T) -> Result<()> {
         if let Some(place) = world.direct(self, 1) {
-            // SAFETY: `direct` found the element inside a mapped segment, and aligned.
-            unsafe { copy::store(place.as_ptr(), value) };
+            place.store(value);
             return Ok(());
         }
         self.put_indirectly(world, &[value])
@@ -155,10 +101,7 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn get_slice(self, world: &World, out: &mut [T]) -> Result<()> {
         if let Some(src) = world.direct(self, out.len()) {
-            let bytes = out.as_mut_bytes();
-            // SAFETY: `direct` found all elements inside a mapped segment; `out` is exclusively ours and
-            // no part of a segment, to which no references exist.
-            unsafe { copy::from_shared(bytes.as_mut_ptr(), src.as_ptr(), bytes.len()) };
+            src.copy_to(out);
             return Ok(());
         }
         self.get_indirectly(world, out)
@@ -202,10 +145,7 @@ impl<T: Pod> GlobalPtr<T> {
     #[track_caller]
     pub fn put_slice(self, world: &World, values: &[T]) -> Result<()> {
         if let Some(dst) = world.direct(self, values.len()) {
-            let bytes = values.as_bytes();
-            // SAFETY: `direct` found all elements inside a mapped segment; `values` is private memory
-            // and no part of a segment, to which no references exist.
-            unsafe { copy::to_shared(dst.as_ptr(), bytes.as_ptr(), bytes.len()) };
+            dst.copy_from(values);
             return Ok(());
         }
         self.put_indirectly(world, values)
@@ -216,15 +156,12 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline(never)]
     #[track_caller]
     fn get_indirectly(self, world: &World, out: &mut [T]) -> Result<()> {
-        let at = world.checked(self, out.len());
-        let bytes = out.as_mut_bytes();
-        world.count(CostKind::Read, Some(at.rank), 1, bytes.len());
-        let Some(src) = world.memory().place(at) else {
-            return get_by_backend(world, at, bytes);
-        };
-        // SAFETY: `checked` found all elements inside the segment, which is mapped, and `out` is
-        // exclusively ours and no part of a segment, to which no references exist.
-        unsafe { copy::from_shared(bytes.as_mut_ptr(), src.as_ptr(), bytes.len()) };
+        let from = world.checked(self, out.len());
+        world.count(CostKind::Read, Some(from.rank()), 1, size_of_val(out));
+        match from.mapped(world) {
+            Some(src) => src.copy_to(out),
+            None => from.get(world, out)?,
+        }
         Ok(())
     }
 
@@ -233,15 +170,12 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline(never)]
     #[track_caller]
     fn put_indirectly(self, world: &World, values: &[T]) -> Result<()> {
-        let at = world.checked(self, values.len());
-        let bytes = values.as_bytes();
-        world.count(CostKind::Write, Some(at.rank), 1, bytes.len());
-        let Some(dst) = world.memory().place(at) else {
-            return put_by_backend(world, at, bytes);
-        };
-        // SAFETY: `checked` found all elements inside the segment, which is mapped, and `values` is
-        // private memory and no part of a segment, to which no references exist.
-        unsafe { copy::to_shared(dst.as_ptr(), bytes.as_ptr(), bytes.len()) };
+        let to = world.checked(self, values.len());
+        world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(values));
+        match to.mapped(world) {
+            Some(dst) => dst.copy_from(values),
+            None => to.put(world, values)?,
+        }
         Ok(())
     }
 
@@ -261,18 +195,12 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn get_nb(self, world: &World) -> Result<Event<T>> {
-        let at = world.checked(self, 1);
-        if world.memory().base(at.rank).is_some() {
+        let from = world.checked(self, 1);
+        if world.memory().base(from.rank()).is_some() {
             return self.get(world).map(Event::ready);
         }
-        world.count(CostKind::Read, Some(at.rank), 1, size_of::<T>());
-        // A vector, since its heap memory may be written through a pointer while it is moved.
-        let mut buffer = zeroed_vec::<T>(1);
-        let out = buffer.as_mut_bytes();
-        // SAFETY: `checked` found the element inside a segment; `out` is owned by the event until the
-        // operation is complete.
-        let op = unsafe { world.backend().get_nb(at, out.as_mut_ptr(), out.len()) }?;
-        Ok(Event::pending(world, op, Box::new(move || buffer[0])))
+        world.count(CostKind::Read, Some(from.rank()), 1, size_of::<T>());
+        from.begin_get(world, |value| value[0])
     }
 
     /// Begins to read `n` elements.
@@ -290,17 +218,12 @@ impl<T: Pod> GlobalPtr<T> {
     /// As [`get_slice`](Self::get_slice).
     #[track_caller]
     pub fn get_vec_nb(self, world: &World, n: usize) -> Result<Event<Vec<T>>> {
-        let at = world.checked(self, n);
-        if world.memory().base(at.rank).is_some() || is_long::<T>(world, n) {
+        let from = world.checked(self, n);
+        if world.memory().base(from.rank()).is_some() || is_long::<T>(world, n) {
             return self.get_vec(world, n).map(Event::ready);
         }
-        let mut buffer = zeroed_vec::<T>(n);
-        let out = buffer.as_mut_bytes();
-        world.count(CostKind::Read, Some(at.rank), 1, out.len());
-        // SAFETY: `checked` found the elements inside a segment; `out` is owned by the event until the
-        // operation is complete.
-        let op = unsafe { world.backend().get_nb(at, out.as_mut_ptr(), out.len()) }?;
-        Ok(Event::pending(world, op, Box::new(move || buffer)))
+        world.count(CostKind::Read, Some(from.rank()), 1, size_of::<T>() * n);
+        from.begin_get(world, |values| values)
     }
 
     /// Begins to write a value. The event is complete when the value is at the target.
@@ -319,19 +242,14 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn put_nb(self, world: &World, value: T) -> Result<Event<()>> {
-        let at = world.checked(self, 1);
-        if world.memory().base(at.rank).is_some() {
+        let to = world.checked(self, 1);
+        if world.memory().base(to.rank()).is_some() {
             self.put(world, value)?;
-            world.flush(at.rank)?;
+            world.flush(to.rank())?;
             return Ok(Event::ready(()));
         }
-        world.count(CostKind::Write, Some(at.rank), 1, size_of::<T>());
-        let buffer = vec![value];
-        let bytes = buffer.as_bytes();
-        // SAFETY: `checked` found the element inside a segment; `bytes` is owned by the event until
-        // the operation is complete.
-        let op = unsafe { world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
-        Ok(Event::pending(world, op, Box::new(move || drop(buffer))))
+        world.count(CostKind::Write, Some(to.rank()), 1, size_of::<T>());
+        to.begin_put(world, vec![value], drop)
     }
 
     /// Begins to write the elements of `values`. The event is complete when they are at the target,
@@ -350,18 +268,14 @@ impl<T: Pod> GlobalPtr<T> {
     /// As [`put_slice`](Self::put_slice).
     #[track_caller]
     pub fn put_vec_nb(self, world: &World, values: Vec<T>) -> Result<Event<Vec<T>>> {
-        let at = world.checked(self, values.len());
-        if world.memory().base(at.rank).is_some() || is_long::<T>(world, values.len()) {
+        let to = world.checked(self, values.len());
+        if world.memory().base(to.rank()).is_some() || is_long::<T>(world, values.len()) {
             self.put_slice(world, &values)?;
-            world.flush(at.rank)?;
+            world.flush(to.rank())?;
             return Ok(Event::ready(values));
         }
-        let bytes = values.as_bytes();
-        world.count(CostKind::Write, Some(at.rank), 1, bytes.len());
-        // SAFETY: `checked` found the elements inside a segment; `bytes` is owned by the event until
-        // the operation is complete.
-        let op = unsafe { world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
-        Ok(Event::pending(world, op, Box::new(move || values)))
+        world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(&*values));
+        to.begin_put(world, values, |values| values)
     }
 
     /// Where this process has the object mapped, if the peer is direct (UPC++'s `local`).
@@ -380,8 +294,8 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub fn local(self, world: &World) -> Option<NonNull<T>> {
-        let at = world.checked(self, 1);
-        world.memory().place(at).map(NonNull::cast)
+        let mapped = world.checked(self, 1).mapped(world)?;
+        Some(mapped.address())
     }
 
     /// Asks the memory system to fetch the pointer's cache line for an access that will follow; does
@@ -409,66 +323,4 @@ pub(crate) fn is_long<T>(world: &World, n: usize) -> bool {
 
 pub(crate) fn zeroed_vec<T: Pod>(n: usize) -> Vec<T> {
     T::new_vec_zeroed(n).expect("memory for the buffer of a get")
-}
-
-/// A put through the backend, cut to the length that it takes. The range has been checked.
-#[inline]
-pub(crate) fn put_by_backend(world: &World, at: RemoteAddr, bytes: &[u8]) -> Result<()> {
-    if is_one_piece(world, bytes.len()) {
-        // SAFETY: the caller has checked the whole range; `bytes` is a slice.
-        return unsafe { world.backend().put(at, bytes.as_ptr(), bytes.len()) };
-    }
-    put_in_pieces(world, at, bytes)
-}
-
-#[inline(never)]
-fn put_in_pieces(world: &World, at: RemoteAddr, bytes: &[u8]) -> Result<()> {
-    for (piece, start) in pieces(world, bytes.len()) {
-        let dst = RemoteAddr {
-            offset: at.offset + start as u64,
-            ..at
-        };
-        let src = &bytes[start..start + piece];
-        // SAFETY: the caller has checked the whole range; `src` is a slice.
-        unsafe { world.backend().put(dst, src.as_ptr(), src.len()) }?;
-    }
-    Ok(())
-}
-
-/// A get through the backend, cut to the length that it takes. The range has been checked.
-#[inline]
-pub(crate) fn get_by_backend(world: &World, at: RemoteAddr, out: &mut [u8]) -> Result<()> {
-    if is_one_piece(world, out.len()) {
-        // SAFETY: the caller has checked the whole range; `out` is a slice of our own.
-        return unsafe { world.backend().get(at, out.as_mut_ptr(), out.len()) };
-    }
-    get_in_pieces(world, at, out)
-}
-
-#[inline(never)]
-fn get_in_pieces(world: &World, at: RemoteAddr, out: &mut [u8]) -> Result<()> {
-    for (piece, start) in pieces(world, out.len()) {
-        let src = RemoteAddr {
-            offset: at.offset + start as u64,
-            ..at
-        };
-        let dst = &mut out[start..start + piece];
-        // SAFETY: the caller has checked the whole range; `dst` is a slice of our own.
-        unsafe { world.backend().get(src, dst.as_mut_ptr(), dst.len()) }?;
-    }
-    Ok(())
-}
-
-/// Whether `len` bytes are transferred at once, as nearly all transfers are.
-#[inline]
-fn is_one_piece(world: &World, len: usize) -> bool {
-    (1..=cut::longest(world)).contains(&len)
-}
-
-/// Lengths and starts of the pieces in which `len` bytes are transferred.
-fn pieces(world: &World, len: usize) -> impl Iterator<Item = (usize, usize)> + use<> {
-    let longest = cut::longest(world);
-    (0..len)
-        .step_by(longest)
-        .map(move |start| (longest.min(len - start), start))
 }

@@ -14,8 +14,8 @@ use pgas_lockfree::memory::{self, Memory, Part};
 
 use crate::atomics::{Atomic, call};
 use crate::backend::{AtomicOp, SEGMENT_ALIGN, SwapCall};
-use crate::raw::map::Shared;
-use crate::raw::{copy, word};
+use crate::raw::copy;
+use crate::raw::map::{Mapped, Shared};
 use crate::rma::FourWords;
 use crate::{GlobalPtr, Pod, World};
 
@@ -342,14 +342,17 @@ impl<B: Block> Near<'_, B> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
     #[track_caller]
-    fn part<T>(&self, offset: usize) -> *mut u8 {
+    fn part<T>(&self, offset: usize) -> Mapped<'_, T> {
         let fits = size_of::<T>() <= B::BYTES && offset <= B::BYTES - size_of::<T>();
         assert!(fits, "a part outside of its block");
         let aligned = offset.is_multiple_of(align_of::<T>()) && align_of::<T>() <= B::ALIGN;
         assert!(aligned, "a misaligned part of a block");
         // SAFETY: the assertion says that the part ends within the block, all of which lies within
         // one mapped segment.
-        unsafe { self.place.add(offset) }.as_ptr()
+        let place = unsafe { self.place.add(offset) };
+        // SAFETY: the part lies within the mapped segment, and the assertions say that it is
+        // aligned, as these docs explain. The world, which is borrowed, keeps the segment mapped.
+        unsafe { Mapped::new(place, 1) }
     }
 
     /// Reads the value at `offset`; later accesses of this thread come after.
@@ -399,11 +402,7 @@ impl<B: Block> Near<'_, B> {
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]
     pub fn fetch_op<T: Atomic>(&self, offset: usize, op: AtomicOp, operand: T) -> T {
-        let place = self.part::<T>(offset);
-        // SAFETY: `part` gives a place that is readable, writable and aligned for `T`, and so for
-        // the call's type, which `call` takes from `T`. Others access segments only by the atomics
-        // and racing copies of `raw`.
-        T::from_bits(unsafe { word::fetch(place, call(op, operand)) })
+        T::from_bits(self.part::<T>(offset).fetch(call(op, operand)))
     }
 
     /// Replaces the word at `offset` by `new` if it is `current`; returns the former value, as `Ok` if
@@ -429,9 +428,7 @@ impl<B: Block> Near<'_, B> {
             expected: current.to_bits(),
             desired: new.to_bits(),
         };
-        let place = self.part::<T>(offset);
-        // SAFETY: as for `fetch_op`; the call's type is `T`'s.
-        let swapped = unsafe { word::compare_swap(place, call) };
+        let swapped = self.part::<T>(offset).compare_swap(call);
         swapped.map(T::from_bits).map_err(T::from_bits)
     }
 
@@ -449,20 +446,20 @@ impl<B: Block> Memory for Near<'_, B> {
     #[inline(always)]
     #[track_caller]
     fn word32(&self, offset: usize) -> &AtomicU32 {
-        let place = self.part::<u32>(offset);
+        let place = self.part::<u32>(offset).address();
         // SAFETY: `part` gives a place that is readable, writable and aligned for four bytes, for
         // as long as the world is borrowed, which is longer than `self`. Others access segments
         // only by the atomics and racing copies of `raw`, so no access that is not atomic meets the
         // reference.
-        unsafe { AtomicU32::from_ptr(place.cast()) }
+        unsafe { AtomicU32::from_ptr(place.as_ptr()) }
     }
 
     #[inline(always)]
     #[track_caller]
     fn word64(&self, offset: usize) -> &AtomicU64 {
-        let place = self.part::<u64>(offset);
+        let place = self.part::<u64>(offset).address();
         // SAFETY: as for `word32`, with eight bytes.
-        unsafe { AtomicU64::from_ptr(place.cast()) }
+        unsafe { AtomicU64::from_ptr(place.as_ptr()) }
     }
 
     #[inline(always)]
@@ -470,9 +467,10 @@ impl<B: Block> Memory for Near<'_, B> {
     fn load_four(&self, offset: usize) -> FourWords {
         let is_aligned = B::ALIGN >= 16 && offset.is_multiple_of(16);
         assert!(is_aligned, "a misaligned part of a block");
+        let place = self.part::<[u64; 2]>(offset).address();
         // SAFETY: `part` gives sixteen readable bytes. They are aligned to sixteen: the block is,
         // by the assertion on its alignment, a power of two, and so is the offset.
-        FourWords(unsafe { copy::load_sixteen(self.part::<[u64; 2]>(offset)) })
+        FourWords(unsafe { copy::load_sixteen(place.as_ptr().cast()) })
     }
 }
 
@@ -480,15 +478,13 @@ impl<T: Pod, B: Block> Part<T> for Near<'_, B> {
     #[inline(always)]
     #[track_caller]
     fn read(&self, offset: usize) -> T {
-        // SAFETY: `part` gives a place that is readable and aligned for `T`.
-        unsafe { copy::read(self.part::<T>(offset)) }
+        self.part::<T>(offset).read()
     }
 
     #[inline(always)]
     #[track_caller]
     fn write(&self, offset: usize, value: T) {
-        // SAFETY: `part` gives a place that is writable and aligned for `T`.
-        unsafe { copy::store(self.part::<T>(offset), value) }
+        self.part::<T>(offset).store(value);
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
 use super::is_long;
-use crate::backend::{OpId, Stage};
+use crate::backend::{Get, OpId, Put, Stage};
 use crate::cost::CostKind;
 use crate::waits::Awaited;
 use crate::{Error, GlobalPtr, Pod, Result, World};
@@ -106,22 +106,18 @@ impl<'scope> Scope<'scope, '_> {
     /// As [`GlobalPtr::get_slice`].
     #[track_caller]
     pub fn get<T: Pod>(&'scope self, ptr: GlobalPtr<T>, out: &'scope mut [T]) -> Result<()> {
-        let at = self.world.checked(ptr, out.len());
-        if self.world.memory().base(at.rank).is_some() || is_long::<T>(self.world, out.len()) {
+        let from = self.world.checked(ptr, out.len());
+        if self.world.memory().base(from.rank()).is_some() || is_long::<T>(self.world, out.len()) {
             return ptr.get_slice(self.world, out);
         }
         let bytes = out.as_mut_bytes();
         self.world
-            .count(CostKind::Read, Some(at.rank), 1, bytes.len());
+            .count(CostKind::Read, Some(from.rank()), 1, bytes.len());
         // SAFETY: `checked` found the range inside a segment. `out` is borrowed for `'scope`, which
         // ends after `World::scope` has returned or unwound, and before that `complete` or the
         // guard's drop has seen the operation complete.
-        let op = unsafe {
-            self.world
-                .backend()
-                .get_nb(at, bytes.as_mut_ptr(), bytes.len())
-        }?;
-        self.note(op);
+        let get = unsafe { Get::new(from.at(), bytes.as_mut_ptr(), bytes.len()) };
+        self.note(self.world.backend().get_nb(get)?);
         Ok(())
     }
 
@@ -140,17 +136,17 @@ impl<'scope> Scope<'scope, '_> {
     /// As [`GlobalPtr::put_slice`].
     #[track_caller]
     pub fn put<T: Pod>(&'scope self, ptr: GlobalPtr<T>, values: &'scope [T]) -> Result<()> {
-        let at = self.world.checked(ptr, values.len());
-        if self.world.memory().base(at.rank).is_some() || is_long::<T>(self.world, values.len()) {
+        let to = self.world.checked(ptr, values.len());
+        if self.world.memory().base(to.rank()).is_some() || is_long::<T>(self.world, values.len()) {
             return ptr.put_slice(self.world, values);
         }
         let bytes = values.as_bytes();
         self.world
-            .count(CostKind::Write, Some(at.rank), 1, bytes.len());
+            .count(CostKind::Write, Some(to.rank()), 1, bytes.len());
         // SAFETY: as in `get`: the range is inside a segment, and `values` stays borrowed until the
         // operation is complete.
-        let op = unsafe { self.world.backend().put_nb(at, bytes.as_ptr(), bytes.len()) }?;
-        self.note(op);
+        let put = unsafe { Put::new(to.at(), bytes.as_ptr(), bytes.len()) };
+        self.note(self.world.backend().put_nb(put)?);
         Ok(())
     }
 

@@ -1,14 +1,9 @@
 //! Puts that tell the target: data, then a signal word, and waiting for such a word.
-#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
 use std::sync::atomic::{Ordering, fence};
 
-use zerocopy::IntoBytes;
-
-use super::{cut, put_by_backend};
-use crate::backend::{AtomicCall, AtomicOp, AtomicType, RemoteAddr, SignalUpdate};
+use crate::backend::SignalUpdate;
 use crate::cost::CostKind;
-use crate::raw::{copy, word};
 use crate::waits::Awaited;
 use crate::{GlobalPtr, Pod, Result, World};
 
@@ -37,67 +32,25 @@ impl<T: Pod> GlobalPtr<T> {
         signal: GlobalPtr<u64>,
         update: SignalUpdate,
     ) -> Result<()> {
-        let at = world.checked(self, values.len());
+        let to = world.checked(self, values.len());
         let flag = world.checked(signal, 1);
         assert_eq!(
-            at.rank, flag.rank,
+            to.rank(),
+            flag.rank(),
             "a signal is on the rank of the data that it announces"
         );
-        let src = values.as_bytes();
-        world.count(CostKind::Write, Some(at.rank), 1, src.len());
-        world.count(CostKind::Atomic, Some(at.rank), 1, 8);
-        let (Some(dst), Some(place)) = (world.memory().place(at), world.words().place(flag)) else {
-            return put_signal_by_backend(world, at, src, flag, update);
+        world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(values));
+        world.count(CostKind::Atomic, Some(to.rank()), 1, 8);
+        let (Some(dst), Some(word)) = (to.mapped(world), flag.words(world)) else {
+            return to.put_signal(world, values, flag.atomic(update.into()));
         };
-        // SAFETY: `checked` found the elements inside the segment, which is mapped; `src` is
-        // private memory, no part of a segment.
-        unsafe { copy::to_shared(dst.as_ptr(), src.as_ptr(), src.len()) };
+        dst.copy_from(values);
         // The release of the update below covers the copy, whatever instructions that used.
         fence(Ordering::Release);
-        let (op, operand) = match update {
-            SignalUpdate::Set(value) => (AtomicOp::Swap, value),
-            SignalUpdate::Add(value) => (AtomicOp::Add, value),
-        };
-        // SAFETY: `checked` found the word aligned and inside the segment, which is mapped;
-        // segments are only accessed atomically.
-        unsafe {
-            word::fetch(
-                place.as_ptr(),
-                AtomicCall {
-                    op,
-                    ty: AtomicType::U64,
-                    operand,
-                },
-            )
-        };
-        world.backend().notify(flag.rank);
+        word.fetch(update.into());
+        world.backend().notify(flag.rank());
         Ok(())
     }
-}
-
-/// A put with a signal through the backend. What it does not take at once goes ahead, and is there
-/// before the rest is sent. Both ranges have been checked.
-fn put_signal_by_backend(
-    world: &World,
-    at: RemoteAddr,
-    bytes: &[u8],
-    flag: RemoteAddr,
-    update: SignalUpdate,
-) -> Result<()> {
-    let longest = cut::longest(world);
-    let ahead = bytes.len().saturating_sub(1) / longest * longest;
-    let (first, last) = bytes.split_at(ahead);
-    if !first.is_empty() {
-        put_by_backend(world, at, first)?;
-        world.flush(at.rank)?;
-    }
-    let dst = RemoteAddr {
-        offset: at.offset + ahead as u64,
-        ..at
-    };
-    let backend = world.backend();
-    // SAFETY: the caller has checked both ranges, of the first of which this is a part.
-    unsafe { backend.put_signal(dst, last.as_ptr(), last.len(), flag, update) }
 }
 
 impl GlobalPtr<u64> {

@@ -3,10 +3,10 @@
 
 use zerocopy::IntoBytes;
 
+use super::checked::{get_directly, put_directly};
 use super::cut;
-use crate::backend::{RemoteAddr, Shape};
+use crate::backend::{GetGrid, PutGrid, RemoteAddr, Shape};
 use crate::cost::CostKind;
-use crate::raw::copy;
 use crate::{GlobalPtr, Pod, Result, World};
 
 /// A box of `extents` elements in two arrays: in each dimension, the distance in elements between
@@ -91,7 +91,7 @@ impl<const N: usize> Strides<N> {
         let Some(span) = self.span(&self.global) else {
             panic!("{self:?} reaches beyond every segment");
         };
-        Some(world.checked(ptr, span))
+        Some(world.checked(ptr, span).at())
     }
 }
 
@@ -123,27 +123,26 @@ impl<T: Pod> GlobalPtr<T> {
         let shape = strides.shape(size_of::<T>());
         world.count(CostKind::Write, Some(at.rank), 1, strides.bytes::<T>());
         let src = values.as_bytes().as_ptr();
-        let Some(place) = world.memory().place(at) else {
-            return cut::shape(&shape, cut::longest(world), &mut |remote, local, part| {
-                // SAFETY: `check` found the whole box inside the slice, and the part begins in it.
-                let src = unsafe { src.offset(local) };
-                // SAFETY: `cut::shape` cuts the checked box into parts, so that all blocks of this
-                // one, from these two corners on, are inside the segment and inside the slice,
-                // which is borrowed while the call runs.
-                unsafe { world.backend().put_strided(moved(at, remote), src, part) }
-            });
+        let is_direct = world.memory().base(at.rank).is_some();
+        let longest = if is_direct {
+            usize::MAX
+        } else {
+            cut::longest(world)
         };
-        let dst = place.as_ptr();
-        shape.for_each_block(|remote, local| {
-            // SAFETY: `check` found the box, of which this is a block, inside the segment, which is
-            // mapped.
-            let to = unsafe { dst.offset(remote) };
-            // SAFETY: and inside the slice.
-            let from = unsafe { src.offset(local) };
-            // SAFETY: so both have the block's bytes; the slice is private memory, no part of a
-            // segment.
-            unsafe { copy::to_shared(to, from, shape.block_bytes) };
-            Ok(())
+        cut::shape(&shape, longest, &mut |remote, local, part| {
+            let (first, src) = (moved(at, remote), src.wrapping_offset(local));
+            // SAFETY: `check` found the whole box inside a segment of the job and inside the slice,
+            // which stays borrowed until the calls below, which are blocking, have returned.
+            // `cut::shape` cuts the box into parts, so that all blocks of this one, from these two
+            // corners on, are inside of both.
+            let grid = unsafe { PutGrid::new(first, src, part) };
+            if !is_direct {
+                return world.backend().put_strided(grid);
+            }
+            grid.for_each(|block| {
+                put_directly(world, block);
+                Ok(())
+            })
         })
     }
 
@@ -173,24 +172,23 @@ impl<T: Pod> GlobalPtr<T> {
         let shape = strides.shape(size_of::<T>());
         world.count(CostKind::Read, Some(at.rank), 1, strides.bytes::<T>());
         let dst = out.as_mut_bytes().as_mut_ptr();
-        let Some(place) = world.memory().place(at) else {
-            return cut::shape(&shape, cut::longest(world), &mut |remote, local, part| {
-                // SAFETY: `check` found the whole box inside the slice, and the part begins in it.
-                let dst = unsafe { dst.offset(local) };
-                // SAFETY: as in `put_strided`, and the slice is borrowed exclusively.
-                unsafe { world.backend().get_strided(moved(at, remote), dst, part) }
-            });
+        let is_direct = world.memory().base(at.rank).is_some();
+        let longest = if is_direct {
+            usize::MAX
+        } else {
+            cut::longest(world)
         };
-        let src = place.as_ptr();
-        shape.for_each_block(|remote, local| {
-            // SAFETY: `check` found the box, of which this is a block, inside the slice.
-            let to = unsafe { dst.offset(local) };
-            // SAFETY: and inside the segment, which is mapped.
-            let from = unsafe { src.offset(remote) };
-            // SAFETY: so both have the block's bytes; the slice is borrowed exclusively, and no
-            // part of a segment.
-            unsafe { copy::from_shared(to, from, shape.block_bytes) };
-            Ok(())
+        cut::shape(&shape, longest, &mut |remote, local, part| {
+            let (first, dst) = (moved(at, remote), dst.wrapping_offset(local));
+            // SAFETY: as in `put_strided`, and the slice is borrowed exclusively.
+            let grid = unsafe { GetGrid::new(first, dst, part) };
+            if !is_direct {
+                return world.backend().get_strided(grid);
+            }
+            grid.for_each(|block| {
+                get_directly(world, block);
+                Ok(())
+            })
         })
     }
 }

@@ -1,0 +1,292 @@
+//! Elements of a segment, once rank, bounds and alignment were checked, and what may be done with
+//! them after that: by this process's own instructions where the segment is mapped, else by the
+//! backend, whose operands are made here.
+#![expect(
+    unsafe_code,
+    reason = "makes operands and mapped places of what was checked"
+)]
+
+use std::marker::PhantomData;
+
+use zerocopy::IntoBytes;
+
+use super::cut;
+use crate::backend::{self, Call, Former, Get, OpId, Put, RemoteAddr};
+use crate::raw::copy;
+use crate::raw::map::Mapped;
+use crate::segment::NULL_BYTES;
+use crate::{Event, GlobalPtr, Pod, Rank, Result, World};
+
+/// Elements that lie within a segment of the job, aligned. Only [`World::checked`] makes it.
+#[derive(Debug)]
+pub(crate) struct Checked<T> {
+    at: RemoteAddr,
+    n: usize,
+    elements: PhantomData<fn() -> T>,
+}
+
+impl World {
+    /// The `n` elements at `ptr`, after checking that they lie within a segment of the job.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a few compares that vanish into the access"
+    )]
+    #[track_caller]
+    pub(crate) fn checked<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Checked<T> {
+        let at = ptr.addr();
+        let limit = self.segment_bytes() - NULL_BYTES;
+        let fits = size_of::<T>()
+            .checked_mul(n)
+            .and_then(|bytes| limit.checked_sub(bytes as u64))
+            .is_some_and(|last| at.offset.wrapping_sub(NULL_BYTES) <= last);
+        if fits
+            && at.offset.is_multiple_of(align_of::<T>() as u64)
+            && at.rank.number() < self.n_ranks()
+        {
+            return Checked {
+                at,
+                n,
+                elements: PhantomData,
+            };
+        }
+        self.refuse(ptr, n)
+    }
+
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn refuse<T>(&self, ptr: GlobalPtr<T>, n: usize) -> ! {
+        let (at, n_ranks) = (ptr.addr(), self.n_ranks());
+        let (size, align) = (size_of::<T>(), align_of::<T>());
+        assert!(!ptr.is_null(), "access through a null global pointer");
+        assert!(
+            at.rank.number() < n_ranks,
+            "{ptr:?}: the job has ranks 0 to {}",
+            n_ranks - 1
+        );
+        assert!(
+            at.offset % align as u64 == 0,
+            "{ptr:?} is not aligned to the {align} bytes that its type needs"
+        );
+        panic!(
+            "{n} elements of {size} bytes at {ptr:?} do not lie within a segment, whose usable bytes \
+             are {NULL_BYTES} to {}",
+            self.segment_bytes()
+        );
+    }
+}
+
+impl<T> Checked<T> {
+    /// Whose segment.
+    #[inline]
+    pub(crate) fn rank(&self) -> Rank {
+        self.at.rank
+    }
+
+    /// How many elements.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.n
+    }
+
+    /// Where the first element is.
+    #[inline]
+    pub(super) fn at(&self) -> RemoteAddr {
+        self.at
+    }
+
+    /// The elements, if their segment is read and written directly.
+    #[inline]
+    pub(crate) fn mapped<'w>(&self, world: &'w World) -> Option<Mapped<'w, T>> {
+        let place = world.memory().place(self.at)?;
+        // SAFETY: `checked` found the elements inside the segment, and aligned. The segment is
+        // mapped at that place while the world keeps the backend (promise 1 of `Backend`).
+        Some(unsafe { Mapped::new(place, self.n) })
+    }
+
+    /// The elements, if their words are changed by CPU atomics.
+    #[inline]
+    pub(crate) fn words<'w>(&self, world: &'w World) -> Option<Mapped<'w, T>> {
+        let place = world.words().place(self.at)?;
+        // SAFETY: as in `mapped`.
+        Some(unsafe { Mapped::new(place, self.n) })
+    }
+
+    /// What `call` does to the first element, for the backend.
+    #[inline]
+    pub(crate) fn atomic<C: Call>(&self, call: C) -> backend::Atomic<C> {
+        let bytes = call.ty().bytes();
+        let is_one = size_of::<T>() == bytes && align_of::<T>() >= bytes && self.n > 0;
+        assert!(is_one, "a word of the call's type");
+        // SAFETY: `checked` found the word aligned and inside a segment of the job.
+        unsafe { backend::Atomic::new(self.at, call) }
+    }
+}
+
+impl<T: Pod> Checked<T> {
+    /// Writes `values`, which are as many elements, by the backend.
+    pub(crate) fn put(&self, world: &World, values: &[T]) -> Result<()> {
+        let bytes = values.as_bytes();
+        assert_eq!(values.len(), self.n, "as many elements");
+        // SAFETY: `checked` found the elements, which are as many, inside a segment of the job, and
+        // `values` stays borrowed until the calls below, which are blocking, have returned.
+        let put = unsafe { Put::new(self.at, bytes.as_ptr(), bytes.len()) };
+        let longest = cut::longest(world);
+        if (1..=longest).contains(&put.len()) {
+            return world.backend().put(put);
+        }
+        pieces(put.len(), longest)
+            .try_for_each(|(start, len)| world.backend().put(put.part(start, len)))
+    }
+
+    /// Reads as many elements as there are into `out` by the backend.
+    pub(crate) fn get(&self, world: &World, out: &mut [T]) -> Result<()> {
+        assert_eq!(out.len(), self.n, "as many elements");
+        let bytes = out.as_mut_bytes();
+        // SAFETY: `checked` found the elements, which are as many, inside a segment of the job, and
+        // `out` stays borrowed exclusively until the calls below, which are blocking, have
+        // returned. No reference to a part of a segment exists.
+        let get = unsafe { Get::new(self.at, bytes.as_mut_ptr(), bytes.len()) };
+        let longest = cut::longest(world);
+        if (1..=longest).contains(&get.len()) {
+            return world.backend().get(get);
+        }
+        pieces(get.len(), longest)
+            .try_for_each(|(start, len)| world.backend().get(get.part(start, len)))
+    }
+
+    /// Begins to write `values`, which are as many elements, by the backend.
+    pub(super) fn begin_put<R: Send + 'static>(
+        &self,
+        world: &World,
+        values: Vec<T>,
+        finish: impl FnOnce(Vec<T>) -> R + Send + 'static,
+    ) -> Result<Event<R>> {
+        assert_eq!(values.len(), self.n, "as many elements");
+        let bytes = values.as_bytes();
+        // SAFETY: `checked` found the elements, which are as many, inside a segment of the job. The
+        // event owns the vector until the operation is complete, or for ever; its memory
+        // stays where it is while it moves.
+        let put = unsafe { Put::new(self.at, bytes.as_ptr(), bytes.len()) };
+        let op = world.backend().put_nb(put)?;
+        Ok(Event::pending(world, op, Box::new(move || finish(values))))
+    }
+
+    /// Begins to read the elements by the backend.
+    pub(super) fn begin_get<R: Send + 'static>(
+        &self,
+        world: &World,
+        finish: impl FnOnce(Vec<T>) -> R + Send + 'static,
+    ) -> Result<Event<R>> {
+        let mut buffer = super::zeroed_vec::<T>(self.n);
+        let out = buffer.as_mut_bytes();
+        // SAFETY: as in `begin_put`: a vector of as many elements, which the event owns.
+        let get = unsafe { Get::new(self.at, out.as_mut_ptr(), out.len()) };
+        let op = world.backend().get_nb(get)?;
+        Ok(Event::pending(world, op, Box::new(move || finish(buffer))))
+    }
+
+    /// Writes `values`, which are as many elements, by the backend, and then does `signal`, on the
+    /// same rank. What the backend does not take at once goes ahead, and is there before the rest
+    /// is sent.
+    pub(super) fn put_signal(
+        &self,
+        world: &World,
+        values: &[T],
+        signal: backend::Atomic,
+    ) -> Result<()> {
+        let bytes = values.as_bytes();
+        assert_eq!(values.len(), self.n, "as many elements");
+        assert_eq!(signal.target().rank, self.at.rank, "on the same rank");
+        // SAFETY: as in `put`.
+        let put = unsafe { Put::new(self.at, bytes.as_ptr(), bytes.len()) };
+        let longest = cut::longest(world);
+        let ahead = put.len().saturating_sub(1) / longest * longest;
+        for (start, len) in pieces(ahead, longest) {
+            world.backend().put(put.part(start, len))?;
+        }
+        if ahead > 0 {
+            world.flush(self.at.rank)?;
+        }
+        let last = put.part(ahead, put.len() - ahead);
+        world.backend().put_signal(last, signal)
+    }
+}
+
+impl World {
+    /// Begins an atomic by `begin`, whose event gives what `finish` makes of the former bits.
+    pub(crate) fn begin_atomic<R: Send + 'static>(
+        &self,
+        begin: impl FnOnce(Former) -> Result<OpId>,
+        finish: impl FnOnce(u64) -> R + Send + 'static,
+    ) -> Result<Event<R>> {
+        // A vector, since its heap memory may be written through a pointer while it is moved.
+        let mut bits = vec![0_u64];
+        // SAFETY: the event owns the vector until the operation is complete, or for ever.
+        let op = begin(unsafe { Former::new(bits.as_mut_ptr()) })?;
+        Ok(Event::pending(self, op, Box::new(move || finish(bits[0]))))
+    }
+}
+
+/// Writes to each of the places as many elements by the backend.
+pub(super) fn put_all<T: Pod>(world: &World, pieces: &[(Checked<T>, &[T])]) -> Result<()> {
+    let puts = pieces.iter().map(|(to, values)| {
+        assert_eq!(values.len(), to.n, "as many elements");
+        let bytes = values.as_bytes();
+        // SAFETY: as in `put`; `pieces` is borrowed until the call below has returned.
+        unsafe { Put::new(to.at, bytes.as_ptr(), bytes.len()) }
+    });
+    let puts: Vec<Put> = puts.collect();
+    cut::fragments(&puts, cut::longest(world), |list| {
+        world.backend().put_fragments(list)
+    })
+}
+
+/// Reads from each of the places as many elements by the backend.
+pub(super) fn get_all<T: Pod>(
+    world: &World,
+    mut pieces: Vec<(Checked<T>, &mut [T])>,
+) -> Result<()> {
+    let gets = pieces.iter_mut().map(|(from, out)| {
+        assert_eq!(out.len(), from.n, "as many elements");
+        let bytes = out.as_mut_bytes();
+        // SAFETY: as in `get`; each slice is exclusively borrowed, so that they are apart, until
+        // after the call below has returned.
+        unsafe { Get::new(from.at, bytes.as_mut_ptr(), bytes.len()) }
+    });
+    let gets: Vec<Get> = gets.collect();
+    cut::fragments(&gets, cut::longest(world), |list| {
+        world.backend().get_fragments(list)
+    })
+}
+
+/// Carries a put out by this process's own instructions, if its segment is mapped.
+pub(super) fn put_directly(world: &World, put: Put) -> bool {
+    let Some(dst) = world.memory().place(put.dst()) else {
+        return false;
+    };
+    // SAFETY: who made the put promised that it lies in a segment of the job, which is mapped at
+    // `dst`, and that so many bytes can be read at its source; that is no part of a segment, since
+    // core makes puts of references only.
+    unsafe { copy::to_shared(dst.as_ptr(), put.src(), put.len()) };
+    true
+}
+
+/// Carries a get out by this process's own instructions, if its segment is mapped.
+pub(super) fn get_directly(world: &World, get: Get) -> bool {
+    let Some(src) = world.memory().place(get.src()) else {
+        return false;
+    };
+    // SAFETY: who made the get promised that it lies in a segment of the job, which is mapped at
+    // `src`, and that so many bytes can be written at its destination, which is no part of a
+    // segment.
+    unsafe { copy::from_shared(get.dst(), src.as_ptr(), get.len()) };
+    true
+}
+
+/// Starts and lengths of the pieces in which `len` bytes are transferred.
+fn pieces(len: usize, longest: usize) -> impl Iterator<Item = (usize, usize)> {
+    let starts = (0..len).step_by(longest);
+    starts.map(move |start| (start, longest.min(len - start)))
+}
