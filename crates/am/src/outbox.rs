@@ -193,7 +193,8 @@ impl Outbox {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicU64;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+    use std::thread;
 
     use pgas_core::backend::loopback;
 
@@ -231,5 +232,36 @@ mod tests {
             assert!(!outbox.has_some() && outbox.has_room());
             assert_eq!(outbox.n_requests(), 0);
         }
+        pgas_core::as_handler(long).unwrap();
+        quiet(&world).unwrap();
+        assert!(!outbox.has_some());
+    }
+
+    #[test]
+    fn what_was_kept_for_a_rank_that_has_left_is_lost() {
+        const ONE: Rank = Rank::new(1);
+        let is_kept = AtomicBool::new(false);
+        loopback::run(2, |world| {
+            crate::attach(&world).unwrap();
+            if world.rank() == ONE {
+                while !is_kept.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
+                return;
+            }
+            let am = am(&world).unwrap();
+            pgas_core::as_handler(|| {
+                while am.outbox.n_requests() < 3 {
+                    world.rpc_ff(ONE, drop::<u64>, 1).unwrap();
+                }
+            });
+            is_kept.store(true, Ordering::Release);
+            while !world.has_left(ONE) {
+                thread::yield_now();
+            }
+            world.progress().unwrap();
+            assert!(!am.outbox.has_some());
+            assert_eq!(am.lost.n(), 3);
+        });
     }
 }

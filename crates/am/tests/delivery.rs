@@ -12,7 +12,7 @@ use pgas_am::{RequestHandler, Token, quiet};
 use pgas_core::backend::{HandlerId, MessageClass, Offer};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
-use pgas_testkit::Deadline;
+use pgas_testkit::{Deadline, weak};
 
 /// How long a test may take at most; far more than any needs.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -339,6 +339,32 @@ fn a_handler_that_panics_leaves_quiet_in_step() {
         assert!(panicked.is_err());
         quiet(&world)
     });
+}
+
+/// Over a network on which a transfer may be under way for long.
+#[test]
+fn quiet_waits_for_what_follows_transfers() {
+    static N_RUN: AtomicU64 = AtomicU64::new(0);
+    let _deadline = Deadline::new("what follows transfers", LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    for seed in 0..50 {
+        N_RUN.store(0, Ordering::Relaxed);
+        weak::run(2, &config, seed, |world| {
+            pgas_am::attach(&world).unwrap();
+            let cells = world.alloc_symmetric::<u64>(1).unwrap();
+            let other = Rank::new(1 - world.rank().number());
+            let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+            let here = world.clone();
+            let read = cells.on(other).get_nb(&world).unwrap();
+            let read = PgasFuture::of_event(&world, read).unwrap();
+            let sent = read.then(move |_| here.rpc_ff(other, run, ()).unwrap());
+            quiet(&world).unwrap();
+            assert_eq!(N_RUN.load(Ordering::Relaxed), 2, "seed {seed}");
+            sent.wait().unwrap();
+            world.barrier().unwrap();
+        });
+    }
 }
 
 /// A call that is not answered, because its target has not built the object that it names.

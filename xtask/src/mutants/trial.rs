@@ -188,6 +188,8 @@ impl Trial {
             other => other,
         };
         tests.current_dir(self.copy.root().join("crates").join(folder));
+        // Nobody reads what a failure prints, and the lines of a backtrace take seconds to find.
+        tests.env("RUST_BACKTRACE", "0");
         // As few orders of delivery as tell these mutants.
         tests.env("PGAS_TEST_SEEDS", "150");
         tests

@@ -38,7 +38,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("outbox.rs", "letters.n_bytes += letter.n_bytes();", 0, "", Tests("outbox")),
     row("outbox.rs", "*n_bytes -= letter.n_bytes();", 0, "", Tests("outbox")),
     row("outbox.rs", "Ok(Sent::BackPressure) => return true,", 0, "Ok(Sent::BackPressure) => {}", Tests("outbox")),
-    row("outbox.rs", "left.n += 1;", 0, "", Program("left", "")),
+    row("outbox.rs", "left.n += 1;", 0, "", Tests("outbox")),
     row("send.rs", "self.tally.count_unsent();", 0, "", Tests("outbox")),
     row("send.rs", "self.tally.count_unsent();", 1, "", Tests("outbox")),
     row("send.rs", "            self.tally.count_sent();\n            if !self.outbox.keep_request", 0, "            if !self.outbox.keep_request", Tests("outbox")),
@@ -50,11 +50,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("lost.rs", "self.n.fetch_sub(n, Ordering::AcqRel) == n", 0, "self.n.fetch_sub(n, Ordering::Relaxed) == n", Nobody("the reason is taken under its lock, which is held here")),
     row("lost.rs", "return std::mem::take(&mut reason);", 0, "return reason.clone();", Tests("lost")),
     // The end of all work.
-    row("quiescence.rs", "n_sent + n_transfers", 0, "n_sent", Program("graphs", "")),
+    row("quiescence.rs", "n_sent + n_transfers", 0, "n_sent", Program("delivery", "quiet_waits_for_what_follows")),
     row("quiescence.rs", "if n_all_lost == 0 {", 0, "if true {", Tests("all_ranks_hear_of_items")),
     row("transfers.rs", "self.0.load(Ordering::Acquire)", 0, "self.0.load(Ordering::Relaxed)", NoTest("what the action has sent is counted by stores, which x86 keeps in order")),
     row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "self.0.fetch_sub(1, Ordering::Relaxed);", NoTest("all atomic instructions of x86 order as much")),
-    row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "", Program("graphs", "")),
+    row("transfers.rs", "self.0.fetch_sub(1, Ordering::Release);", 0, "", Program("delivery", "quiet_waits_for_what_follows")),
     // Objects that are named before they are there.
     row("objects.rs", "tables.ready.extend(called);", 0, "drop(called);", Tests("objects")),
     row("objects.rs", "self.n_ready.store(tables.ready.len(), Ordering::Relaxed);", 0, "", Tests("objects")),
