@@ -43,11 +43,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         let name = format!("messages::late_requests::{way:?}");
         // Where the target leaves in the flood differs from job to job.
         trials.push(trial(name, move || {
-            (0..10).for_each(|_| late_requests_are_told(way))
+            (0..10).for_each(|_| late_requests_are_told(way));
         }));
         let name = format!("messages::strays::{way:?}");
         trials.push(trial(name, move || {
-            strays_of_a_rank_that_leaves_are_told(way)
+            strays_of_a_rank_that_leaves_are_told(way);
         }));
     }
     for fault in [Fault::Kill, Fault::Panic] {
