@@ -39,12 +39,17 @@ fn models(listed: &str) -> Option<usize> {
 
 /// Runs the models with `filter` in their names.
 pub(crate) fn loom_cargo(filter: &str) -> Command {
-    let test = ["test", "--release", "--lib", "-p", WITH_MODELS, filter];
+    let test = [
+        "test",
+        "--profile",
+        "models",
+        "--lib",
+        "-p",
+        WITH_MODELS,
+        filter,
+    ];
     let mut cargo = command("cargo", test);
     process::apart(&mut cargo, "target/loom");
-    cargo.env("CARGO_PROFILE_RELEASE_LTO", "off");
-    cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16");
-    cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false");
     cargo.env("RUSTFLAGS", "--cfg loom");
     cargo.env("LOOM_MAX_PREEMPTIONS", "2");
     cargo
