@@ -15,9 +15,13 @@ use pgas_testkit::{setting, weak};
 const N_SEEDS: u64 = 1000;
 
 fn with_many_seeds(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
+    with_seeds(n_ranks, setting("PGAS_TEST_SEEDS", N_SEEDS), body);
+}
+
+fn with_seeds(n_ranks: u32, n_seeds: u64, body: impl Fn(World, u64) + Sync) {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
-    for seed in 0..setting("PGAS_TEST_SEEDS", N_SEEDS) {
+    for seed in 0..n_seeds {
         weak::run(n_ranks, &config, seed, |world| body(world, seed));
     }
 }
@@ -126,6 +130,40 @@ fn a_queue_that_all_push_to_and_pop_from_loses_and_doubles_nothing() {
             take(value);
         }
         assert_eq!((sum(&world, popped[0]), sum(&world, popped[1])), (30, 135));
+    });
+}
+
+#[test]
+fn memory_of_long_elements_goes_back_to_who_has_allocated_it() {
+    const N: u64 = 30;
+    // Ranks that wait for each other by polling take long.
+    let n_seeds = setting("PGAS_TEST_SEEDS", N_SEEDS).div_ceil(50);
+    with_seeds(2, n_seeds, |world, seed| {
+        let queue = CircularQueue::<String>::with_capacity(&world, Rank::ZERO, 3).unwrap();
+        let text = |i: u64| {
+            let letter = char::from(b'a' + u8::try_from(i % 26).unwrap());
+            let len = 60 + 50 * ((i + seed) % 3);
+            letter.to_string().repeat(usize::try_from(len).unwrap())
+        };
+        let before = world.local_heap_use().used;
+        for i in 0..N {
+            if world.rank() == Rank::ZERO {
+                while queue.push(text(i)).is_err() {
+                    world.progress().unwrap();
+                }
+                continue;
+            }
+            let mut popped = queue.pop().unwrap();
+            while popped.is_none() {
+                world.progress().unwrap();
+                popped = queue.pop().unwrap();
+            }
+            assert_eq!(popped.unwrap(), text(i));
+        }
+        world.barrier().unwrap();
+        // Those in the queue, and a few that are on their way back.
+        let used = world.local_heap_use().used - before;
+        assert!(used <= 16 * 128, "{used} bytes, seed {seed}");
     });
 }
 

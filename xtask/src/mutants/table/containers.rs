@@ -11,13 +11,13 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/access.rs", "if request.side == Side::Push && request.meet {", 0, "if false {", Program("weak_network", "a_queue_that_all")),
     row("array/cells.rs", "world.flush(cell.rank())?;", 0, "", Program("weak_network", "elements_of_arrays")),
     row("object/heap.rs", "world.flush(world.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
-    row("object/heap.rs", "world.flush(at.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
+    row("object/heap.rs", "world.flush(at.rank())?;", 0, "", Program("weak_network", "memory_of_long_elements")),
     row("queue/access.rs", "Ok(self.swap(word, from, to)?.is_ok())", 0, "{ let _ = self.swap(word, from, to)?; Ok(true) }", Program("weak_network", "a_queue_that_all")),
     row("queue/ring.rs", "world.barrier()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
     // Queues.
-    row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("queue::tests::sequential")),
-    row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("queue::tests::sequential")),
-    row("queue/access.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("queue::tests::sequential")),
+    row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("a_local_phase_empties")),
+    row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("a_queue_behaves_as_a_deque")),
+    row("queue/access.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("a_queue_behaves_as_a_deque")),
     row("queue/access.rs", "object::release::<T>(&slot, &self.heap)?;", 0, "", Tests("queue::tests::sequential")),
     // Filters.
     row("bloom/mod.rs", "block.fetch_op(8 * i, AtomicOp::Or, *mask)", 0, "block.fetch_op(8 * i, AtomicOp::Swap, *mask)", Tests("bloom")),
