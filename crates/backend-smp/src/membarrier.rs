@@ -7,27 +7,21 @@
 //!
 //! This needs that the process on the light side has asked for it ([`register`]), else `light` is a full fence too; and that the heavy side may
 //! make the call, which [`register`] tells: who may not [says so](crate::doorbell::Doorbell::refuse_light_fences).
-#![expect(unsafe_code, reason = "the membarrier system call")]
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, compiler_fence, fence};
 
-const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
-const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
+use rustix::thread::{MembarrierCommand, membarrier};
 
 /// Whether this process may use light fences.
 static IS_REGISTERED: AtomicBool = AtomicBool::new(false);
-
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes two numbers and touches no memory of the program.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0) == 0 }
-}
 
 /// Asks the system to let this process take part, and says whether it does. Once a process.
 pub(crate) fn register() -> bool {
     static ANSWER: OnceLock<bool> = OnceLock::new();
     *ANSWER.get_or_init(|| {
-        let is_registered = membarrier(REGISTER_GLOBAL_EXPEDITED) && membarrier(GLOBAL_EXPEDITED);
+        let is_registered = membarrier(MembarrierCommand::RegisterGlobalExpedited).is_ok()
+            && membarrier(MembarrierCommand::GlobalExpedited).is_ok();
         // Relaxed: who does not see it yet fences fully, which is always right.
         IS_REGISTERED.store(is_registered, Ordering::Relaxed);
         is_registered
@@ -48,8 +42,8 @@ pub(crate) fn light() {
 pub(crate) fn heavy() {
     fence(Ordering::SeqCst);
     if IS_REGISTERED.load(Ordering::Relaxed) {
-        let is_done = membarrier(GLOBAL_EXPEDITED);
-        debug_assert!(is_done, "membarrier worked before");
+        let done = membarrier(MembarrierCommand::GlobalExpedited);
+        debug_assert!(done.is_ok(), "membarrier worked before");
     }
 }
 

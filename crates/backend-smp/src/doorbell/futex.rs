@@ -1,11 +1,11 @@
 //! Linux only: the word that a [`Doorbell`](super::Doorbell) sleeps on, a futex. `futex_portable.rs` stands in for it elsewhere.
-#![expect(unsafe_code, reason = "the futex system call takes addresses")]
-
-use std::{io, ptr, time::Duration};
 
 use std::sync::atomic::AtomicU32;
+use std::time::Duration;
 
 use pgas_lockfree::doorbell::Bell;
+use rustix::io::Errno;
+use rustix::thread::{Timespec, futex};
 
 use crate::membarrier;
 
@@ -21,30 +21,23 @@ impl Bell for Futex {
     }
 
     fn wait(&self, expected: u32, timeout: Option<Duration>) {
-        let timeout = timeout.map(|timeout| libc::timespec {
-            tv_sec: libc::time_t::try_from(timeout.as_secs()).unwrap_or(libc::time_t::MAX),
-            tv_nsec: libc::c_long::from(timeout.subsec_nanos().cast_signed()),
+        let timeout = timeout.map(|timeout| Timespec {
+            tv_sec: i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: timeout.subsec_nanos().into(),
         });
-        let timeout = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-        let word = self.0.as_ptr();
-        // SAFETY: FUTEX_WAIT reads an aligned u32 at `word`, which the reference guarantees, and a timespec at `timeout`,
-        // which is null (no limit) or points to the local above. It writes nothing. Not FUTEX_PRIVATE_FLAG: ringers may be
-        // other processes.
-        let status =
-            unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, expected, timeout) };
-        // Woken, or EAGAIN (the word has changed), EINTR, ETIMEDOUT: the caller looks for itself what is the case.
-        debug_assert!(
-            status == 0 || is_expected_failure(),
-            "futex wait: {}",
-            io::Error::last_os_error()
+        // Not private: ringers may be other processes.
+        let slept = futex::wait(&self.0, futex::Flags::empty(), expected, timeout.as_ref());
+        // Woken, or the word has changed: the caller looks for itself what is the case.
+        let is_expected = matches!(
+            slept,
+            Ok(()) | Err(Errno::AGAIN | Errno::INTR | Errno::TIMEDOUT)
         );
+        debug_assert!(is_expected, "futex wait: {slept:?}");
     }
 
     fn wake_all(&self) {
-        let word = self.0.as_ptr();
-        // SAFETY: FUTEX_WAKE takes the address as a key and does not access it.
-        let n_woken = unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAKE, i32::MAX) };
-        debug_assert!(n_woken >= 0, "futex wake: {}", io::Error::last_os_error());
+        let woken = futex::wake(&self.0, futex::Flags::empty(), i32::MAX.cast_unsigned());
+        debug_assert!(woken.is_ok(), "futex wake: {woken:?}");
     }
 
     #[inline]
@@ -55,11 +48,4 @@ impl Bell for Futex {
     fn heavy_fence() {
         membarrier::heavy();
     }
-}
-
-fn is_expected_failure() -> bool {
-    matches!(
-        io::Error::last_os_error().raw_os_error(),
-        Some(libc::EAGAIN | libc::EINTR | libc::ETIMEDOUT)
-    )
 }

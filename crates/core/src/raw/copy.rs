@@ -86,10 +86,10 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
         // In registers: a copy from memory would wait until the parts that `value` was made of are there.
         (16 | 24 | 32, _) => {
             for (i, word) in bytes.chunks_exact(8).enumerate() {
-                // SAFETY: the word lies within the value, as many bytes of which are writable at `dst`.
-                let dst = unsafe { dst.add(8 * i) };
-                // SAFETY: so its eight bytes are writable, which is all that is asked.
-                unsafe { imp::store_word(dst, u64::from_ne_bytes(array(word))) };
+                let (dst, word) = (dst.wrapping_add(8 * i), u64::from_ne_bytes(array(word)));
+                // SAFETY: the word lies within the value, as many bytes of which are writable at
+                // `dst`, so its eight bytes are, which is all that is asked.
+                unsafe { imp::store_word(dst, word) };
             }
         }
         (len, _) => {
@@ -127,49 +127,41 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
 pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
     let mut value = T::new_zeroed();
     // `FromBytes` and `IntoBytes` together make any bytes that are written here a value.
-    let out = (&raw mut value).cast::<u8>();
+    let out = value.as_mut_bytes();
     match (size_of::<T>(), align_of::<T>()) {
         (1, _) => {
             // SAFETY: the caller promises a readable byte.
             let word = unsafe { AtomicU8::from_ptr(src) };
-            // SAFETY: `out` points to one byte of `value`.
-            unsafe { out.write(word.load(Ordering::Relaxed)) };
+            out.copy_from_slice(&[word.load(Ordering::Relaxed)]);
         }
         (2, 2) => {
             // SAFETY: the caller promises two readable bytes, aligned as `T` is.
             let word = unsafe { AtomicU16::from_ptr(src.cast()) };
-            // SAFETY: `out` points to `value`, of the same size and alignment.
-            unsafe { out.cast::<u16>().write(word.load(Ordering::Relaxed)) };
+            out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
         (4, 4) => {
             // SAFETY: the caller promises four readable bytes, aligned as `T` is, to four; a load
             // writes nothing.
             let word = unsafe { AtomicU32::from_ptr(src.cast()) };
-            // SAFETY: `out` points to `value`, of the same size and alignment.
-            unsafe { out.cast::<u32>().write(word.load(Ordering::Relaxed)) };
+            out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
         (8, 8) => {
             // SAFETY: the caller promises eight readable bytes, aligned as `T` is, to eight; a load
             // writes nothing.
             let word = unsafe { AtomicU64::from_ptr(src.cast()) };
-            // SAFETY: `out` points to `value`, of the same size and alignment.
-            unsafe { out.cast::<u64>().write(word.load(Ordering::Relaxed)) };
+            out.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
         }
-        (len @ (16 | 24 | 32), _) => {
-            for i in 0..len / 8 {
-                // SAFETY: the word lies within a value at `src`.
-                let src = unsafe { src.add(8 * i) };
-                // SAFETY: so its eight bytes are readable, which is all that is asked.
-                let word = unsafe { imp::load_word(src) };
-                // SAFETY: and so it does at `out`.
-                let out = unsafe { out.add(8 * i) };
-                // SAFETY: this function's own memory; the write needs no alignment.
-                unsafe { out.cast::<u64>().write_unaligned(word) };
+        (16 | 24 | 32, _) => {
+            for (i, out) in out.chunks_exact_mut(8).enumerate() {
+                // SAFETY: the word lies within a value at `src`, so its eight bytes are readable,
+                // which is all that is asked.
+                let word = unsafe { imp::load_word(src.wrapping_add(8 * i)) };
+                out.copy_from_slice(&word.to_ne_bytes());
             }
         }
         (len, _) => {
             // SAFETY: `out` is this function's own memory of `len` bytes; the caller promises `src`.
-            unsafe { imp::from_shared(out, src, len) }
+            unsafe { imp::from_shared(out.as_mut_ptr(), src, len) }
         }
     }
     value

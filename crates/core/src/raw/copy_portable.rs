@@ -1,60 +1,73 @@
 //! Racing copies as loops of relaxed atomics, word by word where the shared side is aligned.
 
+use std::slice;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 use pgas_lockfree::word;
 
+/// A part of shared memory that is accessed at once.
+enum Part<'a> {
+    Word(&'a AtomicU64),
+    Byte(&'a AtomicU8),
+}
+
+/// The `len` shared bytes at `at` in parts, each with its distance from the first.
+///
+/// # Safety
+///
+/// They are readable and, for who stores to them, writable for as long as the parts are used.
+unsafe fn parts<'a>(at: *mut u8, len: usize) -> impl Iterator<Item = (usize, Part<'a>)> {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let (start, place) = (next, at.wrapping_add(next));
+        if start == len {
+            return None;
+        }
+        if len - start >= 8 && place.addr().is_multiple_of(8) {
+            next += 8;
+            // SAFETY: `start` is below `len`, and eight of the bytes that the caller promises are
+            // left; the place is aligned. Others access them only by atomics and such copies.
+            return Some((
+                start,
+                Part::Word(unsafe { AtomicU64::from_ptr(place.cast()) }),
+            ));
+        }
+        next += 1;
+        // SAFETY: the same of one byte.
+        Some((start, Part::Byte(unsafe { AtomicU8::from_ptr(place) })))
+    })
+}
+
 /// See [`super::to_shared`].
 pub(super) unsafe fn to_shared(dst: *mut u8, src: *const u8, len: usize) {
-    let mut i = 0;
-    while i < len {
-        // SAFETY: `i < len`, and the caller promises `len` bytes at `dst`.
-        let to = unsafe { dst.add(i) };
-        // SAFETY: and `len` bytes at `src`.
-        let from = unsafe { src.add(i) };
-        if len - i >= 8 && to.addr().is_multiple_of(8) {
-            // SAFETY: eight bytes are left, and `to` is aligned.
-            let word = unsafe { AtomicU64::from_ptr(to.cast()) };
-            // SAFETY: eight private bytes are left; the read needs no alignment.
-            word.store(
-                unsafe { from.cast::<u64>().read_unaligned() },
-                Ordering::Relaxed,
-            );
-            i += 8;
-        } else {
-            // SAFETY: one byte is left.
-            let word = unsafe { AtomicU8::from_ptr(to) };
-            // SAFETY: one private byte is left.
-            word.store(unsafe { from.read() }, Ordering::Relaxed);
-            i += 1;
+    // SAFETY: the caller promises so many private bytes that nobody writes.
+    let src = unsafe { slice::from_raw_parts(src, len) };
+    // SAFETY: the caller promises as many shared ones that can be written.
+    for (start, part) in unsafe { parts(dst, len) } {
+        match part {
+            Part::Word(word) => {
+                let bytes = src[start..].first_chunk().expect("a word has eight bytes");
+                word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
+            }
+            Part::Byte(byte) => byte.store(src[start], Ordering::Relaxed),
         }
     }
 }
 
 /// See [`super::from_shared`].
 pub(super) unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
-    let mut i = 0;
-    while i < len {
-        // SAFETY: `i < len`, and the caller promises `len` bytes at `dst`.
-        let to = unsafe { dst.add(i) };
-        // SAFETY: and `len` bytes at `src`.
-        let from = unsafe { src.add(i) }.cast_mut();
-        if len - i >= 8 && from.addr().is_multiple_of(8) {
-            // SAFETY: eight bytes are left, and `from` is aligned.
-            let word = unsafe { AtomicU64::from_ptr(from.cast()) };
-            // SAFETY: eight private bytes are left; the write needs no alignment.
-            unsafe {
-                to.cast::<u64>()
-                    .write_unaligned(word.load(Ordering::Relaxed));
+    // SAFETY: the caller promises so many private bytes that nobody else accesses, and that are
+    // initialized: core has them of values of `Pod`.
+    let dst = unsafe { slice::from_raw_parts_mut(dst, len) };
+    // SAFETY: the caller promises as many shared ones that can be read.
+    for (start, part) in unsafe { parts(src.cast_mut(), len) } {
+        match part {
+            Part::Word(word) => {
+                let bytes = word.load(Ordering::Relaxed).to_ne_bytes();
+                dst[start..start + 8].copy_from_slice(&bytes);
             }
-            i += 8;
-        } else {
-            // SAFETY: one byte is left.
-            let word = unsafe { AtomicU8::from_ptr(from) };
-            // SAFETY: one private byte is left.
-            unsafe { to.write(word.load(Ordering::Relaxed)) };
-            i += 1;
+            Part::Byte(byte) => dst[start] = byte.load(Ordering::Relaxed),
         }
     }
 }
@@ -83,10 +96,9 @@ pub(super) type Sixteen = [u64; 2];
 pub(super) unsafe fn load_sixteen(src: *const u8) -> Sixteen {
     // SAFETY: the first half of what the caller promises, aligned; it is only accessed atomically.
     let first = unsafe { AtomicU64::from_ptr(src.cast_mut().cast()) };
-    // SAFETY: the other half lies within the same sixteen bytes.
-    let behind = unsafe { src.add(8) };
-    // SAFETY: readable as the first half is, and aligned to eight, since that is aligned to
-    // sixteen.
+    let behind = src.wrapping_add(8);
+    // SAFETY: the other half lies within the same sixteen bytes: readable as the first one is, and
+    // aligned to eight, since that is aligned to sixteen.
     let second = unsafe { AtomicU64::from_ptr(behind.cast_mut().cast()) };
     [word::load(first), word::load(second)]
 }
