@@ -1,8 +1,7 @@
 //! A hash map over the memory of all ranks.
 //!
-//! On the path of an operation this file comes after [`GlobalPtr`](pgas_core::GlobalPtr), which it is
-//! built on: an insert takes a slot (A), writes key and value (W) and publishes them (A). What the
-//! backend makes of these three is in its `rma.rs`.
+//! On the path of an operation this file comes first; `docs/ARCHITECTURE.md` follows an addition from
+//! here to its instruction. An insert takes a slot (A), writes key and value (W) and publishes them (A).
 //!
 //! ```text
 //! hash of the key  -->  home slot, in one ring of slots over all ranks  -->  the next slot, ...
