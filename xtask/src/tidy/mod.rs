@@ -77,7 +77,10 @@ pub(crate) fn run() -> Result<Outcome> {
         findings.extend(comments::check(source));
     }
     findings.extend(docs::check_table(&sources));
-    findings.extend(reading_path::check(&sources));
+    findings.extend(reading_path::check(
+        &read("docs/ARCHITECTURE.md")?,
+        &sources,
+    ));
     findings.extend(floors::check(&sources));
     findings.extend(fence::check(&read("docs/UNSAFE.md")?, &sources));
     for (path, text) in files(&|name| name == "Cargo.toml")? {

@@ -1,22 +1,30 @@
 //! Inserts that are collected for the ranks that hold their places, and done there.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::mem;
 use std::sync::Arc;
 
 use pgas_core::collective::op::{Min, Sum};
 use pgas_core::{Rank, World};
 
+use zerocopy::FromZeros as _;
+
 use super::HashMap;
-use super::ahead::Ahead;
-use super::hash::RapidHasher;
+use super::batch::local::{AHEAD, Ring, each_ahead};
+use super::hash::{Hash, RapidHasher};
 use super::left::Left;
 use super::phase::{Atomic, Local, Phase};
-use crate::object::{self, KeyHasher, Object, SlotOf};
+use super::slot::Access;
+use super::table::{LocalView, Table, over_slots};
+use super::view::View;
+use crate::object::{self, KeyHasher, KeyOf, Object, SlotOf};
 use crate::{Distributor, Result, distributor};
 
-/// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is on, with many others
-/// for the same rank, and is inserted there by that rank itself, without atomics, while the places of the next ones are on their
-/// way into its cache. Small entries of a map whose memory is all near, that of one host, have no way to go: the inserting rank does it,
+/// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is
+/// on, with many others for the same rank, and is inserted there by that rank itself, without
+/// atomics, while the places of the next ones are on their way into its cache. Small entries of a
+/// map whose memory is all local, that of one host, have no way to go: the inserting rank does it,
 /// while the places of the next ones are on their way into its cache.
 ///
 /// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
@@ -49,8 +57,8 @@ pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
 
 /// How entries come to their places; the same on all ranks.
 enum Way<K: Object, V: Object> {
-    /// By this rank, since all places are near.
-    Near(Box<Ahead<K, V>>),
+    /// By this rank, since all places are local.
+    Local(Box<Ahead<K, V>>),
     /// By the rank that holds the place.
     Sent(Box<Distributor<(K, V)>>),
 }
@@ -59,10 +67,176 @@ enum Way<K: Object, V: Object> {
 struct Target<K: Object, V: Object, F, S> {
     map: HashMap<K, V, Local, S>,
     combine: F,
-    /// As they came, and what they are.
+    /// As they came.
     slots: Vec<SlotOf<(K, V)>>,
-    entries: Vec<(K, V)>,
     left: Left<K, V>,
+}
+
+/// An entry that waits while its place is on its way into the cache.
+#[derive(Clone, Copy)]
+struct Entry<S> {
+    hash: Hash,
+    /// The key and the value.
+    slot: S,
+}
+
+/// Entries that wait, in the order in which they came.
+struct Ahead<K: Object, V: Object> {
+    ring: Ring<Entry<SlotOf<(K, V)>>>,
+    /// How many have come.
+    n_begun: usize,
+    /// How many of them wait no more.
+    n_done: usize,
+    /// Keys that were new, and are not counted yet.
+    n_new: u64,
+}
+
+impl<K: Object, V: Object> Ahead<K, V> {
+    fn new() -> Self {
+        let nothing = Entry {
+            hash: Hash::default(),
+            slot: SlotOf::<(K, V)>::new_zeroed(),
+        };
+        Self {
+            ring: Ring::new(|_| nothing),
+            n_begun: 0,
+            n_done: 0,
+            n_new: 0,
+        }
+    }
+
+    /// Begins the insert of an entry, or else fails and has nothing to do with it; and ends one
+    /// that has waited long enough. That one goes to `left` if it fails.
+    #[inline(always)]
+    fn insert<S: KeyHasher>(
+        &mut self,
+        table: &Table<K, V, S>,
+        (key, value): (K, V),
+        combine: &mut impl FnMut(V, V) -> V,
+        left: &mut Left<K, V>,
+    ) -> Result<()> {
+        let hash = Hash::of::<K>(&object::key(&key)?, &*table.hasher);
+        if let Some(all) = &table.local {
+            all.share(hash.bits()).block.prefetch(0);
+        }
+        let slot = object::to_slot(&(key, value), &table.heap)?;
+        let former = self.ring.turn(self.n_begun, Entry { hash, slot });
+        self.n_begun += 1;
+        if self.n_begun - self.n_done > AHEAD {
+            self.n_done += 1;
+            self.end(table, former, combine, left);
+        }
+        Ok(())
+    }
+
+    /// Ends all inserts that were begun. Those that fail go to `left`, the others are done all the
+    /// same.
+    fn end_all<S: KeyHasher>(
+        &mut self,
+        table: &Table<K, V, S>,
+        combine: &mut impl FnMut(V, V) -> V,
+        left: &mut Left<K, V>,
+    ) {
+        while self.n_done < self.n_begun {
+            let entry = self.ring.get(self.n_done);
+            self.n_done += 1;
+            self.end(table, entry, combine, left);
+        }
+        table.count_new(mem::take(&mut self.n_new));
+    }
+
+    #[inline(always)]
+    fn end<S: KeyHasher>(
+        &mut self,
+        table: &Table<K, V, S>,
+        Entry { hash, slot }: Entry<SlotOf<(K, V)>>,
+        combine: &mut impl FnMut(V, V) -> V,
+        left: &mut Left<K, V>,
+    ) {
+        let heap = &*table.heap;
+        let mut insert = || {
+            let (key, value) = object::from_slot::<(K, V)>(slot, heap)?;
+            let (key, value) = (object::key(&key)?, object::to_slot(&value, heap)?);
+            let combine = |there| {
+                let (_, value) = object::from_slot::<(K, V)>(slot, heap)?;
+                Ok(combine(there, value))
+            };
+            over_slots!(table, |view| view.upsert(hash, &key, value, combine))
+        };
+        match insert() {
+            Ok(there) => self.n_new += u64::from(there.is_none()),
+            // It is tried again, and kept if it fails again.
+            Err(_) => left.insert_or_keep(table, hash, slot, combine),
+        }
+    }
+}
+
+/// What has come from other ranks.
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Combines what is there with each of the entries in `slots`, and returns how many keys were
+    /// new. What is not done stays in `left`: entries whose place is not on this rank, and those
+    /// that fail.
+    fn apply(
+        &self,
+        slots: &[SlotOf<(K, V)>],
+        combine: &mut impl FnMut(V, V) -> V,
+        left: &mut Left<K, V>,
+    ) -> u64 {
+        let mut n_new = 0;
+        let begin = |i: usize| Some(self.arrive(slots[i]));
+        let Ok(()) = each_ahead(slots.len(), begin, |i, begun| -> Result<_, Infallible> {
+            let slot = slots[i];
+            match begun.expect("each entry is begun") {
+                Err(why) => left.give_up(&slot, why, self.heap),
+                Ok((hash, key, _)) if left.follows(hash, &key, slot) => {}
+                Ok((hash, key, value)) => match self.combine(hash, &key, value, combine) {
+                    Ok(Some(is_new)) => {
+                        n_new += u64::from(is_new);
+                        if const { object::has_heap::<(K, V)>() } {
+                            left.release(&slot, self.heap);
+                        }
+                    }
+                    // Why it fails is told when it is tried again, at the end of the round, and
+                    // fails again.
+                    Ok(None) | Err(_) => left.keep(hash, key, slot),
+                },
+            }
+            Ok(())
+        });
+        n_new
+    }
+
+    /// Reads an entry, and asks for its place.
+    fn arrive(&self, slot: SlotOf<(K, V)>) -> Result<(Hash, KeyOf<K>, V)> {
+        let (key, value) = object::from_slot::<(K, V)>(slot, self.heap)?;
+        let key = object::key(&key)?;
+        let hash = self.hash(&key);
+        R::prefetch(self.all, hash.bits());
+        Ok((hash, key, value))
+    }
+
+    /// Combines what is there with `value`, and returns whether the key is new, if its place is on
+    /// this rank.
+    fn combine(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: V,
+        combine: &mut impl FnMut(V, V) -> V,
+    ) -> Result<Option<bool>> {
+        // Where operations are counted no slot is local.
+        if !R::IS_LOCAL {
+            self.world.count_local();
+        }
+        let changed = self.change(hash, key, |former, heap| {
+            let value = match former {
+                Some(former) => combine(object::from_slot::<V>(former, heap)?, value),
+                None => value,
+            };
+            object::to_slot(&value, heap).map(Some)
+        })?;
+        Ok(changed.map(|(was_there, _)| !was_there))
+    }
 }
 
 impl<K, V, F, S> Target<K, V, F, S>
@@ -76,21 +250,10 @@ where
     fn take(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
         self.slots.clear();
         let received = from.receive_into(&mut self.slots);
-        let (heap, left, entries) = (from.heap(), &mut self.left, &mut self.entries);
-        // In place: nearly always all of them are entries.
-        self.slots
-            .retain(|slot| match object::from_slot(*slot, heap) {
-                Ok(entry) => {
-                    entries.push(entry);
-                    true
-                }
-                Err(why) => {
-                    left.give_up(slot, why, heap);
-                    false
-                }
-            });
-        let combine = &mut self.combine;
-        self.map.apply(entries, &self.slots, combine, left);
+        let (table, slots) = (&self.map.table, &self.slots);
+        let (combine, left) = (&mut self.combine, &mut self.left);
+        let n_new = over_slots!(table, |view| view.apply(slots, combine, left));
+        table.count_new(n_new);
         received
     }
 
@@ -148,10 +311,11 @@ where
     ///
     /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
-        let is_near = map.table.view_quick().is_some();
-        let way = if map.world().allreduce(u64::from(is_near), Min)? == 1 {
+        let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
+        let is_local = is_small && map.table.local.is_some();
+        let way = if map.world().allreduce(u64::from(is_local), Min)? == 1 {
             distributor::agree_on_capacity(map.world(), capacity)?;
-            Way::Near(Box::new(Ahead::new()))
+            Way::Local(Box::new(Ahead::new()))
         } else {
             let size = distributor::agree_on_capacity(map.world(), capacity)?;
             // What lies outside of the slots that are sent is given back by who has the map.
@@ -163,7 +327,6 @@ where
             map,
             combine,
             slots: Vec::new(),
-            entries: Vec::new(),
             left: Left::new(),
         };
         Ok(Self { way, target })
@@ -179,8 +342,9 @@ where
     ///
     /// # Cost
     ///
-    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits for room in the
-    /// other rank's inbox, and does what is in this rank's own one meanwhile. Small entries into near memory: that of an
+    /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits
+    /// for room in the other rank's inbox, and does what is in this rank's own one meanwhile. Small
+    /// entries into local memory: that of an
     /// [`upsert`](HashMap::upsert). Complete after [`flush`](Self::flush).
     ///
     /// # Errors
@@ -192,7 +356,7 @@ where
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
         let Self { way, target } = self;
         match way {
-            Way::Near(ahead) => {
+            Way::Local(ahead) => {
                 let Target {
                     map, combine, left, ..
                 } = target;
@@ -233,7 +397,7 @@ where
         // Whatever fails on this rank, the others wait for its part of the round.
         let Self { way, target } = self;
         let ended = match way {
-            Way::Near(ahead) => {
+            Way::Local(ahead) => {
                 let Target {
                     map, combine, left, ..
                 } = &mut *target;

@@ -6,7 +6,7 @@ use pgas_core::Rank;
 use pgas_lockfree::slots::state::Fingerprint;
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_inline};
 
-use super::layout::Blocks;
+use super::slot::layout::{Blocks, MOST};
 use crate::object::{KeyHasher, KeyOf, Object, Repr, SECRETS};
 
 /// The default hasher of keys: rapidhash V3, which is specified and the same on every platform.
@@ -14,8 +14,7 @@ use crate::object::{KeyHasher, KeyOf, Object, Repr, SECRETS};
 pub struct RapidHasher;
 
 impl KeyHasher for RapidHasher {
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a few multiplications for short keys")]
+    #[inline]
     fn hash(&self, bytes: &[u8]) -> u64 {
         rapidhash_v3_inline::<true, true, false>(bytes, &SECRETS)
     }
@@ -36,8 +35,7 @@ impl SeededHasher {
 }
 
 impl KeyHasher for SeededHasher {
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a few multiplications for short keys")]
+    #[inline]
     fn hash(&self, bytes: &[u8]) -> u64 {
         rapidhash_v3_inline::<true, true, false>(bytes, &self.0)
     }
@@ -51,21 +49,16 @@ impl KeyHasher for SeededHasher {
 pub(super) struct Hash(u64);
 
 impl Hash {
+    // The key's length is a constant, which leaves two multiplications for short keys.
     #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "the key's length is a constant, which leaves two multiplications for short keys"
-    )]
     pub(super) fn of<K: Object>(key: &KeyOf<K>, hasher: &impl KeyHasher) -> Self {
         Self(<K::Repr as Repr<K>>::hash_key(key, hasher))
     }
 
-    #[inline(always)]
     pub(super) const fn bits(self) -> u64 {
         self.0
     }
 
-    #[inline]
     pub(super) const fn fingerprint(self) -> Fingerprint {
         Fingerprint::of(self.0)
     }
@@ -85,7 +78,6 @@ pub(super) struct Place {
 
 impl Place {
     /// The first slot of a block.
-    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the number of a rank")]
     pub(super) const fn begin(rank: usize, block: usize) -> Self {
         Self {
@@ -100,22 +92,29 @@ impl Place {
         Rank::new(self.rank)
     }
 
-    #[inline(always)]
     pub(super) const fn rank_index(self) -> usize {
         self.rank as usize
     }
 
-    #[inline(always)]
     pub(super) const fn index(self) -> usize {
         self.index as usize
     }
 
     /// The slot of the same block with this index.
-    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "a block has few slots")]
     pub(super) const fn with_index(self, index: usize) -> Self {
         let index = index as u16;
         Self { index, ..self }
+    }
+
+    /// Whether the two are in one block.
+    pub(super) const fn is_same_block(self, other: Self) -> bool {
+        self.rank == other.rank && self.block == other.block
+    }
+
+    /// Whether the two are one slot, wherever the searches begin that came there.
+    pub(super) const fn is_same(self, other: Self) -> bool {
+        self.is_same_block(other) && self.index == other.index
     }
 }
 
@@ -156,14 +155,12 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// Those of them that have as many slots as a block may have: all but maybe the last one.
-    #[inline(always)]
     pub(super) fn n_whole_blocks(&self) -> usize {
         self.n_whole_blocks
     }
 
     /// The slots of a block.
-    #[inline(always)]
-    pub(super) fn slots_of(&self, block: usize) -> usize {
+    fn slots_of(&self, block: usize) -> usize {
         if B::IS_PACKED {
             B::SLOTS.min(self.local_capacity - block * B::SLOTS)
         } else {
@@ -175,7 +172,7 @@ impl<B: Blocks> Ring<B> {
     ///
     /// The upper half of `hash * n_ranks` is the rank, and the lower half, a fraction of that rank's
     /// blocks, the place there, and likewise in the block: multiplications and no division, for every capacity.
-    #[inline(always)]
+    #[inline]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "numbers of ranks and of a block's slots"
@@ -194,7 +191,7 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// Slot number `local` of a rank, as one where a search may begin.
-    #[inline(always)]
+    #[inline]
     pub(super) fn at(&self, rank: Rank, local: usize) -> Place {
         let place = Place {
             rank: rank.number(),
@@ -206,7 +203,7 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// The slot behind `place`.
-    #[inline(always)]
+    #[inline]
     pub(super) fn next(&self, place: Place) -> Place {
         if B::IS_PACKED {
             let n = self.slots_of(place.block);
@@ -220,8 +217,8 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// Where the search goes on in the block behind that of `place`.
-    #[inline(always)]
-    pub(super) fn next_block(&self, place: Place) -> Place {
+    #[inline]
+    fn next_block(&self, place: Place) -> Place {
         let block = place.block + 1;
         if block < self.n_blocks {
             return self.first(Place { block, ..place });
@@ -239,7 +236,6 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// Where the search begins in the block of `place`.
-    #[inline(always)]
     fn first(&self, place: Place) -> Place {
         let first = usize::from(place.first);
         let is_there = first < self.slots_of(place.block);
@@ -248,13 +244,47 @@ impl<B: Blocks> Ring<B> {
 }
 
 /// Where a search begins in its home block, which is whole, by the fraction of a block that is left of the hash.
-#[inline(always)]
-pub(super) fn first_in_block<B: Blocks>(fraction: u64) -> usize {
+fn first_in_block<B: Blocks>(fraction: u64) -> usize {
     widening_mul(fraction, B::SLOTS).0
 }
 
+/// The first of the slots that are set in `mask`, of which there are some, once around in a block
+/// like `B` from where the search for a key begins there, by the `fraction` of a block that is left
+/// of its hash. From a table: a branch would be guessed wrong where neither is rare.
+#[inline]
+pub(super) fn first_of<B: Blocks>(mask: u32, fraction: u64) -> usize {
+    let first = first_in_block::<B>(fraction);
+    let orders = const { &Orders::of(B::SLOTS) };
+    usize::from(orders.0[first % MOST][mask as usize % (1 << MOST)]) % MOST
+}
+
+/// By the slot that comes first, and then by the slots that are set, the first one of these.
+struct Orders([[u8; 1 << MOST]; MOST]);
+
+impl Orders {
+    /// Of blocks of `n` slots.
+    const fn of(n: usize) -> Self {
+        let mut orders = [[0; 1 << MOST]; MOST];
+        let mut first = 0;
+        while first < n {
+            let mut mask = 1_usize;
+            while mask < 1 << n {
+                let mut index = first;
+                while mask >> index & 1 == 0 {
+                    index = (index + 1) % n;
+                }
+                #[expect(clippy::cast_possible_truncation, reason = "a block has few slots")]
+                let slot = index as u8;
+                orders[first][mask] = slot;
+                mask += 1;
+            }
+            first += 1;
+        }
+        Self(orders)
+    }
+}
+
 /// The upper half of the product, which is below `b`, and the lower half.
-#[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
 fn widening_mul(a: u64, b: usize) -> (usize, u64) {
     let product = u128::from(a) * b as u128;
@@ -334,6 +364,30 @@ mod tests {
             check_walk::<Of<2>>(n_ranks, local_capacity);
             check_walk::<Of<3>>(n_ranks, local_capacity);
             check_walk::<Of<8>>(n_ranks, local_capacity);
+        }
+    }
+
+    #[test]
+    fn the_first_slot_in_the_order_of_a_search_comes_from_a_table() {
+        let third = u64::MAX / 3;
+        for (mask, [a, b, c]) in [
+            (0b001, [0, 0, 0]),
+            (0b010, [1, 1, 1]),
+            (0b101, [0, 2, 2]),
+            (0b011, [0, 1, 0]),
+            (0b111, [0, 1, 2]),
+        ] {
+            assert_eq!(first_of::<Of<3>>(mask, third / 2), a);
+            assert_eq!(first_of::<Of<3>>(mask, third + third / 2), b);
+            assert_eq!(first_of::<Of<3>>(mask, 2 * third + third / 2), c);
+        }
+        for mask in 1_u32..1 << 8 {
+            for first in 0..8_usize {
+                let fraction = ((first as u64) << 61) + (1 << 60);
+                let mut around = (first..8).chain(0..first);
+                let expected = around.find(|&index| mask >> index & 1 != 0).unwrap();
+                assert_eq!(first_of::<Of<8>>(mask, fraction), expected);
+            }
         }
     }
 

@@ -5,13 +5,14 @@ use std::fmt;
 use pgas_core::rma::Block as _;
 use pgas_core::{Rank, World};
 
+use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::{Held, SlotMemory as _};
+
 use super::HashMap;
-use super::global::{GlobalSlot, LayoutOf};
-use super::layout::{Blocks as _, ValueKind};
 use super::phase::{Finds, Looks, Phase};
-use super::reach::{self, Reach};
-use super::slot::{self, Held, SlotMemory as _};
-use super::state::{SlotState, StateWord};
+use super::slot::layout::{Blocks as _, ValueKind};
+use super::slot::remote::parse_state;
+use super::slot::{Access, GlobalSlot, LayoutOf};
 use super::table::{Table, over_slots};
 use super::view::View;
 use crate::Result;
@@ -146,7 +147,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
 
     /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since its upper byte tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
-        if self.table.near.is_some() || self.rank == self.table.world().rank() {
+        if self.table.local.is_some() || self.rank == self.table.world().rank() {
             return Ok(true);
         }
         let chunk = chunk::<K, V>();
@@ -171,7 +172,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let states = bytes.chunks_exact(stride).flat_map(|block| {
             (0..slots).map(|index| {
                 let at = LayoutOf::<K, V>::state(index);
-                reach::parse_state(&block[at.offset..], at)
+                parse_state(&block[at.offset..], at)
             })
         });
         Ok(states.collect())
@@ -190,7 +191,8 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
                 if !may {
                     return Ok(None);
                 }
-                over_slots!(self.table, |view| view.entry_at(self.rank, local))
+                let (table, rank) = (self.table, self.rank);
+                over_slots!(table, |view| view.entry_at(rank, local))
             });
             if let Some(entry) = entry.transpose() {
                 return Some(entry);
@@ -205,7 +207,7 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
     }
 }
 
-impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     #[inline]
     fn slot_on(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
         self.slot(self.ring.at(rank, local))
@@ -236,10 +238,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         } else {
             (slot.key()?, Held::unread(state))
         };
-        let Some(loaded) = slot::load(&slot, self.heap, held)? else {
+        let Some(value) = self.value_held(&slot, held)? else {
             return Ok(None);
         };
-        let value = <V::Repr as object::Repr<V>>::decode(loaded)?;
         Ok(Some((object::from_slot::<K>(key, self.heap)?, value)))
     }
 }

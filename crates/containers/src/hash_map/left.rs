@@ -203,6 +203,6 @@ fn insert<K: Object, V: Object, S: KeyHasher>(
         Ok(value)
     };
     let insert = &mut || table.is_inserted(&key, &all(None)?);
-    table.upsert_by(&key, insert, &mut |there| all(Some(there)))?;
+    table.upsert(&key, insert, &mut |there| all(Some(there)))?;
     Ok(())
 }

@@ -1,20 +1,17 @@
 //! The phase in which each rank works on what it holds itself, without atomics.
 
-use zerocopy::FromZeros as _;
+use pgas_lockfree::slots::Intent;
+use pgas_lockfree::slots::probe::{self, Probed};
+use pgas_lockfree::slots::state::{SlotState, StateWord};
 
-use super::global::GlobalSlot;
+use super::HashMap;
 use super::hash::Hash;
-use super::left::Left;
 use super::phase::Local;
-use super::reach::Reach;
-use super::slot::SlotMemory as _;
-use super::state::{SlotState, StateWord};
+use super::slot::{Access, GlobalSlot};
 use super::table::over_slots;
-use super::view::{Home, View};
-use super::walk::SlotsInBlocks as _;
-use super::{HashMap, Inserted};
-use crate::Result;
-use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use super::view::{Inserted, Step, View};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use crate::{Error, Result};
 
 /// While each rank works on what it holds itself.
 ///
@@ -104,14 +101,12 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     pub fn local_find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
         self.world().count_local();
-        over_slots!(
-            self.table,
-            |view| match view.own(&view.home_of(&key), &key)? {
-                Some(Own { former, .. }) =>
-                    former.map(|former| view.value_quietly(former)).transpose(),
-                None => Ok(None),
-            }
-        )
+        let own = over_slots!(self.table, |view| {
+            let own = view.own(view.hash(&key), &key);
+            own.map(|own| own.and_then(|own| own.former))
+        });
+        let from_slot = |value| object::from_slot::<V>(value, &self.table.heap);
+        own?.map(from_slot).transpose()
     }
 
     /// The rank on which the search for `key` begins.
@@ -132,7 +127,6 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
 
     /// Puts what `f` makes of the value, and returns whether the key's place is on this rank; else `f` is not called.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "all of a local insert")]
     #[expect(
         clippy::needless_pass_by_ref_mut,
         reason = "who writes without atomics has the handle for itself"
@@ -140,52 +134,18 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     fn change(
         &mut self,
         key: &K,
-        f: impl FnOnce(Option<SlotOf<V>>, &object::Heap) -> Result<Option<SlotOf<V>>>,
+        f: impl FnOnce(Option<SlotOf<V>>, &Heap) -> Result<Option<SlotOf<V>>>,
     ) -> Result<bool> {
         let key = object::key(key)?;
         self.world().count_local();
         let table = &self.table;
-        let changed = over_slots!(table, |view| {
-            let home = view.home_of(&key);
-            let Some(own) = view.own(&home, &key)? else {
-                return Ok(false);
-            };
-            let new = f(own.former, view.heap)?;
-            view.write(&own, &home, &key, new)?;
-            (own.former.is_some(), new.is_some())
-        });
+        let changed = over_slots!(table, |view| view.change(view.hash(&key), &key, f))?;
         match changed {
-            (false, true) => table.count_new(1),
-            (true, false) => table.count_removed(1),
-            (true, true) | (false, false) => {}
+            Some((false, true)) => table.count_new(1),
+            Some((true, false)) => table.count_removed(1),
+            Some(_) | None => {}
         }
-        Ok(true)
-    }
-}
-
-/// How many entries ahead a place is prefetched: enough to cover the latency of memory, few enough for the processor's outstanding
-/// loads.
-const AHEAD: usize = 32;
-
-/// What a [buffer](super::HashMapBuffer) does.
-impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
-    /// Combines what is there with each of `entries`, which are in `slots`. What is not done stays in `left`: those
-    /// whose place is not on this rank, and those that fail.
-    #[expect(
-        clippy::needless_pass_by_ref_mut,
-        reason = "who writes without atomics has the handle for itself"
-    )]
-    pub(super) fn apply(
-        &mut self,
-        entries: &mut Vec<(K, V)>,
-        slots: &[SlotOf<(K, V)>],
-        combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
-    ) {
-        let n_new = over_slots!(self.table, |view| {
-            view.apply(entries, slots, combine, left)
-        });
-        self.table.count_new(n_new);
+        Ok(changed.is_some())
     }
 }
 
@@ -201,197 +161,82 @@ struct Own<K: Object, V: Object, R, Seen> {
     seen: Seen,
 }
 
-type OwnOf<'a, K, V, R> = Own<K, V, R, <R as Reach<'a>>::Seen>;
+/// A slot, and what was read with it.
+type ReadSlot<'a, K, V, R> = (GlobalSlot<K, V, R>, <R as Access<'a>>::Seen);
 
-/// What became of an entry.
-enum Combined {
-    New,
-    Over,
-    /// Its place is not on this rank.
-    Elsewhere,
-}
+type OwnOf<'a, K, V, R> = Own<K, V, R, <R as Access<'a>>::Seen>;
 
-impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
-    /// As [`HashMap::apply`]; how many keys are new.
-    fn apply(
-        &self,
-        entries: &mut Vec<(K, V)>,
-        slots: &[SlotOf<(K, V)>],
-        combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
-    ) -> u64 {
-        // A key that cannot be encoded is found out when it is its turn.
-        let begin = |(key, _): &(K, V)| {
-            let hash = object::key(key).map_or_else(|_| Hash::default(), |key| self.hash(&key));
-            self.home(hash).slot.reach.prefetch_slot();
-            hash
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// The place of `key`, if it is on this rank.
+    #[inline(always)]
+    fn own(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<OwnOf<'a, K, V, R>>> {
+        let (line, _) = self.fast_path(hash, key, Intent::Look)?;
+        let sought = (hash.fingerprint(), key, Intent::Look);
+        let found = |slot, _| Ok::<_, Error>(slot);
+        let there = match probe::probe(self, line, sought, found)? {
+            Some(Probed::Found(slot) | Probed::Free(slot)) if self.is_here(&slot) => {
+                Some((slot, slot.see()?))
+            }
+            Some(_) => None,
+            None => self.walk_here(hash, key)?,
         };
-        let mut ahead = [Hash::default(); AHEAD];
-        for (hash, entry) in ahead.iter_mut().zip(&*entries) {
-            *hash = begin(entry);
-        }
-        let (mut entries, mut i, mut n_new) = (entries.drain(..), 0, 0);
-        while let Some((key, value)) = entries.next() {
-            let (hash, slot) = (ahead[i % AHEAD], slots[i]);
-            if let Some(entry) = entries.as_slice().get(AHEAD - 1) {
-                ahead[i % AHEAD] = begin(entry);
-            }
-            i += 1;
-            let sought = match object::key(&key) {
-                Ok(sought) => sought,
-                Err(why) => {
-                    left.give_up(&slot, why, self.heap);
-                    continue;
-                }
-            };
-            if left.follows(hash, &sought, slot) {
-                continue;
-            }
-            match self.combine(hash, &sought, value, combine) {
-                Ok(Combined::New) => n_new += 1,
-                Ok(Combined::Over) => {}
-                // Why it fails is told when it is tried again, at the end of the round, and fails again.
-                Ok(Combined::Elsewhere) | Err(_) => {
-                    left.keep(hash, sought, slot);
-                    continue;
-                }
-            }
-            if const { object::has_heap::<(K, V)>() } {
-                left.release(&slot, self.heap);
-            }
-        }
-        n_new
+        let Some((slot, seen)) = there else {
+            return Ok(None);
+        };
+        let (state, (key, value)) = slot.pick(&seen);
+        let former = (state.state() == SlotState::Ready).then_some(value);
+        Ok(Some(Own {
+            slot,
+            state,
+            former,
+            key,
+            seen,
+        }))
     }
 
+    fn is_here(&self, slot: &GlobalSlot<K, V, R>) -> bool {
+        slot.place().rank() == self.world.rank()
+    }
+
+    /// The slot that holds `key` or is free for it, and what was read with it, if it is on this
+    /// rank.
+    fn walk_here(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<ReadSlot<'a, K, V, R>>> {
+        let home = self.home(hash);
+        let mut slot = home.slot;
+        while self.is_here(&slot) {
+            let seen = slot.see()?;
+            slot = match self.step(slot, &seen, &home, key)? {
+                Step::Found(slot, ..) | Step::Free(slot) => return Ok(Some((slot, seen))),
+                Step::Absent => return Ok(None),
+                Step::Onward(next) => next,
+            };
+        }
+        Ok(None)
+    }
+
+    /// Puts what `f` makes of the value, and returns whether there was one and whether there is one
+    /// now; `None` if the place of `key` is not on this rank, and then `f` is not called.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "all of a buffered insert")]
-    fn combine(
+    pub(super) fn change(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
-        value: V,
-        combine: &mut impl FnMut(V, V) -> V,
-    ) -> Result<Combined> {
-        let home = &self.home(hash);
-        // Where operations are counted no slot is near.
-        if !R::IS_NEAR {
-            R::world_of(self.all).count_local();
-        }
-        let Some(own) = self.own(home, key)? else {
-            return Ok(Combined::Elsewhere);
-        };
-        let (value, done) = match own.former {
-            Some(former) => {
-                let former = object::from_slot::<V>(former, self.heap)?;
-                (combine(former, value), Combined::Over)
-            }
-            None => (value, Combined::New),
-        };
-        let new = object::to_slot(&value, self.heap)?;
-        self.write(&own, home, key, Some(new))?;
-        Ok(done)
-    }
-
-    /// The place of `key`, if it is on this rank.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "all of a local find")]
-    fn own(&self, home: &Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<OwnOf<'a, K, V, R>>> {
-        let here = self.here();
-        let mut slot = home.slot;
-        if slot.reach.place().rank_index() != here {
+        f: impl FnOnce(Option<SlotOf<V>>, &Heap) -> Result<Option<SlotOf<V>>>,
+    ) -> Result<Option<(bool, bool)>> {
+        let Some(own) = self.own(hash, key)? else {
             return Ok(None);
-        }
-        if Self::LOOKS_AT_BLOCKS {
-            return self.own_in_blocks(home, key);
-        }
-        let mut seen = slot.see()?;
-        loop {
-            let (state, (there, value)) = slot.pick(&seen);
-            if state == StateWord::FREE {
-                let former = None;
-                return Ok(Some(Own {
-                    slot,
-                    state,
-                    former,
-                    key: there,
-                    seen,
-                }));
-            }
-            if state.has(home.fingerprint) && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
-            {
-                let former = (state.state() == SlotState::Ready).then_some(value);
-                return Ok(Some(Own {
-                    slot,
-                    state,
-                    former,
-                    key: there,
-                    seen,
-                }));
-            }
-            let next = super::walk::Slots::next(self, &slot);
-            if next.is_same(&home.slot) || next.reach.place().rank_index() != here {
-                return Ok(None);
-            }
-            if !next.reach.is_same_block(&slot.reach) {
-                seen = next.see()?;
-            }
-            slot = next;
-        }
-    }
-
-    /// The place of `key` from its home slot on, which is on this rank, block by block.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "all of a local find")]
-    fn own_in_blocks(
-        &self,
-        home: &Home<K, V, R>,
-        key: &KeyOf<K>,
-    ) -> Result<Option<OwnOf<'a, K, V, R>>> {
-        let here = self.here();
-        let mut block = home.slot;
-        loop {
-            let scan = self.scan(&block, home.fingerprint)?;
-            for index in scan.candidates() {
-                let slot = self.of_block(&block, index);
-                let seen = slot.see()?;
-                let (state, (there, value)) = slot.pick(&seen);
-                if <K::Repr as Repr<K>>::has_key(&there, key, self.heap)? {
-                    let former = (state.state() == SlotState::Ready).then_some(value);
-                    return Ok(Some(Own {
-                        slot,
-                        state,
-                        former,
-                        key: there,
-                        seen,
-                    }));
-                }
-            }
-            let free = scan.first(self.n_slots(&block));
-            if let Some(index) = free.first_free_from(self.index(&block)) {
-                let slot = self.of_block(&block, index);
-                return Ok(Some(Own {
-                    slot,
-                    state: StateWord::FREE,
-                    former: None,
-                    key: SlotOf::<K>::new_zeroed(),
-                    seen: slot.see()?,
-                }));
-            }
-            block = self.next_block(&block);
-            let is_around = self.is_same_block(&block, &home.slot);
-            if is_around || block.reach.place().rank_index() != here {
-                return Ok(None);
-            }
-        }
+        };
+        let new = f(own.former, self.heap)?;
+        self.write(&own, hash, key, new)?;
+        Ok(Some((own.former.is_some(), new.is_some())))
     }
 
     /// Puts `new`, which is given up if that fails, in the place of the former value, which is given back, or takes that away.
     #[inline(always)]
-    #[expect(clippy::inline_always, reason = "all of a local insert")]
     fn write(
         &self,
         own: &OwnOf<'a, K, V, R>,
-        home: &Home<K, V, R>,
+        hash: Hash,
         key: &KeyOf<K>,
         new: Option<SlotOf<V>>,
     ) -> Result<()> {
@@ -404,17 +249,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                         return Err(error);
                     }
                 };
-                let ready = StateWord::ready(home.fingerprint);
-                own.slot.write_quietly(key_slot, new, ready, &own.seen)?;
+                let ready = StateWord::ready(hash.fingerprint());
+                own.slot.write(key_slot, new, ready, &own.seen)?;
             }
             Some(new) => {
                 own.slot
-                    .write_quietly(own.key, new, own.state.overwritten(), &own.seen)?;
+                    .write(own.key, new, own.state.overwritten(), &own.seen)?;
             }
             None => match own.former {
                 Some(former) => {
                     own.slot
-                        .write_quietly(own.key, former, own.state.removed(), &own.seen)?;
+                        .write(own.key, former, own.state.removed(), &own.seen)?;
                 }
                 None => return Ok(()),
             },

@@ -1,17 +1,17 @@
 //! A hash map over the memory of all ranks.
 //!
-//! On the path of an operation this file comes after [`GlobalPtr`](pgas_core::GlobalPtr), which it is
-//! built on: an insert takes a slot (A), writes key and value (W) and publishes them (A). What the
-//! backend makes of these three is in its `rma.rs`.
+//! On the path of an operation this file comes first; `docs/ARCHITECTURE.md` follows an addition from
+//! here to its instruction. An insert takes a slot (A), writes key and value (W) and publishes them (A).
 //!
 //! ```text
 //! hash of the key  -->  home slot, in one ring of slots over all ranks  -->  the next slot, ...
 //! ```
 //!
-//! The ring is one symmetric allocation, cut into equal blocks: a slot each, or a cache line with several small ones, as `layout.rs`
-//! says. A search walks from the key's home slot
-//! over the ring, in a block once around, until it meets the key or a free slot, so an absent key costs no more than a
-//! present one, and every slot can be reached from every home. On the direct path it looks at all slots of a cache line together.
+//! The ring is one symmetric allocation, cut into equal blocks: a slot each, or a cache line with
+//! several small ones, as `slot/layout.rs` says. A search walks from the key's home slot over the
+//! ring, in a block once around, until it meets the key or a free slot, so an absent key costs no
+//! more than a present one, and every slot can be reached from every home. On the direct path it
+//! looks at all slots of a cache line together.
 //! [`pgas_lockfree::slots`] has the protocol
 //! between ranks that meet at a slot, and says why it is linearizable.
 //!
@@ -19,28 +19,19 @@
 //! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
 //! go into different phases get an error that names both.
 
-mod ahead;
-mod atomic;
 mod batch;
 mod buffer;
-mod find;
-mod find_only;
-mod global;
 mod hash;
-mod insert;
 mod iter;
-mod layout;
 mod left;
 mod local;
 mod multi;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod phase;
-mod quick;
-mod reach;
 mod rehash;
-mod scan;
 mod set;
+mod slot;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -53,17 +44,17 @@ pub use multi::MultiMap;
 pub(crate) use multi::check_numbers;
 pub use phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 pub use set::HashSet;
+pub use view::Inserted;
 
 use std::fmt;
 use std::marker::PhantomData;
 
 use pgas_core::World;
-/// The protocol of a slot, and searches over slots.
-use pgas_lockfree::slots::{self as slot, state, walk};
+use pgas_core::atomics::AtomicInteger;
 
-use crate::Result;
-use crate::object::{KeyHasher, Object};
-use table::Table;
+use crate::object::{self, KeyHasher, Object, Plain};
+use crate::{BatchError, Result};
+use table::{Table, over_slots};
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
 ///
@@ -164,22 +155,6 @@ use table::Table;
 pub struct HashMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
     table: Table<K, V, S>,
     phase: PhantomData<fn() -> P>,
-}
-
-/// What an insert did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inserted {
-    /// The key was absent.
-    New,
-    /// The key was present, and its value was overwritten.
-    Replaced,
-}
-
-impl Inserted {
-    #[inline]
-    const fn over(was_there: bool) -> Self {
-        if was_there { Self::Replaced } else { Self::New }
-    }
 }
 
 impl<K: Object, V: Object> HashMap<K, V> {
@@ -330,6 +305,361 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     #[track_caller]
     pub fn into_local_phase(self) -> Result<HashMap<K, V, Local, S>> {
         self.into_phase()
+    }
+}
+
+/// While any rank inserts.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Puts `value` under `key`, over the value that stood there.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W
+    /// for another one, nothing for one without bytes. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free; what the
+    /// transport reports.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashMap, hash_map::Inserted};
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u8, u64>::with_capacity(&world, 1)?;
+    /// assert_eq!(map.insert(&1, 10)?, Inserted::New);
+    /// assert!(matches!(map.insert(&2, 20), Err(Error::Full { capacity: 1 })));
+    /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline(always)]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
+    pub fn insert(&self, key: &K, value: V) -> Result<Inserted>
+    where
+        P: Inserts,
+    {
+        self.table.insert(key, &value)
+    }
+
+    /// Inserts all `entries`, in their order, and returns how many of their keys were new.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are
+    /// behind a network; the latency is paid once for many present keys. One-sided. Complete at the
+    /// target on return.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashMap};
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u64, u64>::with_capacity(&world, 2)?;
+    /// let refused = map.insert_many(&[(1, 10), (2, 20), (1, 11), (3, 30), (2, 21)]).unwrap_err();
+    /// assert_eq!(refused.done, 3); // (3, 30) found no room
+    /// assert!(matches!(refused.error, Error::Full { capacity: 2 }));
+    /// assert_eq!(map.find_many(&[1, 2])?, [Some(11), Some(20)]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError>
+    where
+        P: Inserts,
+    {
+        self.table.insert_many(entries)
+    }
+}
+
+/// While any rank looks.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// The value of `key`, if it is there.
+    ///
+    /// # Cost
+    ///
+    /// [`Atomic`]: present A + R, and A for a value with bytes; with other values than words A + R
+    /// more each time that a writer of the same key comes in between. Absent: A.
+    ///
+    /// [`FindOnly`]: R, and R for each further slot that is in no cache line with one before.
+    ///
+    /// One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    #[inline(always)]
+    pub fn find(&self, key: &K) -> Result<Option<V>>
+    where
+        P: Finds,
+    {
+        self.table.find(key, P::IS_READ_ONLY)
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Cost
+    ///
+    /// [`Atomic`]: present A + R, absent A. [`FindOnly`]: as [`find`](Self::find). One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    #[inline(always)]
+    pub fn contains(&self, key: &K) -> Result<bool>
+    where
+        P: Finds,
+    {
+        self.table.contains(key, P::IS_READ_ONLY)
+    }
+
+    /// The values of `keys`, in their order.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u64, u32>::with_capacity(&world, 100)?;
+    /// map.insert_many(&[(1, 10), (2, 20)])?;
+    /// assert_eq!(map.find_many(&[2, 3, 1])?, [Some(20), None, Some(10)]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn find_many(&self, keys: &[K]) -> Result<Vec<Option<V>>>
+    where
+        P: Finds,
+    {
+        let mut values: Vec<_> = keys.iter().map(|_| None).collect();
+        self.find_many_into(keys, &mut values)?;
+        Ok(values)
+    }
+
+    /// Writes the values of `keys` to the elements of `values` with the same indices.
+    ///
+    /// # Cost
+    ///
+    /// As [`find_many`](Self::find_many).
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find); then some of `values` may have been written.
+    ///
+    /// # Panics
+    ///
+    /// If the slices differ in length.
+    #[track_caller]
+    pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()>
+    where
+        P: Finds,
+    {
+        let (n, room) = (keys.len(), values.len());
+        assert_eq!(n, room, "{n} keys, but room for {room} values");
+        self.table.find_many(keys, values, P::IS_READ_ONLY)
+    }
+}
+
+/// While any rank does anything.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None`
+    /// if the key is absent.
+    ///
+    /// `f` runs on this rank while nothing is locked, and again each time that another rank changed
+    /// the value meanwhile; if it panics, the map is as before.
+    ///
+    /// # Cost
+    ///
+    /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each
+    /// time that another rank was faster. Absent: A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    #[inline(always)]
+    pub fn update(&self, key: &K, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        P: Changes,
+    {
+        let key = object::key(key)?;
+        over_slots!(self.table, |view| {
+            view.update(view.hash(&key), &key, |there| Ok(f(there)))
+        })
+    }
+
+    /// The value of `key`; if it is absent, inserts `value` and returns that.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one.
+    /// One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    #[inline(always)]
+    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V>
+    where
+        P: Changes,
+    {
+        let there = self.table.get_or_insert(key, &value)?;
+        Ok(there.unwrap_or(value))
+    }
+
+    /// The value of `key`; if it is absent, inserts what `f` returns, and returns that.
+    ///
+    /// `f` runs on this rank while nothing is locked; if it panics, the map is as before. If
+    /// another rank inserts the key meanwhile, its value stays and what `f` returned is dropped.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find), and for an absent key of a
+    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn get_or_insert_with(&self, key: &K, f: impl FnOnce() -> V) -> Result<V>
+    where
+        P: Changes,
+    {
+        match self.find(key)? {
+            Some(value) => Ok(value),
+            None => self.get_or_insert(key, f()),
+        }
+    }
+
+    /// Replaces the value of `key` by `combine` of it, atomically, and returns the former one; if
+    /// the key is absent, inserts `value`.
+    ///
+    /// `combine` runs on this rank while nothing is locked, and again each time that another rank
+    /// changed the value meanwhile; if it panics, the map is as before.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`update`](Self::update) for a present key: A + R, then 2A for a value that is a
+    /// word, 3A + W for another one. For an absent one 3A + W. One-sided. Complete at the target on
+    /// return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let words = HashMap::<char, String>::with_capacity(&world, 100)?;
+    /// for word in ["red", "green", "rose"] {
+    ///     let first = word.chars().next().unwrap();
+    ///     words.upsert(&first, word.to_owned(), |list| list + " " + word)?;
+    /// }
+    /// assert_eq!(words.find(&'r')?.as_deref(), Some("red rose"));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
+    pub fn upsert(&self, key: &K, value: V, mut combine: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        P: Changes,
+    {
+        let insert = &mut || self.table.is_inserted(key, &value);
+        let combine = &mut |there| Ok(combine(there));
+        self.table.upsert(key, insert, combine)
+    }
+
+    /// Removes `key`, and says whether it was there.
+    ///
+    /// What its value takes outside of the slot is free again at once. The slot itself stays the
+    /// key's, for when it is inserted again; for other keys it is free after a
+    /// [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
+    /// taken or less than 64 slots.
+    ///
+    /// # Cost
+    ///
+    /// 2A + R for a present key, and R more for a value that may be longer than its slot if another
+    /// rank came in between. Absent: A. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; the failure of the job while waiting for a writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<String, Vec<u64>>::with_capacity(&world, 100)?;
+    /// let key = "primes".to_owned();
+    /// map.insert(&key, vec![2, 3, 5])?;
+    /// assert!(map.remove(&key)?);
+    /// assert!(!map.remove(&key)?);
+    /// assert_eq!(map.find(&key)?, None);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn remove(&self, key: &K) -> Result<bool>
+    where
+        P: Changes,
+    {
+        let key = object::key(key)?;
+        let removed = over_slots!(self.table, |view| view.remove(view.hash(&key), &key))?;
+        self.table.count_removed(u64::from(removed));
+        Ok(removed)
+    }
+}
+
+impl<K, V, P, S> HashMap<K, V, P, S>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    P: Phase,
+    S: KeyHasher,
+{
+    /// Adds `n` to the value of `key`, wrapping around, and returns the former one; an absent key
+    /// is inserted as if it had been there with 0.
+    ///
+    /// # Cost
+    ///
+    /// 2A + R for a present key, 2A + W for a new one. One-sided. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<[u8; 4], u32>::with_capacity(&world, 1000)?;
+    /// assert_eq!(counts.fetch_add(b"ACGT", 2)?, 0);
+    /// assert_eq!(counts.fetch_add(b"ACGT", 1)?, 2);
+    /// assert_eq!(counts.find(b"ACGT")?, Some(3));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[inline(always)]
+    pub fn fetch_add(&self, key: &K, n: V) -> Result<V>
+    where
+        P: Changes,
+    {
+        let key = object::key(key)?;
+        let former = over_slots!(self.table, |view| view.add(view.hash(&key), &key, n))?;
+        self.table.count_new(u64::from(former.is_none()));
+        Ok(former.unwrap_or(V::new_zeroed()))
     }
 }
 

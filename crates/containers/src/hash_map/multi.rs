@@ -366,7 +366,7 @@ impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> 
         }
         let mut n = 0;
         for key in numbers.keys(key) {
-            n += u64::from(self.values.table.contains(&key)?);
+            n += u64::from(self.values.table.contains(&key, false)?);
         }
         Ok(n)
     }

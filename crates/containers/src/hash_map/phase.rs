@@ -12,7 +12,7 @@ mod sealed {
     pub trait Sealed {
         const NUMBER: u64;
         /// Whether nobody changes anything.
-        const IS_QUIET: bool;
+        const IS_READ_ONLY: bool;
     }
 }
 
@@ -27,7 +27,7 @@ macro_rules! phases {
 
             impl sealed::Sealed for $phase {
                 const NUMBER: u64 = $number;
-                const IS_QUIET: bool = $number == 3;
+                const IS_READ_ONLY: bool = $number == 3;
             }
 
             impl Phase for $phase {

@@ -4,14 +4,15 @@ use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 
-use super::global::GlobalSlot;
+use pgas_lockfree::slots::probe::{self, Place};
+use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::{Intent, SlotMemory as _, Wanted};
+
+use super::HashMap;
 use super::phase::Phase;
-use super::reach::Reach;
-use super::slot::{SlotMemory as _, Wanted};
-use super::state::{SlotState, StateWord};
+use super::slot::{Access, GlobalSlot};
 use super::table::{Table, over_slots};
 use super::view::View;
-use super::{HashMap, walk};
 use crate::error::agree_on_capacity;
 use crate::object::{self, KeyHasher, Object, Repr};
 use crate::{Error, Result};
@@ -104,7 +105,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let (hasher, heap) = (Arc::clone(&self.hasher), Arc::clone(&self.heap));
         // Its memory is zero on all ranks on return, which no rank does before all have come.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
-        let moved = over_slots!(self, |from| over_slots!(new, |to| move_all(&from, &to)));
+        let to = &new;
+        let moved = over_slots!(self, |from| over_slots!(to, |to| move_all(&from, &to)));
         // If one rank fails all keep the slots that they have.
         let what = "moving the entries of a hash map";
         new.count_new(world.team().all_succeeded(what, moved)?);
@@ -118,10 +120,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 }
 
 /// Gives back what is behind the keys that were removed, when their slots are given up.
-fn forget_removed<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>>(
+fn forget_removed<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
 ) {
-    let here = R::world_of(from.all).rank();
+    let here = from.world.rank();
     for local in 0..from.ring.local_capacity() {
         let slot = from.slot(from.ring.at(here, local));
         let forget = |slot: GlobalSlot<K, V, R>| -> Result<()> {
@@ -145,11 +147,11 @@ where
     K: Object,
     V: Object,
     S: KeyHasher,
-    A: Reach<'a>,
-    B: Reach<'b>,
+    A: Access<'a>,
+    B: Access<'b>,
 {
     let mut n = 0;
-    let here = A::world_of(from.all).rank();
+    let here = from.world.rank();
     for local in 0..from.ring.local_capacity() {
         let slot = from.slot(from.ring.at(here, local));
         let (state, (key, value)) = slot.pick(&slot.see()?);
@@ -157,12 +159,12 @@ where
             continue;
         }
         let seek = <K::Repr as Repr<K>>::key_in(key, from.heap)?;
-        let home = to.home_of(&seek);
-        let walk::Place::New(place) = walk::claim(to, home, &seek, Wanted::Key)? else {
+        let hash = to.hash(&seek);
+        let home = to.home(hash);
+        let Place::Free(slot) = probe::walk(to, home, &seek, Wanted::Key, Intent::Claim)? else {
             return Err(to.full());
         };
-        let place: GlobalSlot<K, V, B> = place;
-        place.publish_entry(key, value, StateWord::ready(home.fingerprint))?;
+        slot.publish_entry(key, value, StateWord::ready(hash.fingerprint()))?;
         n += 1;
     }
     Ok(n)

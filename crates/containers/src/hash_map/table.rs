@@ -1,5 +1,6 @@
 //! The slots of a map over all ranks, whatever the phase is.
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,70 +8,32 @@ use pgas_core::rma::{Block as _, NearArray};
 use pgas_core::{Symmetric, World};
 use thread_local::ThreadLocal;
 
-use super::global::LayoutOf;
 use super::hash::Ring;
-use super::reach::{Far, FarArray, Near};
-use super::view::View;
+use super::slot::local::Local;
+use super::slot::remote::{Remote, RemoteArray};
+use super::slot::{Access, LayoutOf};
+use super::view::{Inserted, View};
 use crate::error::{agree, agree_on_capacity};
-use crate::object::{Heap, KeyHasher, Object};
+use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
-/// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all near, which makes
-/// every step an instruction or two, and by the general one elsewhere.
-///
-/// With a type `$v` in front of `$body`, the general one is a function of its own, and so is the other one if values of `$v` are large:
-/// without optimization all copies of a value in one function have places of their own on the stack. Both are, in one, where there
-/// is a [short way](super::quick) that is nearly always enough.
+/// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all local,
+/// which makes every step an instruction or two, and by the general one elsewhere, out of line.
 macro_rules! over_slots {
-    ($table:expr, |$view:ident| for $v:ty: $body:expr) => {
-        if $table.has_quick_way() {
-            $crate::hash_map::table::apart(move || {
-                $crate::hash_map::table::over_slots!($table, |$view| $body)
-            })
-        } else if let Some(all) = &$table.near {
-            let $view = $table.view_near(all);
-            $crate::hash_map::table::apart_if_large!($v, $body)
-        } else {
-            let $view = $table.view_far();
-            $crate::hash_map::table::apart(move || $body)
-        }
-    };
     ($table:expr, |$view:ident| $body:expr) => {
-        if let Some(all) = &$table.near {
-            let $view = $table.view_near(all);
+        if let Some(all) = &$table.local {
+            let $view = $table.view_local(all);
             $body
         } else {
-            let $view = $table.view_far();
-            $body
+            let $view = $table.view_remote();
+            $crate::hash_map::view::out_of_line(move || $body)
         }
     };
 }
 pub(super) use over_slots;
 
-/// Calls `body`, whose code is not part of the caller's.
-#[inline(never)]
-pub(super) fn apart<R>(body: impl FnOnce() -> R) -> R {
-    body()
-}
-
-/// Bytes of values of which a hundred copies are nothing on a stack.
-pub(super) const LARGE: usize = 1 << 12;
-
-/// Evaluates `$body`, in a function of its own if values of type `$v` are large. A macro, since a closure of small values would not
-/// be inlined everywhere.
-macro_rules! apart_if_large {
-    ($v:ty, $body:expr) => {
-        if const { size_of::<$v>() > $crate::hash_map::table::LARGE } {
-            $crate::hash_map::table::apart(move || $body)
-        } else {
-            $body
-        }
-    };
-}
-pub(super) use apart_if_large;
-
-/// A map's slots, near all of them.
-pub(super) type NearView<'a, K, V, S> = View<'a, K, V, S, Near<'a, LayoutOf<K, V>>>;
+/// A map's slots, local all of them.
+pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>>>;
 
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
@@ -79,7 +42,7 @@ pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) start: u64,
     pub(super) ring: Ring<LayoutOf<K, V>>,
     /// All slots, if this process reaches them by its own instructions.
-    pub(super) near: Option<NearArray<LayoutOf<K, V>>>,
+    pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
     pub(super) heap: Arc<Heap>,
     pub(super) hasher: Arc<S>,
     n_new: ThreadLocal<Counter>,
@@ -132,7 +95,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
         let start = slots.here().offset_bytes().next_multiple_of(align as u64);
         Ok(Self {
-            near: world.near_array(start, ring.n_blocks()),
+            local: world.near_array(start, ring.n_blocks()),
             slots,
             start,
             ring,
@@ -142,41 +105,114 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         })
     }
 
-    /// The slots, near all of them.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a few copies")]
-    pub(super) fn view_near<'a>(
+    /// The slots, local all of them.
+    pub(super) fn view_local<'a>(
         &'a self,
         all: &'a NearArray<LayoutOf<K, V>>,
-    ) -> NearView<'a, K, V, S> {
-        View::new(all, &self.ring, &self.heap, &self.hasher)
-    }
-
-    /// Whether there is a [short way](super::quick) where slots are near. A constant.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a constant")]
-    pub(super) const fn has_quick_way(&self) -> bool {
-        NearView::<'_, K, V, S>::IS_QUICK
-    }
-
-    /// The slots, if there is a [short way](super::quick) to them.
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "a test")]
-    pub(super) fn view_quick(&self) -> Option<NearView<'_, K, V, S>> {
-        let all = self.near.as_ref()?;
-        self.has_quick_way().then(|| self.view_near(all))
+    ) -> LocalView<'a, K, V, S> {
+        self.view(all)
     }
 
     /// The slots, wherever they are.
-    pub(super) fn view_far(&self) -> View<'_, K, V, S, Far<'_>> {
+    pub(super) fn view_remote(&self) -> View<'_, K, V, S, Remote<'_>> {
         let (world, start) = (self.world(), self.start);
         let stride = LayoutOf::<K, V>::BYTES;
-        let all = FarArray {
+        self.view(RemoteArray {
             world,
             start,
             stride,
-        };
-        View::new(all, &self.ring, &self.heap, &self.hasher)
+        })
+    }
+
+    fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
+        View {
+            all,
+            world: self.world(),
+            ring: &self.ring,
+            heap: &self.heap,
+            hasher: &self.hasher,
+            slot: PhantomData,
+        }
+    }
+}
+
+/// The operations, whatever the phase is.
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// As [`HashMap::find`](super::HashMap::find), while others may change what is there, unless
+    /// `is_read_only`.
+    #[inline(always)]
+    pub(super) fn find(&self, key: &K, is_read_only: bool) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        over_slots!(self, |view| {
+            let hash = view.hash(&key);
+            if is_read_only && self.local.is_none() {
+                let value = view.seek(hash, &key)?;
+                value
+                    .map(|value| object::from_slot::<V>(value, view.heap))
+                    .transpose()
+            } else {
+                view.find(hash, &key)
+            }
+        })
+    }
+
+    /// As [`find`](Self::find): whether there is something.
+    #[inline(always)]
+    pub(super) fn contains(&self, key: &K, is_read_only: bool) -> Result<bool> {
+        let key = object::key(key)?;
+        over_slots!(self, |view| {
+            let hash = view.hash(&key);
+            if is_read_only && self.local.is_none() {
+                Ok(view.seek(hash, &key)?.is_some())
+            } else {
+                view.contains(hash, &key)
+            }
+        })
+    }
+
+    /// As [`HashMap::insert`](super::HashMap::insert).
+    #[inline(always)]
+    pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
+        let key = object::key(key)?;
+        let value = object::to_slot(value, &self.heap)?;
+        let inserted = over_slots!(self, |view| view.insert(view.hash(&key), &key, value))?;
+        self.count_new(u64::from(inserted == Inserted::New));
+        Ok(inserted)
+    }
+
+    /// The value that is there, if it was there before; else `value` is.
+    #[inline(always)]
+    pub(super) fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        let value = object::to_slot(value, &self.heap)?;
+        let there = over_slots!(self, |view| {
+            view.get_or_insert(view.hash(&key), &key, value)
+        })?;
+        self.count_new(u64::from(there.is_none()));
+        Ok(there)
+    }
+
+    /// As [`HashMap::upsert`](super::HashMap::upsert), by functions that may fail, whose failure
+    /// changes nothing: `insert` says whether it has inserted the key.
+    pub(super) fn upsert(
+        &self,
+        key: &K,
+        insert: &mut dyn FnMut() -> Result<bool>,
+        combine: &mut dyn FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
+        let sought = object::key(key)?;
+        loop {
+            let (sought, combine) = (&sought, &mut *combine);
+            let former = over_slots!(self, |view| view.update(view.hash(sought), sought, combine))?;
+            if former.is_some() || insert()? {
+                return Ok(former);
+            }
+        }
+    }
+
+    /// Whether `key` was absent, and now has `value`.
+    pub(super) fn is_inserted(&self, key: &K, value: &V) -> Result<bool> {
+        Ok(self.get_or_insert(key, value)?.is_none())
     }
 }
 

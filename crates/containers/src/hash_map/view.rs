@@ -2,116 +2,183 @@
 
 use std::marker::PhantomData;
 
+use pgas_core::World;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
+use pgas_core::rma::FourWords;
+use pgas_lockfree::slots::probe::{self, Lines, Place, Probed, Slots, States};
+use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::{self, Held, Intent, SlotMemory as _, Wanted};
+use zerocopy::FromZeros as _;
 
-use super::Inserted;
-use super::global::{GlobalSlot, LayoutOf};
 use super::hash::{self, Hash, Ring};
-use super::layout::Blocks as _;
-use super::reach::Reach;
-use super::slot::scan::Scan;
-use super::slot::{self, Held, SlotMemory, Wanted};
-use super::state::{Fingerprint, StateWord};
-use super::table::apart_if_large;
-use super::walk::{self, Place, Slots, SlotsInBlocks};
+use super::slot::layout::Blocks as _;
+use super::slot::{Access, GlobalSlot, LayoutOf};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result};
 
-/// A map's slots, reached as `R` says.
-pub(super) struct View<'a, K: Object, V: Object, S, R: Reach<'a>> {
-    pub(super) all: R::All,
-    pub(super) ring: &'a Ring<LayoutOf<K, V>>,
-    pub(super) heap: &'a Heap,
-    hasher: &'a S,
-    slot: PhantomData<GlobalSlot<K, V, R>>,
+/// What an insert did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The key was absent.
+    New,
+    /// The key was present, and its value was overwritten.
+    Replaced,
 }
 
+impl Inserted {
+    pub(super) const fn over(was_there: bool) -> Self {
+        if was_there { Self::Replaced } else { Self::New }
+    }
+}
+
+/// Calls `body`, whose code is not part of the caller's.
+#[inline(never)]
+pub(super) fn out_of_line<R>(body: impl FnOnce() -> R) -> R {
+    body()
+}
+
+/// Evaluates `$found` with the slot that holds `$key`, or `$free` with the first free one on the
+/// way to it, or `$absent` if there is neither; by the fast path, or else by the fallback `$walk`.
+/// `$of_key` is what a slot is to hold of the key. Where there is a fast path, the fallback is a
+/// call with code of its own, and with copies of the view and the key, so that the fast path has
+/// all that it needs in registers. A macro, since closures that are called in two places would not
+/// be inlined everywhere.
+macro_rules! at_place {
+    (
+        look: $view:ident, $hash:ident, $key:ident, $wanted:expr,
+        |$slot:ident, $held:ident| $found:expr, else $absent:expr
+    ) => {
+        at_place!(
+            $view, $hash, $key, Intent::Look, _none, $view.walk($hash, $key, $wanted),
+            |$slot, $held| $found, |_| $absent, else $absent
+        )
+    };
+    (
+        claim: $view:ident, $hash:ident, $key:ident, $value:ident, $wanted:expr,
+        |$slot:ident, $held:ident| $found:expr, new $new:expr
+    ) => {
+        at_place!(
+            $view, $hash, $key, Intent::Claim, of_key,
+            $view.walk_to_claim($hash, $key, $value, $wanted),
+            |$slot, $held| $found,
+            |slot| Self::publish(slot, $hash, of_key, $value).map(|()| $new),
+            else Err($view.full())
+        )
+    };
+    (
+        $view:ident, $hash:ident, $key:ident, $intent:expr, $of_key:ident, $walk:expr,
+        |$slot:ident, $held:ident| $found:expr, |$open:pat_param| $free:expr, else $absent:expr
+    ) => {{
+        let (line, $of_key) = $view.fast_path($hash, $key, $intent)?;
+        let sought = ($hash.fingerprint(), $key, $intent);
+        let probed = probe::probe($view, line, sought, |$slot, $held| -> Result<_> { $found })?;
+        if let Some(Probed::Found(done)) = probed {
+            Ok(done)
+        } else if let Some(Probed::Free($open)) = probed {
+            $free
+        } else if Self::HAS_LINES {
+            let (view, key) = (*$view, $key.clone());
+            out_of_line(move || {
+                let ($view, $key) = (&view, &key);
+                let (place, $of_key) = $walk?;
+                match place {
+                    Place::Found($slot, $held) => $found,
+                    Place::Free($open) => $free,
+                    Place::Absent => $absent,
+                }
+            })
+        } else {
+            let (place, $of_key) = $walk?;
+            match place {
+                Place::Found($slot, $held) => $found,
+                Place::Free($open) => $free,
+                Place::Absent => $absent,
+            }
+        }
+    }};
+}
+
+/// A map's slots, reached as `R` says.
+pub(super) struct View<'a, K: Object, V: Object, S, R: Access<'a>> {
+    pub(super) all: R::All,
+    pub(super) world: &'a World,
+    pub(super) ring: &'a Ring<LayoutOf<K, V>>,
+    pub(super) heap: &'a Heap,
+    pub(super) hasher: &'a S,
+    pub(super) slot: PhantomData<GlobalSlot<K, V, R>>,
+}
+
+impl<'a, K: Object, V: Object, S, R: Access<'a>> Clone for View<'a, K, V, S, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<'a, K: Object, V: Object, S, R: Access<'a>> Copy for View<'a, K, V, S, R> {}
+
 /// Where the search for a key begins.
-pub(super) type Home<K, V, R> = walk::Home<GlobalSlot<K, V, R>>;
+pub(super) type Home<K, V, R> = probe::Home<GlobalSlot<K, V, R>>;
 
-/// A slot that holds the key, and what is known of it.
-type Holding<K, V, R> = (GlobalSlot<K, V, R>, Held<SlotOf<V>>);
+/// The place of a key.
+type PlaceOf<K, V, R> = Place<GlobalSlot<K, V, R>>;
 
-impl<'a, K: Object, V: Object, S, R: Reach<'a>> Slots for View<'a, K, V, S, R> {
+impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> {
     type Slot = GlobalSlot<K, V, R>;
 
-    #[inline(always)]
+    #[inline]
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.ring.next(slot.reach.place()))
+        self.slot(self.ring.next(slot.place()))
     }
 
-    #[inline(always)]
     fn heap(&self) -> &Heap {
         self.heap
     }
 }
 
-impl<'a, K: Object, V: Object, S, R: Reach<'a>> SlotsInBlocks for View<'a, K, V, S, R> {
-    #[inline(always)]
-    fn scan(
-        &self,
-        slot: &GlobalSlot<K, V, R>,
-        fingerprint: Fingerprint,
-    ) -> pgas_core::Result<Scan> {
-        let states = slot.reach.states(LayoutOf::<K, V>::SLOTS)?;
-        Ok(Scan::new(states, fingerprint))
+impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> {
+    type Line = R::Line;
+    type Four = FourWords;
+
+    #[inline]
+    fn states(&self, line: &R::Line) -> States<FourWords> {
+        R::states(line, LayoutOf::<K, V>::SLOTS)
     }
 
-    #[inline(always)]
-    fn n_slots(&self, slot: &GlobalSlot<K, V, R>) -> usize {
-        // What is no slot of a rank's last block has the state of a free one.
-        self.ring.slots_of(slot.reach.place().block)
+    #[inline]
+    fn of_line(&self, line: &R::Line, index: usize) -> GlobalSlot<K, V, R> {
+        GlobalSlot::new(R::of_line(self.all, line, index))
     }
 
-    #[inline(always)]
-    fn index(&self, slot: &GlobalSlot<K, V, R>) -> usize {
-        slot.reach.place().index()
+    #[inline]
+    fn first_of(&self, line: &R::Line, free: u32) -> usize {
+        hash::first_of::<LayoutOf<K, V>>(free, R::rest(line))
     }
 
-    #[inline(always)]
-    fn of_block(&self, slot: &GlobalSlot<K, V, R>, index: usize) -> GlobalSlot<K, V, R> {
-        slot.with_index(index)
-    }
-
-    #[inline(always)]
-    fn next_block(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.ring.next_block(slot.reach.place()))
-    }
-
-    #[inline(always)]
-    fn is_same_block(&self, a: &GlobalSlot<K, V, R>, b: &GlobalSlot<K, V, R>) -> bool {
-        a.reach.is_same_block(&b.reach)
+    #[inline]
+    fn next_line(&self, line: R::Line) -> Option<R::Line> {
+        R::next_line(self.all, line, self.ring.n_whole_blocks())
     }
 }
 
-/// Those that begin at a home slot leave it to their caller to prefetch it, and to count new keys.
-impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> {
-    /// Whether the states of a block are looked at together: a load of all of them costs as much as one of a single state.
-    pub(super) const LOOKS_AT_BLOCKS: bool = R::IS_NEAR && LayoutOf::<K, V>::IS_PACKED;
-
-    #[inline(always)]
-    pub(super) fn new(
-        all: R::All,
-        ring: &'a Ring<LayoutOf<K, V>>,
-        heap: &'a Heap,
-        hasher: &'a S,
-    ) -> Self {
-        Self {
-            all,
-            ring,
-            heap,
-            hasher,
-            slot: PhantomData,
-        }
+impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
+    pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
+        GlobalSlot::new(R::new(self.all, place))
     }
+}
 
-    #[inline(always)]
+/// Operations leave it to their caller to count new keys and those that were removed.
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Whether the states of a line are looked at together: a load of all of them costs as much as
+    /// one of a single state.
+    pub(super) const HAS_LINES: bool = R::IS_LOCAL && LayoutOf::<K, V>::IS_PACKED;
+
+    #[inline]
     pub(super) fn hash(&self, key: &KeyOf<K>) -> Hash {
         Hash::of::<K>(key, self.hasher)
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn home(&self, hash: Hash) -> Home<K, V, R> {
         Home {
             slot: self.slot(self.ring.home(hash)),
@@ -119,58 +186,66 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         }
     }
 
+    /// Where the fast path to `key` begins, if there is one, and what a slot is to hold of a key
+    /// that is to be there.
     #[inline(always)]
-    pub(super) fn home_of(&self, key: &KeyOf<K>) -> Home<K, V, R> {
-        self.home(self.hash(key))
-    }
-
-    /// The slot that holds `key`, if one does.
-    #[inline(always)]
-    fn look(
+    pub(super) fn fast_path(
         &self,
-        home: Home<K, V, R>,
+        hash: Hash,
         key: &KeyOf<K>,
-        wanted: Wanted,
-    ) -> Result<Option<Holding<K, V, R>>> {
-        if Self::LOOKS_AT_BLOCKS {
-            return Ok(walk::look_in_blocks(self, home, key, wanted)?);
+        intent: Intent,
+    ) -> Result<(Option<R::Line>, SlotOf<K>)> {
+        let claims = intent == Intent::Claim;
+        // Memory of its own for a key is a matter of the fallback.
+        if !Self::HAS_LINES || claims && object::has_heap::<K>() {
+            return Ok((None, SlotOf::<K>::new_zeroed()));
         }
-        let found = apart_if_large!(SlotOf<V>, walk::look(self, home, key, wanted))?;
-        Ok(found)
+        let of_key = if claims {
+            <K::Repr as Repr<K>>::key_slot(key, self.heap)?
+        } else {
+            SlotOf::<K>::new_zeroed()
+        };
+        let n_whole = self.ring.n_whole_blocks();
+        Ok((R::home_line(self.all, hash.bits(), n_whole), of_key))
     }
 
-    /// The slot that holds `key`; or nothing, after `value` was inserted under it.
+    /// The place of `key` by the fallback.
     #[inline(always)]
-    fn held_or_inserted(
+    fn walk(&self, hash: Hash, key: &KeyOf<K>, wanted: Wanted) -> Result<(PlaceOf<K, V, R>, ())> {
+        let home = self.home(hash);
+        Ok((probe::walk(self, home, key, wanted, Intent::Look)?, ()))
+    }
+
+    /// Likewise, of a key that is to be there, with what a slot is to hold of it. If there is none,
+    /// `value` is given up.
+    #[inline(always)]
+    pub(super) fn walk_to_claim(
         &self,
-        home: Home<K, V, R>,
+        hash: Hash,
         key: &KeyOf<K>,
         value: SlotOf<V>,
         wanted: Wanted,
-    ) -> Result<Option<Holding<K, V, R>>> {
-        // Memory for the key is got before a slot is reserved for it, since there may be none.
-        let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
-        if is_outside && let Some((slot, held)) = self.look(home, key, wanted)? {
-            return Ok(Some((slot, held)));
-        }
-        let key_slot = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
-        let place = if Self::LOOKS_AT_BLOCKS {
-            walk::claim_in_blocks(self, home, key, wanted)?
-        } else {
-            apart_if_large!(SlotOf<V>, walk::claim(self, home, key, wanted))?
+    ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
+        let claim = || {
+            // Memory for the key is got before a slot is reserved for it, since there may be none.
+            let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
+            if is_outside && let (found @ Place::Found(..), ()) = self.walk(hash, key, wanted)? {
+                return Ok((found, SlotOf::<K>::new_zeroed()));
+            }
+            let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
+            let place = probe::walk(self, self.home(hash), key, wanted, Intent::Claim)?;
+            if is_outside && !matches!(place, Place::Free(_)) {
+                object::release::<K>(&of_key, self.heap)?;
+            }
+            match place {
+                Place::Absent => Err(self.full()),
+                Place::Found(..) | Place::Free(_) => Ok((place, of_key)),
+            }
         };
-        if let Place::New(slot) = place {
-            let state = StateWord::ready(home.fingerprint);
-            apart_if_large!(SlotOf<V>, slot.publish_entry(key_slot, value, state))?;
-            return Ok(None);
-        }
-        if is_outside {
-            object::release::<K>(&key_slot, self.heap)?;
-        }
-        match place {
-            Place::Held(slot, held) => Ok(Some((slot, held))),
-            Place::New(_) | Place::Full => Err(self.full()),
-        }
+        claim().or_else(|error| {
+            object::release::<V>(&value, self.heap)?;
+            Err(error)
+        })
     }
 
     #[cold]
@@ -180,14 +255,42 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
         }
     }
 
+    /// Writes key and value to a slot that is reserved for the key.
+    #[inline(always)]
+    fn publish(
+        slot: GlobalSlot<K, V, R>,
+        hash: Hash,
+        of_key: SlotOf<K>,
+        value: SlotOf<V>,
+    ) -> Result<()> {
+        let state = StateWord::ready(hash.fingerprint());
+        Ok(slot.publish_entry(of_key, value, state)?)
+    }
+
+    /// What `at` makes of a slot that holds the key. It is called again if it makes nothing, since
+    /// the key was removed, unless `value` is inserted again, and another rank has not been faster.
+    #[inline(always)]
+    fn held_or_again<T>(
+        slot: GlobalSlot<K, V, R>,
+        mut held: Held<SlotOf<V>>,
+        value: SlotOf<V>,
+        mut at: impl FnMut(Held<SlotOf<V>>) -> Result<Option<T>>,
+    ) -> Result<Option<T>> {
+        loop {
+            let made = at(held)?;
+            if made.is_some() {
+                return Ok(made);
+            }
+            match slots::insert_again(slot, value)? {
+                Ok(()) => return Ok(None),
+                Err(now) => held = now,
+            }
+        }
+    }
+
     /// Puts `value`, which is given up if that fails.
     #[inline(always)]
-    pub(super) fn insert(
-        &self,
-        home: Home<K, V, R>,
-        key: &KeyOf<K>,
-        value: SlotOf<V>,
-    ) -> Result<Inserted> {
+    pub(super) fn insert(&self, hash: Hash, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Inserted> {
         // What was there is given back, so it is read if it may point to memory of its own.
         let wanted = const {
             if object::has_heap::<V>() {
@@ -196,95 +299,194 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Reach<'a>> View<'a, K, V, S, R> 
                 Wanted::Key
             }
         };
-        match self.held_or_inserted(home, key, value, wanted) {
-            Ok(None) => Ok(Inserted::New),
-            Ok(Some((slot, held))) => {
-                let was_there = slot::store(&slot, self.heap, held, value)?;
-                Ok(Inserted::over(was_there))
-            }
-            Err(error) => {
-                object::release::<V>(&value, self.heap)?;
-                Err(error)
-            }
-        }
+        let view = self;
+        at_place!(
+            claim: view, hash, key, value, wanted,
+            |slot, held| slots::store(&slot, view.heap, held, value).map(Inserted::over),
+            new Inserted::New
+        )
     }
 
     /// The value that is there, if it was there before; else `value` is.
     #[inline(always)]
-    pub(super) fn get_or_insert(&self, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Option<V>> {
-        match self.held_or_inserted(self.home_of(key), key, value, Wanted::Value) {
-            Ok(None) => Ok(None),
-            Ok(Some((slot, mut held))) => loop {
-                if let Some(loaded) = slot::load(&slot, self.heap, held)? {
-                    object::release::<V>(&value, self.heap)?;
-                    return <V::Repr as Repr<V>>::decode(loaded).map(Some);
+    pub(super) fn get_or_insert(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
+    ) -> Result<Option<V>> {
+        let view = self;
+        at_place!(
+            claim: view, hash, key, value, Wanted::Value,
+            |slot, held| Self::held_or_again(slot, held, value, |held| {
+                let there = view.value_held(&slot, held)?;
+                if there.is_some() {
+                    object::release::<V>(&value, view.heap)?;
                 }
-                match slot::insert_again(slot, value)? {
-                    Ok(()) => return Ok(None),
-                    Err(now) => held = now,
-                }
-            },
-            Err(error) => {
-                object::release::<V>(&value, self.heap)?;
-                Err(error)
-            }
-        }
+                Ok(there)
+            }), new None
+        )
     }
 
+    /// The value of a slot that holds the key, unless that was removed.
     #[inline(always)]
-    pub(super) fn find(&self, home: Home<K, V, R>, key: &KeyOf<K>) -> Result<Option<V>> {
-        let Some((slot, held)) = self.look(home, key, Wanted::Value)? else {
-            return Ok(None);
-        };
-        match slot::load(&slot, self.heap, held)? {
+    pub(super) fn value_held(
+        &self,
+        slot: &GlobalSlot<K, V, R>,
+        held: Held<SlotOf<V>>,
+    ) -> Result<Option<V>> {
+        match slots::load(slot, self.heap, held)? {
             Some(loaded) => <V::Repr as Repr<V>>::decode(loaded).map(Some),
             None => Ok(None),
         }
     }
 
     #[inline(always)]
-    pub(super) fn contains(&self, key: &KeyOf<K>) -> Result<bool> {
-        let held = self.look(self.home_of(key), key, Wanted::Key)?;
-        Ok(held.is_some())
+    pub(super) fn find(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<V>> {
+        let view = self;
+        at_place!(
+            look: view, hash, key, Wanted::Value,
+            |slot, held| view.value_held(&slot, held), else Ok(None)
+        )
+    }
+
+    #[inline(always)]
+    pub(super) fn contains(&self, hash: Hash, key: &KeyOf<K>) -> Result<bool> {
+        let view = self;
+        at_place!(
+            look: view, hash, key, Wanted::Key,
+            |_slot, _held| Ok(true), else Ok(false)
+        )
     }
 
     #[inline(always)]
     pub(super) fn update(
         &self,
+        hash: Hash,
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<V>,
     ) -> Result<Option<V>> {
-        let Some((slot, held)) = self.look(self.home_of(key), key, Wanted::Value)? else {
-            return Ok(None);
-        };
+        let view = self;
+        at_place!(
+            look: view, hash, key, Wanted::Value,
+            |slot, held| view.update_held(slot, held, &mut f), else Ok(None)
+        )
+    }
+
+    pub(super) fn remove(&self, hash: Hash, key: &KeyOf<K>) -> Result<bool> {
+        let view = self;
+        at_place!(
+            look: view, hash, key, Wanted::Value,
+            |slot, held| slots::remove(&slot, view.heap, held), else Ok(false)
+        )
+    }
+
+    #[inline(always)]
+    fn update_held(
+        &self,
+        slot: GlobalSlot<K, V, R>,
+        held: Held<SlotOf<V>>,
+        mut f: impl FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
         let replace = |loaded| {
             let value = f(<V::Repr as Repr<V>>::decode(loaded)?)?;
             object::to_slot(&value, self.heap)
         };
-        match slot::update(&slot, self.heap, held, replace)? {
+        match slots::update(&slot, self.heap, held, replace)? {
             Some(former) => <V::Repr as Repr<V>>::decode(former).map(Some),
             None => Ok(None),
         }
     }
 
-    pub(super) fn remove(&self, key: &KeyOf<K>) -> Result<bool> {
-        match self.look(self.home_of(key), key, Wanted::Value)? {
-            Some((slot, held)) => slot::remove(&slot, self.heap, held),
-            None => Ok(false),
+    /// Replaces the value by `f` of it, or inserts `value`; what was there. For values without
+    /// memory of their own.
+    #[inline(always)]
+    pub(super) fn upsert(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
+        mut f: impl FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
+        let view = self;
+        at_place!(
+            claim: view, hash, key, value, Wanted::Value,
+            |slot, held| Self::held_or_again(slot, held, value, |held| {
+                view.update_held(slot, held, &mut f)
+            }), new None
+        )
+    }
+}
+
+/// What a search in slots that nobody writes has come to, at the end of a block that was read.
+pub(super) enum Step<S, V> {
+    /// The slot with the key, and the value, unless it was removed.
+    Found(S, Option<V>),
+    /// The first free slot on the way.
+    Free(S),
+    /// All slots hold other keys.
+    Absent,
+    /// It goes on with this slot, in another block.
+    Onward(S),
+}
+
+impl<S, V> Step<S, V> {
+    /// What the slot holds of the value, if the key is there.
+    pub(super) fn value(self) -> Option<V> {
+        match self {
+            Self::Found(_, value) => value,
+            _ => None,
         }
     }
 }
 
-impl<'a, K: Object, V: Object, S, R: Reach<'a>> View<'a, K, V, S, R> {
-    /// This rank's number.
-    #[inline(always)]
-    pub(super) fn here(&self) -> usize {
-        R::world_of(self.all).rank().index()
+/// The step of a search over a map's slots.
+pub(super) type StepOf<K, V, R> = Step<GlobalSlot<K, V, R>, SlotOf<V>>;
+
+/// While nobody writes, or this rank alone to slots of its own: a block is read at once, and needs
+/// no second look.
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Goes on with a search from `slot` to the end of its block, which was read.
+    #[inline]
+    pub(super) fn step(
+        &self,
+        mut slot: GlobalSlot<K, V, R>,
+        seen: &R::Seen,
+        home: &Home<K, V, R>,
+        key: &KeyOf<K>,
+    ) -> Result<StepOf<K, V, R>> {
+        loop {
+            let (state, (there, value)) = slot.pick(seen);
+            if state.state() == SlotState::Free {
+                return Ok(Step::Free(slot));
+            }
+            if state.has(home.fingerprint) && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
+            {
+                let is_ready = state.state() == SlotState::Ready;
+                return Ok(Step::Found(slot, is_ready.then_some(value)));
+            }
+            let next = self.next(&slot);
+            if next.is_same(&home.slot) {
+                return Ok(Step::Absent);
+            }
+            if !next.place().is_same_block(slot.place()) {
+                return Ok(Step::Onward(next));
+            }
+            slot = next;
+        }
     }
 
-    #[inline(always)]
-    pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
-        GlobalSlot::new(R::new(self.all, place))
+    /// What the slot that holds `key` holds of its value, while nobody changes anything (R for each
+    /// block).
+    pub(super) fn seek(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<SlotOf<V>>> {
+        let home = self.home(hash);
+        let mut slot = home.slot;
+        loop {
+            match self.step(slot, &slot.see()?, &home, key)? {
+                Step::Onward(next) => slot = next,
+                step => return Ok(step.value()),
+            }
+        }
     }
 }
 
@@ -293,34 +495,20 @@ where
     K: Object,
     V: AtomicInteger + Object<Repr = Plain>,
     S: KeyHasher,
-    R: Reach<'a>,
+    R: Access<'a>,
 {
     /// Adds to the value of `key`, and returns the former one if it was there.
     #[inline(always)]
-    pub(super) fn add(&self, home: Home<K, V, R>, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
-        match self.held_or_inserted(home, key, n, Wanted::Key)? {
-            Some((slot, held)) => add_to(&slot, held, n),
-            None => Ok(None),
-        }
-    }
-}
-
-/// Adds to the value of a slot that holds the key, or gives it that value if the key was removed.
-#[inline(always)]
-fn add_to<'a, K, V, R>(slot: &GlobalSlot<K, V, R>, held: Held<V>, n: V) -> Result<Option<V>>
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    R: Reach<'a>,
-{
-    let mut held = held;
-    loop {
-        if slot::has_word(slot, held)? {
-            return Ok(Some(slot.fetch_op(AtomicOp::Add, n)?));
-        }
-        match slot::insert_again(*slot, n)? {
-            Ok(()) => return Ok(None),
-            Err(now) => held = now,
-        }
+    pub(super) fn add(&self, hash: Hash, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
+        let view = self;
+        at_place!(
+            claim: view, hash, key, n, Wanted::Key,
+            |slot, held| Self::held_or_again(slot, held, n, |held| {
+                if slots::has_word(&slot, held)? {
+                    return Ok(Some(slot.fetch_op(AtomicOp::Add, n)?));
+                }
+                Ok(None)
+            }), new None
+        )
     }
 }

@@ -61,13 +61,12 @@
     reason = "all that fails is what the memory reports"
 )]
 
+pub mod local;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;
-pub mod near;
-pub mod scan;
+pub mod probe;
 pub mod state;
-pub mod walk;
 
 use self::state::{Fingerprint, SlotState, StateWord};
 
@@ -190,6 +189,17 @@ pub struct Held<V> {
 }
 
 impl<V> Held<V> {
+    /// In a slot that was seen ready with a key that has this fingerprint, without the value.
+    #[inline]
+    #[must_use]
+    pub const fn ready(fingerprint: Fingerprint) -> Self {
+        Self {
+            state: StateWord::ready(fingerprint),
+            is_ready: true,
+            value: None,
+        }
+    }
+
     /// With a value that was read after the state, and maybe torn.
     pub fn new(state: StateWord, value: V) -> Self {
         Self {
@@ -208,23 +218,22 @@ impl<V> Held<V> {
     }
 }
 
-/// What a search finds in a slot.
-#[derive(Clone, Copy, Debug)]
-pub enum Look<V> {
-    /// Nothing, and nothing behind it.
-    Free,
-    /// Another key, or one that is not there yet.
-    Other,
-    /// The key.
-    Held(Held<V>),
+/// What a search is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// The key, if it is there.
+    Look,
+    /// A slot for the key, if need be a free one, which is reserved.
+    Claim,
 }
 
-/// What an insert finds in a slot, or makes of it.
+/// What a search meets in a slot.
 #[derive(Clone, Copy, Debug)]
-pub enum Claim<V> {
-    /// The slot was free and is now reserved for the key; it must be published.
-    New,
-    /// Another key.
+pub enum Met<V> {
+    /// Nothing, and nothing behind it. A slot that was to be claimed is now reserved for the key,
+    /// and must be published.
+    Free,
+    /// Another key, or one that is not there.
     Other,
     /// The key.
     Held(Held<V>),
@@ -232,61 +241,38 @@ pub enum Claim<V> {
 
 /// Looks for `key` in the slot (A, and R where the fingerprint agrees). Waits for a rank that may be about to publish the same key here.
 #[inline(always)]
-#[expect(clippy::inline_always, reason = "the whole of a lookup")]
-pub fn look<M: SlotMemory>(
+pub fn meet<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
     heap: &M::Heap,
     fingerprint: Fingerprint,
     wanted: Wanted,
-) -> Result<Look<M::Value>, M::Error> {
-    let mut state = slot.load_state()?;
-    if state == StateWord::FREE {
-        return Ok(Look::Free);
-    }
-    if !state.has(fingerprint) {
-        return Ok(Look::Other);
-    }
-    if state.state() == SlotState::Reserved {
-        state = published(*slot)?;
-    }
-    let is_ready = state.is_ready_with(fingerprint);
-    if is_ready || state.is_locked_with(fingerprint) {
-        let held = compare(slot, key, heap, state, wanted)?;
-        let held = held.map(|held| Held { is_ready, ..held });
-        return Ok(held.map_or(Look::Other, Look::Held));
-    }
-    Ok(Look::Other)
-}
-
-/// Takes the slot for `key` if it is free (A, and R where the fingerprint agrees). Waits for a rank that
-/// may be about to publish the same key here.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "the hot part of an insert")]
-pub fn claim<M: SlotMemory>(
-    slot: &M,
-    key: &M::Key,
-    heap: &M::Heap,
-    fingerprint: Fingerprint,
-    wanted: Wanted,
-) -> Result<Claim<M::Value>, M::Error> {
+    intent: Intent,
+) -> Result<Met<M::Value>, M::Error> {
     let reserved = StateWord::reserved(fingerprint);
-    let Err(mut state) = slot.reserve(reserved)? else {
-        return Ok(Claim::New);
+    let mut state = match intent {
+        Intent::Look => slot.load_state()?,
+        Intent::Claim => slot.reserve(reserved)?.err().unwrap_or(StateWord::FREE),
     };
+    if state == StateWord::FREE {
+        return Ok(Met::Free);
+    }
     if !state.has(fingerprint) {
-        return Ok(Claim::Other);
+        return Ok(Met::Other);
     }
     if state.state() == SlotState::Reserved {
         state = published(*slot)?;
+    }
+    // Who looks for a key that was removed goes on: it is in no other slot.
+    if intent == Intent::Look && state.state() == SlotState::Removed {
+        return Ok(Met::Other);
     }
     let held = compare(slot, key, heap, state, wanted)?;
-    Ok(held.map_or(Claim::Other, Claim::Held))
+    Ok(held.map_or(Met::Other, Met::Held))
 }
 
 /// Compares the slot's key, which cannot change any more (R).
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "a few compares")]
+#[inline]
 fn compare<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
@@ -314,8 +300,7 @@ fn published<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
 
 /// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed. Waits for a rank that writes
 /// it (A each time).
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "one compare")]
+#[inline]
 fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() == SlotState::Ready {
         return Ok(state);
@@ -334,8 +319,7 @@ fn settle<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
 }
 
 /// Whether there is a word to work on; waits for a rank that is about to write it.
-#[inline(always)]
-#[expect(clippy::inline_always, reason = "one compare")]
+#[inline]
 pub fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool, M::Error> {
     debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
     Ok(held.is_ready || settle(*slot)?.state() == SlotState::Ready)

@@ -7,7 +7,7 @@ use super::row;
 #[rustfmt::skip]
 pub(super) const MUTANTS: &[Mutant] = &[
     // What is announced is flushed before.
-    row("hash_map/reach.rs", "            self.world.flush(self.at.rank())?;\n            let word", 0, "            let word", Program("weak_network", "a_map_counts")),
+    row("hash_map/slot/remote.rs", "            self.world.flush(self.at.rank())?;\n            let word", 0, "            let word", Program("weak_network", "a_map_counts")),
     row("queue/access.rs", "if request.side == Side::Push && request.meet {", 0, "if false {", Program("weak_network", "a_queue_that_all")),
     row("array/cells.rs", "world.flush(cell.rank())?;", 0, "", Program("weak_network", "elements_of_arrays")),
     row("object/heap.rs", "world.flush(world.rank())?;", 0, "", Program("weak_network", "texts_that_are_removed")),
@@ -58,7 +58,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("distributor.rs", "total >> COUNT_BITS == u64::from(n_ranks)", 0, "true", Program("weak_network", "a_distributor_delivers")),
     // What others wait for and is not done fails them.
     row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
-    row("hash_map/reach.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
+    row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, "", Program("outcomes", "while_others_wait")),
     row("distributor.rs", "told.map_err(|error| world.give_up(\"telling what a distributor has sent\", error))?;", 0, "told?;", Program("outcomes", "while_others_wait")),
 ];

@@ -1,13 +1,11 @@
 //! Many operations at once, which hide each other's latency.
 //!
-//! Where all slots are near, those of the operations ahead are [prefetched](prefetch) into the cache, and
-//! long batches of finds [look at whole blocks](rolling).
-//! Elsewhere the reads of many operations [travel together](pipeline), in the find phase [one for each slot](quiet).
+//! Where all slots are local, those of the operations ahead are [prefetched](local) into the cache.
+//! Elsewhere the reads of many operations
+//! [travel together](remote).
 
-mod pipeline;
-mod prefetch;
-mod quiet;
-mod rolling;
+pub(super) mod local;
+mod remote;
 
 use pgas_core::atomics::AtomicInteger;
 
@@ -25,27 +23,24 @@ struct Outcome {
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    pub(super) fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        if let Some(all) = &self.near {
-            self.view_near(all).find_prefetched(keys, values)?;
-            return Ok(());
+    /// The values of `keys`, while others may change what is there, unless `is_read_only`.
+    pub(super) fn find_many(
+        &self,
+        keys: &[K],
+        values: &mut [Option<V>],
+        is_read_only: bool,
+    ) -> Result<()> {
+        match &self.local {
+            Some(all) => self.view_local(all).find_ahead(keys, values),
+            None if is_read_only => self.view_remote().find_read_only(keys, values),
+            None => self.view_remote().find_together(keys, values),
         }
-        self.view_far().find_together(keys, values)
-    }
-
-    /// When nobody changes anything.
-    pub(super) fn find_many_quietly(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        if let Some(all) = &self.near {
-            return self.view_near(all).find_prefetched(keys, values);
-        }
-        self.view_far().find_quietly(keys, values)
     }
 
     pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        let outcome = if let Some(all) = &self.near {
-            self.view_near(all).insert_prefetched(entries)
-        } else {
-            self.view_far().insert_together(entries)
+        let outcome = match &self.local {
+            Some(all) => self.view_local(all).insert_ahead(entries),
+            None => self.view_remote().insert_together(entries),
         };
         self.counted(outcome)
     }
@@ -111,8 +106,6 @@ where
         self.add_indexed(entries.len(), |i| &entries[i].0, |i| entries[i].1)
     }
 
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "the loop of counting")]
     fn add_indexed<'k>(
         &self,
         len: usize,
@@ -120,10 +113,9 @@ where
         n: impl Fn(usize) -> V,
     ) -> Result<usize, BatchError> {
         let table = &self.table;
-        let outcome = if let Some(all) = &table.near {
-            table.view_near(all).add_prefetched(len, key, n)
-        } else {
-            table.view_far().add_together(len, key, n)
+        let outcome = match &table.local {
+            Some(all) => table.view_local(all).add_ahead(len, key, n),
+            None => table.view_remote().add_together(len, key, n),
         };
         table.counted(outcome)
     }

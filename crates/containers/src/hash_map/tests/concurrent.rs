@@ -181,8 +181,8 @@ fn the_threads_of_a_rank_share_one_handle() {
 
 #[test]
 fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
-    use crate::hash_map::slot::Wanted;
-    use crate::hash_map::walk::{self, Place};
+    use pgas_lockfree::slots::Wanted;
+    use pgas_lockfree::slots::probe::Place;
 
     let waited = Mutex::new(Vec::new());
     // The library's own barrier fails for whoever is still in it when the job does.
@@ -194,10 +194,10 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
         loopback::run(2, |world| {
             let map = map::<u64, u64>(&world, 8);
             if world.rank().number() == 0 {
-                let view = map.table.view_far();
-                let home = view.home(Hash::of::<u64>(&7, &RapidHasher));
-                let place = walk::claim(&view, home, &7, Wanted::Key).unwrap();
-                assert!(matches!(place, Place::New(_)));
+                let view = map.table.view_remote();
+                let hash = Hash::of::<u64>(&7, &RapidHasher);
+                let claimed = view.walk_to_claim(hash, &7, 0, Wanted::Key).unwrap();
+                assert!(matches!(claimed.0, Place::Free(_)));
                 to_other.send(()).unwrap();
                 go.lock().unwrap().recv_timeout(limit).unwrap();
                 panic!("between claim and publication");

@@ -16,8 +16,8 @@ use std::sync::LazyLock;
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Statistics, World};
 
-use super::global::LayoutOf;
 use super::hash::Hash;
+use super::slot::LayoutOf;
 use super::{Atomic, HashMap, RapidHasher, SeededHasher};
 use crate::object::Object;
 use crate::testing::{everywhere, everywhere_counted, price};

@@ -1,6 +1,6 @@
 //! What one rank does to one key, and another rank to another one, in an order that both agree on: neither misses the other's.
 
-use super::blocks::{find_in_block, insert_in_block};
+use super::lines::{find_in_line, insert_in_line};
 use super::*;
 use crate::sync::model::each;
 
@@ -46,11 +46,11 @@ fn loom_of_two_inserts_one_is_seen_by_who_made_the_other() {
 }
 
 #[test]
-fn loom_of_two_inserts_one_is_found_in_its_block_by_who_made_the_other() {
+fn loom_of_two_inserts_one_is_found_in_its_line_by_who_made_the_other() {
     neither_misses_the_other::<true>(
         |_| (),
-        |table, key| assert_eq!(insert_in_block(table, key, [2, 0]), Some(true)),
-        |table, key| find_in_block(table, key),
+        |table, key| assert_eq!(insert_in_line(table, key, [2, 0]), Some(true)),
+        |table, key| find_in_line(table, key),
         Some([2, 0]),
     );
 }

@@ -1,10 +1,11 @@
 //! The protocol of the slots under loom, which tries every interleaving and every value that a weak
-//! load may return. The steps on memory are those of [`near`], as for slots in memory of a process.
+//! load may return. The steps on memory are those of [`local`], as for slots in memory of a
+//! process.
 
 #![expect(clippy::unwrap_used, reason = "nothing of a model fails")]
 
 mod agreement;
-mod blocks;
+mod lines;
 mod slots;
 
 use std::convert::Infallible;
@@ -14,9 +15,9 @@ use std::sync::Arc as StdArc;
 use loom::sync::Arc;
 use loom::thread;
 
+use super::probe::{self, Home, Place, Slots};
 use super::state::{Fingerprint, StateAt, StateWord};
-use super::walk::{self, Home, Place, Slots};
-use super::{Held, SlotMemory, Wanted, near};
+use super::{Intent, SlotMemory, Wanted, local};
 use crate::memory::{self, Memory, Part};
 use crate::slots as slot;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -185,11 +186,11 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     }
 
     fn load_state(&self) -> Result<StateWord, Infallible> {
-        Ok(near::load_state(&self.block, self.at()))
+        Ok(local::load_state(&self.block, self.at()))
     }
 
     fn reserve(&self, new: StateWord) -> Result<Result<(), StateWord>, Infallible> {
-        Ok(near::reserve(&self.block, self.at(), new))
+        Ok(local::reserve(&self.block, self.at(), new))
     }
 
     fn swap_state(
@@ -197,7 +198,7 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         current: StateWord,
         new: StateWord,
     ) -> Result<Result<(), StateWord>, Infallible> {
-        Ok(near::swap_state(&self.block, self.at(), current, new))
+        Ok(local::swap_state(&self.block, self.at(), current, new))
     }
 
     fn publish_entry(
@@ -207,12 +208,12 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
         state: StateWord,
     ) -> Result<(), Infallible> {
         let entry = [key, a, b];
-        near::publish_claimed(&self.block, self.key(), entry, self.at(), state);
+        local::publish_claimed(&self.block, self.key(), entry, self.at(), state);
         Ok(())
     }
 
     fn publish_value(&self, value: [u64; 2], state: StateWord) -> Result<(), Infallible> {
-        near::publish(&self.block, self.value_at(), value, self.at(), state);
+        local::publish(&self.block, self.value_at(), value, self.at(), state);
         Ok(())
     }
 
@@ -285,41 +286,55 @@ fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
     }
 }
 
-/// As an insert of a map: whether the key was new, or nothing on a full table.
-fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
-    let place = walk::claim(&table, home(table, key), &key, Wanted::Key).unwrap();
-    inserted::<W>(table, place, key, value)
+fn claim<const W: bool>(table: &Table<W>, key: u64) -> Place<Slot<'_, W>> {
+    let (home, wanted) = (home(table, key), Wanted::Key);
+    probe::walk(&table, home, &key, wanted, Intent::Claim).unwrap()
 }
 
-fn inserted<const W: bool>(
+fn look<const W: bool>(table: &Table<W>, key: u64) -> Place<Slot<'_, W>> {
+    let (home, wanted) = (home(table, key), Wanted::Value);
+    probe::walk(&table, home, &key, wanted, Intent::Look).unwrap()
+}
+
+/// As an insert of a map: whether the key was new, or nothing on a full table.
+fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<bool> {
+    insert_at(table, claim(table, key), key, value)
+}
+
+fn insert_at<const W: bool>(
     table: &Table<W>,
-    place: Place<Slot<'_, W>, Held<[u64; 2]>>,
+    place: Place<Slot<'_, W>>,
     key: u64,
     value: [u64; 2],
 ) -> Option<bool> {
     match place {
-        Place::New(slot) => {
+        Place::Free(slot) => {
             let state = StateWord::ready(home(table, key).fingerprint);
             slot.publish_entry(key, value, state).unwrap();
             Some(true)
         }
-        Place::Held(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
-        Place::Full => None,
+        Place::Found(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
+        Place::Absent => None,
     }
 }
 
 /// As a find of a map.
 fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
-    let found: Option<(Slot<'_, W>, Held<_>)> =
-        walk::look(&table, home(table, key), &key, Wanted::Value).unwrap();
-    found.and_then(|(slot, held)| slot::load(&slot, &(), held).unwrap())
+    find_at(look(table, key))
+}
+
+fn find_at<const W: bool>(place: Place<Slot<'_, W>>) -> Option<[u64; 2]> {
+    match place {
+        Place::Found(slot, held) => slot::load(&slot, &(), held).unwrap(),
+        Place::Free(_) | Place::Absent => None,
+    }
 }
 
 /// As an update of a map.
 fn add_one<const W: bool>(table: &Table<W>, key: u64) {
-    let (slot, held) = walk::look(&table, home(table, key), &key, Wanted::Value)
-        .unwrap()
-        .expect("the key is there");
+    let Place::Found(slot, held) = look(table, key) else {
+        panic!("the key is there");
+    };
     slot::update(&slot, &(), held, |[a, b]| {
         assert!(W || a == b, "a torn value reaches the caller");
         Ok([a + 1, if W { 0 } else { b + 1 }])
@@ -329,8 +344,10 @@ fn add_one<const W: bool>(table: &Table<W>, key: u64) {
 
 /// As a removal of a map.
 fn remove<const W: bool>(table: &Table<W>, key: u64) -> bool {
-    let found = walk::look(&table, home(table, key), &key, Wanted::Value).unwrap();
-    found.is_some_and(|(slot, held)| slot::remove(&slot, &(), held).unwrap())
+    match look(table, key) {
+        Place::Found(slot, held) => slot::remove(&slot, &(), held).unwrap(),
+        Place::Free(_) | Place::Absent => false,
+    }
 }
 
 /// Runs the two as threads on a table with `n` slots, and `end` on what they leave. Words are run with both widths of state words.

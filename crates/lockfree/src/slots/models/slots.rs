@@ -126,16 +126,15 @@ fn loom_an_update_and_an_overwrite_of_a_wide_value_happen_one_after_the_other() 
 
 #[test]
 fn loom_concurrent_additions_to_an_absent_key_all_count() {
-    let add =
-        |table: &Table<true>| match walk::claim(&table, home(table, 7), &7, Wanted::Key).unwrap() {
-            Place::New(slot) => slot
-                .publish_entry(7, [1, 0], StateWord::ready(home(table, 7).fingerprint))
-                .unwrap(),
-            Place::Held(slot, held) => {
-                slot::update(&slot, &(), held, |[n, _]| Ok([n + 1, 0])).unwrap();
-            }
-            Place::Full => panic!("there is room"),
-        };
+    let add = |table: &Table<true>| match claim(table, 7) {
+        Place::Free(slot) => slot
+            .publish_entry(7, [1, 0], StateWord::ready(home(table, 7).fingerprint))
+            .unwrap(),
+        Place::Found(slot, held) => {
+            slot::update(&slot, &(), held, |[n, _]| Ok([n + 1, 0])).unwrap();
+        }
+        Place::Absent => panic!("there is room"),
+    };
     race::<true, _, _>(
         2,
         |_| (),
@@ -211,8 +210,7 @@ fn loom_a_word_that_is_inserted_again_is_there_from_then_on() {
 #[test]
 fn loom_a_removed_word_that_two_insert_again_is_that_of_one() {
     fn get_or_insert(table: &Table<true>, value: u64) -> Option<[u64; 2]> {
-        let place = walk::claim(&table, home(table, 7), &7, Wanted::Key).unwrap();
-        let Place::Held(slot, _) = place else {
+        let Place::Found(slot, _) = claim(table, 7) else {
             panic!("the key has a slot");
         };
         match slot::insert_again(slot, [value, 0]).unwrap() {

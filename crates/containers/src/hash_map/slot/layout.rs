@@ -4,13 +4,13 @@ use std::marker::PhantomData;
 
 use pgas_core::Pod;
 use pgas_core::rma::Block;
-pub(super) use pgas_lockfree::slots::scan::MOST;
+pub(in super::super) use pgas_lockfree::slots::probe::MOST;
 use pgas_lockfree::slots::state::StateAt;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// How a value is read and written while others do the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ValueKind {
+pub(in super::super) enum ValueKind {
     /// It has no bytes.
     Nothing,
     /// As one word of four bytes, by atomics.
@@ -21,25 +21,24 @@ pub(super) enum ValueKind {
     Wide,
 }
 
-/// Key and value side by side without a gap, so that one put writes both: the one with the larger
-/// alignment comes first.
+/// A key and its value behind it without a gap, so that one put writes both.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
-pub(super) struct Pair<A, B> {
-    pub(super) first: A,
-    pub(super) second: B,
+pub(super) struct Pair<K, V> {
+    pub(super) key: K,
+    pub(super) value: V,
 }
 
-impl<A: Copy, B: Copy> Clone for Pair<A, B> {
+impl<K: Copy, V: Copy> Clone for Pair<K, V> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<A: Copy, B: Copy> Copy for Pair<A, B> {}
+impl<K: Copy, V: Copy> Copy for Pair<K, V> {}
 
 /// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
+pub(in super::super) const LINE: usize = 64;
 
 /// The places of slots and of their parts. Slots lie in blocks, which are as large and come one after the other.
 ///
@@ -48,20 +47,21 @@ pub(super) const LINE: usize = 64;
 /// | offset | |
 /// |---|---|
 /// | 0 | state word |
-/// | [`PAIR`](Self::PAIR) | key and value, the more aligned one first |
+/// | [`KEY`](Self::KEY) | key, and value behind it |
 ///
-/// or, if the value is a word or nothing, which needs no version, and there is room for at least two slots: a cache line,
-/// with [narrow](super::state::StateWord::narrow) state words. A search then looks at the states of several slots at once, and
-/// all that it needs lies in one line:
+/// or, if the value is a word or nothing, which needs no version, and there is room for at least
+/// two slots: a cache line, with [narrow](pgas_lockfree::slots::state::StateWord::narrow) state
+/// words. A search then looks at the states of several slots at once, and all that it needs lies in
+/// one line:
 ///
 /// | offset | |
 /// |---|---|
 /// | 4 i | state word of slot i |
-/// | [`PAIR`](Self::PAIR) + i [`PAIR_STRIDE`](Self::PAIR_STRIDE) | its key and value |
-pub(super) struct Layout<K, V>(PhantomData<fn() -> (K, V)>);
+/// | [`KEY`](Self::KEY) + i [`STRIDE`](Self::STRIDE) | its key, and its value behind it |
+pub(in super::super) struct Layout<K, V>(PhantomData<fn() -> (K, V)>);
 
 /// How slots lie in blocks.
-pub(super) trait Blocks {
+pub(in super::super) trait Blocks {
     /// The slots of a block.
     const SLOTS: usize;
 
@@ -70,7 +70,7 @@ pub(super) trait Blocks {
 }
 
 impl<K: Pod, V: Pod> Layout<K, V> {
-    pub(super) const KIND: ValueKind = match size_of::<V>() {
+    pub(in super::super) const KIND: ValueKind = match size_of::<V>() {
         0 => ValueKind::Nothing,
         4 => ValueKind::Word4,
         8 => ValueKind::Word8,
@@ -85,12 +85,16 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     };
 
     const PAIR_ALIGN: usize = larger(align_of::<K>(), Self::VALUE_ALIGN);
-    pub(super) const PAIR_BYTES: usize = size_of::<K>() + size_of::<V>();
-    pub(super) const PAIR_STRIDE: usize = Self::PAIR_BYTES.next_multiple_of(Self::PAIR_ALIGN);
+    const PAIR_BYTES: usize = size_of::<K>() + size_of::<V>();
+    const STRIDE: usize = Self::PAIR_BYTES.next_multiple_of(Self::PAIR_ALIGN);
 
-    /// The first of `n` pairs behind as many narrow states.
-    const fn pairs_behind(n: usize) -> usize {
-        (4 * n).next_multiple_of(Self::PAIR_ALIGN)
+    /// The first of the pairs behind states of so many bytes: the more aligned part of it lies as
+    /// that asks for, and then the other one does.
+    const fn pairs_behind(states: usize) -> usize {
+        if align_of::<K>() >= Self::VALUE_ALIGN {
+            return states.next_multiple_of(Self::PAIR_ALIGN);
+        }
+        (states + size_of::<K>()).next_multiple_of(Self::PAIR_ALIGN) - size_of::<K>()
     }
 
     /// As many slots as a line has room for, or one that may be larger.
@@ -99,54 +103,39 @@ impl<K: Pod, V: Pod> Layout<K, V> {
             ValueKind::Wide => 1,
             ValueKind::Nothing | ValueKind::Word4 | ValueKind::Word8 => MOST,
         };
-        while n > 1 && Self::pairs_behind(n) + n * Self::PAIR_STRIDE > LINE {
+        while n > 1 && Self::pairs_behind(4 * n) + (n - 1) * Self::STRIDE + Self::PAIR_BYTES > LINE
+        {
             n -= 1;
         }
         n
     };
 
-    pub(super) const KEY_FIRST: bool = align_of::<K>() >= Self::VALUE_ALIGN;
-
-    /// The key and value of the first slot.
-    pub(super) const PAIR: usize = if Self::IS_PACKED {
-        Self::pairs_behind(Self::SLOTS)
-    } else {
-        8_usize.next_multiple_of(Self::PAIR_ALIGN)
-    };
-
     /// The key of the first slot.
-    pub(super) const KEY: usize = if Self::KEY_FIRST {
-        Self::PAIR
+    pub(super) const KEY: usize = if Self::IS_PACKED {
+        Self::pairs_behind(4 * Self::SLOTS)
     } else {
-        Self::PAIR + size_of::<V>()
+        Self::pairs_behind(8)
     };
 
     /// The value of the first slot.
-    pub(super) const VALUE: usize = if Self::KEY_FIRST {
-        Self::PAIR + size_of::<K>()
-    } else {
-        Self::PAIR
-    };
+    pub(super) const VALUE: usize = Self::KEY + size_of::<K>();
 
     /// The bytes of a block that are used.
-    pub(super) const USED: usize =
-        Self::PAIR + (Self::SLOTS - 1) * Self::PAIR_STRIDE + Self::PAIR_BYTES;
+    pub(super) const USED: usize = Self::KEY + (Self::SLOTS - 1) * Self::STRIDE + Self::PAIR_BYTES;
 
     /// The place in a block of what is at `offset` in its first slot's key and value, for the slot with this index.
-    #[inline(always)]
     pub(super) const fn of_slot(offset: usize, index: usize) -> usize {
         if Self::IS_PACKED {
             // Tells the compiler that the part lies within the block.
             assert!(index < Self::SLOTS, "no such slot in a block");
-            offset + index * Self::PAIR_STRIDE
+            offset + index * Self::STRIDE
         } else {
             offset
         }
     }
 
     /// Where the state of the slot with this index is.
-    #[inline(always)]
-    pub(super) const fn state(index: usize) -> StateAt {
+    pub(in super::super) const fn state(index: usize) -> StateAt {
         if Self::IS_PACKED {
             assert!(index < Self::SLOTS, "no such slot in a block");
         }
@@ -194,10 +183,8 @@ mod tests {
             assert_eq!(state.offset % width, 0);
             let key = Layout::<K, V>::of_slot(Layout::<K, V>::KEY, index);
             let value = Layout::<K, V>::of_slot(Layout::<K, V>::VALUE, index);
-            let pair = Layout::<K, V>::of_slot(Layout::<K, V>::PAIR, index);
-            assert_eq!(pair, key.min(value));
-            let end = (key + size_of::<K>()).max(value + size_of::<V>());
-            assert_eq!(end, pair + size_of::<Pair<K, V>>(), "no gap");
+            let end = value + size_of::<V>();
+            assert_eq!(end, key + size_of::<Pair<K, V>>(), "no gap");
             assert_eq!(key % align_of::<K>(), 0);
             assert_eq!(value % align_of::<V>(), 0);
             match kind {
@@ -246,7 +233,7 @@ mod tests {
         check::<u64, u8>(24, 1, ValueKind::Wide);
         check::<u64, [u8; 40]>(56, 1, ValueKind::Wide);
         check::<u128, u64>(48, 1, ValueKind::Word8);
-        check::<u64, u128>(48, 1, ValueKind::Wide);
+        check::<u64, u128>(32, 1, ValueKind::Wide);
         check::<[u8; 1], [u16; 3]>(16, 1, ValueKind::Wide);
         check::<[u64; 3], u64>(40, 1, ValueKind::Word8);
         check::<[u8; 40], ()>(48, 1, ValueKind::Nothing);

@@ -5,31 +5,33 @@
 //! What was located stays right: a slot that holds a key holds it for ever. A key that was absent
 //! then is inserted by the blocking operation, which looks again.
 
+use pgas_core::Event;
 use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
-use pgas_core::{Event, GlobalPtr};
+use pgas_lockfree::slots::probe::Slots as _;
+use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::{self, Held, Intent, Met, SlotMemory as _, Wanted};
 
-use super::super::Inserted;
-use super::super::global::{GlobalSlot, LayoutOf, of_word, to_word};
-use super::super::layout::{Blocks as _, ValueKind};
-use super::super::reach::Far;
-use super::super::slot::{self, Held, Look, SlotMemory, Wanted};
-use super::super::state::{SlotState, StateWord};
-use super::super::view::{Home, View};
-use super::super::walk::Slots;
+use super::super::slot::layout::{Blocks as _, ValueKind};
+use super::super::slot::remote::Remote;
+use super::super::slot::{GlobalSlot, LayoutOf, of_word, to_word};
+use super::super::view::{Home, Inserted, Step, View};
 use super::Outcome;
 use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
-pub(super) const TOGETHER: usize = 64;
+const TOGETHER: usize = 64;
+
+/// A slot of a map.
+type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
 
 /// The search for one key.
 struct Search<'a, K: Object, V> {
     key: KeyOf<K>,
-    home: Home<K, V, Far<'a>>,
+    home: Home<K, V, Remote<'a>>,
     /// The slot that it has come to.
-    slot: GlobalSlot<K, V, Far<'a>>,
+    slot: RemoteSlot<'a, K, V>,
     found: Option<Found>,
 }
 
@@ -41,29 +43,21 @@ enum Found {
     Held(StateWord),
 }
 
-/// An operation in flight that changes a value: its index in the batch, and its event.
-struct InFlight<S, T: Send + 'static> {
-    index: usize,
-    slot: S,
-    event: Event<T>,
-}
-
-/// Operations on the slots of one map.
-type AllInFlight<'a, K, V, T> = Vec<InFlight<GlobalSlot<K, V, Far<'a>>, T>>;
+/// An operation in flight that changes a value: its index in the batch, its slot, and its event.
+type InFlight<'a, K, V, T> = (usize, RemoteSlot<'a, K, V>, Event<T>);
 
 impl<K: Object, V> Search<'_, K, V> {
-    /// Whether it has found a slot that was ready, so that an atomic on the value is all that is left if that is a
-    /// word.
-    fn has_word(&self) -> bool {
+    /// Whether it has found a slot that was ready, so that nothing is left to do but to the value.
+    fn is_ready(&self) -> bool {
         matches!(self.found, Some(Found::Held(state)) if state.state() == SlotState::Ready)
     }
 }
 
-impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
+impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     /// A search for a key.
-    fn search(&self, key: &K) -> Result<Search<'a, K, V>> {
+    fn begin(&self, key: &K) -> Result<Search<'a, K, V>> {
         let key = object::key(key)?;
-        let home = self.home_of(&key);
+        let home = self.home(self.hash(&key));
         Ok(Search {
             key,
             home,
@@ -89,8 +83,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     fn look_once<W: StateBits>(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
-            let word = search.slot.reach.part::<W>(search.slot.state_at().offset);
-            let event = word.fetch_op_nb(self.all.world, AtomicOp::Load, W::from_bits(0))?;
+            let word = search.slot.state_word::<W>();
+            let event = word.fetch_op_nb(self.world, AtomicOp::Load, W::from_bits(0))?;
             states.push((search, event));
         }
         let mut candidates = Vec::new();
@@ -99,7 +93,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             match state.state() {
                 SlotState::Free => search.found = Some(Found::Absent),
                 SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
-                    let key = key(&search.slot).get_nb(self.all.world)?;
+                    let key = search.slot.key_pointer().get_nb(self.world)?;
                     candidates.push((search, state, key));
                 }
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
@@ -124,9 +118,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     #[cold]
     fn wait_for(&self, search: &mut Search<'a, K, V>) -> Result<()> {
         let (slot, fingerprint) = (&search.slot, search.home.fingerprint);
-        match slot::look(slot, &search.key, self.heap, fingerprint, Wanted::Key)? {
-            Look::Held(held) => search.found = Some(Found::Held(held.state)),
-            Look::Free | Look::Other => self.walk_on(search),
+        let (wanted, intent) = (Wanted::Key, Intent::Look);
+        match slots::meet(slot, &search.key, self.heap, fingerprint, wanted, intent)? {
+            Met::Held(held) => search.found = Some(Found::Held(held.state)),
+            Met::Free | Met::Other => self.walk_on(search),
         }
         Ok(())
     }
@@ -141,12 +136,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     pub(super) fn find_together(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let groups = keys.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER));
         for (keys, values) in groups {
-            let searches = keys.iter().map(|key| self.search(key));
+            let searches = keys.iter().map(|key| self.begin(key));
             let searches = self.locate(searches.collect::<Result<_>>()?)?;
             match LayoutOf::<K, V>::KIND {
                 ValueKind::Word4 => self.load_words::<u32>(&searches, values)?,
                 ValueKind::Word8 => self.load_words::<u64>(&searches, values)?,
-                ValueKind::Wide => self.load_wide(&searches, values)?,
+                ValueKind::Wide => self.load_all(
+                    &searches,
+                    values,
+                    |slot| slot.value_pointer::<SlotOf<V>>().get_nb(self.world),
+                    |slot, state, value| self.value_held(slot, Held::new(state, value)),
+                )?,
                 ValueKind::Nothing => {
                     for (search, value) in searches.iter().zip(values) {
                         *value = self.load_found(search)?;
@@ -165,50 +165,41 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
         self.value_held(&search.slot, Held::unread(state))
     }
 
-    fn value_held(
-        &self,
-        slot: &GlobalSlot<K, V, Far<'a>>,
-        held: Held<SlotOf<V>>,
-    ) -> Result<Option<V>> {
-        let loaded = slot::load(slot, self.heap, held)?;
-        loaded.map(<V::Repr as Repr<V>>::decode).transpose()
-    }
-
     fn load_words<W: Atomic>(
         &self,
         searches: &[Search<'a, K, V>],
         values: &mut [Option<V>],
     ) -> Result<()> {
-        let mut in_flight = Vec::with_capacity(searches.len());
-        for (index, search) in searches.iter().enumerate() {
-            if search.has_word() {
-                let word = value::<_, V, W>(&search.slot);
-                let zero = W::from_bits(0);
-                let event = word.fetch_op_nb(self.all.world, AtomicOp::Load, zero)?;
-                in_flight.push((index, event));
-            } else {
-                values[index] = self.load_found(search)?;
-            }
-        }
-        for (index, event) in in_flight {
-            let word = of_word::<W, SlotOf<V>>(event.wait()?);
-            values[index] = Some(<V::Repr as Repr<V>>::from_slot(word, self.heap)?);
-        }
-        Ok(())
+        let load = |slot: &RemoteSlot<'a, K, V>| {
+            let word = slot.value_pointer::<W>();
+            word.fetch_op_nb(self.world, AtomicOp::Load, W::from_bits(0))
+        };
+        self.load_all(searches, values, load, |_, _, word| {
+            let word = of_word::<W, SlotOf<V>>(word);
+            object::from_slot::<V>(word, self.heap).map(Some)
+        })
     }
 
-    fn load_wide(&self, searches: &[Search<'a, K, V>], values: &mut [Option<V>]) -> Result<()> {
+    /// Loads the values that searches have found: where the slot was ready, `begin` begins that,
+    /// for all of them, and `end` makes a value of what it has read after the state.
+    fn load_all<T: Send + 'static>(
+        &self,
+        searches: &[Search<'a, K, V>],
+        values: &mut [Option<V>],
+        begin: impl Fn(&RemoteSlot<'a, K, V>) -> pgas_core::Result<Event<T>>,
+        end: impl Fn(&RemoteSlot<'a, K, V>, StateWord, T) -> Result<Option<V>>,
+    ) -> Result<()> {
         let mut in_flight = Vec::with_capacity(searches.len());
         for (index, search) in searches.iter().enumerate() {
-            values[index] = None;
-            if let Some(Found::Held(state)) = search.found {
-                let value = value::<_, V, SlotOf<V>>(&search.slot).get_nb(self.all.world)?;
-                in_flight.push((index, state, value));
+            match search.found {
+                Some(Found::Held(state)) if search.is_ready() => {
+                    in_flight.push((index, state, begin(&search.slot)?));
+                }
+                _ => values[index] = self.load_found(search)?,
             }
         }
-        for (index, state, value) in in_flight {
-            let held = Held::new(state, value.wait()?);
-            values[index] = self.value_held(&searches[index].slot, held)?;
+        for (index, state, event) in in_flight {
+            values[index] = end(&searches[index].slot, state, event.wait()?)?;
         }
         Ok(())
     }
@@ -220,7 +211,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             ValueKind::Nothing | ValueKind::Wide => self.in_groups(
                 entries.len(),
                 |i| &entries[i].0,
-                |i, search, _: &mut AllInFlight<'a, K, V, ()>| {
+                |i, search, _: &mut Vec<InFlight<'a, K, V, ()>>| {
                     self.insert_located(search, &entries[i])
                 },
             ),
@@ -228,28 +219,22 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     }
 
     fn insert_words<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
-        let begin =
-            |i: usize, search: &Search<'a, K, V>, in_flight: &mut AllInFlight<'a, K, V, W>| {
-                // Operations on one word have no order while they are in flight, and the last entry of a
-                // key is to win.
-                let is_same = |slot: &GlobalSlot<K, V, Far<'a>>| slot.is_same(&search.slot);
-                if in_flight.iter().any(|earlier| is_same(&earlier.slot)) {
-                    complete(in_flight).map_err(|failed| failed.error)?;
-                }
-                if !search.has_word() {
-                    return self.insert_located(search, &entries[i]);
-                }
-                let new = object::to_slot(&entries[i].1, self.heap)?;
-                let word = value::<_, V, W>(&search.slot);
-                let event = word.fetch_op_nb(self.all.world, AtomicOp::Swap, to_word(&new))?;
-                let slot = search.slot;
-                in_flight.push(InFlight {
-                    index: i,
-                    slot,
-                    event,
-                });
-                Ok(Inserted::Replaced)
-            };
+        let begin = |i: usize, search: &Search<'a, K, V>, in_flight: &mut Vec<_>| {
+            // Operations on one word have no order while they are in flight, and the last entry of
+            // a key is to win.
+            let is_same = |(_, slot, _): &InFlight<'a, K, V, W>| slot.is_same(&search.slot);
+            if in_flight.iter().any(is_same) {
+                complete(in_flight).map_err(|failed| failed.error)?;
+            }
+            if !search.is_ready() {
+                return self.insert_located(search, &entries[i]);
+            }
+            let new = to_word(&object::to_slot(&entries[i].1, self.heap)?);
+            let word = search.slot.value_pointer::<W>();
+            let event = word.fetch_op_nb(self.world, AtomicOp::Swap, new)?;
+            in_flight.push((i, search.slot, event));
+            Ok(Inserted::Replaced)
+        };
         self.in_groups(entries.len(), |i| &entries[i].0, begin)
     }
 
@@ -258,10 +243,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
         let value = object::to_slot(&entry.1, self.heap)?;
         if let Some(Found::Held(state)) = search.found {
             let held = Held::unread(state);
-            let was_there = slot::store(&search.slot, self.heap, held, value)?;
+            let was_there = slots::store(&search.slot, self.heap, held, value)?;
             return Ok(Inserted::over(was_there));
         }
-        self.insert(search.home, &search.key, value)
+        self.insert(self.hash(&search.key), &search.key, value)
     }
 
     /// Locates the keys group by group, begins the operations in their order, and completes them.
@@ -272,7 +257,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
         mut begin: impl FnMut(
             usize,
             &Search<'a, K, V>,
-            &mut AllInFlight<'a, K, V, T>,
+            &mut Vec<InFlight<'a, K, V, T>>,
         ) -> Result<Inserted>,
     ) -> Outcome {
         let mut n_new = 0;
@@ -284,7 +269,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
             // Those before a key that cannot be written are carried out.
             let mut refused = Ok(());
             let searches = indices.clone().map_while(|i| {
-                let search = self.search(key(i)).map_err(failed(i));
+                let search = self.begin(key(i)).map_err(failed(i));
                 search.map_err(|error| refused = Err(error)).ok()
             });
             let searches = searches.collect();
@@ -308,7 +293,40 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Far<'a>> {
     }
 }
 
-impl<'a, K, V, S> View<'a, K, V, S, Far<'a>>
+/// While nobody changes anything: a block is read at once.
+impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
+    pub(super) fn find_read_only(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        for (keys, values) in keys.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER)) {
+            let begin = |(key, value)| Ok((self.begin(key)?, value));
+            let searches = keys.iter().zip(values).map(begin);
+            let mut searches = searches.collect::<Result<Vec<_>>>()?;
+            while !searches.is_empty() {
+                let mut in_flight = Vec::with_capacity(searches.len());
+                for (search, value) in searches.drain(..) {
+                    let event = search.slot.see_nb()?;
+                    in_flight.push((search, value, event));
+                }
+                for (mut search, value, event) in in_flight {
+                    let seen = event.wait()?;
+                    match self.step(search.slot, &seen, &search.home, &search.key)? {
+                        Step::Onward(slot) => {
+                            search.slot = slot;
+                            searches.push((search, value));
+                        }
+                        step => {
+                            let found = step.value();
+                            let found = found.map(|slot| object::from_slot::<V>(slot, self.heap));
+                            *value = found.transpose()?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<'a, K, V, S> View<'a, K, V, S, Remote<'a>>
 where
     K: Object,
     V: AtomicInteger + Object<Repr = Plain>,
@@ -320,22 +338,16 @@ where
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Outcome {
-        let begin =
-            |i: usize, search: &Search<'a, K, V>, in_flight: &mut AllInFlight<'a, K, V, V>| {
-                if search.has_word() {
-                    let word = value::<_, V, V>(&search.slot);
-                    let event = word.fetch_op_nb(self.all.world, AtomicOp::Add, n(i))?;
-                    let slot = search.slot;
-                    in_flight.push(InFlight {
-                        index: i,
-                        slot,
-                        event,
-                    });
-                    return Ok(Inserted::Replaced);
-                }
-                let former = self.add(search.home, &search.key, n(i))?;
-                Ok(former.map_or(Inserted::New, |_| Inserted::Replaced))
-            };
+        let begin = |i: usize, search: &Search<'a, K, V>, in_flight: &mut Vec<_>| {
+            if search.is_ready() {
+                let word = search.slot.value_pointer::<V>();
+                let event = word.fetch_op_nb(self.world, AtomicOp::Add, n(i))?;
+                in_flight.push((i, search.slot, event));
+                return Ok(Inserted::Replaced);
+            }
+            let former = self.add(self.hash(&search.key), &search.key, n(i))?;
+            Ok(Inserted::over(former.is_some()))
+        };
         self.in_groups(len, key, begin)
     }
 }
@@ -357,24 +369,17 @@ impl StateBits for u32 {
     }
 }
 
-fn key<K: Object, V: Object>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<SlotOf<K>> {
-    slot.reach.part(slot.key_at())
-}
-
-/// The value, as what it is or as a word.
-fn value<K: Object, V: Object, T>(slot: &GlobalSlot<K, V, Far<'_>>) -> GlobalPtr<T> {
-    slot.reach.part(slot.value_at())
-}
-
 /// Waits for all operations, also after one of them failed, and reports the first that did.
-fn complete<S, T: Send + 'static>(in_flight: &mut Vec<InFlight<S, T>>) -> Result<(), BatchError> {
+fn complete<K, V, T: Send + 'static>(
+    in_flight: &mut Vec<InFlight<'_, K, V, T>>,
+) -> Result<(), BatchError> {
     let mut outcome = Ok(());
-    for InFlight { index, event, .. } in in_flight.drain(..) {
+    for (index, _, event) in in_flight.drain(..) {
         let waited = event.wait().map_err(|error| BatchError {
             done: index,
             error: Error::from(error),
         });
-        outcome = outcome.and(waited.map(|_| ()));
+        outcome = outcome.and(waited.map(drop));
     }
     outcome
 }

@@ -6,7 +6,7 @@ use crate::sync::Ordering::Relaxed;
 use crate::word;
 
 /// The state.
-#[inline(always)]
+#[inline]
 pub fn load_state<M: Memory>(memory: &M, at: StateAt) -> StateWord {
     if at.is_narrow {
         StateWord::from_narrow(word::load(memory.word32(at.offset)))
@@ -19,7 +19,7 @@ pub fn load_state<M: Memory>(memory: &M, at: StateAt) -> StateWord {
 ///
 /// # Errors
 /// The state, if it is not `current`.
-#[inline(always)]
+#[inline]
 pub fn swap_state<M: Memory>(
     memory: &M,
     at: StateAt,
@@ -40,7 +40,7 @@ pub fn swap_state<M: Memory>(
 ///
 /// # Errors
 /// The state, if the slot is taken.
-#[inline(always)]
+#[inline]
 pub fn reserve<M: Memory>(memory: &M, at: StateAt, new: StateWord) -> Result<(), StateWord> {
     match load_state(memory, at) {
         StateWord::FREE => swap_state(memory, at, StateWord::FREE, new),
@@ -50,7 +50,7 @@ pub fn reserve<M: Memory>(memory: &M, at: StateAt, new: StateWord) -> Result<(),
 
 /// Writes the part at `offset` of a slot that this thread has locked, then the state: who sees the state sees the part, and who sees some of
 /// the part sees what this thread wrote to the state before.
-#[inline(always)]
+#[inline]
 pub fn publish<T, M: Part<T>>(memory: &M, offset: usize, value: T, at: StateAt, state: StateWord) {
     // Who sees some of the part sees that the slot was locked before (pairs with the fence behind every read) ...
     memory::release();
@@ -66,7 +66,7 @@ pub fn publish<T, M: Part<T>>(memory: &M, offset: usize, value: T, at: StateAt, 
 
 /// As [`publish`], of a slot that this thread has reserved: no one has read its part before, and who has returned from it may look elsewhere
 /// before others see the state.
-#[inline(always)]
+#[inline]
 pub fn publish_claimed<T, M: Part<T>>(
     memory: &M,
     offset: usize,
@@ -81,7 +81,7 @@ pub fn publish_claimed<T, M: Part<T>>(
 }
 
 /// Writes the state of a slot that nobody looks at.
-#[inline(always)]
+#[inline]
 pub fn write_state<M: Memory>(memory: &M, at: StateAt, state: StateWord) {
     // Relaxed: `publish_claimed` has fenced, and where nobody looks the end of the phase does.
     if at.is_narrow {

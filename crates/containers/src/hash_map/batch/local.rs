@@ -1,0 +1,312 @@
+//! Batches where all slots are local: the home slots of the operations ahead are on their way into
+//! the cache while one operation is carried out.
+//!
+//! Where slots lie in lines, nearly every search for a key ends in its home line. Where nearly all
+//! keys are there, a branch on that is guessed right, and spares all that a search for an absent
+//! key asks for. Where some are absent it would be guessed wrong now and then, and then nothing is
+//! asked of the memory until the processor has started again: no branch depends on what a line
+//! holds there. Which of the two it is the last few hundred searches tell. Those that go on are
+//! kept aside, and brought to their end together.
+
+use std::hint::select_unpredictable;
+use std::mem;
+use std::ops::Range;
+
+use pgas_core::atomics::AtomicInteger;
+use pgas_core::rma::Near;
+use pgas_lockfree::slots::SlotMemory as _;
+use pgas_lockfree::slots::probe::States;
+
+use super::super::hash::Hash;
+use super::super::slot::layout::{Blocks as _, LINE};
+use super::super::slot::local::Local;
+use super::super::slot::{Access as _, GlobalSlot, LayoutOf};
+use super::super::table::LocalView;
+use super::super::view::Inserted;
+use super::Outcome;
+use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::{BatchError, Result};
+
+/// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, and
+/// as many as processors have in flight.
+pub(in super::super) const AHEAD: usize = 32;
+
+/// Operations that were begun, in the order of their indices.
+pub(in super::super) struct Ring<T>([T; AHEAD]);
+
+impl<T> Ring<T> {
+    /// As `begin` makes them of their indices.
+    pub(in super::super) fn new(begin: impl FnMut(usize) -> T) -> Self {
+        Self(std::array::from_fn(begin))
+    }
+
+    /// The operation with index `i`, in whose place the one [`AHEAD`] behind it comes.
+    #[inline]
+    pub(in super::super) fn turn(&mut self, i: usize, next: T) -> T {
+        mem::replace(&mut self.0[i % AHEAD], next)
+    }
+
+    /// As [`turn`](Self::turn), when none comes.
+    pub(in super::super) fn get(&self, i: usize) -> T
+    where
+        T: Copy,
+    {
+        self.0[i % AHEAD]
+    }
+}
+
+/// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order.
+#[inline]
+pub(in super::super) fn each_ahead<T: Default, E>(
+    n: usize,
+    mut begin: impl FnMut(usize) -> T,
+    mut end: impl FnMut(usize, T) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut begin = |i| if i < n { begin(i) } else { T::default() };
+    let mut ring = Ring::new(&mut begin);
+    for i in 0..n {
+        end(i, ring.turn(i, begin(i + AHEAD)))?;
+    }
+    Ok(())
+}
+
+impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
+    pub(super) fn insert_ahead(&self, entries: &[(K, V)]) -> Outcome {
+        let mut n_new = 0;
+        let key = |i: usize| &entries[i].0;
+        let result = self.keys_ahead(entries.len(), key, |i, hash, key| {
+            let value = object::to_slot(&entries[i].1, self.heap)?;
+            n_new += usize::from(self.insert(hash, key, value)? == Inserted::New);
+            Ok(())
+        });
+        Outcome { n_new, result }
+    }
+
+    /// Calls `op` with each index in turn and its key, whose home slot was prefetched some calls
+    /// before.
+    #[inline]
+    fn keys_ahead<'k>(
+        &self,
+        n: usize,
+        key: impl Fn(usize) -> &'k K,
+        mut op: impl FnMut(usize, Hash, &KeyOf<K>) -> Result<()>,
+    ) -> Result<(), BatchError> {
+        // A key that cannot be written is refused in its turn, when those before it are done.
+        let begin = |i| -> Option<Hash> {
+            let hash = self.hash(&object::key(key(i)).ok()?);
+            Local::prefetch(self.all, hash.bits());
+            Some(hash)
+        };
+        each_ahead(n, begin, |i, hash| {
+            let done = object::key(key(i)).and_then(|key| {
+                let hash = hash.unwrap_or_else(|| self.hash(&key));
+                op(i, hash, &key)
+            });
+            done.map_err(|error| BatchError { done: i, error })
+        })
+    }
+}
+
+impl<K, V, S> LocalView<'_, K, V, S>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+{
+    pub(super) fn add_ahead<'k>(
+        &self,
+        len: usize,
+        key: impl Fn(usize) -> &'k K,
+        n: impl Fn(usize) -> V,
+    ) -> Outcome {
+        let mut n_new = 0;
+        let result = self.keys_ahead(len, &key, |i, hash, key| {
+            n_new += usize::from(self.add(hash, key, n(i))?.is_none());
+            Ok(())
+        });
+        Outcome { n_new, result }
+    }
+}
+
+/// How many searches that go on are brought to their end together.
+const LATE: usize = 32;
+
+/// How many searches tell how the next ones are done.
+const STRETCH: usize = 256;
+
+/// How many of them may have found nothing in their home lines where the next ones are expected to
+/// find something: at half load every fifteenth key that is there lies elsewhere.
+const FEW: usize = STRETCH / 8;
+
+/// A search whose home line was prefetched.
+struct Search<'a, K: Object, V: Object> {
+    hash: Hash,
+    line: Near<'a, LayoutOf<K, V>>,
+    /// Whether the line has all its slots.
+    is_whole: bool,
+}
+
+impl<K: Object, V: Object> Clone for Search<'_, K, V> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Object, V: Object> Copy for Search<'_, K, V> {}
+
+/// A batch of finds.
+struct Batch<'b, K, V> {
+    keys: &'b [K],
+    values: &'b mut [Option<V>],
+    /// The indices of searches that go on.
+    late: [usize; LATE],
+    n_late: usize,
+}
+
+/// What the home line tells of a key.
+struct Glance<V> {
+    value: Option<V>,
+    /// Whether that is all there is to know.
+    is_all: bool,
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
+    pub(super) fn find_ahead(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        let is_short = keys.len() < 2 * AHEAD || size_of::<SlotOf<K>>() > 16;
+        if is_short || !Self::HAS_LINES || object::has_heap::<K>() {
+            let key = |i: usize| &keys[i];
+            self.keys_ahead(keys.len(), key, |i, hash, key| {
+                values[i] = self.find(hash, key)?;
+                Ok(())
+            })?;
+            return Ok(());
+        }
+        let mut batch = Batch {
+            keys,
+            values: &mut values[..keys.len()],
+            late: [0; LATE],
+            n_late: 0,
+        };
+        // A key without memory of its own is looked for as it is, which does not fail.
+        let first = self.begin(&keys[0])?;
+        let mut ring = Ring::new(|i| self.begin(&keys[i]).unwrap_or(first));
+        let mut n_others = 0;
+        for start in (0..keys.len()).step_by(STRETCH) {
+            let stretch = start..keys.len().min(start + STRETCH);
+            n_others = if n_others <= FEW {
+                self.find_stretch::<true>(stretch, &mut ring, &mut batch)?
+            } else {
+                self.find_stretch::<false>(stretch, &mut ring, &mut batch)?
+            };
+        }
+        self.find_late(&mut batch)
+    }
+
+    /// Finds some of the keys, of which nearly all are there, if that is `EXPECTED`; how many were
+    /// not found in their home lines. A function of its own, which leaves the loop all registers.
+    #[inline(never)]
+    fn find_stretch<const EXPECTED: bool>(
+        &self,
+        stretch: Range<usize>,
+        ring: &mut Ring<Search<'a, K, V>>,
+        batch: &mut Batch<'_, K, V>,
+    ) -> Result<usize> {
+        let (mut n_others, last) = (0, batch.keys.len() - 1);
+        for i in stretch {
+            let next = self.begin(&batch.keys[(i + AHEAD).min(last)])?;
+            let search = ring.turn(i, next);
+            let key = object::key(&batch.keys[i])?;
+            if EXPECTED {
+                if let Some(value) = self.ready_at_home(&search, &key)? {
+                    batch.values[i] = Some(value);
+                    continue;
+                }
+                n_others += 1;
+                batch.late[batch.n_late] = i;
+                batch.n_late += 1;
+                // By the time that these are brought to their end, the line behind has come.
+                search.line.prefetch(LINE);
+            } else {
+                let glance = self.glance(&search, &key)?;
+                n_others += usize::from(glance.value.is_none());
+                batch.values[i] = glance.value;
+                // Kept aside without a branch.
+                batch.late[batch.n_late] = i;
+                batch.n_late += usize::from(!glance.is_all);
+                search.line.prefetch(if glance.is_all { 0 } else { LINE });
+            }
+            if batch.n_late == LATE {
+                self.find_late(batch)?;
+            }
+        }
+        Ok(n_others)
+    }
+
+    /// Begins the search for a key.
+    #[inline(always)]
+    fn begin(&self, key: &K) -> Result<Search<'a, K, V>> {
+        let hash = self.hash(&object::key(key)?);
+        let share = self.all.share(hash.bits());
+        share.block.prefetch(0);
+        Ok(Search {
+            hash,
+            line: share.block,
+            is_whole: share.index < self.ring.n_whole_blocks(),
+        })
+    }
+
+    fn slot_of(&self, search: &Search<'a, K, V>, index: u32) -> LocalSlot<'a, K, V> {
+        GlobalSlot::new(Local::of_block(self.all, search.line, index as usize))
+    }
+
+    /// The value of the key, if a slot of the home line is ready with it.
+    #[inline(always)]
+    fn ready_at_home(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
+        let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
+        let ready = states.ready(search.hash.fingerprint());
+        if ready == 0 {
+            return Ok(None);
+        }
+        let slot = self.slot_of(search, ready.trailing_zeros());
+        if !slot.has_key(key, self.heap)? {
+            return Ok(None);
+        }
+        object::from_slot::<V>(slot.load_word()?, self.heap).map(Some)
+    }
+
+    /// Looks at all slots of the home line without a branch.
+    #[inline(always)]
+    fn glance(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Glance<V>> {
+        let fingerprint = search.hash.fingerprint();
+        let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
+        let written = states.written_or_free(fingerprint);
+        // Any slot if none may hold the key: it is compared all the same, and does not count.
+        let slot = self.slot_of(
+            search,
+            (written | 1 << (LayoutOf::<K, V>::SLOTS - 1)).trailing_zeros(),
+        );
+        let is_ready = slot.load_state()?.is_ready_with(fingerprint);
+        let is_held = is_ready & slot.has_key(key, self.heap)?;
+        // The state, which has no version, was read first.
+        let word = <V::Repr as Repr<V>>::from_slot(slot.load_word()?, self.heap)?;
+        // A slot of the key's fingerprint that does not hold it, or not now, says nothing of other
+        // ones, and a line without all its slots has places that only look free.
+        let is_absent = (written == 0) & (states.free() != 0) & search.is_whole;
+        Ok(Glance {
+            value: select_unpredictable(is_held, Some(word), None),
+            is_all: is_held | is_absent,
+        })
+    }
+
+    /// Finds the keys that are kept aside one by one, from the beginning.
+    #[inline(never)]
+    fn find_late(&self, batch: &mut Batch<'_, K, V>) -> Result<()> {
+        for &i in &batch.late[..mem::take(&mut batch.n_late)] {
+            let key = object::key(&batch.keys[i])?;
+            batch.values[i] = self.find(self.hash(&key), &key)?;
+        }
+        Ok(())
+    }
+}
+
+type LocalSlot<'a, K, V> = GlobalSlot<K, V, Local<'a, LayoutOf<K, V>>>;

@@ -1,0 +1,352 @@
+//! A slot in global memory: the steps of the protocol of [`pgas_lockfree::slots`] on its parts.
+
+pub(super) mod layout;
+pub(super) mod local;
+pub(super) mod remote;
+
+use std::marker::PhantomData;
+
+use pgas_core::atomics::Atomic;
+use pgas_core::backend::AtomicOp;
+use pgas_core::rma::FourWords;
+use pgas_core::{Error, Pod, Result, World};
+use pgas_lockfree::slots::SlotMemory;
+use pgas_lockfree::slots::probe::States;
+use pgas_lockfree::slots::state::{StateAt, StateWord};
+use zerocopy::FromZeros as _;
+
+use self::layout::{Layout, Pair, ValueKind};
+use super::hash::Place;
+use crate::Result as ContainerResult;
+use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
+
+/// The layout of the slots of a map.
+pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
+
+/// How this process reaches a block of slots, and which one of them it is: by its own instructions,
+/// or by operations on global pointers. Offsets are in bytes from the block's start.
+pub(super) trait Access<'a>: Copy {
+    /// All slots of the map.
+    type All: Copy;
+
+    /// A block that was read when nobody wrote to it.
+    type Seen;
+
+    /// A block on the way of a search that looks at all its states together.
+    type Line;
+
+    /// Whether a load of the state costs as good as nothing.
+    const IS_LOCAL: bool;
+
+    fn new(all: Self::All, place: Place) -> Self;
+
+    fn world(&self) -> &'a World;
+
+    fn place(&self) -> Place;
+
+    /// The block to whose share of all hashes this one belongs, if it is among the first `n_whole`
+    /// of its rank.
+    fn home_line(all: Self::All, hash: u64, n_whole: usize) -> Option<Self::Line>;
+
+    /// The one behind, likewise.
+    fn next_line(all: Self::All, line: Self::Line, n_whole: usize) -> Option<Self::Line>;
+
+    /// How far the hash is within the line's share, as a fraction of 2^64.
+    fn rest(line: &Self::Line) -> u64;
+
+    /// The narrow states of the `n` slots of a line.
+    fn states(line: &Self::Line, n: usize) -> States<FourWords>;
+
+    /// One of its slots.
+    fn of_line(all: Self::All, line: &Self::Line, index: usize) -> Self;
+
+    /// Asks for the cache lines where the search for a key with this hash begins.
+    fn prefetch(all: Self::All, hash: u64);
+
+    /// The part at `offset` (R).
+    fn get<T: Pod>(&self, offset: usize) -> Result<T>;
+
+    /// Reads the first `len` bytes of the block, in which nobody writes (R).
+    fn see(&self, len: usize) -> Result<Self::Seen>;
+
+    /// The state and the part in a block that was read.
+    fn pick<T: Pod>(&self, seen: &Self::Seen, at: PartAt) -> (StateWord, T);
+
+    /// Performs `op` on the word at `offset` (A).
+    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W>;
+
+    /// Replaces the word at `offset` if it is `current` (A).
+    fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W>;
+
+    /// Writes the part, then the state: who sees the state sees the part, and who sees some
+    /// of the part sees what this thread wrote to the state before. All is done on return (W + A).
+    fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()>;
+
+    /// As `publish` to a slot that this thread has claimed: who has returned from it may look
+    /// elsewhere before others see the state (W + A).
+    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()>;
+
+    /// Writes the state and the part, when nobody looks, and nobody has written to the block since
+    /// `seen` was read there. All is done on return (W).
+    fn write<T: Pod>(
+        &self,
+        at: PartAt,
+        value: T,
+        state: StateWord,
+        seen: &Self::Seen,
+    ) -> Result<()>;
+
+    /// The state (A).
+    fn load_state(&self, at: StateAt) -> Result<StateWord>;
+
+    /// Replaces the state by `new` if the slot is free, else returns what it is (A).
+    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord>;
+
+    /// Replaces the state if it is `current`, else returns what it is (A).
+    fn swap_state(&self, at: StateAt, current: StateWord, new: StateWord)
+    -> Swapped<(), StateWord>;
+}
+
+/// What became of the replacement of a word, unless that failed: done, or what the word is.
+pub(super) type Swapped<T, W> = Result<Result<T, W>>;
+
+/// A part of a slot, by its offset, and the slot's state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PartAt {
+    offset: usize,
+    state: StateAt,
+}
+
+/// Others wait for who has reserved or locked a slot.
+#[cold]
+fn give_up(world: &World, error: Error) -> Error {
+    world.give_up("work on an entry of a hash map", error)
+}
+
+/// One slot of a map of `K` to `V`, reached as `R` says.
+pub(super) struct GlobalSlot<K, V, R> {
+    pub(super) access: R,
+    entry: PhantomData<fn() -> (K, V)>,
+}
+
+impl<K, V, R: Copy> Clone for GlobalSlot<K, V, R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, V, R: Copy> Copy for GlobalSlot<K, V, R> {}
+
+impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
+    pub(super) fn new(access: R) -> Self {
+        let entry = PhantomData;
+        Self { access, entry }
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.access.place()
+    }
+
+    /// Where the slot's state is.
+    fn state_at(&self) -> StateAt {
+        LayoutOf::<K, V>::state(self.place().index())
+    }
+
+    /// Where the key is, and the value behind it.
+    fn entry_at(&self) -> PartAt {
+        PartAt {
+            offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::KEY, self.place().index()),
+            state: self.state_at(),
+        }
+    }
+
+    fn value_at(&self) -> PartAt {
+        PartAt {
+            offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::VALUE, self.place().index()),
+            state: self.state_at(),
+        }
+    }
+
+    /// What the slot holds of the key (R).
+    #[inline]
+    pub(super) fn key(&self) -> Result<SlotOf<K>> {
+        self.access.get(self.entry_at().offset)
+    }
+
+    /// What it holds of key and value, the latter maybe torn (R).
+    #[inline]
+    pub(super) fn entry(&self) -> Result<(SlotOf<K>, SlotOf<V>)> {
+        let pair: Pair<SlotOf<K>, SlotOf<V>> = self.access.get(self.entry_at().offset)?;
+        Ok((pair.key, pair.value))
+    }
+
+    /// Reads the slot's block, in which nobody writes (R).
+    pub(super) fn see(&self) -> Result<R::Seen> {
+        self.access.see(LayoutOf::<K, V>::USED)
+    }
+
+    /// The state, and what the slot holds of key and value if it is not free, in its block that was
+    /// read.
+    #[inline]
+    pub(super) fn pick(&self, seen: &R::Seen) -> (StateWord, (SlotOf<K>, SlotOf<V>)) {
+        let (state, pair) = self.access.pick(seen, self.entry_at());
+        let pair: Pair<SlotOf<K>, SlotOf<V>> = pair;
+        (state, (pair.key, pair.value))
+    }
+
+    /// Writes key, value and state, when nobody looks, and nothing was written to the block since
+    /// `seen` was read there (W).
+    #[inline]
+    pub(super) fn write(
+        &self,
+        key: SlotOf<K>,
+        value: SlotOf<V>,
+        state: StateWord,
+        seen: &R::Seen,
+    ) -> Result<()> {
+        self.access
+            .write(self.entry_at(), Pair { key, value }, state, seen)
+    }
+
+    /// Performs `op` on the value as a word (A).
+    #[inline]
+    pub(super) fn fetch_op<W: Atomic>(&self, op: AtomicOp, operand: W) -> Result<W> {
+        self.access.fetch_op(self.value_at().offset, op, operand)
+    }
+
+    #[inline]
+    fn compare_swap_as<W: Atomic>(
+        &self,
+        current: SlotOf<V>,
+        new: SlotOf<V>,
+    ) -> Swapped<(), SlotOf<V>> {
+        let (current, new) = (to_word::<W, _>(&current), to_word(&new));
+        let offset = self.value_at().offset;
+        let swapped = self.access.compare_exchange(offset, current, new)?;
+        Ok(swapped.map(|_| ()).map_err(of_word))
+    }
+}
+
+impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R> {
+    type Error = Error;
+    type Failure = crate::Error;
+    type Key = KeyOf<K>;
+    type KeySlot = SlotOf<K>;
+    type Value = SlotOf<V>;
+    type Loaded = <V::Repr as Repr<V>>::Loaded;
+    type Heap = Heap;
+
+    const HAS_HEAP: bool = object::has_heap::<V>();
+
+    const IS_WORD: bool = !matches!(LayoutOf::<K, V>::KIND, ValueKind::Wide);
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.place().is_same(other.place())
+    }
+
+    #[inline]
+    fn load_state(&self) -> Result<StateWord> {
+        self.access.load_state(self.state_at())
+    }
+
+    #[inline]
+    fn reserve(&self, new: StateWord) -> Swapped<(), StateWord> {
+        self.access.reserve(self.state_at(), new)
+    }
+
+    #[inline]
+    fn swap_state(&self, current: StateWord, new: StateWord) -> Swapped<(), StateWord> {
+        self.access.swap_state(self.state_at(), current, new)
+    }
+
+    #[inline]
+    fn publish_entry(&self, key: SlotOf<K>, value: SlotOf<V>, state: StateWord) -> Result<()> {
+        let pair = Pair { key, value };
+        self.access.publish_claimed(self.entry_at(), pair, state)
+    }
+
+    #[inline]
+    fn publish_value(&self, value: SlotOf<V>, state: StateWord) -> Result<()> {
+        self.access.publish(self.value_at(), value, state)
+    }
+
+    #[inline]
+    fn has_key(&self, key: &KeyOf<K>, heap: &Heap) -> Result<bool> {
+        <K::Repr as Repr<K>>::has_key(&self.key()?, key, heap)
+    }
+
+    #[inline]
+    fn entry_of(&self, key: &KeyOf<K>, heap: &Heap) -> Result<Option<SlotOf<V>>> {
+        let (there, value) = self.entry()?;
+        Ok(<K::Repr as Repr<K>>::has_key(&there, key, heap)?.then_some(value))
+    }
+
+    #[inline]
+    fn value(&self) -> Result<SlotOf<V>> {
+        self.access.get(self.value_at().offset)
+    }
+
+    fn is_outside(value: &SlotOf<V>) -> bool {
+        <V::Repr as Repr<V>>::is_outside(value)
+    }
+
+    #[inline]
+    fn fetch(value: SlotOf<V>, heap: &Heap) -> Result<Self::Loaded> {
+        <V::Repr as Repr<V>>::load(value, heap)
+    }
+
+    #[inline]
+    fn release(value: &SlotOf<V>, heap: &Heap) -> ContainerResult<()> {
+        object::release::<V>(value, heap)
+    }
+
+    #[inline]
+    fn load_word(&self) -> Result<SlotOf<V>> {
+        match LayoutOf::<K, V>::KIND {
+            ValueKind::Word4 => self.fetch_op(AtomicOp::Load, 0_u32).map(of_word),
+            ValueKind::Word8 => self.fetch_op(AtomicOp::Load, 0_u64).map(of_word),
+            ValueKind::Nothing | ValueKind::Wide => Ok(SlotOf::<V>::new_zeroed()),
+        }
+    }
+
+    #[inline]
+    fn swap_word(&self, value: SlotOf<V>) -> Result<()> {
+        let swap = AtomicOp::Swap;
+        match LayoutOf::<K, V>::KIND {
+            ValueKind::Word4 => self.fetch_op(swap, to_word::<u32, _>(&value)).map(drop),
+            ValueKind::Word8 => self.fetch_op(swap, to_word::<u64, _>(&value)).map(drop),
+            ValueKind::Nothing | ValueKind::Wide => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn compare_swap_word(&self, current: SlotOf<V>, new: SlotOf<V>) -> Swapped<(), SlotOf<V>> {
+        match LayoutOf::<K, V>::KIND {
+            ValueKind::Word4 => self.compare_swap_as::<u32>(current, new),
+            ValueKind::Word8 => self.compare_swap_as::<u64>(current, new),
+            ValueKind::Nothing | ValueKind::Wide => Ok(Ok(())),
+        }
+    }
+
+    fn wait_until(&self, ready: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        let what = "another rank to finish writing an entry of a hash map";
+        self.access.world().wait_for(what, ready)
+    }
+
+    #[cold]
+    fn give_up(&self, error: Error) -> Error {
+        give_up(self.access.world(), error)
+    }
+}
+
+/// The value's bytes as a word of the same size.
+#[inline]
+pub(super) fn to_word<W: Pod, V: Pod>(value: &V) -> W {
+    W::read_from_bytes(value.as_bytes()).expect("the layout chose a word of the value's size")
+}
+
+/// The value with the bytes of a word of the same size.
+#[inline]
+pub(super) fn of_word<W: Pod, V: Pod>(word: W) -> V {
+    V::read_from_bytes(word.as_bytes()).expect("the layout chose a word of the value's size")
+}

@@ -1,0 +1,171 @@
+//! Operations that probe a whole line of slots, and walk where the probe does not tell.
+
+use super::super::probe::{Lines, Probed, States};
+use super::*;
+
+impl<'a> Lines for &'a Table<true> {
+    type Line = ();
+    type Four = [u32; 4];
+
+    fn states(&self, (): &()) -> States<[u32; 4]> {
+        if self.is_packed {
+            return States::load(&self.slot(0).block, self.n);
+        }
+        let mut four = [StateWord::reserved(Fingerprint::of(!0)).narrow(); 4];
+        for index in (0..self.n).rev() {
+            four[index] = self.slot(index).load_state().unwrap().narrow();
+        }
+        States::new(self.n, four, None)
+    }
+
+    fn of_line(&self, (): &(), index: usize) -> Slot<'a, true> {
+        self.slot(index)
+    }
+
+    fn first_of(&self, (): &(), free: u32) -> usize {
+        free.trailing_zeros() as usize
+    }
+
+    fn next_line(&self, (): ()) -> Option<()> {
+        None
+    }
+}
+
+fn place(table: &Table<true>, key: u64, intent: Intent) -> Place<Slot<'_, true>> {
+    let home = home(table, key);
+    let sought = (home.fingerprint, &key, intent);
+    let found = |slot, held| Ok::<_, Infallible>(Place::Found(slot, held));
+    match probe::probe(&table, Some(()), sought, found).unwrap() {
+        Some(Probed::Found(place)) => place,
+        Some(Probed::Free(slot)) => Place::Free(slot),
+        None => probe::walk(&table, home, &key, Wanted::Key, intent).unwrap(),
+    }
+}
+
+/// As [`insert`] in a line of slots.
+pub(super) fn insert_in_line(table: &Table<true>, key: u64, value: [u64; 2]) -> Option<bool> {
+    insert_at(table, place(table, key, Intent::Claim), key, value)
+}
+
+/// As a [`find`] in a line of slots.
+pub(super) fn find_in_line(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
+    find_at(place(table, key, Intent::Look))
+}
+
+fn assert_one_is_new(a: Option<bool>, b: Option<bool>) {
+    let is_one = matches!(
+        (a, b),
+        (Some(true), Some(false)) | (Some(false), Some(true))
+    );
+    assert!(
+        is_one,
+        "one is new and the other one overwrites it: {a:?} {b:?}"
+    );
+}
+
+#[test]
+fn loom_a_search_in_a_line_sees_an_insert_whole_or_not_at_all_and_never_forgets_it() {
+    race::<true, _, _>(
+        3,
+        |table| assert_eq!(insert(table, 6, [5, 0]), Some(true)),
+        |table| (insert(table, 7, [1, 0]), insert(table, 7, [2, 0])),
+        |table| (find_in_line(table, 7), find_in_line(table, 7)),
+        |table, _, (first, second)| {
+            for found in [first, second] {
+                assert!(matches!(found, None | Some([1 | 2, 0])), "{found:?}");
+            }
+            assert!(first <= second, "time runs backwards: {first:?} {second:?}");
+            assert_eq!(find_in_line(table, 7), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_search_in_a_line_finds_what_its_own_rank_has_inserted_behind_another_insert() {
+    let both = |key: u64| {
+        move |table: &Table<true>| (insert(table, key, [key, 0]), find_in_line(table, key))
+    };
+    race::<true, _, _>(
+        2,
+        |_| (),
+        both(7),
+        both(107),
+        |_, a, b| {
+            assert_eq!(a, (Some(true), Some([7, 0])));
+            assert_eq!(b, (Some(true), Some([107, 0])));
+        },
+    );
+}
+
+#[test]
+fn loom_two_inserts_of_one_key_in_a_line_take_one_slot_and_one_is_new() {
+    race::<true, _, _>(
+        2,
+        |_| (),
+        |table| insert_in_line(table, 7, [1, 0]),
+        |table| insert_in_line(table, 7, [2, 0]),
+        |table, a, b| {
+            assert_one_is_new(a, b);
+            assert!(matches!(find_in_line(table, 7), Some([1 | 2, 0])));
+            assert!(table.is_free(1));
+        },
+    );
+}
+
+/// Where the other one may have reserved the last slot and filled the line.
+#[test]
+fn loom_two_inserts_of_one_key_in_a_full_line_take_one_slot() {
+    race::<true, _, _>(
+        2,
+        |table| assert_eq!(insert_in_line(table, 107, [3, 0]), Some(true)),
+        |table| insert_in_line(table, 7, [1, 0]),
+        |table| {
+            (
+                insert_in_line(table, 7, [2, 0]),
+                insert_in_line(table, 8, [4, 0]),
+            )
+        },
+        |table, a, (b, other)| {
+            assert_one_is_new(a, b);
+            assert_eq!(other, None, "the table is full");
+            assert!(matches!(find_in_line(table, 7), Some([1 | 2, 0])));
+            assert_eq!(find_in_line(table, 8), None);
+        },
+    );
+}
+
+#[test]
+fn loom_two_keys_with_one_fingerprint_both_find_a_slot_of_a_line() {
+    race::<true, _, _>(
+        2,
+        |_| (),
+        |table| insert_in_line(table, 7, [1, 0]),
+        |table| insert_in_line(table, 8, [2, 0]),
+        |table, a, b| {
+            assert_eq!((a, b), (Some(true), Some(true)));
+            assert_eq!(find_in_line(table, 7), Some([1, 0]));
+            assert_eq!(find_in_line(table, 8), Some([2, 0]));
+        },
+    );
+}
+
+#[test]
+fn loom_a_word_that_is_inserted_again_is_found_in_its_line_from_then_on() {
+    race::<true, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 0]), Some(true)),
+        |table| (remove(table, 7), insert(table, 7, [2, 0])),
+        |table| (find_in_line(table, 7), find_in_line(table, 7)),
+        |table, a, (first, second)| {
+            assert_eq!(a, (true, Some(true)));
+            let age = |found: Option<[u64; 2]>| match found {
+                Some([1, 0]) => 0,
+                None => 1,
+                Some([2, 0]) => 2,
+                other => panic!("{other:?} was never there"),
+            };
+            assert!(age(first) <= age(second), "time runs backwards");
+            assert_eq!(find_in_line(table, 7), Some([2, 0]));
+        },
+    );
+}

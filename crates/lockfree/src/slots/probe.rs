@@ -1,0 +1,277 @@
+//! The search for a key: a probe of one line of slots after the other while all is as it nearly
+//! always is, and else slot by slot.
+//!
+//! Both go the same way and take the same steps of the [protocol](super), the probe fewer of them:
+//! a slot that it ends at is ready with the key, or free. Whatever else it meets, a slot that
+//! another rank writes, a key that was removed, one with the fingerprint of another, a line without
+//! all its slots, it leaves to the [walk], which begins again.
+
+use super::state::{Fingerprint, StateWord};
+use super::{Held, Intent, Met, SlotMemory, Wanted};
+use crate::memory::{FourWords, Memory};
+use crate::slots;
+
+/// The ring of slots.
+pub trait Slots {
+    /// One of them.
+    type Slot: SlotMemory;
+
+    /// The slot behind `slot`. As many steps as there are slots lead back to the first one.
+    fn next(&self, slot: &Self::Slot) -> Self::Slot;
+
+    /// Where keys and values point to.
+    fn heap(&self) -> &<Self::Slot as SlotMemory>::Heap;
+}
+
+/// A ring whose slots lie in lines, the states of which are read together.
+pub trait Lines: Slots {
+    /// A line that has all its slots.
+    type Line;
+
+    /// Four states as they were read.
+    type Four: FourWords;
+
+    /// The states of all slots of the line (A each, in any order).
+    fn states(&self, line: &Self::Line) -> States<Self::Four>;
+
+    /// Slot `index` of the line.
+    fn of_line(&self, line: &Self::Line, index: usize) -> Self::Slot;
+
+    /// The first one on the way of the search of those slots of the line that are set in `free`, of
+    /// which there are some.
+    fn first_of(&self, line: &Self::Line, free: u32) -> usize;
+
+    /// The line behind it, if that has all its slots.
+    fn next_line(&self, line: Self::Line) -> Option<Self::Line>;
+}
+
+type KeyOf<S> = <<S as Slots>::Slot as SlotMemory>::Key;
+type ErrorOf<S> = <<S as Slots>::Slot as SlotMemory>::Error;
+type HeldOf<S> = Held<<<S as Slots>::Slot as SlotMemory>::Value>;
+
+/// Where the search for a key begins.
+#[derive(Clone, Copy, Debug)]
+pub struct Home<S> {
+    /// The slot that it begins at.
+    pub slot: S,
+    /// That of the key.
+    pub fingerprint: Fingerprint,
+}
+
+/// What the search for a key comes to.
+#[derive(Debug)]
+pub enum Place<S: SlotMemory> {
+    /// The slot that holds the key.
+    Found(S, Held<S::Value>),
+    /// The key is absent, and this is the first free slot on the way to it. A search that claims
+    /// has reserved it for the key, and it must be published.
+    Free(S),
+    /// The key is absent, and all slots hold other keys.
+    Absent,
+}
+
+/// What the probe for a key comes to.
+#[derive(Debug)]
+pub enum Probed<T, S> {
+    /// What is made of the slot that holds the key.
+    Found(T),
+    /// As [`Place::Free`].
+    Free(S),
+}
+
+/// The place of a key, and what `found` makes of a slot that holds it, from the line on where the
+/// search for it begins; or nothing if only the
+/// [walk] can tell.
+#[inline(always)]
+pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
+    slots: &S,
+    line: Option<S::Line>,
+    (fingerprint, key, intent): (Fingerprint, &KeyOf<S>, Intent),
+    found: impl FnOnce(S::Slot, HeldOf<S>) -> Result<T, E>,
+) -> Result<Option<Probed<T, S::Slot>>, E> {
+    let mut next = line;
+    while let Some(line) = next {
+        let states = slots.states(&line);
+        // Who looks nearly always finds the key, and who claims often nothing: each asks first what
+        // tells most.
+        let looks = intent == Intent::Look;
+        let candidates = if looks {
+            states.ready(fingerprint)
+        } else {
+            states.written_or_free(fingerprint)
+        };
+        if candidates != 0 {
+            let slot = slots.of_line(&line, candidates.trailing_zeros() as usize);
+            // A state of a line has no version.
+            let is_ready = looks || slot.load_state()? == StateWord::ready(fingerprint);
+            if is_ready && slot.has_key(key, slots.heap())? {
+                let made = found(slot, Held::ready(fingerprint))?;
+                return Ok(Some(Probed::Found(made)));
+            }
+            return Ok(None);
+        }
+        if looks && states.written_or_free(fingerprint) != 0 {
+            return Ok(None);
+        }
+        let open = states.free();
+        if open != 0 {
+            let slot = slots.of_line(&line, slots.first_of(&line, open));
+            let reserved = StateWord::reserved(fingerprint);
+            if looks || slot.swap_state(StateWord::FREE, reserved)?.is_ok() {
+                return Ok(Some(Probed::Free(slot)));
+            }
+            return Ok(None);
+        }
+        next = slots.next_line(line);
+    }
+    Ok(None)
+}
+
+/// The place of a key, slot by slot.
+#[inline(always)]
+pub fn walk<S: Slots>(
+    slots: &S,
+    home: Home<S::Slot>,
+    key: &KeyOf<S>,
+    wanted: Wanted,
+    intent: Intent,
+) -> Result<Place<S::Slot>, ErrorOf<S>> {
+    let mut slot = home.slot;
+    loop {
+        match slots::meet(&slot, key, slots.heap(), home.fingerprint, wanted, intent)? {
+            Met::Free => return Ok(Place::Free(slot)),
+            Met::Held(held) => return Ok(Place::Found(slot, held)),
+            Met::Other => slot = slots.next(&slot),
+        }
+        if slot.is_same(&home.slot) {
+            return Ok(Place::Absent);
+        }
+    }
+}
+
+/// The states that are read together.
+const LANES: usize = 4;
+
+/// The most slots in one line: as many as [`States`] holds states of.
+pub const MOST: usize = 2 * LANES;
+
+/// The narrow state words of a line's slots, as they were read together. Sets of slots have a bit
+/// for each slot, the lowest one for the first.
+#[derive(Clone, Copy, Debug)]
+pub struct States<F> {
+    first: F,
+    /// If there are more than four.
+    others: Option<F>,
+    /// A bit for each that there is.
+    mask: u32,
+}
+
+impl<F: FourWords> States<F> {
+    /// Those of the `n` slots of a line that begins with them, read in any order.
+    #[inline]
+    pub fn load<M: Memory<Four = F>>(line: &M, n: usize) -> Self {
+        let others = (n > LANES).then(|| line.load_four(4 * LANES));
+        Self::new(n, line.load_four(0), others)
+    }
+
+    /// Those of `n` slots, eight at most.
+    #[must_use]
+    #[inline]
+    pub const fn new(n: usize, first: F, others: Option<F>) -> Self {
+        let mask = (1 << n) - 1;
+        Self {
+            first,
+            others,
+            mask,
+        }
+    }
+
+    /// Which of them are `wanted` once the bits of `ignored` are set in them.
+    #[inline]
+    fn matching(self, ignored: u32, wanted: u32) -> u32 {
+        let first = self.first.matching(ignored, wanted);
+        let others = self.others.map(|words| words.matching(ignored, wanted));
+        (first | others.unwrap_or(0) << LANES) & self.mask
+    }
+
+    /// The slots that are ready, and have the fingerprint.
+    #[must_use]
+    #[inline]
+    pub fn ready(self, fingerprint: Fingerprint) -> u32 {
+        self.matching(0, StateWord::ready(fingerprint).narrow())
+    }
+
+    /// The slots that are not free, and have it; and free ones, if no bit of the fingerprint is
+    /// set.
+    #[must_use]
+    #[inline]
+    pub fn written_or_free(self, fingerprint: Fingerprint) -> u32 {
+        self.matching(StateWord::UNWRITTEN, StateWord::written(fingerprint))
+    }
+
+    /// The free slots.
+    #[must_use]
+    #[inline]
+    pub fn free(self) -> u32 {
+        self.matching(0, StateWord::FREE.narrow())
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use super::*;
+
+    /// Every kind of state, of a key with the fingerprint and of one without, in every place beside
+    /// each of the others.
+    #[test]
+    fn states_tell_the_slots_that_may_hold_the_key_and_those_that_are_free() {
+        check([0x1555, 0x1554].map(Fingerprint::of));
+        check([0, 0x2000].map(Fingerprint::of));
+        check([0x2000, 0].map(Fingerprint::of));
+    }
+
+    fn check([mine, other]: [Fingerprint; 2]) {
+        let states = |fingerprint| {
+            let ready = StateWord::ready(fingerprint);
+            let gone = ready.removed();
+            [ready, ready.locked(), gone, gone.locked()]
+        };
+        let mut all = vec![StateWord::FREE];
+        all.push(StateWord::reserved(other));
+        all.extend(states(other));
+        let n_others = all.len();
+        all.extend(states(mine));
+        all.push(StateWord::reserved(mine));
+        let set = |is_in: &dyn Fn(usize) -> bool| (0..8).map(|k| u32::from(is_in(k)) << k).sum();
+        for i in 0..all.len() {
+            for j in 0..all.len() {
+                for shift in 0..8 {
+                    let mut chosen = [i, j, i, i, j, j, i, j];
+                    chosen.rotate_left(shift);
+                    let words: [u32; 8] = chosen.map(|i| all[i].narrow());
+                    let [a, b, c, d, e, f, g, h] = words;
+                    let (low, high) = ([a, b, c, d], [e, f, g, h]);
+                    let states = States::new(8, low, Some(high));
+                    let sets = [
+                        states.ready(mine),
+                        states.written_or_free(mine),
+                        states.free(),
+                    ];
+                    let is_free = |k: usize| chosen[k] == 0;
+                    let is_mine = |k: usize| chosen[k] >= n_others;
+                    let or_free = mine.bits() == 0;
+                    let expected: [u32; 3] = [
+                        set(&|k| chosen[k] == n_others),
+                        set(&|k| is_mine(k) || or_free && is_free(k)),
+                        set(&is_free),
+                    ];
+                    assert_eq!(sets, expected);
+                    let few = States::new(3, low, None);
+                    let first = [few.ready(mine), few.written_or_free(mine), few.free()];
+                    assert_eq!(first, expected.map(|set| set & 7));
+                }
+            }
+        }
+    }
+}
