@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -43,17 +44,22 @@ fn wakes(before: impl Fn(&Member), event: impl Fn(&Member)) {
     let [waker, sleeper] = members();
     before(&sleeper);
     let (tell, told) = mpsc::channel();
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
             tell.send(rustix::thread::gettid().as_raw_nonzero().get())
                 .unwrap();
-            sleeper.sleep(Duration::from_secs(3600));
+            // Whoever sleeps may wake for no reason.
+            while !is_over.load(Relaxed) {
+                sleeper.sleep(Duration::from_secs(3600));
+            }
         });
         let thread = told.recv().unwrap();
         let bell = waker.job().control().bell(1);
         while bell.n_sleepers() == 0 || !is_asleep(thread) {
             thread::yield_now();
         }
+        is_over.store(true, Relaxed);
         event(&waker);
     });
 }
