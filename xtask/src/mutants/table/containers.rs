@@ -17,7 +17,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Queues.
     row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("a_local_phase_empties")),
     row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("a_queue_behaves_as_a_deque")),
-    row("queue/access.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("a_queue_behaves_as_a_deque")),
+    row("queue/access.rs", "ticket, ticket.wrapping_add(1))?", 0, "ticket, ticket.saturating_add(1))?", Tests("single_elements_go_through")),
     row("queue/access.rs", "object::release::<T>(&slot, &self.heap)?;", 0, "", Tests("queue::tests::sequential")),
     // Filters.
     row("bloom/mod.rs", "block.fetch_op(8 * i, AtomicOp::Or, *mask)", 0, "block.fetch_op(8 * i, AtomicOp::Swap, *mask)", Tests("bloom")),

@@ -409,3 +409,17 @@ proptest! {
         behaves_as_a_deque(capacity, first, &ops)?;
     }
 }
+
+/// One by one, so that each ticket in turn is taken without a look at the other side.
+#[test]
+fn single_elements_go_through_a_queue_whose_tickets_wrap_around() {
+    everywhere(1, |world| {
+        for first in u64::MAX - 9..=u64::MAX {
+            let queue = CircularQueue::<u64>::starting_at(&world, Rank::ZERO, 4, first).unwrap();
+            for i in 0..20 {
+                queue.push(i).unwrap();
+                assert_eq!(queue.pop().unwrap(), Some(i), "from {first}");
+            }
+        }
+    });
+}
