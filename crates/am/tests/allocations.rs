@@ -29,12 +29,13 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         N_ALLOCATIONS.set(N_ALLOCATIONS.get() + 1);
         N_BYTES.set(N_BYTES.get().saturating_add(layout.size()));
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `System` asks for a layout of some bytes, and so does this method of its callers.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promises are the same.
+        // SAFETY: `ptr` comes from `alloc` above with this layout, and so from `System`; it is given
+        // back once.
         unsafe { System.dealloc(ptr, layout) }
     }
 }

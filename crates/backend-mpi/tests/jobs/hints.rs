@@ -92,7 +92,8 @@ pub unsafe extern "C" fn MPI_Win_create(
     comm: ffi::MPI_Comm,
     window: *mut ffi::MPI_Win,
 ) -> c_int {
-    // SAFETY: the caller's promises are the same.
+    // SAFETY: the function behind MPI's profiling name is the one that the caller has called, and
+    // it gets his arguments (MPI-3.1, section 14.2).
     let code = unsafe { ffi::PMPI_Win_create(base, bytes, unit, info, comm, window) };
     #[expect(
         clippy::disallowed_methods,

@@ -162,7 +162,8 @@ pub unsafe extern "C" fn MPI_Win_get_attr(
     is_found: *mut c_int,
 ) -> c_int {
     static OTHER: AtomicI32 = AtomicI32::new(0);
-    // SAFETY: the caller's promises are the same.
+    // SAFETY: the function behind MPI's profiling name is the one that the caller has called, and
+    // it gets his arguments (MPI-3.1, section 14.2).
     let code = unsafe { ffi::PMPI_Win_get_attr(window, key, value, is_found) };
     #[expect(
         clippy::disallowed_methods,
