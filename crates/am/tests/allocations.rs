@@ -34,8 +34,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: `ptr` comes from `alloc` above with this layout, and so from `System`; it is given
-        // back once.
+        // SAFETY: `ptr` comes from `alloc` above with this layout, and so from `System`; it is
+        // given back once.
         unsafe { System.dealloc(ptr, layout) }
     }
 }

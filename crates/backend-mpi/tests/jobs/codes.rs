@@ -89,8 +89,8 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
     window: ffi::MPI_Win,
 ) -> c_int {
     failure().unwrap_or_else(|| {
-        // SAFETY: the function behind MPI's profiling name is the one that the caller has called, and
-        // it gets his arguments (MPI-3.1, section 14.2).
+        // SAFETY: the function behind MPI's profiling name is the one that the caller has called,
+        // and it gets his arguments (MPI-3.1, section 14.2).
         unsafe { ffi::PMPI_Compare_and_swap(new, expected, former, ty, rank, at, window) }
     })
 }
@@ -104,8 +104,8 @@ pub unsafe extern "C" fn MPI_Compare_and_swap(
 #[expect(unreachable_pub, reason = "the linker reaches it")]
 pub unsafe extern "C" fn MPI_Win_flush(rank: c_int, window: ffi::MPI_Win) -> c_int {
     failure().unwrap_or_else(|| {
-        // SAFETY: the function behind MPI's profiling name is the one that the caller has called, and
-        // it gets his arguments (MPI-3.1, section 14.2).
+        // SAFETY: the function behind MPI's profiling name is the one that the caller has called,
+        // and it gets his arguments (MPI-3.1, section 14.2).
         unsafe { ffi::PMPI_Win_flush(rank, window) }
     })
 }
