@@ -26,7 +26,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if key or value cannot be encoded,
+    /// [`Error::Codec`] if key or value cannot be encoded,
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for them.
     #[inline]
     pub fn local_insert(&mut self, key: &K, value: &V) -> Result<Option<Inserted>> {
@@ -77,7 +77,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the value is no `V`; then the key stays.
+    /// [`Error::Codec`] if the value is no `V`; then the key stays.
     pub fn local_remove(&mut self, key: &K) -> Result<Option<V>> {
         let mut value = None;
         self.change(key, |former, heap| {
@@ -96,7 +96,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the value is no `V`.
+    /// [`Error::Codec`] if the value is no `V`.
     #[inline]
     pub fn local_find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
@@ -117,7 +117,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the key cannot be encoded.
+    /// [`Error::Codec`] if the key cannot be encoded.
     #[inline]
     pub fn home(&self, key: &K) -> Result<pgas_core::Rank> {
         let key = object::key(key)?;
