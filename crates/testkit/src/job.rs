@@ -178,12 +178,14 @@ impl Watchdog {
         let patience = Patience::new(JOB_LIMIT);
         let thread = thread::spawn(move || {
             if patience.receive(&stopped).is_err() {
-                for pid in marked(&mark) {
+                let left = marked(&mark);
+                let told: String = left.iter().map(|pid| place_of(*pid)).collect();
+                for pid in left {
                     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
                     // Fails only for a process that has just ended.
                     pid.map(|pid| rustix::process::kill_process(pid, Signal::KILL));
                 }
-                panic!("the job did not end within {JOB_LIMIT:?}");
+                panic!("the job did not end within {JOB_LIMIT:?}; what was left of it:\n{told}");
             }
         });
         Self { stop, thread }
@@ -206,6 +208,26 @@ fn marked(mark: &str) -> Vec<u32> {
         variables.any(|variable| variable == mark.as_bytes())
     })
     .collect()
+}
+
+/// A line for each thread of a process, about its state and the system call that it is in.
+fn place_of(pid: u32) -> String {
+    let read = |path: String| fs::read_to_string(path).unwrap_or_default();
+    let command = read(format!("/proc/{pid}/cmdline")).replace('\0', " ");
+    let threads = fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().filter_map(Result::ok);
+    let lines = threads.map(|thread| {
+        let thread = thread.path();
+        let thread = thread.display();
+        let stat = read(format!("{thread}/stat"));
+        let state = stat
+            .rsplit_once(") ")
+            .and_then(|(_, rest)| rest.chars().next());
+        let call = read(format!("{thread}/syscall"));
+        let wait = read(format!("{thread}/wchan"));
+        format!("  {thread}: {state:?} in {wait} call {}\n", call.trim_end())
+    });
+    format!("{pid} {command}\n{}", lines.collect::<String>())
 }
 
 /// The state letter of a process, as in `ps`.

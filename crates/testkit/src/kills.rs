@@ -27,6 +27,9 @@ pub struct Kills<'a> {
     pub code: Option<i32>,
     /// An empty directory of the caller's, for temporary files.
     pub directory: &'a Path,
+    /// Whether the launcher is known to hang by itself, now and then, after all ranks have ended.
+    /// Then it is killed, and what has to be over soon are the ranks.
+    pub launcher_may_hang: bool,
 }
 
 impl Kills<'_> {
@@ -55,13 +58,15 @@ impl Kills<'_> {
             let job = self.start(command());
             thread::sleep(duration.mul_f64(rng.f64()));
             let killed = self.kill_one(&job, &mut rng);
+            let without_launcher = killed.and_then(|_| self.end_a_launcher_that_hangs(&job));
             let ended = job.end();
             let Some(at) = killed else {
                 assert_eq!(ended.code(), 0, "nobody was killed: {ended:?}");
                 continue;
             };
             n_killed += 1;
-            assert_soon(ended.at.since(at), END, &ended);
+            let end = without_launcher.unwrap_or(ended.at);
+            assert_soon(end.since(at), END, &ended);
             let code = ended.code();
             assert!(code != 0, "kill {n_killed}: {ended:?}");
             assert!(
@@ -107,6 +112,30 @@ impl Kills<'_> {
             // It has not started them, or they are over.
             thread::sleep(Duration::from_micros(200));
         }
+    }
+
+    /// Kills a launcher that goes on without ranks, and says since when; `None` if it ends by itself.
+    ///
+    /// While a rank lives this waits, at most until the job is over by its own limit.
+    fn end_a_launcher_that_hangs(&self, job: &Job) -> Option<Moment> {
+        if !self.launcher_may_hang {
+            return None;
+        }
+        let mut without_ranks: Option<(Moment, Patience)> = None;
+        while is_alive(job.child.id()) {
+            if job.processes().iter().any(|pid| self.is_rank(*pid)) {
+                without_ranks = None;
+            } else {
+                let start = || (Moment::now(), Patience::new(END));
+                let (since, patience) = without_ranks.get_or_insert_with(start);
+                if patience.is_over() {
+                    job.signal(Signal::KILL);
+                    return Some(*since);
+                }
+            }
+            thread::sleep(Duration::from_millis(2));
+        }
+        None
     }
 
     fn is_rank(&self, pid: u32) -> bool {

@@ -16,6 +16,7 @@ fn whenever_a_rank_is_killed_the_job_fails_at_once_and_leaves_nothing() {
         program: &program("kmer_count"),
         code: Some(128 + 9),
         directory: directory.path(),
+        launcher_may_hang: false,
     };
     kills.run(setting("PGAS_TEST_KILLS", 5), || {
         let mut command = kmer_count(["-k31", "-C", LAMBDA]);
