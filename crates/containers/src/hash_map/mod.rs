@@ -308,6 +308,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     }
 }
 
+// Operations are parts of their callers where that makes them fast. Without optimization each
+// would take its own stack in the caller's frame: a dozen with values of some thousand bytes more
+// than a thread has.
+
 /// While any rank inserts.
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Puts `value` under `key`, over the value that stood there.
@@ -333,7 +337,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.insert(&1, 11)?, Inserted::Replaced);
     /// # Ok::<(), Error>(())
     /// ```
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
@@ -393,7 +397,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn find(&self, key: &K) -> Result<Option<V>>
     where
         P: Finds,
@@ -410,7 +414,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// What the transport reports.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn contains(&self, key: &K) -> Result<bool>
     where
         P: Finds,
@@ -487,7 +491,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn update(&self, key: &K, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         P: Changes,
@@ -508,7 +512,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn get_or_insert(&self, key: &K, value: V) -> Result<V>
     where
         P: Changes,
@@ -651,7 +655,7 @@ where
     /// assert_eq!(counts.find(b"ACGT")?, Some(3));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn fetch_add(&self, key: &K, n: V) -> Result<V>
     where
         P: Changes,

@@ -226,26 +226,38 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         value: SlotOf<V>,
         wanted: Wanted,
     ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
-        let claim = || {
-            // Memory for the key is got before a slot is reserved for it, since there may be none.
-            let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
-            if is_outside && let (found @ Place::Found(..), ()) = self.walk(hash, key, wanted)? {
-                return Ok((found, SlotOf::<K>::new_zeroed()));
+        match self.claim(hash, key, wanted) {
+            Ok(claimed) => Ok(claimed),
+            Err(error) => {
+                object::release::<V>(&value, self.heap)?;
+                Err(error)
             }
-            let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
-            let place = probe::walk(self, self.home(hash), key, wanted, Intent::Claim)?;
-            if is_outside && !matches!(place, Place::Free(_)) {
-                object::release::<K>(&of_key, self.heap)?;
-            }
-            match place {
-                Place::Absent => Err(self.full()),
-                Place::Found(..) | Place::Free(_) => Ok((place, of_key)),
-            }
-        };
-        claim().or_else(|error| {
-            object::release::<V>(&value, self.heap)?;
-            Err(error)
-        })
+        }
+    }
+
+    /// A slot for the key, and the part of the key that goes there. As a closure it made inserts of
+    /// wide values a third longer.
+    #[inline(always)]
+    fn claim(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        wanted: Wanted,
+    ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
+        // Memory for the key is got before a slot is reserved for it, since there may be none.
+        let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
+        if is_outside && let (found @ Place::Found(..), ()) = self.walk(hash, key, wanted)? {
+            return Ok((found, SlotOf::<K>::new_zeroed()));
+        }
+        let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
+        let place = probe::walk(self, self.home(hash), key, wanted, Intent::Claim)?;
+        if is_outside && !matches!(place, Place::Free(_)) {
+            object::release::<K>(&of_key, self.heap)?;
+        }
+        match place {
+            Place::Absent => Err(self.full()),
+            Place::Found(..) | Place::Free(_) => Ok((place, of_key)),
+        }
     }
 
     #[cold]
