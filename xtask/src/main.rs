@@ -21,6 +21,7 @@ mod setup;
 mod tidy;
 mod toolchains;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -88,6 +89,18 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measures containers and transfers between two hosts, each beside what MPI alone takes to move
+    /// the same bytes (needs root)
+    BenchHosts {
+        /// Only with this MPI library
+        #[arg(long, value_parser = ["openmpi", "mpich"])]
+        mpi: Option<String>,
+        /// Writes the figures to this file, too
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Only rows with one of these words in their name
+        rows: Vec<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -129,6 +142,9 @@ fn run(verb: Verb) -> Result<Outcome> {
             let hosts = ["run", "--quiet", "--package", "pgas-test-hosts", "--"];
             let args = args.iter().map(String::as_str);
             cargo(hosts.into_iter().chain(args))
+        }
+        Verb::BenchHosts { mpi, json, rows } => {
+            mpi::bench_hosts(mpi.as_deref(), json.as_deref(), &rows)
         }
     }
 }

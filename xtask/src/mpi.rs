@@ -1,9 +1,11 @@
-//! The MPI backend's checks, once with each MPI library. Open MPI's build shares its folder with everything else, MPICH's has one
-//! of its own, because cargo does not notice that bindings to the other library are needed.
+//! The MPI backend's checks, once with each MPI library. Each has a folder of its own, because cargo
+//! does not notice that bindings to the other library are needed, and because examples with and
+//! without MPI have the same name: so both run beside the other tests.
 
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 
 use crate::ci::{self, EXAMPLES_BUILT};
 use crate::process::{self, Outcome, command};
@@ -17,7 +19,7 @@ struct Library {
 
 const OPEN_MPI: Library = Library {
     mpicc: "mpicc.openmpi",
-    target: "target",
+    target: "target/open-mpi",
 };
 const MPICH: Library = Library {
     mpicc: "mpicc.mpich",
@@ -72,32 +74,62 @@ pub(crate) const MPICC: &str = OPEN_MPI.mpicc;
 
 /// Cargo for what only reads the backend's source.
 pub(crate) fn for_lints(args: &[&str]) -> Command {
-    OPEN_MPI.cargo(args)
+    let mut cargo = command("cargo", args);
+    cargo.env("MPICC", MPICC);
+    cargo
 }
 
-/// Tests with Open MPI, and the bench once, so that it does not rot.
+/// Tests with Open MPI, and the benches once, so that they do not rot.
 pub(crate) fn open_mpi() -> Result<Outcome> {
     test(OPEN_MPI)?;
     process::run(
         OPEN_MPI
-            .test(&["--bench", "raw_mpi"])
+            .test(&["--bench", "raw_mpi", "--bench", "between_hosts"])
             .args(["--", "--test"]),
     )
 }
 
 /// Tests with MPICH.
 pub(crate) fn mpich() -> Result<Outcome> {
-    inherit(MPICH, OPEN_MPI)?;
     test(MPICH)
 }
 
-/// Gives a library that nothing was built with yet what was built with the other one, but for what knows the library.
-fn inherit(heir: Library, from: Library) -> Result<()> {
+/// Measures containers and transfers between hosts with one library or all, and writes the figures
+/// to a file if one is named.
+pub(crate) fn bench_hosts(
+    library: Option<&str>,
+    json: Option<&Path>,
+    rows: &[String],
+) -> Result<Outcome> {
+    let all = [("openmpi", OPEN_MPI), ("mpich", MPICH)];
+    let mut figures = Vec::new();
+    for (name, which) in all {
+        if library.is_some_and(|wanted| wanted != name) {
+            continue;
+        }
+        let file = tempfile::NamedTempFile::new()?;
+        let mut bench = which.cargo(&["bench", "-p", "pgas-mpi", "--bench", "between_hosts"]);
+        bench.arg("--").args(rows).arg("--json").arg(file.path());
+        process::run(&mut bench)?;
+        let text = std::fs::read_to_string(file.path())?;
+        let of_library: Vec<serde_json::Value> = serde_json::from_str(&text)?;
+        figures.extend(of_library);
+    }
+    if let Some(json) = json {
+        let text = serde_json::to_string_pretty(&figures)? + "\n";
+        std::fs::write(json, text).with_context(|| format!("cannot write {}", json.display()))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// Gives a library that nothing was built with yet what other steps have built, but for what may
+/// know another library.
+fn inherit(heir: Library) -> Result<()> {
     let (old, new) = (
-        process::root().join(from.target),
+        process::root().join("target/debug"),
         process::root().join(heir.target),
     );
-    if new.exists() || !old.join("debug").exists() {
+    if new.exists() || !old.exists() {
         return Ok(());
     }
     // All but linked programs. Times are kept, by which cargo knows what is new.
@@ -105,13 +137,14 @@ fn inherit(heir: Library, from: Library) -> Result<()> {
     std::fs::create_dir_all(&new)?;
     let copy = "(find .fingerprint build -type f; find deps -name '*.*') | tar --format=posix -cf - -T - | tar -xf - -C \"$0\"";
     let mut copy = command("sh", ["-c", copy]);
-    process::run(copy.arg(new).current_dir(old.join("debug")))?;
+    process::run(copy.arg(new).current_dir(old))?;
     let mut clean = heir.cargo(&["clean"]);
     process::run(clean.args(["-p", "mpi-sys", "-p", "mpi", "-p", "pgas-mpi"])).map(drop)
 }
 
 /// The tests of the backend and of the hosts, and those of the examples.
 fn test(library: Library) -> Result<Outcome> {
+    inherit(library)?;
     process::run(&mut library.build(&["build", "--examples"]))?;
     let mut tests = library.test(&["--lib", "--bins"]);
     for name in TESTS {

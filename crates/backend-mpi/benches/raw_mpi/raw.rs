@@ -6,18 +6,17 @@ use std::ptr::null_mut;
 
 use mpi::ffi;
 use mpi::raw::AsRaw;
-use mpi::topology::SimpleCommunicator;
+use mpi::topology::{Communicator as _, SimpleCommunicator};
 use pgas_core::{Config, Result, World};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
-
-/// The rank that is written to and read from.
-const TARGET: c_int = 1;
 
 /// A window over shared memory, as a segment is, locked for all ranks. The kind of memory matters: Open MPI puts 1 MiB
 /// into memory of the heap in nine tenths of the time.
 pub(crate) struct RawWindow {
     window: ffi::MPI_Win,
     comm: ffi::MPI_Comm,
+    /// The rank that is written to and read from, the other one of two.
+    peer: c_int,
 }
 
 /// Places of the window that one operation reads or writes.
@@ -66,7 +65,7 @@ fn ok(code: c_int) {
 
 impl RawWindow {
     /// Collective; lives until MPI ends.
-    pub(crate) fn new(comm: &impl AsRaw<Raw = ffi::MPI_Comm>, n_words: usize) -> Self {
+    pub(crate) fn new(comm: &SimpleCommunicator, n_words: usize) -> Self {
         let n_bytes = n_words * 8;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a mapping of its own, at no place in particular.
@@ -75,7 +74,7 @@ impl RawWindow {
         // SAFETY: all of the mapping, which is writable.
         unsafe { memory.cast::<u8>().write_bytes(1, n_bytes) };
         let bytes = ffi::MPI_Aint::try_from(n_bytes).expect("some MiB");
-        let comm = comm.as_raw();
+        let (comm, peer) = (comm.as_raw(), 1 - comm.rank());
         // SAFETY: a constant of the library.
         let info = unsafe { ffi::RSMPI_INFO_NULL };
         // SAFETY: a constant of the library.
@@ -85,7 +84,7 @@ impl RawWindow {
         let mode = c_int::try_from(ffi::MPI_MODE_NOCHECK).expect("a small constant");
         // SAFETY: the window is valid.
         ok(unsafe { ffi::MPI_Win_lock_all(mode, window) });
-        Self { window, comm }
+        Self { window, comm, peer }
     }
 
     /// Waits for the other rank, inside of MPI.
@@ -101,7 +100,7 @@ impl RawWindow {
         let (count, disp) = (count(bytes), disp(at));
         let from = bytes.as_ptr().cast();
         // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
-        ok(unsafe { ffi::MPI_Put(from, count, ty, TARGET, disp, count, ty, self.window) });
+        ok(unsafe { ffi::MPI_Put(from, count, ty, self.peer, disp, count, ty, self.window) });
     }
 
     /// Begins to get `bytes` from `at`.
@@ -111,7 +110,7 @@ impl RawWindow {
         let (count, disp) = (count(bytes), disp(at));
         let to = bytes.as_mut_ptr().cast();
         // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
-        ok(unsafe { ffi::MPI_Get(to, count, ty, TARGET, disp, count, ty, self.window) });
+        ok(unsafe { ffi::MPI_Get(to, count, ty, self.peer, disp, count, ty, self.window) });
     }
 
     /// Begins to put `bytes` to pieces of the window, in one operation.
@@ -120,7 +119,7 @@ impl RawWindow {
         let byte = unsafe { ffi::RSMPI_UINT8_T };
         let (count, ty, from) = (count(bytes), pieces.ty(), bytes.as_ptr().cast());
         // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
-        ok(unsafe { ffi::MPI_Put(from, count, byte, TARGET, 0, 1, ty, self.window) });
+        ok(unsafe { ffi::MPI_Put(from, count, byte, self.peer, 0, 1, ty, self.window) });
         free(ty);
     }
 
@@ -130,7 +129,7 @@ impl RawWindow {
         let byte = unsafe { ffi::RSMPI_UINT8_T };
         let (count, ty, to) = (count(bytes), pieces.ty(), bytes.as_mut_ptr().cast());
         // SAFETY: the bench flushes before it lets go of the buffer, and stays inside of the window.
-        ok(unsafe { ffi::MPI_Get(to, count, byte, TARGET, 0, 1, ty, self.window) });
+        ok(unsafe { ffi::MPI_Get(to, count, byte, self.peer, 0, 1, ty, self.window) });
         free(ty);
     }
 
@@ -143,7 +142,9 @@ impl RawWindow {
         let one = 1_u64;
         let from = (&raw const one).cast();
         // SAFETY: one word, which lives until the flush, and `at` is a word of the window.
-        ok(unsafe { ffi::MPI_Accumulate(from, 1, ty, TARGET, disp(at), 1, ty, sum, self.window) });
+        ok(unsafe {
+            ffi::MPI_Accumulate(from, 1, ty, self.peer, disp(at), 1, ty, sum, self.window)
+        });
         self.flush_local();
     }
 
@@ -156,7 +157,7 @@ impl RawWindow {
         let (one, mut former) = (1_u64, 0_u64);
         let (from, to) = ((&raw const one).cast(), (&raw mut former).cast());
         // SAFETY: both are one word, live until the flush, and `at` is a word of the window.
-        ok(unsafe { ffi::MPI_Fetch_and_op(from, to, ty, TARGET, disp(at), sum, self.window) });
+        ok(unsafe { ffi::MPI_Fetch_and_op(from, to, ty, self.peer, disp(at), sum, self.window) });
         self.flush_local();
         former
     }
@@ -170,7 +171,7 @@ impl RawWindow {
         let compare = (&raw const expected).cast();
         // SAFETY: all are one word, live until the flush, and `at` is a word of the window.
         ok(unsafe {
-            ffi::MPI_Compare_and_swap(from, compare, to, ty, TARGET, disp(at), self.window)
+            ffi::MPI_Compare_and_swap(from, compare, to, ty, self.peer, disp(at), self.window)
         });
         self.flush_local();
         former
@@ -179,13 +180,13 @@ impl RawWindow {
     /// Completes what was begun, here.
     pub(crate) fn flush_local(&self) {
         // SAFETY: the window is valid and locked.
-        ok(unsafe { ffi::MPI_Win_flush_local(TARGET, self.window) });
+        ok(unsafe { ffi::MPI_Win_flush_local(self.peer, self.window) });
     }
 
     /// Completes what was begun, here and there.
     pub(crate) fn flush(&self) {
         // SAFETY: the window is valid and locked.
-        ok(unsafe { ffi::MPI_Win_flush(TARGET, self.window) });
+        ok(unsafe { ffi::MPI_Win_flush(self.peer, self.window) });
     }
 
     /// Ends the window; collective.

@@ -1,0 +1,201 @@
+//! Operations of containers one at a time, in batches and through buffers. Entries have 16 bytes, and
+//! half of them belong to the other rank.
+
+use std::hint::black_box;
+
+use pgas_containers::{Distributor, HashMap, HashMapBuffer};
+use pgas_core::Rank;
+
+use crate::floor::{Parcels, requests};
+use crate::measure::Ranks;
+
+type Map = HashMap<u64, u64>;
+
+pub(crate) fn measure(ranks: &Ranks) {
+    single(ranks);
+    batches(ranks);
+    buffered(ranks);
+    distributed(ranks);
+}
+
+/// A key of this rank that no other one has: the first rounds' keys come before the later ones'.
+fn key(ranks: &Ranks, round: usize, n: usize, i: usize) -> u64 {
+    let number = (round * n + i) as u64 * 2 + u64::from(ranks.world.rank().number());
+    // The multiplier is odd, so that no two keys become one.
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// Some rank, as often one as the other.
+fn home(key: u64) -> usize {
+    (key >> 40) as usize % 2
+}
+
+fn keys(ranks: &Ranks, round: usize, n: usize) -> Vec<u64> {
+    (0..n).map(|i| key(ranks, round, n, i)).collect()
+}
+
+fn entries(ranks: &Ranks, round: usize, n: usize) -> Vec<(u64, u64)> {
+    let keys = keys(ranks, round, n);
+    keys.into_iter().map(|key| (key, !key)).collect()
+}
+
+/// A map with room for `n` new entries of each rank in each round, and as much again.
+fn map(ranks: &Ranks, n: usize) -> Map {
+    let n_entries = 2 * n * ranks.n_rounds();
+    Map::with_capacity(&ranks.world, 2 * n_entries).expect("room")
+}
+
+/// The floor is a request to the other rank and its answer, of the size of key and value, for half of
+/// the operations.
+fn single(ranks: &Ranks) {
+    let n = ranks.times(1000);
+    let ask = |_| requests::<3, 2>(&ranks.comm, n / 2);
+    let rows = ["insert", "find", "fetch_add", "find in the find phase"];
+    if !rows.iter().any(|name| ranks.are_asked_for(name)) {
+        return;
+    }
+    let map = map(ranks, n);
+    for round in 0..ranks.n_rounds() {
+        // What is found below is there, whether or not inserts are measured.
+        map.insert_many(&entries(ranks, round, n)).expect("room");
+    }
+    let n_old = ranks.n_rounds();
+    let new = |round| keys(ranks, n_old + round, n).into_iter();
+    let old = |round| keys(ranks, round, n).into_iter();
+    ranks.compare("insert", n, ask, |round| {
+        for key in new(round) {
+            map.insert(&key, !key).expect("room");
+        }
+    });
+    ranks.compare("find", n, ask, |round| {
+        old(round).for_each(|key| assert_eq!(map.find(&key).expect("no error"), Some(!key)));
+    });
+    ranks.compare("fetch_add", n, ask, |round| {
+        for key in old(round) {
+            black_box(map.fetch_add(&key, 0).expect("no error"));
+        }
+    });
+    let map = map.into_find_phase().expect("the other rank lives");
+    ranks.compare("find in the find phase", n, ask, |round| {
+        old(round).for_each(|key| assert_eq!(map.find(&key).expect("no error"), Some(!key)));
+    });
+    map.into_atomic_phase().expect("the other rank lives");
+}
+
+/// The floor packs what is sent by rank, and moves it and the answers by `MPI_Alltoallv`: a word for
+/// each entry that is inserted, and the value of each key.
+fn batches(ranks: &Ranks) {
+    let rows = [
+        "insert_many",
+        "find_many",
+        "add_many",
+        "find_many in the find phase",
+    ];
+    if !rows.iter().any(|name| ranks.are_asked_for(name)) {
+        return;
+    }
+    for n in [1 << 10, 1 << 13] {
+        let n = ranks.times(n);
+        let map = map(ranks, n);
+        ranks.compare(
+            "insert_many",
+            n,
+            |round| {
+                let entries = entries(ranks, round, n).into_iter();
+                let pairs: Vec<_> = entries.map(|(key, value)| [key, value]).collect();
+                ask(ranks, &pairs, |n_words| n_words / 2);
+            },
+            |round| {
+                let entries = entries(ranks, round, n);
+                assert_eq!(map.insert_many(&entries).expect("room"), n);
+            },
+        );
+        for round in 0..ranks.n_rounds() {
+            map.insert_many(&entries(ranks, round, n)).expect("room");
+        }
+        let floor = |round| {
+            let keys = keys(ranks, round, n).into_iter();
+            let keys: Vec<_> = keys.map(|key| [key]).collect();
+            ask(ranks, &keys, |n_words| n_words);
+        };
+        let check = |values: Vec<Option<u64>>, round| {
+            let mut both = values.into_iter().zip(keys(ranks, round, n));
+            assert!(both.all(|(value, key)| value == Some(!key)));
+        };
+        ranks.compare("find_many", n, floor, |round| {
+            check(map.find_many(&keys(ranks, round, n)).expect("all"), round);
+        });
+        ranks.compare("add_many", n, floor, |round| {
+            map.add_many(&keys(ranks, round, n), 0).expect("room");
+        });
+        let map = map.into_find_phase().expect("the other rank lives");
+        ranks.compare("find_many in the find phase", n, floor, |round| {
+            check(map.find_many(&keys(ranks, round, n)).expect("all"), round);
+        });
+    }
+}
+
+fn ask<const N: usize>(ranks: &Ranks, items: &[[u64; N]], words_back: fn(usize) -> usize) {
+    let parcels = Parcels::pack(2, items, |words| home(words[0]));
+    let answers = parcels.exchange(&ranks.comm).answers(words_back);
+    black_box(answers.exchange(&ranks.comm));
+}
+
+/// The floor packs the entries by rank, and moves them by `MPI_Alltoallv`.
+fn one_way(ranks: &Ranks, items: &[[u64; 2]]) {
+    let parcels = Parcels::pack(2, items, |[key, _]| home(*key));
+    black_box(parcels.exchange(&ranks.comm));
+}
+
+fn buffered(ranks: &Ranks) {
+    const NAME: &str = "HashMapBuffer, insert and flush";
+    if !ranks.are_asked_for(NAME) {
+        return;
+    }
+    for n in [1 << 13, 1 << 16] {
+        let n = ranks.times(n);
+        let mut buffer = HashMapBuffer::new(map(ranks, n), n, |old, new| old + new).expect("room");
+        ranks.compare(
+            NAME,
+            n,
+            |round| {
+                let keys = keys(ranks, round, n).into_iter();
+                one_way(ranks, &keys.map(|key| [key, 1]).collect::<Vec<_>>());
+            },
+            |round| {
+                for key in keys(ranks, round, n) {
+                    buffer.insert(key, 1).expect("room");
+                }
+                buffer.flush().expect("room");
+            },
+        );
+        buffer.into_map().expect("room");
+    }
+}
+
+fn distributed(ranks: &Ranks) {
+    const NAME: &str = "Distributor, send and finish";
+    if !ranks.are_asked_for(NAME) {
+        return;
+    }
+    for n in [1 << 13, 1 << 17] {
+        let n = ranks.times(n);
+        ranks.compare(
+            NAME,
+            n,
+            |round| {
+                let keys = keys(ranks, round, n).into_iter();
+                one_way(ranks, &keys.map(|key| [key, 1]).collect::<Vec<_>>());
+            },
+            |round| {
+                let mut distributor =
+                    Distributor::with_capacity(&ranks.world, 1 << 15).expect("room");
+                for key in keys(ranks, round, n) {
+                    let to = Rank::new(u32::try_from(home(key)).expect("0 or 1"));
+                    distributor.send(to, [key, 1]).expect("room");
+                }
+                black_box(distributor.finish().expect("the other rank lives"));
+            },
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! What containers and transfers do between hosts, each beside what MPI alone takes to move the same
+//! bytes, in one run.
+//!
+//! `cargo xtask bench-hosts` runs this with each MPI library. The program starts itself again under
+//! the library's launcher, with a rank on each of two hosts, in each of the [`ways`](Way) to have two
+//! hosts on one machine. Both ranks work at once. A figure is the median of several rounds, in each
+//! of which floor and library run one after the other.
+//!
+//! Words choose rows by their name; `--json FILE` writes the figures to a file, too.
+#![expect(clippy::print_stdout, reason = "a bench reports")]
+
+mod containers;
+mod floor;
+mod measure;
+#[path = "../raw_mpi/raw.rs"]
+#[expect(dead_code, reason = "the other bench calls the rest")]
+mod raw;
+mod transfers;
+
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use pgas_test_hosts::{Hosts, Launcher, Link};
+use serde_json::{Value, json};
+
+/// The argument by which the program is a rank.
+const RANK: &str = "--rank-of-two";
+/// The name of a file for the figures comes behind it.
+const JSON: &str = "--json";
+
+/// What a job may take at most.
+const LIMIT: Duration = Duration::from_secs(1200);
+
+fn main() -> ExitCode {
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    if words.iter().any(|word| word == RANK) {
+        measure::measure();
+        return ExitCode::SUCCESS;
+    }
+    let json_at = words.iter().position(|word| word == JSON);
+    let json_file = json_at.map(|at| {
+        assert!(at + 1 < words.len(), "{JSON} needs the name of a file");
+        words.drain(at..at + 2).nth(1).expect("there are two")
+    });
+    let library = pgas_mpi::library().expect("the library says what it is");
+    let (mut figures, mut code) = (Vec::new(), ExitCode::SUCCESS);
+    for way in ways(&library) {
+        println!("\n{library}: {}", way.about);
+        match way.run(&words) {
+            Ok(rows) => figures.extend(rows.into_iter().map(|row| {
+                let (library, way) = (&library, way.name);
+                json!({ "library": library, "hosts": way, "row": row })
+            })),
+            Err(why) => {
+                println!("failed: {why}");
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    let (Some(file), text) = (json_file, format!("{:#}\n", Value::Array(figures))) else {
+        return code;
+    };
+    if let Err(error) = std::fs::write(&file, text) {
+        println!("cannot write {file}: {error}");
+        return ExitCode::FAILURE;
+    }
+    code
+}
+
+/// How two ranks come to be on two hosts.
+struct Way {
+    name: &'static str,
+    about: &'static str,
+    launcher: Launcher,
+    /// Settings of the MPI library on one host; nothing on hosts of namespaces.
+    on_one_host: Option<&'static [(&'static str, &'static str)]>,
+}
+
+/// Namespaces that are joined by TCP show what a network costs. A library that is told that its ranks
+/// share no memory has less of it, so that the rest is seen better. Open MPI cannot be told in a way
+/// that the host's memory stays near to its own rank.
+fn ways(library: &str) -> Vec<Way> {
+    let launcher = if library.starts_with("Open MPI") {
+        Launcher::OpenMpi
+    } else {
+        Launcher::Mpich
+    };
+    let mut ways = vec![Way {
+        name: "namespaces",
+        about: "two hosts of namespaces, joined by TCP",
+        launcher,
+        on_one_host: None,
+    }];
+    ways.push(match launcher {
+        Launcher::Mpich => Way {
+            name: "one host, no shared memory",
+            about: "one host, and ranks that share no memory",
+            launcher,
+            on_one_host: Some(&[("MPIR_CVAR_NOLOCAL", "1")]),
+        },
+        Launcher::OpenMpi => Way {
+            name: "one host, all memory by MPI",
+            about: "one host, and all memory by MPI, one's own, too",
+            launcher,
+            on_one_host: Some(&[
+                ("OMPI_MCA_btl", "self,tcp"),
+                ("OMPI_MCA_btl_tcp_if_include", "lo"),
+                ("OMPI_MCA_osc", "pt2pt"),
+                ("PGAS_DIRECT", "0"),
+            ]),
+        },
+    });
+    ways
+}
+
+impl Way {
+    /// Runs the ranks, prints their table, and returns its rows.
+    fn run(&self, words: &[String]) -> Result<Vec<Value>, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let (text, complaints, is_well) = match self.on_one_host {
+            Some(settings) => {
+                let mut command = self.on_one_host(settings);
+                command.arg(program).arg(RANK).args(words);
+                let output = command.output().map_err(|error| error.to_string())?;
+                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+                let is_well = output.status.success();
+                (text(&output.stdout), text(&output.stderr), is_well)
+            }
+            None => {
+                let hosts = Hosts::new(2, Link::Clean).map_err(|error| error.to_string())?;
+                let mut command = hosts.mpirun(self.launcher).command(program);
+                command.arg(RANK).args(words);
+                let ended = hosts.run(command, LIMIT);
+                let is_well = ended.in_time && ended.status.success();
+                (ended.stdout, ended.stderr, is_well)
+            }
+        };
+        let rows: Vec<Value> = text.lines().filter_map(measure::row_of).collect();
+        if !is_well || rows.is_empty() {
+            return Err(format!("{text}\n{complaints}"));
+        }
+        println!(
+            "{:44} {:>8} {:>12} {:>12} {:>7}",
+            "row", "times", "floor ns", "pgas ns", "ratio"
+        );
+        for row in &rows {
+            let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
+            println!(
+                "{:44} {:>8} {:>12.0} {:>12.0} {:>7.2}",
+                row["name"].as_str().unwrap_or_default(),
+                number("n"),
+                number("floor_ns"),
+                number("pgas_ns"),
+                number("ratio"),
+            );
+        }
+        Ok(rows)
+    }
+
+    fn on_one_host(&self, settings: &[(&str, &str)]) -> Command {
+        let mut command = match self.launcher {
+            Launcher::OpenMpi => {
+                let mut command = Command::new("mpirun.openmpi");
+                command.args(["--allow-run-as-root", "--oversubscribe"]);
+                command
+            }
+            Launcher::Mpich => Command::new("mpiexec.hydra"),
+        };
+        command.args(["-n", "2"]).envs(settings.iter().copied());
+        command
+    }
+}

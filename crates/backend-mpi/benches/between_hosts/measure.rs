@@ -1,0 +1,136 @@
+//! A rank of a job: the rows, and how one is measured.
+
+use std::time::Instant;
+
+use mpi::Threading;
+use mpi::collective::CommunicatorCollectives as _;
+use mpi::topology::{Communicator as _, SimpleCommunicator};
+use pgas_core::{Config, Rank, Statistics, World};
+use serde_json::{Value, json};
+
+use crate::{containers, transfers};
+
+/// What a line of figures begins with.
+const MARK: &str = "figures: ";
+
+/// The row that a rank told by this line, if it is one.
+pub(crate) fn row_of(line: &str) -> Option<Value> {
+    serde_json::from_str(line.strip_prefix(MARK)?).ok()
+}
+
+/// The two ranks, as the library and as MPI know them.
+pub(crate) struct Ranks {
+    pub(crate) world: World,
+    pub(crate) comm: SimpleCommunicator,
+    wanted: Vec<String>,
+    is_smoke_test: bool,
+}
+
+/// Measures all rows that are asked for.
+pub(crate) fn measure() {
+    let (universe, _) = mpi::initialize_with_threading(Threading::Serialized)
+        .expect("the first in this process to start MPI");
+    let comm = universe.world();
+    assert_eq!(comm.size(), 2, "the bench is for two ranks");
+    let mut config = Config::from_env().expect("usable settings");
+    config.statistics = Statistics::Off;
+    config.segment_bytes = Some(512 << 20);
+    let world = crate::raw::world_of(&comm, &config).expect("two ranks over MPI");
+    pgas_am::attach(&world).expect("once for a world");
+    assert!(!world.is_direct(other(&world)), "the ranks are on one host");
+    let words = || std::env::args().skip(1);
+    let ranks = Ranks {
+        world,
+        comm,
+        wanted: words().filter(|word| !word.starts_with("--")).collect(),
+        is_smoke_test: words().any(|word| word == "--test"),
+    };
+    transfers::measure(&ranks);
+    containers::measure(&ranks);
+    ranks.world.barrier().expect("the other rank lives");
+}
+
+/// The other one of the two ranks.
+pub(crate) fn other(world: &World) -> Rank {
+    Rank::new(1 - world.rank().number())
+}
+
+impl Ranks {
+    /// Whether a row with this name is asked for.
+    pub(crate) fn are_asked_for(&self, name: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|word| name.contains(word.as_str()))
+    }
+
+    /// How often something is done that is done `n` times unless the bench only shows that it runs.
+    pub(crate) fn times(&self, n: usize) -> usize {
+        if self.is_smoke_test { n.min(16) } else { n }
+    }
+
+    /// How many rounds there are, the first of which counts for nothing.
+    pub(crate) fn n_rounds(&self) -> usize {
+        if self.is_smoke_test { 2 } else { 8 }
+    }
+
+    /// Runs `floor` and `ours` on both ranks, in turn; each is given the number of the round, and does
+    /// something `n` times. Rank 0 tells the medians.
+    pub(crate) fn compare(
+        &self,
+        name: &str,
+        n: usize,
+        mut floor: impl FnMut(usize),
+        mut ours: impl FnMut(usize),
+    ) {
+        if !self.are_asked_for(name) {
+            return;
+        }
+        let mut rounds = Vec::new();
+        for round in 0..self.n_rounds() {
+            let mut time_floor = || {
+                self.comm.barrier();
+                let start = Instant::now();
+                floor(round);
+                self.comm.barrier();
+                start.elapsed().as_secs_f64()
+            };
+            let mut time_ours = || {
+                self.world.barrier().expect("the other rank lives");
+                let start = Instant::now();
+                ours(round);
+                self.world.barrier().expect("the other rank lives");
+                start.elapsed().as_secs_f64()
+            };
+            let pair = if round % 2 == 0 {
+                let floor = time_floor();
+                (floor, time_ours())
+            } else {
+                let ours = time_ours();
+                (time_floor(), ours)
+            };
+            if round > 0 {
+                rounds.push(pair);
+            }
+        }
+        if self.world.rank() == Rank::ZERO {
+            tell(name, n, &rounds);
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the bench reads what is printed")]
+fn tell(name: &str, n: usize, rounds: &[(f64, f64)]) {
+    let median = |of: fn(&(f64, f64)) -> f64| {
+        let mut all: Vec<f64> = rounds.iter().map(of).collect();
+        all.sort_by(f64::total_cmp);
+        all[all.len() / 2]
+    };
+    #[expect(clippy::cast_precision_loss, reason = "a count of operations")]
+    let each = 1e9 / n as f64;
+    let row = json!({
+        "name": name,
+        "n": n,
+        "floor_ns": median(|round| round.0) * each,
+        "pgas_ns": median(|round| round.1) * each,
+        "ratio": median(|round| round.1 / round.0),
+    });
+    println!("{MARK}{row}");
+}
