@@ -13,8 +13,9 @@ use crate::ops::Plain;
 use crate::session::c_rank;
 use crate::sys::{self, Mpi};
 
-/// Rounds of a wait outside of MPI before it is noted as a long one.
-const ROUNDS_UNNOTED: u64 = 1000;
+/// Rounds of a wait outside of MPI before it is noted as a long one. Each yields, which takes tens of
+/// milliseconds where many programs wait for a processor.
+const ROUNDS_UNNOTED: u64 = 32;
 
 impl Network {
     /// Before anything is begun on `rank`, or only this one is flushed, with Open MPI: short puts to another one leave

@@ -12,8 +12,10 @@ use crate::network::{Network, State};
 use crate::note::Note;
 use crate::sys::{self, Mode, Mpi};
 
-/// Rounds of waiting for an answer between two looks at the job's health, and before the first yield.
+/// Rounds of waiting for an answer between two looks at the job's health, before and after the first
+/// yield: where many programs wait for a processor, a single yield takes tens of milliseconds.
 const ROUNDS_A_LOOK: u32 = 64;
+const YIELDS_A_LOOK: u32 = 8;
 const SPINS: u32 = 200;
 
 impl Network {
@@ -123,14 +125,16 @@ impl Network {
                 }
             }
             round = round.wrapping_add(1);
-            if round.is_multiple_of(ROUNDS_A_LOOK) {
+            let yields = round > SPINS || self.member.is_oversubscribed();
+            let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
+            if round.is_multiple_of(n_between) {
                 self.health()?;
                 long.check().map_err(|over| match over {
                     Over::Timeout(error) => error,
                     Over::Stall(cause) => self.blame(self.rank(), &cause),
                 })?;
             }
-            if round > SPINS || self.member.is_oversubscribed() {
+            if yields {
                 thread::yield_now();
             }
         }

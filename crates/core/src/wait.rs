@@ -24,6 +24,10 @@ const ROUNDS_PER_TURN: u32 = 8;
 const SPINS: u32 = 300;
 /// Rounds of yielding before the first sleep: about a tenth of a millisecond.
 const YIELDS: u32 = 400;
+/// What they may take at most, and one in how many of them looks at the clock: where many programs
+/// wait for a processor, a single yield takes tens of milliseconds.
+const LONGEST_YIELDING: Duration = Duration::from_millis(1);
+const YIELDS_PER_LOOK: u32 = 8;
 /// The first and the longest sleep. A sleeper is woken by messages and barriers; the limit only
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
@@ -136,6 +140,11 @@ impl World {
                     hint::spin_loop();
                 }
             } else if round <= SPINS + n_yields {
+                if round.is_multiple_of(YIELDS_PER_LOOK)
+                    && began.get_or_insert_with(Instant::now).elapsed() > LONGEST_YIELDING
+                {
+                    round = SPINS + n_yields;
+                }
                 thread::yield_now();
                 self.backend().health()?;
             } else {
@@ -231,11 +240,14 @@ impl OwnWait<'_> {
         if in_handler() {
             return Err(Error::InHandler { what: self.what });
         }
-        if !self.world.progress()? {
-            thread::yield_now();
-        }
         self.n_pauses = self.n_pauses.wrapping_add(1);
-        if !self.n_pauses.is_multiple_of(BUSY_ROUNDS) {
+        let n_between = if self.world.progress()? {
+            BUSY_ROUNDS
+        } else {
+            thread::yield_now();
+            YIELDS_PER_LOOK
+        };
+        if !self.n_pauses.is_multiple_of(n_between) {
             return Ok(());
         }
         let began = *self.began.get_or_insert_with(Instant::now);

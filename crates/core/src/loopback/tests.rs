@@ -141,6 +141,30 @@ fn a_failure_ends_the_wait_of_a_rank_that_has_waited_for_long() {
     assert_eq!(panic.downcast_ref(), Some(&"the first cause"));
 }
 
+/// As on a machine where other programs have the processor for as long whenever a rank yields.
+#[test]
+fn a_wait_is_noted_by_time_and_not_by_rounds() {
+    /// Far fewer than those of spinning and yielding together.
+    const MOST_ROUNDS: usize = 400;
+    let long = Duration::from_millis(1);
+    let world = &world();
+    let mut n_rounds = 0;
+    let ready = || {
+        thread::sleep(long);
+        n_rounds += 1;
+        Ok(n_rounds > MOST_ROUNDS || world.long_waits().contains("what is late"))
+    };
+    world.wait_for("what is late", ready).unwrap();
+    assert!(n_rounds < MOST_ROUNDS, "{n_rounds}");
+    let mut own = world.own_wait("a loop of one's own");
+    let mut n_rounds = 0;
+    while !world.long_waits().contains("a loop of one's own") {
+        assert!(n_rounds < 20, "{n_rounds}");
+        own.pause(&Vec::new).unwrap();
+        n_rounds += 1;
+    }
+}
+
 /// Its handler sends it another message whenever one comes.
 #[test]
 fn a_rank_that_is_never_without_work_hears_of_failures_and_of_limits() {
