@@ -127,10 +127,7 @@ impl World {
                 round = first_round;
                 busy = busy.wrapping_add(1);
                 if busy.is_multiple_of(BUSY_ROUNDS) {
-                    let began = *began.get_or_insert_with(Instant::now);
-                    self.check_limit(awaited, began)?;
-                    self.backend().health()?;
-                    self.watch_over(&mut noted, awaited, began, from)?;
+                    self.look(awaited, &mut began, &mut noted, from)?;
                 }
                 continue;
             }
@@ -148,10 +145,7 @@ impl World {
                 thread::yield_now();
                 self.backend().health()?;
             } else {
-                let began = *began.get_or_insert_with(Instant::now);
-                self.check_limit(awaited, began)?;
-                self.backend().health()?;
-                self.watch_over(&mut noted, awaited, began, from)?;
+                self.look(awaited, &mut began, &mut noted, from)?;
                 self.backend().park(sleep);
                 sleep = (sleep * 2).min(LONGEST_SLEEP);
             }
@@ -187,6 +181,21 @@ impl World {
             began: None,
             noted: None,
         }
+    }
+
+    /// Looks at the clock and at the job's health: whether a wait has reached its limit, is to be
+    /// reported, or is in vain.
+    fn look<'a>(
+        &'a self,
+        awaited: &Awaited<'_>,
+        began: &mut Option<Instant>,
+        noted: &mut Option<Noted<'a>>,
+        from: &'static Location<'static>,
+    ) -> Result<()> {
+        let began = *began.get_or_insert_with(Instant::now);
+        self.check_limit(awaited, began)?;
+        self.backend().health()?;
+        self.watch_over(noted, awaited, began, from)
     }
 
     fn check_limit(&self, awaited: &Awaited<'_>, began: Instant) -> Result<()> {
@@ -250,16 +259,13 @@ impl OwnWait<'_> {
         if !self.n_pauses.is_multiple_of(n_between) {
             return Ok(());
         }
-        let began = *self.began.get_or_insert_with(Instant::now);
         let awaited = Awaited {
             what: self.what,
             number: None,
             missing,
         };
-        self.world.check_limit(&awaited, began)?;
-        self.world.backend().health()?;
         self.world
-            .watch_over(&mut self.noted, &awaited, began, self.from)
+            .look(&awaited, &mut self.began, &mut self.noted, self.from)
     }
 }
 
