@@ -7,14 +7,15 @@
 //!
 //! Every rank reads its share of the files' bytes and keeps it packed, two bits a base. The ranks estimate together how many
 //! distinct k-mers there are, make a hash map of that size over all their memories, and add to its counts one-sidedly: no
-//! rank ever asks another one to count for it. For the dump each rank sorts what lies in its own memory, fetches its part of
-//! the order from the others, and writes it to its place in the file.
+//! rank ever asks another one to count for it. For the dump see [`dump`].
 //!
 //! With `--aggregate` the k-mers travel together to the ranks that hold their counts, and are added there. With `--bloom` those that
 //! occur once never enter the table: a Bloom filter tells of each k-mer whether it came before, and only those that did get a place;
 //! then those that the filter had not seen yet are added where there is one. So all counts above one are exact.
 //!
 //! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
+
+mod dump;
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -24,17 +25,16 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
+use pgas::Config;
 use pgas::collective::op::{Max, Min, Sum};
 use pgas::config::launch::Launcher;
 use pgas::prelude::*;
-use pgas::{Config, GlobalPtr};
 use pgas_genomics::output::Draft;
 use pgas_genomics::packed::PackedKmers;
 use pgas_genomics::report::{Report, Seconds, Stopwatch, peak_rss};
 use pgas_genomics::{
     DistinctSketch, Input, Kmer, KmerLength, PackedReads, Share, Spectrum, Summary,
 };
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 /// The genome that is counted if no files are named.
 const BUNDLED: &str = concat!(
@@ -56,9 +56,6 @@ const BLOOM_RATE: f64 = 0.02;
 
 /// A table for so many k-mers is made without a closer look at how many of them are distinct.
 const FEW: u64 = 1 << 16;
-
-/// K-mers of each rank, evenly spaced in their order, by which the ranks share out the dump.
-const N_SAMPLES: usize = 256;
 
 /// Counts the k-mers of FASTA and FASTQ files, plain or gzip.
 #[derive(Debug, Parser)]
@@ -96,6 +93,18 @@ struct Options {
     /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]
     #[arg(long, value_name = "N")]
     slots: Option<NonZeroUsize>,
+}
+
+impl Options {
+    /// Whether a count is exact: a k-mer that occurs once is counted only by an error of the filter.
+    fn is_exact(&self, count: u64) -> bool {
+        !self.bloom || count >= 2
+    }
+
+    /// Whether the dump has k-mers that occur so often.
+    fn writes(&self, count: u64) -> bool {
+        self.is_exact(count) && count >= self.min_count
+    }
 }
 
 fn kmer_length(text: &str) -> Result<KmerLength, String> {
@@ -200,9 +209,13 @@ fn run(world: &World, options: &Options) -> Result<()> {
     drop(reads);
     seconds.count = watch.lap();
 
-    let (spectrum, entries) = agree(world, collect(&table, options))?;
+    let (spectrum, parts) = agree(world, collect(&table, options))?;
     let spectrum = merged(world, &spectrum)?;
-    write(world, options, [dump, histo], entries, &spectrum)?;
+    if let Some(draft) = &dump {
+        let keeps = |count| options.writes(count);
+        dump::write(world, draft, &table, &parts, keeps)?;
+    }
+    finish(world, [dump, histo], &spectrum)?;
     seconds.output = watch.lap();
     seconds.total = watch.total();
 
@@ -501,29 +514,20 @@ fn add_all(
     })
 }
 
-/// A k-mer and its count, as ranks exchange them.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-struct Entry {
-    kmer: Kmer,
-    count: u64,
-}
-
-/// The spectrum of what lies on this rank and, for the dump, what of it is to be written.
-fn collect(table: &HashMap<Kmer, u64>, options: &Options) -> pgas::Result<(Spectrum, Vec<Entry>)> {
+/// The spectrum of what lies on this rank and, for the dump, how much of it belongs to each part.
+fn collect(table: &HashMap<Kmer, u64>, options: &Options) -> pgas::Result<(Spectrum, dump::Parts)> {
     let mut spectrum = Spectrum::new();
-    let mut entries = Vec::new();
+    let mut parts = dump::Parts::new(options.k);
     table.for_each_local(|kmer, count| {
-        // One that occurs once is there only by an error of the filter.
-        if options.bloom && count < 2 {
+        if !options.is_exact(count) {
             return;
         }
         spectrum.add(count);
-        if options.dump.is_some() && count >= options.min_count {
-            entries.push(Entry { kmer, count });
+        if options.dump.is_some() && options.writes(count) {
+            parts.add(kmer, count);
         }
     })?;
-    Ok((spectrum, entries))
+    Ok((spectrum, parts))
 }
 
 /// The sum of all ranks' spectra, on each of them.
@@ -535,57 +539,6 @@ fn merged(world: &World, mine: &Spectrum) -> Result<Spectrum> {
         .flatten()
         .map(|[count, n]| (*count, *n))
         .collect())
-}
-
-/// This rank's part of the entries of all ranks: those between two k-mers, in order.
-fn sorted_part(world: &World, mut entries: Vec<Entry>) -> Result<Vec<Entry>> {
-    entries.sort_unstable_by_key(|entry| entry.kmer);
-    let step = entries.len().div_ceil(N_SAMPLES).max(1);
-    let samples: Vec<Kmer> = entries
-        .iter()
-        .step_by(step)
-        .map(|entry| entry.kmer)
-        .collect();
-    let mut samples = world.team().allgather_varying(&samples)?.concat();
-    samples.sort_unstable();
-
-    // The others fetch their pieces from here.
-    let here = agree(world, world.alloc::<Entry>(entries.len()))?;
-    here.put_slice(world, &entries)?;
-    let n_ranks = world.n_ranks() as usize;
-    let mut pieces = Vec::new();
-    let mut start = 0;
-    for rank in 1..=n_ranks {
-        let end = match samples.get(samples.len() * rank / n_ranks) {
-            Some(splitter) => entries.partition_point(|entry| entry.kmer < *splitter),
-            None => entries.len(),
-        };
-        pieces.push(Piece {
-            at: here.offset(start),
-            len: end - start,
-        });
-        start = end;
-    }
-    drop(entries);
-
-    let pieces = world.all_to_all(&pieces)?;
-    let mut part = Vec::with_capacity(pieces.iter().map(|piece| piece.len).sum());
-    for piece in pieces {
-        part.append(&mut piece.at.get_vec(world, piece.len)?);
-    }
-    world.barrier()?;
-    world.free(here);
-    // This sort merges the runs that it finds.
-    part.sort_by_key(|entry| entry.kmer);
-    Ok(part)
-}
-
-/// Entries in some rank's memory.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
-struct Piece {
-    at: GlobalPtr<Entry>,
-    len: usize,
 }
 
 /// Begins a file that all ranks write together.
@@ -601,21 +554,8 @@ fn draft(world: &World, path: Option<&Path>) -> Result<Option<Draft>> {
     Ok(agree(world, joined)?.or(created))
 }
 
-/// Writes both files. They get their names when every rank has written its part.
-fn write(
-    world: &World,
-    options: &Options,
-    [dump, histo]: [Option<Draft>; 2],
-    entries: Vec<Entry>,
-    spectrum: &Spectrum,
-) -> Result<()> {
-    if let Some(dump) = &dump {
-        let part = sorted_part(world, entries)?;
-        let pairs = part.iter().map(|entry| (entry.kmer, entry.count));
-        let n_bytes = Draft::lines_bytes(options.k, pairs.clone());
-        let start = world.scan_exclusive(n_bytes, 0, Sum)?;
-        agree(world, dump.write_lines(start, options.k, pairs))?;
-    }
+/// Writes the spectrum, and gives both files their names: every rank has written its part.
+fn finish(world: &World, [dump, histo]: [Option<Draft>; 2], spectrum: &Spectrum) -> Result<()> {
     if world.rank() != Rank::ZERO {
         return agree(world, Ok::<_, Failure>(()));
     }

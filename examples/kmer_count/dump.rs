@@ -1,0 +1,187 @@
+//! The dump: every k-mer with its count in a text file, in the k-mers' order.
+//!
+//! The order is cut into some thousand parts by the k-mers' first bits. The ranks share the parts out by
+//! the bytes of their lines, which a count over all tables tells. Each rank lays its entries down part by
+//! part where all ranks can fetch them, and then fetches, sorts and writes a few of its own parts at a
+//! time: the entries are never sorted as a whole, and a rank has a second copy of some thousands of them
+//! only.
+
+use pgas::collective::op::Sum;
+use pgas::{GlobalPtr, HashMap, World};
+use pgas_genomics::output::Draft;
+use pgas_genomics::{Kmer, KmerLength};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::{Result, agree};
+
+/// The first bits of a k-mer that say which part it belongs to.
+const PART_BITS: usize = 12;
+/// Entries that are fetched, sorted and written together, but for a part that has more.
+const GROUP: u64 = 1 << 15;
+
+/// A k-mer with its count.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Entry {
+    kmer: Kmer,
+    count: u64,
+}
+
+/// How many entries each part has, and how many bytes their lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    k: KmerLength,
+    shift: usize,
+    n_entries: Vec<u64>,
+    n_bytes: Vec<u64>,
+}
+
+impl Parts {
+    /// Of no entries.
+    pub(crate) fn new(k: KmerLength) -> Self {
+        let bits = 2 * k.get();
+        let shift = bits.saturating_sub(PART_BITS);
+        let n = 1 << (bits - shift);
+        Self {
+            k,
+            shift,
+            n_entries: vec![0; n],
+            n_bytes: vec![0; n],
+        }
+    }
+
+    /// Counts an entry that will be written.
+    pub(crate) fn add(&mut self, kmer: Kmer, count: u64) {
+        let part = self.of(kmer);
+        self.n_entries[part] += 1;
+        self.n_bytes[part] += Draft::lines_bytes(self.k, [(kmer, count)]);
+    }
+
+    fn of(&self, kmer: Kmer) -> usize {
+        index(kmer.word() >> self.shift)
+    }
+
+    /// Where each part's entries begin if they lie one behind the other, and where the last one ends.
+    fn starts(&self) -> Vec<u64> {
+        let mut ends = vec![0];
+        ends.extend(self.n_entries.iter().scan(0, |end, n| {
+            *end += n;
+            Some(*end)
+        }));
+        ends
+    }
+}
+
+/// Writes the entries of all ranks that `keeps` chooses by their counts and that `mine` has counted.
+/// Collective.
+pub(crate) fn write(
+    world: &World,
+    draft: &Draft,
+    table: &HashMap<Kmer, u64>,
+    mine: &Parts,
+    keeps: impl Fn(u64) -> bool,
+) -> Result<()> {
+    let mut all = mine.clone();
+    world.allreduce_slice(&mut all.n_entries, Sum)?;
+    world.allreduce_slice(&mut all.n_bytes, Sum)?;
+    let starts = mine.starts();
+    // The others fetch from here.
+    let here = world.alloc::<Entry>(index(starts[starts.len() - 1]));
+    let here = agree(world, here)?;
+    let starts_here = agree(world, world.alloc::<u64>(starts.len()))?;
+    let laid = lay_down(world, here, table, (mine, &starts), keeps);
+    let laid = laid.and_then(|()| Ok(starts_here.put_slice(world, &starts)?));
+    agree(world, laid)?;
+
+    let places = Place {
+        entries: here,
+        starts: starts_here,
+    };
+    let places = world.allgather(&[places])?;
+    let written = write_share(world, draft, &all, &places);
+    let written = agree(world, written);
+    world.free(here);
+    world.free(starts_here);
+    written
+}
+
+/// Where a rank's entries are, and where each part of them begins.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Place {
+    entries: GlobalPtr<Entry>,
+    starts: GlobalPtr<u64>,
+}
+
+/// Copies this rank's entries out of the table, part by part.
+fn lay_down(
+    world: &World,
+    here: GlobalPtr<Entry>,
+    table: &HashMap<Kmer, u64>,
+    (parts, starts): (&Parts, &[u64]),
+    keeps: impl Fn(u64) -> bool,
+) -> pgas::Result<()> {
+    let mut ends = starts.to_vec();
+    let mut laid = Ok(());
+    table.for_each_local(|kmer, count| {
+        if laid.is_err() || !keeps(count) {
+            return;
+        }
+        let end = &mut ends[parts.of(kmer)];
+        let place = here.offset(index(*end));
+        *end += 1;
+        laid = place.put(world, Entry { kmer, count });
+    })?;
+    Ok(laid?)
+}
+
+/// Fetches, sorts and writes the parts whose lines are this rank's share of the file.
+fn write_share(world: &World, draft: &Draft, all: &Parts, places: &[Place]) -> Result<()> {
+    let n_bytes: u64 = all.n_bytes.iter().sum();
+    let (me, n_ranks) = (u64::from(world.rank().number()), u64::from(world.n_ranks()));
+    // A part is its rank's in whose share of the file it begins.
+    // Without a product that could overflow.
+    let share = |rank| n_bytes / n_ranks * rank + n_bytes % n_ranks * rank / n_ranks;
+    let mut offset = 0;
+    let begins = all.n_bytes.iter().map(|n| {
+        offset += n;
+        offset - n
+    });
+    let begins: Vec<u64> = begins.collect();
+    let first = begins.partition_point(|begin| *begin < share(me));
+    let last = begins.partition_point(|begin| *begin < share(me + 1));
+    if first == last {
+        return Ok(());
+    }
+    let starts = places.iter().map(|place| {
+        let starts = place.starts.offset(first);
+        starts.get_vec(world, last - first + 1)
+    });
+    let starts = starts.collect::<Result<Vec<_>, _>>()?;
+
+    let mut entries = Vec::new();
+    let mut part = first;
+    while part < last {
+        let begin = part;
+        let mut n_entries = 0;
+        while part < last && (part == begin || n_entries + all.n_entries[part] <= GROUP) {
+            n_entries += all.n_entries[part];
+            part += 1;
+        }
+        entries.clear();
+        for (place, starts) in places.iter().zip(&starts) {
+            let [from, to] = [begin, part].map(|part| index(starts[part - first]));
+            let piece = place.entries.offset(from);
+            entries.append(&mut piece.get_vec(world, to - from)?);
+        }
+        entries.sort_unstable_by_key(|entry: &Entry| entry.kmer);
+        let pairs = entries.iter().map(|entry| (entry.kmer, entry.count));
+        draft.write_lines(begins[begin], all.k, pairs)?;
+    }
+    Ok(())
+}
+
+/// A number of entries of one rank, or of a part.
+fn index(n: u64) -> usize {
+    usize::try_from(n).expect("less than memory has places")
+}
