@@ -54,7 +54,15 @@ fn filter<const WORDS: usize>(world: &World, reports: bool, items: &[u64], what:
         let find = time(world, items, |item| {
             black_box(ours.contains(&item).expect("direct"));
         });
-        rounds.push([bare_insert, insert, bare_find, find]);
+        // For the batches the filter is empty again.
+        ours.clear().expect("the other rank comes");
+        let insert_many = time_all(world, items, || {
+            black_box(ours.insert_many(items).expect("direct"));
+        });
+        let find_many = time_all(world, items, || {
+            black_box(ours.contains_many(items).expect("direct"));
+        });
+        rounds.push([bare_insert, insert, bare_find, find, insert_many, find_many]);
     }
     let median = |which: usize| {
         let mut times: Vec<f64> = rounds.iter().map(|round| round[which]).collect();
@@ -62,7 +70,12 @@ fn filter<const WORDS: usize>(world: &World, reports: bool, items: &[u64], what:
         times[N_ROUNDS / 2]
     };
     if reports {
-        for (name, floor, ours) in [("insert", 0, 1), ("contains", 2, 3)] {
+        for (name, floor, ours) in [
+            ("insert", 0, 1),
+            ("insert_many", 0, 4),
+            ("contains", 2, 3),
+            ("contains_many", 2, 5),
+        ] {
             let (floor, ours) = (median(floor), median(ours));
             support::report(
                 &format!("Bloom filter, {what}, {name}"),
@@ -76,11 +89,14 @@ fn filter<const WORDS: usize>(world: &World, reports: bool, items: &[u64], what:
 
 /// Nanoseconds an item of `run`, which all ranks begin together.
 fn time(world: &World, items: &[u64], mut run: impl FnMut(u64)) -> f64 {
+    time_all(world, items, || items.iter().for_each(|&item| run(item)))
+}
+
+/// The same of what does something with all items.
+fn time_all(world: &World, items: &[u64], run: impl FnOnce()) -> f64 {
     world.barrier().expect("the other rank comes");
     let start = support::time_on_processor();
-    for &item in items {
-        run(item);
-    }
+    run();
     #[expect(clippy::cast_precision_loss, reason = "a count of items")]
     let per_item = 1e9 / items.len() as f64;
     (support::time_on_processor() - start) * per_item

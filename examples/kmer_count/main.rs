@@ -440,8 +440,7 @@ fn count_repeated(
     let mut sketch = DistinctSketch::new();
     let bar = progress_bar(world, "filtering", reads.n_kmers(options.k));
     let mine = for_each_batch(reads, options, |batch| {
-        for kmer in batch {
-            let before = seen.insert(kmer)?;
+        for (kmer, before) in batch.iter().zip(seen.insert_many(batch)?) {
             came_before.push(before);
             if before {
                 sketch.add(*kmer);

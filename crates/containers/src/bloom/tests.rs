@@ -49,11 +49,41 @@ fn what_any_rank_inserted_is_found_by_all() {
 }
 
 #[test]
+fn a_batch_tells_of_each_item_what_single_calls_tell() {
+    fn check<const WORDS: usize>(world: &World) {
+        let [single, batch] = [(); 2].map(|()| filter::<WORDS>(world, 300, 0.02));
+        let me = u64::from(world.rank().number());
+        // Some come twice, in one batch and in two; some batches are longer than what is looked for
+        // at once.
+        for n in [0, 1, 31, 32, 33, 100] {
+            let items: Vec<u64> = (0..n).map(|i| 1000 * me + i * i % 37 + n / 2).collect();
+            if world.rank() == Rank::ZERO {
+                let one_by_one = items.iter().map(|item| single.insert(item).unwrap());
+                let one_by_one: Vec<bool> = one_by_one.collect();
+                assert_eq!(batch.insert_many(&items).unwrap(), one_by_one, "{n}");
+            }
+            world.barrier().unwrap();
+            let one_by_one = items.iter().map(|item| single.contains(item).unwrap());
+            let one_by_one: Vec<bool> = one_by_one.collect();
+            assert_eq!(batch.contains_many(&items).unwrap(), one_by_one, "{n}");
+            world.barrier().unwrap();
+        }
+    }
+    everywhere(2, |world| {
+        check::<1>(&world);
+        check::<8>(&world);
+    });
+}
+
+#[test]
 fn of_all_ranks_that_insert_an_item_one_is_told_that_it_is_new() {
     everywhere(4, |world| {
         let filter = filter::<1>(&world, 100_000, 0.000_001);
         let is_new = |i: u64| u64::from(!filter.insert(&i).unwrap());
         let mut new: Vec<u64> = (0..300).map(is_new).collect();
+        let items: Vec<u64> = (300..600).collect();
+        let were_there = filter.insert_many(&items).unwrap().into_iter();
+        new.extend(were_there.map(|was_there| u64::from(!was_there)));
         world
             .team()
             .allreduce_slice(&mut new, |a: u64, b| a + b)
