@@ -19,7 +19,7 @@ use crate::{Error, Result, TakeError};
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
-/// The count of elements in a rank's last word; above it are the ranks that have sent all.
+/// The count of elements in a rank's last word of a round; above it is the count of such words.
 const COUNT_BITS: u32 = 40;
 
 /// Sends elements to other ranks and receives those that are for this one.
@@ -51,7 +51,8 @@ const COUNT_BITS: u32 = 40;
 pub struct Distributor<T: Object> {
     /// The block of an inbox on each rank.
     inboxes: Symmetric<Line>,
-    /// On each rank, how many elements it gets, from those ranks that have sent all.
+    /// On each rank, how many elements it gets, from those ranks that have sent all; over all rounds,
+    /// modulo 2^64.
     totals: Symmetric<u64>,
     heap: Arc<Heap>,
     size: Size,
@@ -59,8 +60,10 @@ pub struct Distributor<T: Object> {
     /// What was seen of this rank's own inbox.
     seen: Seen,
     received: Vec<SlotOf<T>>,
-    /// How many of these came from other ranks.
+    /// How many have come from other ranks.
     n_from_others: u64,
+    /// How often all ranks have sent all.
+    n_rounds: u64,
     batch: usize,
 }
 
@@ -71,6 +74,7 @@ struct Lane<S> {
     /// How many of these are there.
     len: usize,
     seen: Seen,
+    /// How many were sent in this round.
     n_sent: u64,
 }
 
@@ -123,6 +127,7 @@ impl<T: Object> Distributor<T> {
             seen: Seen::default(),
             received: Vec::new(),
             n_from_others: 0,
+            n_rounds: 0,
             batch: most.min(index(size.capacity)).max(1),
         })
     }
@@ -326,9 +331,13 @@ impl<T: Object> Distributor<T> {
         &self.heap
     }
 
-    /// Sends what is left, and waits until all ranks have sent what is for this one.
+    /// Sends what is left, and waits until all ranks have sent what is for this one; `receive` as for
+    /// [`ship`](Self::ship). Elements may be sent again behind a collective that all ranks call next.
     #[track_caller]
-    fn finish_round(&mut self, receive: &mut dyn FnMut(&mut Self) -> Result<u64>) -> Result<()> {
+    pub(crate) fn finish_round(
+        &mut self,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<()> {
         let world = self.world().clone();
         let (here, n_ranks) = (world.rank(), world.n_ranks());
         let mut outcome = Ok(());
@@ -339,11 +348,14 @@ impl<T: Object> Distributor<T> {
                 outcome = outcome.and(self.ship(to, receive));
             }
             // What could not be shipped is not counted, and all others are not held up for it.
-            let word = 1 << COUNT_BITS | self.lanes[to.index()].n_sent;
+            let n_sent = std::mem::take(&mut self.lanes[to.index()].n_sent);
+            let word = 1 << COUNT_BITS | n_sent;
             let told = self.totals.on(to).fetch_add(&world, word);
             // Who is not told waits for ever.
             told.map_err(|error| world.give_up("telling what a distributor has sent", error))?;
         }
+        self.n_rounds += 1;
+        let all_told = self.n_rounds.wrapping_mul(n_ranks.into()) << COUNT_BITS;
         let mut waiting = world.own_wait("what others send by a distributor");
         loop {
             // While this rank receives the others wait for room in its inbox.
@@ -353,33 +365,12 @@ impl<T: Object> Distributor<T> {
             } else {
                 let total = self.totals.here().atomic_load(&world);
                 let total = total.map_err(|error| give_up_receiving(&world, error.into()))?;
-                let all_sent = total >> COUNT_BITS == u64::from(n_ranks);
-                if all_sent && total & ((1 << COUNT_BITS) - 1) == self.n_from_others {
+                if total == all_told.wrapping_add(self.n_from_others) {
                     return outcome;
                 }
                 waiting.pause(&Vec::new)?;
             }
         }
-    }
-
-    /// As [`finish`](Self::finish), and then elements may be sent again (2B more); `receive` as for [`ship`](Self::ship).
-    #[track_caller]
-    pub(crate) fn next_round(
-        &mut self,
-        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
-    ) -> Result<()> {
-        let finished = self.finish_round(receive);
-        // The others come here too, whatever has failed on this rank.
-        let world = self.world().clone();
-        world.barrier()?;
-        let emptied = self.totals.here().swap(&world, 0);
-        self.n_from_others = 0;
-        for lane in &mut self.lanes {
-            lane.n_sent = 0;
-        }
-        world.barrier()?;
-        emptied?;
-        finished
     }
 
     fn take_received(&mut self) -> Result<Vec<T>, TakeError<T>> {

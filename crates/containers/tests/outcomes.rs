@@ -8,6 +8,7 @@ use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue, HashMap,
     HashMapBuffer, HashSet, MultiMap, Result, WideBloomFilter,
 };
+use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, World};
 use pgas_testkit::faulty::{After, Steps, every_shortage_fails, every_step_fails};
 
@@ -85,19 +86,39 @@ const CALLS: &[(&str, Call)] = &[
 ];
 
 /// What keeps entries whose insert has failed, and tries again.
-const COPING: &[(&str, Call)] = &[("HashMapBuffer::flush and into_map", |world| {
-    let map = HashMap::<u64, u64>::with_capacity(world, 4)?;
-    // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
-    let mut buffer = HashMapBuffer::new(map, 64, u64::wrapping_add)?;
-    // More than there are slots.
-    let inserted = (0..9).try_for_each(|key| buffer.insert(key, 1));
-    all_have("inserts", world, inserted)?;
-    buffer.flush()?;
-    let map = buffer.into_map()?;
-    let found = map.find(&8);
-    let is_there = |found| assert_eq!(found, Some(N_RANKS.into()), "nothing is lost");
-    all_have("a find", world, found.map(is_there))
-})];
+const COPING: &[(&str, Call)] = &[
+    ("HashMapBuffer::flush and into_map", |world| {
+        let map = HashMap::<u64, u64>::with_capacity(world, 4)?;
+        // Room for all that is sent, since no rank receives while it waits for the others' outcomes.
+        let mut buffer = HashMapBuffer::new(map, 64, u64::wrapping_add)?;
+        // More than there are slots.
+        let inserted = (0..9).try_for_each(|key| buffer.insert(key, 1));
+        all_have("inserts", world, inserted)?;
+        buffer.flush()?;
+        let map = buffer.into_map()?;
+        let found = map.find(&8);
+        let is_there = |found| assert_eq!(found, Some(N_RANKS.into()), "nothing is lost");
+        all_have("a find", world, found.map(is_there))
+    }),
+    ("HashMapBuffer::insert", |world| {
+        let map = HashMap::<u64, u64>::with_capacity(world, 9)?;
+        let mut buffer = HashMapBuffer::new(map, 4, u64::wrapping_add)?;
+        let is_accepted = |i: &u64| buffer.insert(i % 2, 1).is_ok();
+        let n_accepted = (0..12).filter(is_accepted).count() as u64;
+        buffer.flush().or_else(|_| buffer.flush())?;
+        let map = buffer.into_map()?;
+        let n_accepted = world.allreduce(n_accepted, Sum)?;
+        let found = map.find_many(&[0, 1]);
+        let are_there = |found: Vec<Option<u64>>| {
+            let n_found: u64 = found.into_iter().flatten().sum();
+            assert_eq!(
+                n_found, n_accepted,
+                "an error refuses the entry of its call"
+            );
+        };
+        all_have("a find", world, found.map(are_there))
+    }),
+];
 
 /// To and from files.
 const SAVES: &[(&str, Call)] = &[

@@ -3,12 +3,11 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
-use pgas_core::collective::op::{Min, Sum};
+use pgas_core::collective::op::Min;
 use pgas_core::{Rank, World};
-
-use zerocopy::FromZeros as _;
 
 use super::HashMap;
 use super::batch::local::{AHEAD, Ring, each_ahead};
@@ -16,24 +15,26 @@ use super::hash::{Hash, RapidHasher};
 use super::left::Left;
 use super::phase::{Atomic, Local, Phase};
 use super::slot::Access;
-use super::table::{LocalView, Table, over_slots};
+use super::table::{LocalView, over_slots};
 use super::view::View;
-use crate::object::{self, KeyHasher, KeyOf, Object, SlotOf};
+use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Distributor, Result, distributor};
+use zerocopy::FromZeros as _;
 
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is
 /// on, with many others for the same rank, and is inserted there by that rank itself, without
-/// atomics, while the places of the next ones are on their way into its cache. Small entries of a
-/// map whose memory is all local, that of one host, have no way to go: the inserting rank does it,
-/// while the places of the next ones are on their way into its cache.
+/// atomics, while the places of the next ones are on their way into its cache. If all memory of the
+/// map is local, as on one host, small entries are not sent: the inserting rank inserts them itself,
+/// when their places have come into its cache.
 ///
 /// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
-/// by [`into_map`](Self::into_map). An entry whose key is there is combined with the value that is, by a function that all
-/// ranks give.
+/// by [`into_map`](Self::into_map). If the key of an entry is present, its value is combined with
+/// that of the entry, by a function that all ranks give.
 ///
-/// Nothing is lost and nothing comes twice, whatever the sizes of buffer, inboxes and map: a rank that meets a full
-/// inbox does what is in its own one first, and a map that is too small grows at [`flush`](Self::flush). A rank that neither
-/// inserts nor flushes for long holds up those that send to it, so a rank that has inserted all flushes, before it waits for anything else.
+/// Nothing is lost and nothing comes twice, whatever the sizes of buffer, inboxes and map: a rank
+/// that meets a full inbox empties its own one first, and a map that is too small grows at
+/// [`flush`](Self::flush). A rank that neither inserts nor flushes for long holds up the ranks that
+/// send to it, so a rank without further inserts flushes before it waits for anything else.
 ///
 /// # Examples
 ///
@@ -63,40 +64,32 @@ enum Way<K: Object, V: Object> {
     Sent(Box<Distributor<(K, V)>>),
 }
 
-/// What has come for this rank, and where it goes.
+/// The map, and the entries that this rank inserts.
 struct Target<K: Object, V: Object, F, S> {
     map: HashMap<K, V, Local, S>,
     combine: F,
-    /// As they came.
+    /// Entries that were sent, in the order in which they came.
     slots: Vec<SlotOf<(K, V)>>,
     left: Left<K, V>,
 }
 
-/// An entry that waits while its place is on its way into the cache.
-#[derive(Clone, Copy)]
-struct Entry<S> {
-    hash: Hash,
-    /// The key and the value.
-    slot: S,
-}
+/// An entry whose place is on its way into the cache, with the hash of its key.
+type Begun<K, V> = (Hash, SlotOf<(K, V)>);
 
-/// Entries that wait, in the order in which they came.
+/// Entries that wait for their places, in the order in which they came.
 struct Ahead<K: Object, V: Object> {
-    ring: Ring<Entry<SlotOf<(K, V)>>>,
+    ring: Ring<Begun<K, V>>,
     /// How many have come.
     n_begun: usize,
     /// How many of them wait no more.
     n_done: usize,
-    /// Keys that were new, and are not counted yet.
+    /// How many keys were new, and are not counted yet.
     n_new: u64,
 }
 
 impl<K: Object, V: Object> Ahead<K, V> {
     fn new() -> Self {
-        let nothing = Entry {
-            hash: Hash::default(),
-            slot: SlotOf::<(K, V)>::new_zeroed(),
-        };
+        let nothing = (Hash::default(), SlotOf::<(K, V)>::new_zeroed());
         Self {
             ring: Ring::new(|_| nothing),
             n_begun: 0,
@@ -105,137 +98,21 @@ impl<K: Object, V: Object> Ahead<K, V> {
         }
     }
 
-    /// Begins the insert of an entry, or else fails and has nothing to do with it; and ends one
-    /// that has waited long enough. That one goes to `left` if it fails.
-    #[inline(always)]
-    fn insert<S: KeyHasher>(
-        &mut self,
-        table: &Table<K, V, S>,
-        (key, value): (K, V),
-        combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
-    ) -> Result<()> {
-        let hash = Hash::of::<K>(&object::key(&key)?, &*table.hasher);
-        if let Some(all) = &table.local {
-            all.share(hash.bits()).block.prefetch(0);
-        }
-        let slot = object::to_slot(&(key, value), &table.heap)?;
-        let former = self.ring.turn(self.n_begun, Entry { hash, slot });
+    /// Takes an entry, and gives the one that has waited for long enough.
+    #[inline]
+    fn turn(&mut self, begun: Begun<K, V>) -> Option<Begun<K, V>> {
+        let former = self.ring.turn(self.n_begun, begun);
         self.n_begun += 1;
-        if self.n_begun - self.n_done > AHEAD {
-            self.n_done += 1;
-            self.end(table, former, combine, left);
-        }
-        Ok(())
+        let is_full = self.n_begun - self.n_done > AHEAD;
+        self.n_done += usize::from(is_full);
+        is_full.then_some(former)
     }
 
-    /// Ends all inserts that were begun. Those that fail go to `left`, the others are done all the
-    /// same.
-    fn end_all<S: KeyHasher>(
-        &mut self,
-        table: &Table<K, V, S>,
-        combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
-    ) {
-        while self.n_done < self.n_begun {
-            let entry = self.ring.get(self.n_done);
-            self.n_done += 1;
-            self.end(table, entry, combine, left);
-        }
-        table.count_new(mem::take(&mut self.n_new));
-    }
-
-    #[inline(always)]
-    fn end<S: KeyHasher>(
-        &mut self,
-        table: &Table<K, V, S>,
-        Entry { hash, slot }: Entry<SlotOf<(K, V)>>,
-        combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
-    ) {
-        let heap = &*table.heap;
-        let mut insert = || {
-            let (key, value) = object::from_slot::<(K, V)>(slot, heap)?;
-            let (key, value) = (object::key(&key)?, object::to_slot(&value, heap)?);
-            let combine = |there| {
-                let (_, value) = object::from_slot::<(K, V)>(slot, heap)?;
-                Ok(combine(there, value))
-            };
-            over_slots!(table, |view| view.upsert(hash, &key, value, combine))
-        };
-        match insert() {
-            Ok(there) => self.n_new += u64::from(there.is_none()),
-            // It is tried again, and kept if it fails again.
-            Err(_) => left.insert_or_keep(table, hash, slot, combine),
-        }
-    }
-}
-
-/// What has come from other ranks.
-impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Combines what is there with each of the entries in `slots`, and returns how many keys were
-    /// new. What is not done stays in `left`: entries whose place is not on this rank, and those
-    /// that fail.
-    fn apply(
-        &self,
-        slots: &[SlotOf<(K, V)>],
-        combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
-    ) -> u64 {
-        let mut n_new = 0;
-        let begin = |i: usize| Some(self.arrive(slots[i]));
-        let Ok(()) = each_ahead(slots.len(), begin, |i, begun| -> Result<_, Infallible> {
-            let slot = slots[i];
-            match begun.expect("each entry is begun") {
-                Err(why) => left.give_up(&slot, why, self.heap),
-                Ok((hash, key, _)) if left.follows(hash, &key, slot) => {}
-                Ok((hash, key, value)) => match self.combine(hash, &key, value, combine) {
-                    Ok(Some(is_new)) => {
-                        n_new += u64::from(is_new);
-                        if const { object::has_heap::<(K, V)>() } {
-                            left.release(&slot, self.heap);
-                        }
-                    }
-                    // Why it fails is told when it is tried again, at the end of the round, and
-                    // fails again.
-                    Ok(None) | Err(_) => left.keep(hash, key, slot),
-                },
-            }
-            Ok(())
-        });
-        n_new
-    }
-
-    /// Reads an entry, and asks for its place.
-    fn arrive(&self, slot: SlotOf<(K, V)>) -> Result<(Hash, KeyOf<K>, V)> {
-        let (key, value) = object::from_slot::<(K, V)>(slot, self.heap)?;
-        let key = object::key(&key)?;
-        let hash = self.hash(&key);
-        R::prefetch(self.all, hash.bits());
-        Ok((hash, key, value))
-    }
-
-    /// Combines what is there with `value`, and returns whether the key is new, if its place is on
-    /// this rank.
-    fn combine(
-        &self,
-        hash: Hash,
-        key: &KeyOf<K>,
-        value: V,
-        combine: &mut impl FnMut(V, V) -> V,
-    ) -> Result<Option<bool>> {
-        // Where operations are counted no slot is local.
-        if !R::IS_LOCAL {
-            self.world.count_local();
-        }
-        let changed = self.change(hash, key, |former, heap| {
-            let value = match former {
-                Some(former) => combine(object::from_slot::<V>(former, heap)?, value),
-                None => value,
-            };
-            object::to_slot(&value, heap).map(Some)
-        })?;
-        Ok(changed.map(|(was_there, _)| !was_there))
+    /// The next entry, when none comes.
+    fn next(&mut self) -> Option<Begun<K, V>> {
+        let next = (self.n_done < self.n_begun).then(|| self.ring.get(self.n_done))?;
+        self.n_done += 1;
+        Some(next)
     }
 }
 
@@ -246,18 +123,35 @@ where
     F: FnMut(V, V) -> V,
     S: KeyHasher,
 {
-    /// Inserts what has come; how many entries that is.
+    /// Inserts an entry into local memory, where other ranks insert too; whether its key is new.
+    #[inline(always)]
+    fn insert_beside_others(&mut self, (hash, slot): Begun<K, V>) -> bool {
+        let (table, combine) = (&self.map.table, &mut self.combine);
+        let Some(all) = &table.local else {
+            unreachable!("all places are local");
+        };
+        let view = table.view_local(all);
+        let key = view.key_of(&slot).map(|key| (hash, key));
+        view.insert_or_keep(&slot, key, &mut self.left, |hash, key, value| {
+            let more = |there| Ok(combine(there, object::from_slot::<V>(value, view.heap)?));
+            let there = view.upsert(hash, key, value, more)?;
+            Ok(Some(there.is_none()))
+        })
+    }
+
+    /// Inserts entries that have come for this rank; how many came.
     fn take(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
-        self.slots.clear();
         let received = from.receive_into(&mut self.slots);
         let (table, slots) = (&self.map.table, &self.slots);
         let (combine, left) = (&mut self.combine, &mut self.left);
-        let n_new = over_slots!(table, |view| view.apply(slots, combine, left));
+        let n_new = over_slots!(table, |view| view.insert_each(slots, combine, left));
         table.count_new(n_new);
+        self.slots.clear();
         received
     }
 
-    /// Ships what is collected for `home` before this entry, and takes what has come meanwhile.
+    /// Ships the entries that were collected for `home` before this one, and inserts those that have
+    /// come meanwhile.
     #[cold]
     #[track_caller]
     fn ship_before(
@@ -278,16 +172,127 @@ where
         Ok(())
     }
 
-    /// Makes room for what is left on all ranks, of `n_left` keys, and inserts it. Collective.
-    fn insert_left(&mut self, n_left: u64) -> Result<()> {
-        let [n_keys, n_removed] = self.map.table.counts()?;
-        let wanted = n_keys.saturating_add(n_left);
-        // Keys that were removed hold slots too, until there are others.
-        if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
-            self.map.make_room(wanted)?;
+    /// Inserts the entries that are left on all ranks, in a map with room for their keys, as far as
+    /// there is memory; returns whether there were any. If the ranks' keys `are_shared`, some of
+    /// them may be the same ones. Collective.
+    fn insert_left(&mut self, are_shared: bool) -> Result<bool> {
+        let mut former = None;
+        loop {
+            let mine = [self.left.n_keys(); 2];
+            let sum_and_most = |a: [u64; 2], b: [u64; 2]| [a[0] + b[0], a[1].max(b[1])];
+            let [all, most] = self.map.world().allreduce(mine, sum_and_most)?;
+            if all == 0 || former.is_some_and(|former| all >= former) {
+                return Ok(former.is_some());
+            }
+            if former.is_none() {
+                // The end of what each rank has written to its own places.
+                self.map.world().barrier()?;
+            }
+            former = Some(all);
+            let [n_keys, n_removed] = self.map.table.counts()?;
+            let wanted = n_keys.saturating_add(if are_shared { most } else { all });
+            // Keys that were removed hold slots too, until there are others.
+            if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
+                self.map.make_room(wanted)?;
+            }
+            self.left.insert_all(&self.map.table, &mut self.combine);
         }
-        self.left.insert_all(&self.map.table, &mut self.combine);
-        Ok(())
+    }
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Inserts the entries in `slots`, as far as their places are on this rank, in their order, and
+    /// returns how many of their keys were new. The others stay in `left`.
+    fn insert_each(
+        &self,
+        slots: &[SlotOf<(K, V)>],
+        combine: &mut impl FnMut(V, V) -> V,
+        left: &mut Left<K, V>,
+    ) -> u64 {
+        let mut n_new = 0;
+        let arrive = |i: usize| {
+            let key = self.key_of(&slots[i])?;
+            let hash = self.hash(&key);
+            R::prefetch(self.all, hash.bits());
+            Ok((hash, key))
+        };
+        let begin = |i| Some(arrive(i));
+        let Ok(()) = each_ahead(slots.len(), begin, |i, sought| -> Result<_, Infallible> {
+            let sought = sought.expect("each entry is begun");
+            let is_new = self.insert_or_keep(&slots[i], sought, left, |hash, key, value| {
+                self.insert_own(hash, key, value, combine)
+            });
+            n_new += u64::from(is_new);
+            Ok(())
+        });
+        n_new
+    }
+
+    /// The key of an entry.
+    #[inline]
+    fn key_of(&self, slot: &SlotOf<(K, V)>) -> Result<KeyOf<K>> {
+        let (key, _) = slot.members();
+        Ok(<K::Repr as Repr<K>>::key_in(key, self.heap)?)
+    }
+
+    /// Inserts the entry in `slot`, whose key was `sought` with its hash; whether it is new. `insert`
+    /// does so, and tells that, or nothing if the key's place is not on this rank. An entry that is
+    /// not inserted is left to `left`.
+    #[inline(always)]
+    fn insert_or_keep(
+        &self,
+        slot: &SlotOf<(K, V)>,
+        sought: Result<(Hash, KeyOf<K>)>,
+        left: &mut Left<K, V>,
+        mut insert: impl FnMut(Hash, &KeyOf<K>, SlotOf<V>) -> Result<Option<bool>>,
+    ) -> bool {
+        let (hash, key) = match sought {
+            Ok(sought) => sought,
+            Err(why) => {
+                left.give_up(slot, why, self.heap);
+                return false;
+            }
+        };
+        if left.follows(hash, &key, slot) {
+            return false;
+        }
+        let (_, value) = slot.members();
+        match catch_unwind(AssertUnwindSafe(|| insert(hash, &key, value))) {
+            Ok(Ok(Some(is_new))) => {
+                if const { object::has_heap::<(K, V)>() } {
+                    left.release(slot, self.heap);
+                }
+                return is_new;
+            }
+            // Why it fails is told when it is tried again, at the end of the round, and fails again.
+            Ok(Ok(None) | Err(_)) => left.keep(hash, key, slot),
+            Err(panic) => left.give_up_panicked(slot, panic, self.heap),
+        }
+        false
+    }
+
+    /// Combines the value that is there with `value`, and returns whether the key is new, if its
+    /// place is on this rank, which alone inserts there.
+    fn insert_own(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
+        combine: &mut impl FnMut(V, V) -> V,
+    ) -> Result<Option<bool>> {
+        // Where operations are counted no slot is local.
+        if !R::IS_LOCAL {
+            self.world.count_local();
+        }
+        let changed = self.change(hash, key, |former, heap| {
+            let value = object::from_slot::<V>(value, heap)?;
+            let value = match former {
+                Some(former) => combine(object::from_slot::<V>(former, heap)?, value),
+                None => value,
+            };
+            object::to_slot(&value, heap).map(Some)
+        })?;
+        Ok(changed.map(|(was_there, _)| !was_there))
     }
 }
 
@@ -300,8 +305,8 @@ where
 {
     /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
     ///
-    /// `combine` makes one value of that which is there and that which is inserted. It is called again where another rank changed
-    /// the value meanwhile.
+    /// `combine` makes one value of the one that is there and the one that is inserted. It is called
+    /// again if another rank changes the value meanwhile.
     ///
     /// # Cost
     ///
@@ -313,18 +318,17 @@ where
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
         let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
         let is_local = is_small && map.table.local.is_some();
-        let way = if map.world().allreduce(u64::from(is_local), Min)? == 1 {
-            distributor::agree_on_capacity(map.world(), capacity)?;
+        let all_are_local = map.world().allreduce(u64::from(is_local), Min)? == 1;
+        let size = distributor::agree_on_capacity(map.world(), capacity)?;
+        let way = if all_are_local {
             Way::Local(Box::new(Ahead::new()))
         } else {
-            let size = distributor::agree_on_capacity(map.world(), capacity)?;
-            // What lies outside of the slots that are sent is given back by who has the map.
+            // Memory behind the slots that are sent is freed by the rank that inserts them.
             let heap = Arc::clone(&map.table.heap);
             Way::Sent(Box::new(Distributor::with_heap(map.world(), size, heap)?))
         };
-        let map = map.into_local_phase()?;
         let target = Target {
-            map,
+            map: map.into_local_phase()?,
             combine,
             slots: Vec::new(),
             left: Left::new(),
@@ -343,83 +347,99 @@ where
     /// # Cost
     ///
     /// ℓ, and once for every 32 KiB for one rank 2A + W, as [`Distributor::send`]. One-sided. Waits
-    /// for room in the other rank's inbox, and does what is in this rank's own one meanwhile. Small
-    /// entries into local memory: that of an
-    /// [`upsert`](HashMap::upsert). Complete after [`flush`](Self::flush).
+    /// for room in the other rank's inbox, and inserts the entries of its own one meanwhile. Small
+    /// entries into local memory: that of an [`upsert`](HashMap::upsert). Complete after
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
     ///
-    /// As [`Distributor::send`]; then this entry, and no other one, is refused. What becomes of those that were
-    /// accepted is told by [`flush`](Self::flush).
+    /// As [`Distributor::send`]; then this entry, and no other one, is refused. The fate of entries
+    /// that were accepted is told by [`flush`](Self::flush).
     #[inline]
     #[track_caller]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
         let Self { way, target } = self;
-        match way {
+        let distributor = match way {
+            Way::Sent(distributor) => distributor,
             Way::Local(ahead) => {
-                let Target {
-                    map, combine, left, ..
-                } = target;
-                ahead.insert(&map.table, (key, value), combine, left)
-            }
-            Way::Sent(distributor) => {
-                let home = target.map.home(&key)?;
-                let slot = distributor.slot_of(&(key, value))?;
-                if distributor.collect(home, slot) {
-                    return Ok(());
+                let table = &target.map.table;
+                let hash = Hash::of::<K>(&object::key(&key)?, &*table.hasher);
+                if let Some(all) = &table.local {
+                    all.share(hash.bits()).block.prefetch(0);
                 }
-                target.ship_before(distributor, home, slot)
+                let slot = object::to_slot(&(key, value), &table.heap)?;
+                if let Some(former) = ahead.turn((hash, slot)) {
+                    ahead.n_new += u64::from(target.insert_beside_others(former));
+                }
+                return Ok(());
             }
+        };
+        let home = target.map.home(&key)?;
+        let slot = distributor.slot_of(&(key, value))?;
+        if distributor.collect(home, slot) {
+            return Ok(());
         }
+        target.ship_before(distributor, home, slot)
     }
 
     /// Completes all inserts of all ranks.
     ///
     /// # Cost
     ///
-    /// 4B + 3 allreduces, and for each rank A, and 2A + W if something is left for it; 3A + W for each key that has found no place on its
-    /// home rank; that of a [`resize`](HashMap::resize) if three quarters of the slots are taken. Collective over the world.
+    /// 2 allreduces, and for each rank A, and 2A + W if something is left for it. If keys have found no
+    /// place on their home ranks: 2B + 2 allreduces more, and 3A + W for each of these keys; and that
+    /// of a [`resize`](HashMap::resize) if three quarters of the slots are taken then. Where ranks
+    /// insert small entries into local memory, the map may grow several times. Collective over the
+    /// world.
     ///
     /// # Errors
     ///
-    /// On every rank, [`Elsewhere`](pgas_core::Error::Elsewhere) in [`Error::Core`](crate::Error::Core) on those that have not failed
-    /// themselves:
+    /// On every rank, with [`Elsewhere`](pgas_core::Error::Elsewhere) in
+    /// [`Error::Core`](crate::Error::Core) on ranks that have not failed themselves:
     ///
-    /// - [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it larger, and
-    ///   [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core) if there is none for an entry. What has no
-    ///   place stays in the buffer, until the next flush.
-    /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read where it has come, or cannot be encoded after it was
-    ///   combined. Such an entry is given up, and all others are inserted.
+    /// - [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it
+    ///   larger, and [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core)
+    ///   if there is none for an entry. Entries without a place stay in the buffer until the next
+    ///   flush.
+    /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts it,
+    ///   or cannot be encoded after it was combined. Such an entry is given up, and all others are
+    ///   inserted.
     /// - What the transport reports; the failure of the job while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If the function that combines has panicked for an entry since the last flush: with its panic,
+    /// on the rank where it has, and with an error on the others. Such an entry is given up, and
+    /// all others are inserted.
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
-        let _waits = pgas_core::part_of("a flush of a buffer of inserts");
-        // Whatever fails on this rank, the others wait for its part of the round.
+        const WHAT: &str = "a flush of a buffer of inserts";
+        let _waits = pgas_core::part_of(WHAT);
         let Self { way, target } = self;
         let ended = match way {
             Way::Local(ahead) => {
-                let Target {
-                    map, combine, left, ..
-                } = &mut *target;
-                ahead.end_all(&map.table, combine, left);
+                while let Some(begun) = ahead.next() {
+                    ahead.n_new += u64::from(target.insert_beside_others(begun));
+                }
+                target.map.table.count_new(mem::take(&mut ahead.n_new));
                 Ok(())
             }
-            Way::Sent(distributor) => distributor.next_round(&mut |from| target.take(from)),
+            Way::Sent(distributor) => distributor.finish_round(&mut |from| target.take(from)),
         };
+        // Whatever fails on this rank, the others wait for its part of the round.
         if let Err(error) = ended {
             target.left.note(error);
         }
-        let world = target.map.world().clone();
-        let n_left = world.allreduce(target.left.n_keys(), Sum)?;
-        if n_left > 0 {
-            target.insert_left(n_left)?;
+        let were_left = target.insert_left(matches!(way, Way::Local(_)))?;
+        let (outcome, panic) = target.left.outcome();
+        let world = target.map.world();
+        let agreed = world.team().all_succeeded(WHAT, outcome);
+        let met = if were_left { world.barrier() } else { Ok(()) };
+        if let Some(panic) = panic {
+            resume_unwind(panic);
         }
-        let what = "a flush of a buffer of inserts";
-        world.team().all_succeeded(what, target.left.outcome())?;
-        if n_left > 0 {
-            world.barrier()?;
-        }
-        Ok(())
+        agreed?;
+        Ok(met?)
     }
 
     /// Completes all inserts of all ranks, and gives the map back.
@@ -430,7 +450,11 @@ where
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush); what is left then is lost.
+    /// As [`flush`](Self::flush); then the map is lost.
+    ///
+    /// # Panics
+    ///
+    /// As [`flush`](Self::flush).
     #[track_caller]
     pub fn into_map(mut self) -> Result<HashMap<K, V, Atomic, S>> {
         self.flush()?;

@@ -1,25 +1,34 @@
-//! What is left of buffered inserts: entries that have found no place yet.
+//! Buffered inserts without a place yet.
 //!
-//! They stay as they came, in slots, one list for each key. So a key counts once where room is made for what is left; nothing is
-//! lost while a combined value cannot be written; and the function that combines is only called on what is in the map and an entry
-//! that comes after it, in their order, as if there had been a place at once.
+//! They stay in slots, as they came, in one list for each key. So a key counts once where room is made
+//! for them; nothing is lost while a combined value cannot be written; and the function that combines
+//! is only called for a value of the map and an entry that comes after it, in their order, as if there
+//! had been a place at once.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use super::hash::Hash;
-use super::table::Table;
+use super::table::{Table, over_slots};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result};
 
-/// Entries without a place, and the first error that cost entries.
+/// What a function panicked with.
+type Panic = Box<dyn Any + Send>;
+
+/// Entries without a place, and why others were given up.
 pub(super) struct Left<K: Object, V: Object> {
-    /// In the order in which their keys came.
-    keys: Vec<Waiting<K, V>>,
-    /// Where in `keys`, by the hashes of the keys.
-    by_hash: HashMap<u64, Vec<usize>>,
+    /// By the hashes of their keys.
+    keys: BTreeMap<u64, Vec<Waiting<K, V>>>,
+    /// Why an entry has no place.
+    reason: Option<Error>,
+    /// The first error that cost an entry.
     failure: Option<Error>,
+    /// The first panic that did.
+    panic: Mutex<Option<Panic>>,
 }
 
 /// The entries of one key.
@@ -33,82 +42,44 @@ struct Waiting<K: Object, V: Object> {
 impl<K: Object, V: Object> Left<K, V> {
     pub(super) fn new() -> Self {
         Self {
-            keys: Vec::new(),
-            by_hash: HashMap::new(),
+            keys: BTreeMap::new(),
+            reason: None,
             failure: None,
+            panic: Mutex::new(None),
         }
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
     }
 
     pub(super) fn n_keys(&self) -> u64 {
-        self.keys.len() as u64
+        self.keys.values().map(|keys| keys.len() as u64).sum()
     }
 
-    /// Keeps the entry in `slot` if one with its key is here, behind which it belongs; says whether it was.
+    /// Keeps the entry in `slot` if one with its key is here, behind which it belongs; says whether
+    /// there was one.
     #[inline]
-    pub(super) fn follows(&mut self, hash: Hash, key: &KeyOf<K>, slot: SlotOf<(K, V)>) -> bool {
-        if self.is_empty() {
-            return false;
-        }
-        let Some(i) = self.find(hash, key) else {
+    pub(super) fn follows(&mut self, hash: Hash, key: &KeyOf<K>, slot: &SlotOf<(K, V)>) -> bool {
+        !self.keys.is_empty() && self.is_behind_another(hash, key, slot)
+    }
+
+    #[cold]
+    fn is_behind_another(&mut self, hash: Hash, key: &KeyOf<K>, slot: &SlotOf<(K, V)>) -> bool {
+        let same = |there: &&mut Waiting<K, V>| <K::Repr as Repr<K>>::is_same_key(&there.key, key);
+        let of_hash = self.keys.get_mut(&hash.bits());
+        let Some(there) = of_hash.and_then(|keys| keys.iter_mut().find(same)) else {
             return false;
         };
-        self.keys[i].slots.push(slot);
+        there.slots.push(*slot);
         true
     }
 
-    fn find(&self, hash: Hash, key: &KeyOf<K>) -> Option<usize> {
-        let same = |&&i: &&usize| <K::Repr as Repr<K>>::is_same_key(&self.keys[i].key, key);
-        self.by_hash.get(&hash.bits())?.iter().find(same).copied()
-    }
-
-    /// Keeps the entry in `slot`.
+    /// Keeps the entry in `slot`, the first one with its key.
     #[cold]
-    pub(super) fn keep(&mut self, hash: Hash, key: KeyOf<K>, slot: SlotOf<(K, V)>) {
-        if self.follows(hash, &key, slot) {
-            return;
-        }
-        self.keep_all(Waiting {
-            key,
-            hash,
-            slots: vec![slot],
-        });
+    pub(super) fn keep(&mut self, hash: Hash, key: KeyOf<K>, slot: &SlotOf<(K, V)>) {
+        let slots = vec![*slot];
+        let of_hash = self.keys.entry(hash.bits()).or_default();
+        of_hash.push(Waiting { key, hash, slots });
     }
 
-    fn keep_all(&mut self, waiting: Waiting<K, V>) {
-        let of_hash = self.by_hash.entry(waiting.hash.bits()).or_default();
-        of_hash.push(self.keys.len());
-        self.keys.push(waiting);
-    }
-
-    /// Inserts the entry in `slot` by the operations that any rank may use at any time, or keeps it.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn insert_or_keep<S: KeyHasher>(
-        &mut self,
-        table: &Table<K, V, S>,
-        hash: Hash,
-        slot: SlotOf<(K, V)>,
-        combine: &mut impl FnMut(V, V) -> V,
-    ) {
-        let heap = &table.heap;
-        let key = object::from_slot::<(K, V)>(slot, heap).and_then(|(key, _)| object::key(&key));
-        match key {
-            Err(why) => self.give_up(&slot, why, heap),
-            Ok(key) if self.follows(hash, &key, slot) => {}
-            // Why that fails is told when it is tried again, at the end of a round, and fails again.
-            Ok(key) => match insert(table, &[slot], combine) {
-                Ok(()) => self.release(&slot, heap),
-                Err(_) => self.keep(hash, key, slot),
-            },
-        }
-    }
-
-    /// Gives back what is behind the slot of an entry that was inserted.
+    /// Frees the memory behind the slot of an entry that was inserted.
     pub(super) fn release(&mut self, slot: &SlotOf<(K, V)>, heap: &Heap) {
         if let Err(error) = object::release::<(K, V)>(slot, heap) {
             self.note(error);
@@ -122,87 +93,112 @@ impl<K: Object, V: Object> Left<K, V> {
         self.release(slot, heap);
     }
 
-    /// Remembers what went wrong until somebody is told.
+    /// Likewise, since the function that combines panicked.
+    #[cold]
+    pub(super) fn give_up_panicked(&mut self, slot: &SlotOf<(K, V)>, panic: Panic, heap: &Heap) {
+        let first = self.panic.get_mut().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(panic);
+        let why = "the function that combines values panicked".into();
+        self.give_up(slot, Error::Argument(why), heap);
+    }
+
+    /// Remembers an error until the next [`outcome`](Self::outcome).
     pub(super) fn note(&mut self, why: Error) {
         self.failure.get_or_insert(why);
     }
 
-    /// The first failure since this was asked.
-    pub(super) fn outcome(&mut self) -> Result<()> {
-        self.failure.take().map_or(Ok(()), Err)
+    /// The first error since the last call, and the first panic.
+    pub(super) fn outcome(&mut self) -> (Result<()>, Option<Panic>) {
+        let error = self.failure.take().or(self.reason.take());
+        let panic = self.panic.get_mut().unwrap_or_else(PoisonError::into_inner);
+        (error.map_or(Ok(()), Err), panic.take())
     }
 
-    /// Inserts all by the operations that any rank may use at any time. What fails is kept, but for entries that cannot be
-    /// encoded together with the value that is there, or read again, which are given up.
+    /// Inserts all by the operations that any rank may use at any time. Entries that fail are kept,
+    /// unless they cannot be read, combined with the value that is there, or encoded together with
+    /// it; these are given up.
     pub(super) fn insert_all<S: KeyHasher>(
         &mut self,
         table: &Table<K, V, S>,
         combine: &mut impl FnMut(V, V) -> V,
     ) {
-        self.by_hash.clear();
-        for mut waiting in mem::take(&mut self.keys) {
-            self.insert_each(table, &mut waiting.slots, combine);
-            if !waiting.slots.is_empty() {
-                self.keep_all(waiting);
-            }
-        }
+        self.reason = None;
+        let mut keys = mem::take(&mut self.keys);
+        keys.retain(|_, of_hash| {
+            of_hash.retain_mut(|waiting| {
+                self.insert_waiting(table, waiting, combine);
+                !waiting.slots.is_empty()
+            });
+            !of_hash.is_empty()
+        });
+        self.keys = keys;
     }
 
-    /// Inserts entries of one key, which are then taken away from `slots`.
-    fn insert_each<S: KeyHasher>(
+    /// Inserts the entries of a key, and removes them from the list.
+    fn insert_waiting<S: KeyHasher>(
         &mut self,
         table: &Table<K, V, S>,
-        slots: &mut Vec<SlotOf<(K, V)>>,
+        waiting: &mut Waiting<K, V>,
         combine: &mut impl FnMut(V, V) -> V,
     ) {
+        let (heap, n_all) = (&table.heap, waiting.slots.len());
         // All at once, since that is one operation on the map; if that cannot be, one by one.
-        for at_once in [slots.len(), 1] {
-            while !slots.is_empty() {
-                let n = at_once.min(slots.len());
-                match insert(table, &slots[..n], combine) {
-                    Ok(()) => {
-                        for slot in slots.drain(..n) {
-                            self.release(&slot, &table.heap);
+        for at_once in [n_all, 1] {
+            while !waiting.slots.is_empty() {
+                let n = at_once.min(waiting.slots.len());
+                let insert = || waiting.insert(n, table, combine);
+                match catch_unwind(AssertUnwindSafe(insert)) {
+                    Ok(Ok(())) => {
+                        for slot in waiting.slots.drain(..n) {
+                            self.release(&slot, heap);
                         }
                     }
-                    Err(Error::Codec(_)) if n > 1 => break,
-                    Err(why @ Error::Codec(_)) => {
-                        let slot = slots.remove(0);
-                        self.give_up(&slot, why, &table.heap);
+                    Ok(Err(Error::Codec(_))) | Err(_) if n > 1 => break,
+                    Ok(Err(why @ Error::Codec(_))) => {
+                        self.give_up(&waiting.slots.remove(0), why, heap);
                     }
-                    Err(why) => return self.note(why),
+                    Err(panic) => self.give_up_panicked(&waiting.slots.remove(0), panic, heap),
+                    Ok(Err(why)) => {
+                        self.reason.get_or_insert(why);
+                        return;
+                    }
                 }
             }
         }
     }
 }
 
-/// Combines what is there with all the entries in `slots`, which have one key, in their order.
-fn insert<K: Object, V: Object, S: KeyHasher>(
-    table: &Table<K, V, S>,
-    slots: &[SlotOf<(K, V)>],
-    combine: &mut impl FnMut(V, V) -> V,
-) -> Result<()> {
-    let heap = &*table.heap;
-    let (key, _) = object::from_slot::<(K, V)>(slots[0], heap)?;
-    // Another rank may come in between, so each time the entries are read anew.
-    let read = |slot: &SlotOf<(K, V)>| -> Result<V> {
-        let (_, value) = object::from_slot::<(K, V)>(*slot, heap)?;
-        Ok(value)
-    };
-    let combine = RefCell::new(combine);
-    let all = |there: Option<V>| -> Result<V> {
-        let mut slots = slots.iter();
-        let mut value = match there {
-            Some(there) => there,
-            None => read(slots.next().expect("at least one"))?,
+impl<K: Object, V: Object> Waiting<K, V> {
+    /// Combines the value that is there with the first `n` entries, in their order.
+    fn insert<S: KeyHasher>(
+        &self,
+        n: usize,
+        table: &Table<K, V, S>,
+        combine: &mut impl FnMut(V, V) -> V,
+    ) -> Result<()> {
+        let (hash, key, heap) = (self.hash, &self.key, &*table.heap);
+        // Another rank may come in between, so each time the entries are read anew.
+        let mut fold = |there: Option<V>| -> Result<V> {
+            let read = |slot: &SlotOf<(K, V)>| object::from_slot::<V>(slot.members().1, heap);
+            let mut values = self.slots[..n].iter().map(read);
+            let first = match there {
+                Some(there) => there,
+                None => values.next().expect("at least one")?,
+            };
+            values.try_fold(first, |value, more| Ok(combine(value, more?)))
         };
-        for slot in slots {
-            value = (combine.borrow_mut())(value, read(slot)?);
+        loop {
+            let more = |there| fold(Some(there));
+            let former = over_slots!(table, |view| view.update(hash, key, more))?;
+            if former.is_some() {
+                return Ok(());
+            }
+            let value = object::to_slot(&fold(None)?, heap)?;
+            let there = over_slots!(table, |view| view.get_or_insert(hash, key, value))?;
+            if there.is_none() {
+                table.count_new(1);
+                return Ok(());
+            }
         }
-        Ok(value)
-    };
-    let insert = &mut || table.is_inserted(&key, &all(None)?);
-    table.upsert(&key, insert, &mut |there| all(Some(there)))?;
-    Ok(())
+    }
 }

@@ -34,6 +34,14 @@ impl<A: Copy, B: Copy> Clone for PairSlot<A, B> {
 
 impl<A: Copy, B: Copy> Copy for PairSlot<A, B> {}
 
+impl<A: Copy, B: Copy> PairSlot<A, B> {
+    /// The slots of the members.
+    #[inline]
+    pub(crate) fn members(self) -> (A, B) {
+        (self.first, self.second)
+    }
+}
+
 impl<A, B> std::fmt::Debug for PairSlot<A, B> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "PairSlot({} bytes)", size_of::<Self>())

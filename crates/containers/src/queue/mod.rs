@@ -16,14 +16,16 @@
 mod access;
 mod circular;
 mod fast;
+mod handle;
 mod local;
 mod phase;
 mod ring;
 #[cfg(test)]
 mod tests;
 
-pub use circular::CircularQueue;
-pub use fast::FastQueue;
+pub use circular::{Circular, CircularQueue};
+pub use fast::{Fast, FastQueue};
+pub use handle::{Kind, Queue};
 pub use phase::{Local, Phase, Pop, Pops, Push, PushPop, Pushes};
 
 /// What other containers build on queues.

@@ -7,50 +7,12 @@ use pgas_core::{Rank, World};
 use super::manifest::About;
 use super::{open, save};
 use crate::object::Object;
-use crate::queue::{CircularQueue, FastQueue, Phase, PushError};
+use crate::queue::{Kind, Phase, Queue};
 use crate::{Error, Result};
 
 const QUEUE: &str = "queue";
 
-/// Writes the elements, which the host reads. Collective.
-fn save_queue<T: Object>(
-    world: &World,
-    dir: &Path,
-    capacity: usize,
-    for_each: impl FnOnce(&mut dyn FnMut(T) -> Result<()>) -> Result<()>,
-) -> Result<()> {
-    let about = About::of::<T>(&[capacity as u64]);
-    save(world, dir, QUEUE, &[about], |parts| {
-        for_each(&mut |element| parts[0].push(&element))
-    })
-}
-
-/// Fills a queue, which `make` makes, with what was saved; the first rank reads all parts, so that the elements keep their
-/// order. Collective.
-fn load_queue<T: Object, Q>(
-    world: &World,
-    dir: &Path,
-    make: impl FnOnce(usize) -> Result<Q>,
-    push: impl Fn(&Q, T) -> Result<(), PushError<T>>,
-) -> Result<Q> {
-    let saved = open(world, dir, QUEUE, &[About::of::<T>(&[0])])?;
-    saved.expect_room()?;
-    let queue = saved.made(make(saved.size(0)?))?;
-    let mine = || {
-        if world.rank() != Rank::ZERO {
-            return Ok(());
-        }
-        for part in 0..saved.manifest.parts[0].len() {
-            let put = |_, element| push(&queue, element).map_err(Error::from);
-            saved.read_part::<T>(0, part, put)?;
-        }
-        Ok(())
-    };
-    super::together(world, mine())?;
-    Ok(queue)
-}
-
-impl<T: Object, P: Phase> CircularQueue<T, P> {
+impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// Writes the elements to a directory, in their order; they stay in the queue.
     ///
     /// # Cost
@@ -62,12 +24,17 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     /// On every rank: [`Error::Storage`] if a file cannot be written, which names it.
     pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
         let (world, capacity) = (self.world().clone(), self.capacity());
-        self.with_settled(|ring| save_queue(&world, dir.as_ref(), capacity, |f| ring.for_each(f)))
+        let about = About::of::<T>(&[capacity as u64]);
+        self.with_settled(|ring| {
+            save(&world, dir.as_ref(), QUEUE, &[about], |parts| {
+                ring.for_each(&mut |element| parts[0].push(&element))
+            })
+        })
     }
 }
 
-impl<T: Object> CircularQueue<T> {
-    /// The queue that was [saved](CircularQueue::save) in a directory, on `host`.
+impl<T: Object, K: Kind> Queue<T, K::First, K> {
+    /// The queue that was [saved](Queue::save) in a directory, on `host`.
     ///
     /// # Cost
     ///
@@ -80,39 +47,21 @@ impl<T: Object> CircularQueue<T> {
     /// not what was written, or there is no room for what it says; those of [`with_capacity`](Self::with_capacity) for hosts that
     /// are none or differ.
     pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
-        let make = |capacity| Self::with_capacity(world, host, capacity);
-        load_queue(world, dir.as_ref(), make, Self::push)
-    }
-}
-
-impl<T: Object, P: Phase> FastQueue<T, P> {
-    /// As [`CircularQueue::save`].
-    ///
-    /// # Cost
-    ///
-    /// As [`CircularQueue::save`].
-    ///
-    /// # Errors
-    ///
-    /// As [`CircularQueue::save`].
-    pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
-        let (world, capacity) = (self.world().clone(), self.capacity());
-        self.with_settled(|ring| save_queue(&world, dir.as_ref(), capacity, |f| ring.for_each(f)))
-    }
-}
-
-impl<T: Object> FastQueue<T> {
-    /// As [`CircularQueue::load`], in the phase in which all push.
-    ///
-    /// # Cost
-    ///
-    /// As [`CircularQueue::load`].
-    ///
-    /// # Errors
-    ///
-    /// As [`CircularQueue::load`].
-    pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
-        let make = |capacity| Self::with_capacity(world, host, capacity);
-        load_queue(world, dir.as_ref(), make, Self::push)
+        let saved = open(world, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
+        saved.expect_room()?;
+        let queue = saved.made(Self::with_capacity(world, host, saved.size(0)?))?;
+        // The first rank reads all parts, so that the elements keep their order.
+        let mine = || {
+            if world.rank() != Rank::ZERO {
+                return Ok(());
+            }
+            for part in 0..saved.manifest.parts[0].len() {
+                let put = |_, element| queue.push(element).map_err(Error::from);
+                saved.read_part::<T>(0, part, put)?;
+            }
+            Ok(())
+        };
+        super::together(world, mine())?;
+        Ok(queue)
     }
 }

@@ -1,8 +1,9 @@
 //! Maps and their buffers.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pgas_containers::{Error, HashMap, HashMapBuffer, MultiMap};
+use pgas_containers::{Error, HashMap, HashMapBuffer, MultiMap, Object};
 use pgas_core::{Rank, World};
 
 use crate::common::{Picky, everywhere, used};
@@ -67,18 +68,73 @@ fn slots_of_removed_keys_are_free_after_a_change_of_phase_however_small_the_map_
 }
 
 #[test]
-fn a_small_map_grows_by_the_keys_that_are_inserted_and_not_by_the_inserts() {
-    everywhere(2, 16 << 20, |world| {
-        let map = HashMap::<u64, u64>::with_capacity(&world, 8).unwrap();
-        let mut buffer = HashMapBuffer::new(map, 256, |there, more| there + more).unwrap();
-        for i in 0..20_000 {
-            buffer.insert(i % 500, 1).unwrap();
+fn a_small_map_grows_by_the_keys_that_are_inserted_and_not_by_the_inserts_or_ranks() {
+    for n_ranks in [2, 4] {
+        everywhere(n_ranks, 16 << 20, |world| {
+            let map = HashMap::<u64, u64>::with_capacity(&world, 8).unwrap();
+            let mut buffer = HashMapBuffer::new(map, 256, |there, more| there + more).unwrap();
+            for i in 0..10_000 {
+                buffer.insert(i % 500, 1).unwrap();
+            }
+            let map = buffer.into_map().unwrap();
+            assert_eq!(map.len().unwrap(), 500);
+            assert!(map.capacity() <= 2000, "{} slots", map.capacity());
+            let count = 20 * u64::from(n_ranks);
+            assert!((0..500).all(|key| map.find(&key).unwrap() == Some(count)));
+            world.barrier().unwrap();
+        });
+    }
+}
+
+/// What the function that combines panics with.
+const THROWN: &str = "thrown on purpose";
+
+/// Inserts 1, 100 and 2 for many keys of each rank, of which 100 cannot be combined, into a map of
+/// some capacity.
+fn throw_for_some<V: Object>(world: &World, capacity: usize, of: fn(u64) -> V, to: fn(V) -> u64) {
+    let map = HashMap::<u64, V>::with_capacity(world, capacity).unwrap();
+    let combine = |there, more| match to(more) {
+        100 => resume_unwind(Box::new(THROWN)),
+        more => of(to(there) + more),
+    };
+    let mut buffer = HashMapBuffer::new(map, 64, combine).unwrap();
+    let first = 1000 * u64::from(world.rank().number());
+    for (n_keys, value) in [(400, 1), (50, 100), (400, 2)] {
+        for key in first..first + n_keys {
+            buffer.insert(key, of(value)).unwrap();
         }
-        let map = buffer.into_map().unwrap();
-        assert_eq!(map.len().unwrap(), 500);
-        assert!(map.capacity() <= 4000, "{} slots", map.capacity());
-        assert!((0..500).all(|key| map.find(&key).unwrap() == Some(80)));
-        world.barrier().unwrap();
+    }
+    let n_thrown = match catch_unwind(AssertUnwindSafe(|| buffer.flush())) {
+        Err(panic) => panic
+            .downcast_ref()
+            .map_or(0, |&what: &&str| u64::from(what == THROWN)),
+        Ok(flushed) => {
+            let error = flushed.unwrap_err();
+            assert!(is_elsewhere(&error), "{error}");
+            0
+        }
+    };
+    let n_thrown = world.allreduce(n_thrown, |a: u64, b| a + b).unwrap();
+    assert!(n_thrown > 0, "a rank that has called the function panics");
+    let map = buffer.into_map().unwrap();
+    assert_eq!(map.len().unwrap(), 400 * u64::from(world.n_ranks()));
+    for key in first..first + 400 {
+        assert_eq!(map.find(&key).unwrap().map(to), Some(3), "key {key}");
+    }
+    world.barrier().unwrap();
+}
+
+#[test]
+fn a_function_that_panics_costs_the_entry_that_it_was_called_for_and_no_other_one() {
+    everywhere(3, SEGMENT, |world| {
+        let text = |n: u64| Picky::long(&n.to_string());
+        let number = |text: Picky| text.0.split(' ').next().unwrap().parse().unwrap();
+        let before = used(&world);
+        for capacity in [4000, 4] {
+            throw_for_some(&world, capacity, |n| n, |n| n);
+            throw_for_some(&world, capacity, text, number);
+        }
+        assert_eq!(used(&world), before);
     });
 }
 

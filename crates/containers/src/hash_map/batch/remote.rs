@@ -27,29 +27,29 @@ const TOGETHER: usize = 64;
 type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
 
 /// The search for one key.
-struct Search<'a, K: Object, V> {
+struct Search<'a, K: Object, V: Object> {
     key: KeyOf<K>,
     home: Home<K, V, Remote<'a>>,
     /// The slot that it has come to.
     slot: RemoteSlot<'a, K, V>,
-    found: Option<Found>,
+    found: Option<Found<SlotOf<V>>>,
 }
 
 /// What a search has come to.
 #[derive(Clone, Copy, Debug)]
-enum Found {
+enum Found<V> {
     Absent,
-    /// The slot where the search stands holds the key, and was ready or locked in this state.
-    Held(StateWord),
+    /// The slot where the search stands holds the key.
+    Held(Held<V>),
 }
 
-/// An operation in flight that changes a value: its index in the batch, its slot, and its event.
-type InFlight<'a, K, V, T> = (usize, RemoteSlot<'a, K, V>, Event<T>);
-
-impl<K: Object, V> Search<'_, K, V> {
-    /// Whether it has found a slot that was ready, so that nothing is left to do but to the value.
-    fn is_ready(&self) -> bool {
-        matches!(self.found, Some(Found::Held(state)) if state.state() == SlotState::Ready)
+impl<K: Object, V: Object> Search<'_, K, V> {
+    /// Whether the value is a word of a slot that was ready, so that one atomic is all that is left
+    /// to do.
+    fn has_word(&self) -> bool {
+        let is_word = matches!(LayoutOf::<K, V>::KIND, ValueKind::Word4 | ValueKind::Word8);
+        let is_ready = |held: Held<_>| held.state.state() == SlotState::Ready;
+        is_word && matches!(self.found, Some(Found::Held(held)) if is_ready(held))
     }
 }
 
@@ -70,17 +70,21 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     fn locate(&self, mut searches: Vec<Search<'a, K, V>>) -> Result<Vec<Search<'a, K, V>>> {
         while searches.iter().any(|search| search.found.is_none()) {
             if LayoutOf::<K, V>::IS_PACKED {
-                self.look_once::<u32>(&mut searches)?;
+                self.look_once(&mut searches, StateWord::from_narrow)?;
             } else {
-                self.look_once::<u64>(&mut searches)?;
+                self.look_once(&mut searches, StateWord::from_bits)?;
             }
         }
         Ok(searches)
     }
 
-    /// One round of [`locate`](Self::locate): all states, then the keys behind those whose fingerprint
-    /// agrees.
-    fn look_once<W: StateBits>(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
+    /// One round of [`locate`](Self::locate): all states, each a `W` in memory, then the keys behind
+    /// those whose fingerprint agrees.
+    fn look_once<W: Atomic>(
+        &self,
+        searches: &mut [Search<'a, K, V>],
+        state_of: impl Fn(W) -> StateWord,
+    ) -> Result<()> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
             let word = search.slot.state_word::<W>();
@@ -89,12 +93,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
         let mut candidates = Vec::new();
         for (search, event) in states {
-            let state = event.wait()?.state();
+            let state = state_of(event.wait()?);
             match state.state() {
                 SlotState::Free => search.found = Some(Found::Absent),
                 SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
-                    let key = search.slot.key_pointer().get_nb(self.world)?;
-                    candidates.push((search, state, key));
+                    let entry = search.slot.entry_nb()?;
+                    candidates.push((search, state, entry));
                 }
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
                     self.wait_for(search)?;
@@ -104,9 +108,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 }
             }
         }
-        for (search, state, key) in candidates {
-            if <K::Repr as Repr<K>>::has_key(&key.wait()?, &search.key, self.heap)? {
-                search.found = Some(Found::Held(state));
+        for (search, state, entry) in candidates {
+            let (key, value) = entry.wait()?.parts();
+            if <K::Repr as Repr<K>>::has_key(&key, &search.key, self.heap)? {
+                search.found = Some(Found::Held(Held::new(state, value)));
             } else {
                 self.walk_on(search);
             }
@@ -114,13 +119,14 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// Goes on with a search that has come to a slot where another rank is about to publish what may be its key.
+    /// Goes on with a search that has come to a slot where another rank is about to publish what may
+    /// be its key.
     #[cold]
     fn wait_for(&self, search: &mut Search<'a, K, V>) -> Result<()> {
         let (slot, fingerprint) = (&search.slot, search.home.fingerprint);
-        let (wanted, intent) = (Wanted::Key, Intent::Look);
+        let (wanted, intent) = (Wanted::Value, Intent::Look);
         match slots::meet(slot, &search.key, self.heap, fingerprint, wanted, intent)? {
-            Met::Held(held) => search.found = Some(Found::Held(held.state)),
+            Met::Held(held) => search.found = Some(Found::Held(held)),
             Met::Free | Met::Other => self.walk_on(search),
         }
         Ok(())
@@ -134,163 +140,133 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 
     pub(super) fn find_together(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        let groups = keys.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER));
-        for (keys, values) in groups {
-            let searches = keys.iter().map(|key| self.begin(key));
-            let searches = self.locate(searches.collect::<Result<_>>()?)?;
-            match LayoutOf::<K, V>::KIND {
-                ValueKind::Word4 => self.load_words::<u32>(&searches, values)?,
-                ValueKind::Word8 => self.load_words::<u64>(&searches, values)?,
-                ValueKind::Wide => self.load_all(
-                    &searches,
-                    values,
-                    |slot| slot.value_pointer::<SlotOf<V>>().get_nb(self.world),
-                    |slot, state, value| self.value_held(slot, Held::new(state, value)),
-                )?,
-                ValueKind::Nothing => {
-                    for (search, value) in searches.iter().zip(values) {
-                        *value = self.load_found(search)?;
-                    }
-                }
-            }
+        match LayoutOf::<K, V>::KIND {
+            ValueKind::Word4 => self.find_by::<u32>(keys, values),
+            _ => self.find_by::<u64>(keys, values),
         }
-        Ok(())
     }
 
-    /// By a blocking operation.
-    fn load_found(&self, search: &Search<'a, K, V>) -> Result<Option<V>> {
-        let Some(Found::Held(state)) = search.found else {
-            return Ok(None);
-        };
-        self.value_held(&search.slot, Held::unread(state))
-    }
-
-    fn load_words<W: Atomic>(
-        &self,
-        searches: &[Search<'a, K, V>],
-        values: &mut [Option<V>],
-    ) -> Result<()> {
-        let load = |slot: &RemoteSlot<'a, K, V>| {
-            let word = slot.value_pointer::<W>();
-            word.fetch_op_nb(self.world, AtomicOp::Load, W::from_bits(0))
-        };
-        self.load_all(searches, values, load, |_, _, word| {
-            let word = of_word::<W, SlotOf<V>>(word);
-            object::from_slot::<V>(word, self.heap).map(Some)
-        })
-    }
-
-    /// Loads the values that searches have found: where the slot was ready, `begin` begins that,
-    /// for all of them, and `end` makes a value of what it has read after the state.
-    fn load_all<T: Send + 'static>(
-        &self,
-        searches: &[Search<'a, K, V>],
-        values: &mut [Option<V>],
-        begin: impl Fn(&RemoteSlot<'a, K, V>) -> pgas_core::Result<Event<T>>,
-        end: impl Fn(&RemoteSlot<'a, K, V>, StateWord, T) -> Result<Option<V>>,
-    ) -> Result<()> {
-        let mut in_flight = Vec::with_capacity(searches.len());
-        for (index, search) in searches.iter().enumerate() {
-            match search.found {
-                Some(Found::Held(state)) if search.is_ready() => {
-                    in_flight.push((index, state, begin(&search.slot)?));
-                }
-                _ => values[index] = self.load_found(search)?,
-            }
-        }
-        for (index, state, event) in in_flight {
-            values[index] = end(&searches[index].slot, state, event.wait()?)?;
-        }
-        Ok(())
+    fn find_by<W: Atomic>(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        let load = (AtomicOp::Load, |_| Ok(W::from_bits(0)));
+        let key = |i: usize| &keys[i];
+        let found = self.in_groups(keys.len(), key, &load, |i, search, word| {
+            values[i] = match (word, search.found) {
+                (Some(word), _) => Some(object::from_slot::<V>(of_word(word), self.heap)?),
+                (None, Some(Found::Held(held))) => self.value_held(&search.slot, held)?,
+                (None, Some(Found::Absent) | None) => None,
+            };
+            Ok(Inserted::Replaced)
+        });
+        Ok(found.result?)
     }
 
     pub(super) fn insert_together(&self, entries: &[(K, V)]) -> Outcome {
         match LayoutOf::<K, V>::KIND {
-            ValueKind::Word4 => self.insert_words::<u32>(entries),
-            ValueKind::Word8 => self.insert_words::<u64>(entries),
-            ValueKind::Nothing | ValueKind::Wide => self.in_groups(
-                entries.len(),
-                |i| &entries[i].0,
-                |i, search, _: &mut Vec<InFlight<'a, K, V, ()>>| {
-                    self.insert_located(search, &entries[i])
-                },
-            ),
+            ValueKind::Word4 => self.insert_by::<u32>(entries),
+            _ => self.insert_by::<u64>(entries),
         }
     }
 
-    fn insert_words<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
-        let begin = |i: usize, search: &Search<'a, K, V>, in_flight: &mut Vec<_>| {
-            // Operations on one word have no order while they are in flight, and the last entry of
-            // a key is to win.
-            let is_same = |(_, slot, _): &InFlight<'a, K, V, W>| slot.is_same(&search.slot);
-            if in_flight.iter().any(is_same) {
-                complete(in_flight).map_err(|failed| failed.error)?;
+    fn insert_by<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
+        let value = |i: usize| object::to_slot(&entries[i].1, self.heap);
+        let swap = (AtomicOp::Swap, |i| Ok(to_word::<W, _>(&value(i)?)));
+        let key = |i: usize| &entries[i].0;
+        self.in_groups(entries.len(), key, &swap, |i, search, former| {
+            if former.is_some() {
+                return Ok(Inserted::Replaced);
             }
-            if !search.is_ready() {
-                return self.insert_located(search, &entries[i]);
+            if let Some(Found::Held(held)) = search.found {
+                let was_there = slots::store(&search.slot, self.heap, held, value(i)?)?;
+                return Ok(Inserted::over(was_there));
             }
-            let new = to_word(&object::to_slot(&entries[i].1, self.heap)?);
-            let word = search.slot.value_pointer::<W>();
-            let event = word.fetch_op_nb(self.world, AtomicOp::Swap, new)?;
-            in_flight.push((i, search.slot, event));
-            Ok(Inserted::Replaced)
-        };
-        self.in_groups(entries.len(), |i| &entries[i].0, begin)
+            self.insert(self.hash(&search.key), &search.key, value(i)?)
+        })
     }
 
-    /// Inserts by the blocking operations, from the slot that the search has found.
-    fn insert_located(&self, search: &Search<'a, K, V>, entry: &(K, V)) -> Result<Inserted> {
-        let value = object::to_slot(&entry.1, self.heap)?;
-        if let Some(Found::Held(state)) = search.found {
-            let held = Held::unread(state);
-            let was_there = slots::store(&search.slot, self.heap, held, value)?;
-            return Ok(Inserted::over(was_there));
-        }
-        self.insert(self.hash(&search.key), &search.key, value)
-    }
-
-    /// Locates the keys group by group, begins the operations in their order, and completes them.
-    fn in_groups<'k, T: Send + 'static>(
+    /// Locates the keys group by group, and carries out an operation for each of them.
+    fn in_groups<'k, W: Atomic>(
         &self,
         n: usize,
         key: impl Fn(usize) -> &'k K,
-        mut begin: impl FnMut(
-            usize,
-            &Search<'a, K, V>,
-            &mut Vec<InFlight<'a, K, V, T>>,
-        ) -> Result<Inserted>,
+        op: &(AtomicOp, impl Fn(usize) -> Result<W>),
+        mut end: impl FnMut(usize, &Search<'a, K, V>, Option<W>) -> Result<Inserted>,
     ) -> Outcome {
-        let mut n_new = 0;
-        let mut result = Ok(());
+        let (mut n_new, mut result) = (0, Ok(()));
         for start in (0..n).step_by(TOGETHER) {
-            let indices = start..n.min(start + TOGETHER);
-            let mut in_flight = Vec::with_capacity(TOGETHER);
-            let failed = |done| move |error| BatchError { done, error };
+            let failed = |i: usize| move |error| BatchError { done: i, error };
             // Those before a key that cannot be written are carried out.
             let mut refused = Ok(());
-            let searches = indices.clone().map_while(|i| {
+            let searches = (start..n.min(start + TOGETHER)).map_while(|i| {
                 let search = self.begin(key(i)).map_err(failed(i));
                 search.map_err(|error| refused = Err(error)).ok()
             });
             let searches = searches.collect();
-            result = self
-                .locate(searches)
-                .map_err(failed(start))
-                .and_then(|searches| {
-                    for (i, search) in indices.zip(&searches) {
-                        let inserted = begin(i, search, &mut in_flight).map_err(failed(i))?;
-                        n_new += usize::from(inserted == Inserted::New);
-                    }
-                    refused
-                });
-            // What was begun is completed whatever happened to the element behind it.
-            result = complete(&mut in_flight).and(result);
+            let located = self.locate(searches).map_err(failed(start));
+            result = located.and_then(|searches| {
+                self.carry_out(&searches, start, op, |k, word| {
+                    let ended = word.and_then(|word| end(start + k, &searches[k], word));
+                    let inserted = ended.map_err(failed(start + k))?;
+                    n_new += usize::from(inserted == Inserted::New);
+                    Ok(())
+                })
+            });
+            result = result.and(refused);
             if result.is_err() {
                 break;
             }
         }
         Outcome { n_new, result }
     }
+
+    /// Carries out the operations of a group, the first of which is number `start` of the batch, in
+    /// their order: those on words are in flight together, and go to `end` with the former words; the
+    /// others are for `end` to do.
+    fn carry_out<W: Atomic>(
+        &self,
+        searches: &[Search<'a, K, V>],
+        start: usize,
+        (op, operand): &(AtomicOp, impl Fn(usize) -> Result<W>),
+        mut end: impl FnMut(usize, Result<Option<W>>) -> Result<(), BatchError>,
+    ) -> Result<(), BatchError> {
+        let mut in_flight = Vec::with_capacity(searches.len());
+        let mut outcome = Ok(());
+        for (k, search) in searches.iter().enumerate() {
+            // Operations on one word have no order while they are in flight, and the last entry of a
+            // key is to win.
+            let is_same = |(other, _): &(usize, _)| searches[*other].slot.is_same(&search.slot);
+            if *op == AtomicOp::Swap && in_flight.iter().any(is_same) {
+                outcome = complete(&mut in_flight, &mut end);
+            }
+            if outcome.is_ok() && search.has_word() {
+                let word = search.slot.value_pointer::<W>();
+                let begin = |operand| Ok(word.fetch_op_nb(self.world, *op, operand)?);
+                match operand(start + k).and_then(begin) {
+                    Ok(event) => in_flight.push((k, event)),
+                    Err(error) => outcome = end(k, Err(error)),
+                }
+            } else if outcome.is_ok() {
+                outcome = end(k, Ok(None));
+            }
+            if outcome.is_err() {
+                break;
+            }
+        }
+        // What was begun is completed whatever happened to the element behind it.
+        complete(&mut in_flight, &mut end).and(outcome)
+    }
+}
+
+/// Waits for all operations, also after one of them failed, and reports the first that did.
+fn complete<W: Atomic>(
+    in_flight: &mut Vec<(usize, Event<W>)>,
+    end: &mut impl FnMut(usize, Result<Option<W>>) -> Result<(), BatchError>,
+) -> Result<(), BatchError> {
+    let mut outcome = Ok(());
+    for (k, event) in in_flight.drain(..) {
+        let former = event.wait().map(Some).map_err(Error::from);
+        outcome = outcome.and(end(k, former));
+    }
+    outcome
 }
 
 /// While nobody changes anything: a block is read at once.
@@ -338,48 +314,16 @@ where
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Outcome {
-        let begin = |i: usize, search: &Search<'a, K, V>, in_flight: &mut Vec<_>| {
-            if search.is_ready() {
-                let word = search.slot.value_pointer::<V>();
-                let event = word.fetch_op_nb(self.world, AtomicOp::Add, n(i))?;
-                in_flight.push((i, search.slot, event));
-                return Ok(Inserted::Replaced);
-            }
-            let former = self.add(self.hash(&search.key), &search.key, n(i))?;
-            Ok(Inserted::over(former.is_some()))
-        };
-        self.in_groups(len, key, begin)
+        let add = (AtomicOp::Add, |i| Ok(n(i)));
+        self.in_groups(len, key, &add, |i, search, former| {
+            let was_there = match former {
+                Some(_) => true,
+                None => {
+                    let former = self.add(self.hash(&search.key), &search.key, n(i))?;
+                    former.is_some()
+                }
+            };
+            Ok(Inserted::over(was_there))
+        })
     }
-}
-
-/// A state word as it is in memory.
-trait StateBits: Atomic {
-    fn state(self) -> StateWord;
-}
-
-impl StateBits for u64 {
-    fn state(self) -> StateWord {
-        StateWord::from_bits(self)
-    }
-}
-
-impl StateBits for u32 {
-    fn state(self) -> StateWord {
-        StateWord::from_narrow(self)
-    }
-}
-
-/// Waits for all operations, also after one of them failed, and reports the first that did.
-fn complete<K, V, T: Send + 'static>(
-    in_flight: &mut Vec<InFlight<'_, K, V, T>>,
-) -> Result<(), BatchError> {
-    let mut outcome = Ok(());
-    for (index, _, event) in in_flight.drain(..) {
-        let waited = event.wait().map_err(|error| BatchError {
-            done: index,
-            error: Error::from(error),
-        });
-        outcome = outcome.and(waited.map(drop));
-    }
-    outcome
 }

@@ -24,7 +24,7 @@ pub(in super::super) enum ValueKind {
 /// A key and its value behind it without a gap, so that one put writes both.
 #[derive(FromBytes, IntoBytes, Immutable)]
 #[repr(C, packed)]
-pub(super) struct Pair<K, V> {
+pub(in super::super) struct Pair<K, V> {
     pub(super) key: K,
     pub(super) value: V,
 }
@@ -36,6 +36,12 @@ impl<K: Copy, V: Copy> Clone for Pair<K, V> {
 }
 
 impl<K: Copy, V: Copy> Copy for Pair<K, V> {}
+
+impl<K: Copy, V: Copy> Pair<K, V> {
+    pub(in super::super) fn parts(self) -> (K, V) {
+        (self.key, self.value)
+    }
+}
 
 /// Bytes of a cache line.
 pub(in super::super) const LINE: usize = 64;

@@ -12,6 +12,7 @@ use pgas_lockfree::slots::state::{StateAt, StateWord};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
 use super::super::hash::Place;
+use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
 
@@ -61,13 +62,17 @@ impl<K: Object, V: Object> GlobalSlot<K, V, Remote<'_>> {
         self.access.part(self.state_at().offset)
     }
 
-    pub(in super::super) fn key_pointer(&self) -> GlobalPtr<SlotOf<K>> {
-        self.access.part(self.entry_at().offset)
+    /// The value as a word.
+    pub(in super::super) fn value_pointer<W>(&self) -> GlobalPtr<W> {
+        self.access.part(self.value_at().offset)
     }
 
-    /// The value, as what it is or as a word.
-    pub(in super::super) fn value_pointer<T>(&self) -> GlobalPtr<T> {
-        self.access.part(self.value_at().offset)
+    /// Begins to read what the slot holds of key and value, the latter maybe torn (R).
+    pub(in super::super) fn entry_nb(&self) -> Result<Event<Pair<SlotOf<K>, SlotOf<V>>>> {
+        let entry = self
+            .access
+            .part::<Pair<SlotOf<K>, SlotOf<V>>>(self.entry_at().offset);
+        entry.get_nb(self.access.world)
     }
 
     /// Begins to [see](GlobalSlot::see) the slot's block (R).
@@ -171,7 +176,9 @@ impl<'a> Access<'a> for Remote<'a> {
         }
         bytes[offset - at.offset..].copy_from_slice(value.as_bytes());
         self.part::<u8>(at.offset).put_slice(self.world, &bytes)?;
-        self.world.flush(self.at.rank())
+        // Whether it is done nobody knows then, and who tries again may do it twice.
+        let flushed = self.world.flush(self.at.rank());
+        flushed.map_err(|error| give_up(self.world, error))
     }
 
     fn load_state(&self, at: StateAt) -> Result<StateWord> {

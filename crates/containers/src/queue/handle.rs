@@ -1,0 +1,396 @@
+//! The operations of queues of both kinds.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use pgas_core::{Pod, Rank, World};
+
+use super::PushError;
+use super::local::Cursor;
+use super::phase::{Local, Phase, Pop, Pops, Push, Pushes};
+use super::ring::Ring;
+use crate::object::{Object, Plain};
+use crate::{Result, TakeError};
+
+/// A kind of queue: [`Circular`](super::Circular) or [`Fast`](super::Fast).
+pub trait Kind: Sealed {
+    /// The phase in which a queue is made.
+    type First: Pushes;
+}
+
+/// Keeps the set of kinds closed.
+#[expect(unnameable_types, reason = "sealed")]
+pub trait Sealed {
+    /// For `Debug`.
+    const NAME: &'static str;
+    /// Whether pushes and pops may meet in some phase.
+    const CAN_MEET: bool;
+}
+
+/// A queue of a fixed capacity in the memory of one rank: a [`CircularQueue`](super::CircularQueue)
+/// or a [`FastQueue`](super::FastQueue), as `K` says, in phase `P`.
+pub struct Queue<T: Object, P, K> {
+    ring: Ring<T>,
+    local: Cursor<T>,
+    kind: PhantomData<fn() -> (P, K)>,
+}
+
+impl<T: Object, K: Kind> Queue<T, K::First, K> {
+    /// A queue on `host` with room for `capacity` elements, in the first phase of its kind:
+    /// [`PushPop`](super::PushPop) of a [`CircularQueue`](super::CircularQueue), [`Push`] of a
+    /// [`FastQueue`](super::FastQueue).
+    ///
+    /// The memory is that of the next power of two.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 6 allreduces or broadcasts. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Disagreement`](crate::Error::Disagreement) if the ranks give different
+    /// arguments, [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31 or
+    /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) in
+    /// [`Error::Core`](crate::Error::Core) there, and [`Elsewhere`](pgas_core::Error::Elsewhere) on the
+    /// others.
+    pub fn with_capacity(world: &World, host: Rank, capacity: usize) -> Result<Self> {
+        Self::starting_at(world, host, capacity, 0)
+    }
+
+    /// As [`with_capacity`](Self::with_capacity), with the first ticket to be given.
+    pub(super) fn starting_at(
+        world: &World,
+        host: Rank,
+        capacity: usize,
+        first: u64,
+    ) -> Result<Self> {
+        Ok(Self {
+            ring: Ring::new(world, host, capacity, K::CAN_MEET, first)?,
+            local: Cursor::default(),
+            kind: PhantomData,
+        })
+    }
+}
+
+/// While any rank pushes.
+impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
+    /// Appends `value`, or gives it back if the queue is full.
+    ///
+    /// # Cost
+    ///
+    /// [`PushPop`](super::PushPop): 2A + W; A more for each time that another rank pushes first, and once a turn of the ring to see how far pops
+    /// have come; about 5A more if the push before this one is still being written. Full: 2A. Complete at the target on return.
+    ///
+    /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at the target after the phase.
+    ///
+    /// One-sided.
+    ///
+    /// # Errors
+    ///
+    /// [`PushError::Full`] with the value; [`PushError::Failed`] if it cannot be encoded or the
+    /// transport fails.
+    #[inline]
+    pub fn push(&self, value: T) -> Result<(), PushError<T>>
+    where
+        P: Pushes,
+    {
+        self.ring.push(value, P::BOTH)
+    }
+
+    /// Appends all of `values` one after the other, with no other rank's between them, or none if there
+    /// is no room for all.
+    ///
+    /// # Cost
+    ///
+    /// As one [`push`](Self::push), and W more where the ring begins anew. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    pub fn push_slice(&self, values: &[T]) -> Result<(), PushError<()>>
+    where
+        P: Pushes,
+    {
+        self.ring.push_slice(values, P::BOTH)
+    }
+}
+
+/// While any rank pops.
+impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
+    /// Takes the oldest element.
+    ///
+    /// # Cost
+    ///
+    /// [`PushPop`](super::PushPop): 2A + R; A more for each time that another rank pops first, and when all that was seen of the pushes is popped.
+    /// Empty: 2A. Waits for an element that is still being written.
+    ///
+    /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
+    ///
+    /// One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports, and the failure of the job while waiting; [`Error::Codec`](crate::Error::Codec)
+    /// if the element is no `T`, which is then gone.
+    #[inline]
+    pub fn pop(&self) -> Result<Option<T>>
+    where
+        P: Pops,
+    {
+        self.ring.pop(P::BOTH)
+    }
+
+    /// Takes the oldest elements, up to `most` of those that are there.
+    ///
+    /// # Cost
+    ///
+    /// As one [`pop`](Self::pop), R more where the ring begins anew, and in [`PushPop`](super::PushPop) 2A more if
+    /// this rank has not seen as many pushes yet. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`pop`](Self::pop), with the elements that could be read.
+    pub fn pop_many(&self, most: usize) -> Result<Vec<T>, TakeError<T>>
+    where
+        P: Pops,
+    {
+        self.ring.pop_many(most, P::BOTH)
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod, P: Phase, K: Kind> Queue<T, P, K> {
+    /// Takes the oldest elements, as many as are there and `out` has room for, and says how many.
+    ///
+    /// # Cost
+    ///
+    /// As [`pop_many`](Self::pop_many), without memory of its own. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports, and the failure of the job while waiting.
+    pub fn pop_slice(&self, out: &mut [T]) -> Result<usize>
+    where
+        P: Pops,
+    {
+        self.ring.pop_slice(out, P::BOTH)
+    }
+}
+
+/// While the host alone uses the queue.
+impl<T: Object, K: Kind> Queue<T, Local, K> {
+    /// Appends `value`, or gives it back if the queue is full.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: a write to this rank's own memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push).
+    ///
+    /// # Panics
+    ///
+    /// On other ranks than the host.
+    #[inline]
+    #[track_caller]
+    pub fn local_push(&mut self, value: T) -> Result<(), PushError<T>> {
+        self.local.push(&self.ring, value)
+    }
+
+    /// Takes the oldest element.
+    ///
+    /// # Cost
+    ///
+    /// ℓ: a read of this rank's own memory for up to 256 elements.
+    ///
+    /// # Errors
+    ///
+    /// As [`pop`](Self::pop).
+    ///
+    /// # Panics
+    ///
+    /// On other ranks than the host.
+    #[inline]
+    #[track_caller]
+    pub fn local_pop(&mut self) -> Result<Option<T>> {
+        self.local.pop(&self.ring)
+    }
+
+    /// The number of elements.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Panics
+    ///
+    /// On other ranks than the host.
+    #[must_use]
+    #[track_caller]
+    pub fn local_len(&self) -> usize {
+        self.local.len()
+    }
+}
+
+/// What every phase has.
+impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
+    /// Goes on to the phase in which any rank pushes.
+    ///
+    /// # Cost
+    ///
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
+    pub fn into_push_phase(self) -> Result<Queue<T, Push, K>> {
+        self.into_phase()
+    }
+
+    /// Goes on to the phase in which any rank pops.
+    ///
+    /// # Cost
+    ///
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
+    pub fn into_pop_phase(self) -> Result<Queue<T, Pop, K>> {
+        self.into_phase()
+    }
+
+    /// Goes on to the phase in which the host alone uses the queue.
+    ///
+    /// # Cost
+    ///
+    /// 2B + an allreduce + 2A, on the host 6A. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    #[track_caller]
+    pub fn into_local_phase(self) -> Result<Queue<T, Local, K>> {
+        self.into_phase()
+    }
+
+    /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come to one state of the queue.
+    /// Collective.
+    pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
+        let left = self.local.leave(&self.ring);
+        let settled = self.ring.settle::<P>(left);
+        let done = settled.and_then(|()| f(&self.ring));
+        self.local.enter::<P>(&self.ring);
+        done
+    }
+
+    #[track_caller]
+    pub(super) fn into_phase<N: Phase>(mut self) -> Result<Queue<T, N, K>> {
+        let _waits = pgas_core::part_of("a change of the phase of a queue");
+        let left = self.local.leave(&self.ring);
+        self.ring.settle::<N>(left)?;
+        self.local.enter::<N>(&self.ring);
+        Ok(Queue {
+            ring: self.ring,
+            local: self.local,
+            kind: PhantomData,
+        })
+    }
+
+    /// Gives the queue another capacity; its elements stay.
+    ///
+    /// # Cost
+    ///
+    /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity), and
+    /// [`Error::Argument`](crate::Error::Argument) if there are more elements than the new capacity.
+    pub fn resize(&mut self, capacity: usize) -> Result<()> {
+        self.relocate(self.host(), capacity)
+    }
+
+    /// Moves the queue with its elements to the memory of `host`.
+    ///
+    /// # Cost
+    ///
+    /// 3B + 4 allreduces or broadcasts, and `host` reads and writes the elements, nR + nW in pieces of 4096. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity).
+    pub fn migrate(&mut self, host: Rank) -> Result<()> {
+        self.relocate(host, self.capacity())
+    }
+
+    fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
+        let left = self.local.leave(&self.ring);
+        let moved = self.ring.relocate::<P>(host, capacity, left);
+        self.local.enter::<P>(&self.ring);
+        moved
+    }
+
+    /// The number of elements, exact if nobody pushes or pops meanwhile; in the local phase that before it
+    /// began.
+    ///
+    /// # Cost
+    ///
+    /// 2A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    pub fn len(&self) -> Result<usize> {
+        self.ring.len()
+    }
+
+    /// Whether there are no elements, as [`len`](Self::len) says.
+    ///
+    /// # Cost
+    ///
+    /// 2A. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    pub fn is_empty(&self) -> Result<bool> {
+        self.len().map(|n| n == 0)
+    }
+
+    #[cfg(test)]
+    pub(super) fn ring(&self) -> &Ring<T> {
+        &self.ring
+    }
+
+    /// How many elements fit.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
+    /// The rank whose memory holds the elements.
+    #[must_use]
+    pub fn host(&self) -> Rank {
+        self.ring.host()
+    }
+
+    /// The world whose ranks share the queue.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.ring.world()
+    }
+}
+
+impl<T: Object, P: Phase, K: Kind> fmt::Debug for Queue<T, P, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, host, capacity) = (K::NAME, self.host(), self.capacity());
+        let phase = P::NAME;
+        write!(
+            f,
+            "{kind}(on rank {host}, capacity {capacity}, phase: {phase})"
+        )
+    }
+}
