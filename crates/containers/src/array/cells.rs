@@ -6,15 +6,17 @@
 //! What was overwritten is given back when the version has been raised, so who follows the old pointer
 //! later than that finds another version, and tries again.
 
-use std::marker::PhantomData;
-
 use pgas_core::{GlobalPtr, World};
 
 use crate::Result;
 use crate::object::{self, Heap, Object, Repr, SlotOf};
 
-/// How elements of a type lie in memory.
-pub(super) struct Cells<T>(PhantomData<fn() -> T>);
+/// The elements of an array, wherever they lie.
+pub(super) struct Cells<T: Object> {
+    heap: Heap,
+    /// The value of elements that were never written.
+    initial: SlotOf<T>,
+}
 
 /// A version's bit while the slot is written.
 const LOCKED: u64 = 1;
@@ -36,6 +38,10 @@ impl<T: Object> Cells<T> {
         + size_of::<SlotOf<T>>())
     .next_multiple_of(Self::ALIGN);
 
+    pub(super) fn new(heap: Heap, initial: SlotOf<T>) -> Self {
+        Self { heap, initial }
+    }
+
     fn slot(cell: GlobalPtr<u8>) -> GlobalPtr<SlotOf<T>> {
         let offset = Self::SLOT.next_multiple_of(align_of::<SlotOf<T>>());
         cell.byte_offset(offset as u64).cast()
@@ -43,15 +49,15 @@ impl<T: Object> Cells<T> {
 
     /// Overwrites an element: W, or 3A + R + W for one that is not plain.
     #[inline]
-    pub(super) fn put(world: &World, heap: &Heap, cell: GlobalPtr<u8>, value: &T) -> Result<()> {
-        let slot = object::to_slot(value, heap)?;
+    pub(super) fn put(&self, world: &World, cell: GlobalPtr<u8>, value: &T) -> Result<()> {
+        let slot = object::to_slot(value, &self.heap)?;
         if Self::IS_PLAIN {
             return Ok(cell.cast().put(world, slot)?);
         }
-        Self::exchange(world, heap, cell, slot)
+        self.exchange(world, cell, slot)
     }
 
-    fn exchange(world: &World, heap: &Heap, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {
+    fn exchange(&self, world: &World, cell: GlobalPtr<u8>, slot: SlotOf<T>) -> Result<()> {
         let version: GlobalPtr<u64> = cell.cast();
         let mut at = 0;
         world.wait_for("an element of an array that another rank writes", || {
@@ -75,21 +81,21 @@ impl<T: Object> Cells<T> {
         if at == 0 {
             return Ok(());
         }
-        object::release::<T>(&former, heap)
+        object::release::<T>(&former, &self.heap)
     }
 
-    /// Reads an element, `None` if it was never written: R, or 2A + R for one that is not plain, and R + A
+    /// Reads an element: R, or 2A + R for one that is not plain, and R + A
     /// more for one whose encoding is longer than its slot.
     #[inline]
-    pub(super) fn get(world: &World, heap: &Heap, cell: GlobalPtr<u8>) -> Result<Option<T>> {
+    pub(super) fn get(&self, world: &World, cell: GlobalPtr<u8>) -> Result<T> {
         if Self::IS_PLAIN {
             let slot = cell.cast().get(world)?;
-            return object::from_slot::<T>(slot, heap).map(Some);
+            return object::from_slot::<T>(slot, &self.heap);
         }
-        Self::get_versioned(world, heap, cell)
+        self.get_versioned(world, cell)
     }
 
-    fn get_versioned(world: &World, heap: &Heap, cell: GlobalPtr<u8>) -> Result<Option<T>> {
+    fn get_versioned(&self, world: &World, cell: GlobalPtr<u8>) -> Result<T> {
         let version: GlobalPtr<u64> = cell.cast();
         let (mut loaded, mut failed) = (None, None);
         world.wait_for("an element of an array that another rank writes", || {
@@ -105,7 +111,7 @@ impl<T: Object> Cells<T> {
                 return Ok(false);
             }
             let outside = <T::Repr as Repr<T>>::is_outside(&slot);
-            match <T::Repr as Repr<T>>::load(slot, heap) {
+            match <T::Repr as Repr<T>>::load(slot, &self.heap) {
                 Ok(value) => loaded = Some(value),
                 Err(error) => failed = Some(error.into()),
             }
@@ -113,8 +119,8 @@ impl<T: Object> Cells<T> {
         })?;
         match (failed, loaded) {
             (Some(error), _) => Err(error),
-            (None, Some(loaded)) => <T::Repr as Repr<T>>::decode(loaded).map(Some),
-            (None, None) => Ok(None),
+            (None, Some(loaded)) => <T::Repr as Repr<T>>::decode(loaded),
+            (None, None) => object::from_slot::<T>(self.initial, &self.heap),
         }
     }
 }

@@ -7,7 +7,7 @@ use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
-use super::{Line, copies, index_check};
+use super::{Line, copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::{Error, Result};
@@ -33,10 +33,8 @@ use crate::{Error, Result};
 /// ```
 pub struct DArray<T: Object> {
     parts: Symmetric<Line>,
-    heap: Heap,
+    cells: Cells<T>,
     deal: Deal,
-    /// What was never written.
-    initial: SlotOf<T>,
 }
 
 impl<T: Object> DArray<T> {
@@ -76,9 +74,8 @@ impl<T: Object> DArray<T> {
         world.barrier()?;
         Ok(Self {
             parts,
-            heap,
+            cells: Cells::new(heap, initial),
             deal,
-            initial,
         })
     }
 
@@ -99,7 +96,7 @@ impl<T: Object> DArray<T> {
     #[inline]
     #[track_caller]
     pub fn put(&self, i: usize, value: &T) -> Result<()> {
-        Cells::put(self.world(), &self.heap, self.cell(i), value)
+        self.cells.put(self.world(), self.cell(i), value)
     }
 
     /// Reads element `i`.
@@ -118,10 +115,7 @@ impl<T: Object> DArray<T> {
     #[inline]
     #[track_caller]
     pub fn get(&self, i: usize) -> Result<T> {
-        match Cells::get(self.world(), &self.heap, self.cell(i))? {
-            Some(value) => Ok(value),
-            None => object::from_slot::<T>(self.initial, &self.heap),
-        }
+        self.cells.get(self.world(), self.cell(i))
     }
 
     #[inline]
@@ -204,7 +198,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     #[track_caller]
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         let elements = start..start.saturating_add(values.len());
-        self.check(&elements);
+        range_check(&elements, self.len());
         for (rank, places) in self.shares(&elements) {
             let at = self.part(rank).cast::<T>().offset(places.start);
             if self.is_one_run(rank, &places) {
@@ -234,7 +228,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// If they reach beyond the end.
     #[track_caller]
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
-        self.check(&elements);
+        range_check(&elements, self.len());
         let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
         for (rank, places) in self.shares(&elements) {
             let at = self.part(rank).cast::<T>().offset(places.start);
@@ -268,16 +262,6 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     fn is_one_run(&self, rank: usize, places: &Range<usize>) -> bool {
         let ends = [places.start, places.end - 1].map(|local| self.deal.element(rank, local));
         ends[1] - ends[0] + 1 == places.len()
-    }
-
-    #[track_caller]
-    fn check(&self, elements: &Range<usize>) {
-        let fits = elements.start <= elements.end && elements.end <= self.deal.len;
-        assert!(
-            fits,
-            "elements {elements:?} of an array of {}",
-            self.deal.len
-        );
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
-use super::{Line, copies, index_check};
+use super::{Line, copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::{Error, Result};
@@ -34,11 +34,9 @@ pub struct Array<T: Object> {
     /// Nobody uses it: its memory is free when no rank has the array any more, and the host's block, which was left to
     /// it, then is too.
     handle: Symmetric<u64>,
-    heap: Heap,
+    cells: Cells<T>,
     block: GlobalPtr<u8>,
     len: usize,
-    /// What was never written.
-    initial: SlotOf<T>,
 }
 
 impl<T: Object> Array<T> {
@@ -81,10 +79,9 @@ impl<T: Object> Array<T> {
         world.barrier()?;
         Ok(Self {
             handle,
-            heap,
+            cells: Cells::new(heap, initial),
             block,
             len,
-            initial,
         })
     }
 
@@ -116,7 +113,7 @@ impl<T: Object> Array<T> {
     #[inline]
     #[track_caller]
     pub fn put(&self, i: usize, value: &T) -> Result<()> {
-        Cells::put(self.world(), &self.heap, self.cell(i), value)
+        self.cells.put(self.world(), self.cell(i), value)
     }
 
     /// Reads element `i`.
@@ -135,10 +132,7 @@ impl<T: Object> Array<T> {
     #[inline]
     #[track_caller]
     pub fn get(&self, i: usize) -> Result<T> {
-        match Cells::get(self.world(), &self.heap, self.cell(i))? {
-            Some(value) => Ok(value),
-            None => object::from_slot::<T>(self.initial, &self.heap),
-        }
+        self.cells.get(self.world(), self.cell(i))
     }
 
     #[inline]
@@ -201,7 +195,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     /// If they reach beyond the end.
     #[track_caller]
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
-        self.check(&(start..start.saturating_add(values.len())));
+        range_check(&(start..start.saturating_add(values.len())), self.len());
         let first: GlobalPtr<T> = self.block.cast();
         Ok(first.offset(start).put_slice(self.world(), values)?)
     }
@@ -221,17 +215,11 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     /// If they reach beyond the end.
     #[track_caller]
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
-        self.check(&elements);
+        range_check(&elements, self.len());
         let first: GlobalPtr<T> = self.block.cast();
         Ok(first
             .offset(elements.start)
             .get_vec(self.world(), elements.len())?)
-    }
-
-    #[track_caller]
-    fn check(&self, elements: &Range<usize>) {
-        let fits = elements.start <= elements.end && elements.end <= self.len;
-        assert!(fits, "elements {elements:?} of an array of {}", self.len);
     }
 }
 

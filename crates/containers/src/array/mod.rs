@@ -21,6 +21,8 @@ pub use hosted::Array;
 pub use layout::Distribution;
 pub use matrix::DMatrix;
 
+use std::ops::Range;
+
 use pgas_core::{GlobalPtr, Pod, World};
 
 use crate::Result;
@@ -30,6 +32,12 @@ use crate::queue::Line;
 #[track_caller]
 fn index_check(i: usize, len: usize) {
     assert!(i < len, "element {i} of an array of {len}");
+}
+
+#[track_caller]
+fn range_check(elements: &Range<usize>, len: usize) {
+    let fits = elements.start <= elements.end && elements.end <= len;
+    assert!(fits, "elements {elements:?} of an array of {len}");
 }
 
 /// Fills `n` elements of this rank's own memory, which is zero.
