@@ -32,7 +32,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Checkpoints.
     row("store/mod.rs", "manifest.publish(dir)?;\n        remove_others(dir, number);", 0, "remove_others(dir, number);\n        manifest.publish(dir)?;", Tests("store::tests")),
     row("store/mod.rs", "remove_others(dir, number);", 0, "", Tests("store::tests")),
-    row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0);", Tests("store::tests")),
+    row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0_u64);", Tests("store::tests")),
     row("store/mod.rs", "let written = together(world, write_parts(&paths, write))", 0, "let written = write_parts(&paths, write)", Program("outcomes", "while_a_container_is_saved")),
     row("store/manifest.rs", "fs::rename(&draft, &name)?;", 0, "fs::copy(&draft, &name)?;", Tests("store::tests")),
     row("store/manifest.rs", "file.sync_all()?;", 0, "", NoTest("only a machine that loses power could tell: what a killed process has written is the system's")),
@@ -41,7 +41,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("store/manifest.rs", "let mut file = File::create_new(&draft)?;", 0, "let mut file = File::create(&draft)?;", Nobody("what stands there has just been removed; for who could put something there in between the directory is theirs anyway")),
     row("store/manifest.rs", "match fs::remove_file(&draft) {", 0, "match Ok::<(), io::Error>(()) {", Tests("store::tests")),
     row("store/manifest.rs", "if text[body.len()..].trim_end_matches('\\n') != said {", 0, "if false {", Tests("store::tests")),
-    row("store/manifest.rs", "if info.is_possible() {", 0, "if true {", Tests("store::fuzz")),
+    row("store/manifest.rs", "if info.is_possible() {", 0, "if true {", Tests("store::tests::elements_beyond")),
     row("store/parts.rs", "self.file.sync_all()", 0, "Ok::<(), std::io::Error>(())", NoTest("only a machine that loses power could tell")),
     row("store/parts.rs", "File::create_new(path)", 0, "File::create(path)", NoTest("the number was chosen so that no file has it: somebody would have to put one there at that moment")),
     row("store/parts.rs", "if found == info {", 0, "if true {", Tests("store::tests")),
