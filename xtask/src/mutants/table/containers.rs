@@ -62,12 +62,3 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, "", Program("outcomes", "while_others_wait")),
     row("distributor.rs", "told.map_err(|error| world.give_up(\"telling what a distributor has sent\", error))?;", 0, "told?;", Program("outcomes", "while_others_wait")),
 ];
-
-/// Of the slots' protocol, whose models have no values that lie elsewhere.
-#[rustfmt::skip]
-pub(super) const OF_SLOTS: &[Mutant] = &[
-    row("slots/mod.rs", "|| slot.load_state()? == state;", 0, "|| true;", Program("weak_network", "texts_that_are_removed")),
-    row("slots/mod.rs", "held.value.filter(|_| locked == held.state.locked())", 0, "held.value", Program("weak_network", "texts_that_are_removed")),
-    row("slots/mod.rs", "held.value.filter(|_| state == held.state)", 0, "held.value", Program("weak_network", "texts_that_are_removed")),
-    row("slots/mod.rs", "slot.value().map_err(|error| slot.give_up(error))?", 0, "slot.value()?", Program("outcomes", "while_others_wait")),
-];
