@@ -12,6 +12,9 @@
 //! paths among the k-mers that it holds itself, and follows them over all ranks' memory. Of the two ends of a path the one with the lesser k-mer
 //! tells it, and of a circle its least k-mer, so a contig is told once.
 
+#[path = "support/arguments.rs"]
+mod arguments;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,9 +23,8 @@ use std::time::Instant;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Sum};
-use pgas::config::launch::Launcher;
 use pgas::hash_map::FindOnly;
-use pgas::{Config, HashMap, HashMapBuffer, Rank, World};
+use pgas::{HashMap, HashMapBuffer, Rank, World};
 use pgas_genomics::output::Draft;
 use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Share};
 
@@ -47,7 +49,7 @@ struct Options {
     #[arg(long, value_name = "Q", default_value_t = 0)]
     min_quality: u8,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
     /// Write the contigs as FASTA
     #[arg(long, value_name = "FILE")]
@@ -77,33 +79,20 @@ impl<E: std::error::Error> From<E> for Failure {
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    let ended = config(options.ranks).and_then(|config| {
-        let world = pgas::init_with(&config)?;
+    let options: Options = match arguments::parse("contig_gen") {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    let ended = arguments::join(options.ranks).and_then(|world| {
         let ended = run(&world, &options);
         // Nobody leaves before all know how it ended.
         world.barrier().ok();
-        ended
+        ended.map_err(|Failure(line)| line)
     });
-    let Err(Failure(line)) = ended else {
-        return ExitCode::SUCCESS;
-    };
-    if Config::from_env().map_or(0, |config| config.launcher.rank()) == 0 {
-        // There is nobody left to tell about a failure of this.
-        writeln!(io::stderr(), "contig_gen: {line}").ok();
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(line) => arguments::complain("contig_gen", 1, &line),
     }
-    ExitCode::FAILURE
-}
-
-/// The settings of the environment, with `--ranks` where nothing else has started several.
-fn config(ranks: Option<u32>) -> Result<Config> {
-    let mut config = Config::from_env()?;
-    if let (Some(n_ranks), Launcher::Single | Launcher::SelfLaunch { .. }) =
-        (ranks, &config.launcher)
-    {
-        config.launcher = Launcher::SelfLaunch { n_ranks };
-    }
-    Ok(config)
 }
 
 /// `mine` if every rank has succeeded, else what the first one that has not says. Collective.

@@ -13,8 +13,12 @@
 //!
 //! The result of each style is compared with what this rank's part must be, word by word.
 
+#[path = "support/arguments.rs"]
+mod arguments;
 #[path = "support/kernel.rs"]
 mod kernel;
+#[path = "support/memory.rs"]
+mod memory;
 #[path = "support/mod.rs"]
 mod support;
 #[path = "support/timing.rs"]
@@ -40,7 +44,13 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { options } = Arguments::parse();
+    let Arguments { options } = match arguments::parse("histogram") {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    if let Err(line) = options.check_memory() {
+        return memory::refuse("histogram", &line);
+    }
     support::start("histogram", options.ranks, |world| run(world, &options))
 }
 

@@ -13,6 +13,8 @@
 //!
 //! Every word that was read is compared with what the table holds there.
 
+#[path = "support/arguments.rs"]
+mod arguments;
 #[path = "support/kernel.rs"]
 mod kernel;
 #[path = "support/memory.rs"]
@@ -47,19 +49,19 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { options } = Arguments::parse();
+    let Arguments { options } = match arguments::parse("index_gather") {
+        Ok(arguments) => arguments,
+        Err(code) => return code,
+    };
+    if let Err(line) = options.check_memory() {
+        return memory::refuse("index_gather", &line);
+    }
     support::start("index_gather", options.ranks, |world| run(world, &options))
 }
 
 /// Whether the results are right.
 fn run(world: &World, options: &Options) -> pgas::Result<bool> {
-    let mut places: Vec<Place> = memory::reserved(options.accesses, "--accesses")?;
-    // Of those that are made of these, one at a time.
-    drop(memory::reserved::<[u64; 4]>(
-        options.accesses,
-        "--accesses",
-    )?);
-    places.extend(options.places(world, world.rank()));
+    let places: Vec<Place> = options.places(world, world.rank()).collect();
     let table: Vec<u64> = (0..options.table)
         .map(|index| {
             value(Place {

@@ -9,6 +9,8 @@
 //! The keys go through a `Distributor`: no rank waits for another one before it has sent all that it has, and there is no
 //! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on their number.
 
+#[path = "support/arguments.rs"]
+mod arguments;
 #[path = "support/memory.rs"]
 mod memory;
 
@@ -19,8 +21,7 @@ use std::time::Instant;
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::{Max, Sum};
-use pgas::config::launch::Launcher;
-use pgas::{Config, Distributor, Rank, World};
+use pgas::{Distributor, Rank, World};
 
 /// Keys are below 2 to this power.
 const KEY_BITS: u32 = 28;
@@ -37,7 +38,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 1 << 24)]
     keys_per_rank: usize,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
     /// The keys are others for another number
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -48,8 +49,19 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
-    match config(options.ranks).and_then(|config| run(&pgas::init_with(&config)?, &options)) {
+    let options: Options = match arguments::parse("isx") {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    // What is made, received and sorted, and the keys on their way.
+    if let Err(line) = memory::check::<[u32; 4]>(options.keys_per_rank, "--keys-per-rank") {
+        return memory::refuse("isx", &line);
+    }
+    let world = match arguments::join(options.ranks) {
+        Ok(world) => world,
+        Err(line) => return arguments::complain("isx", 1, &line),
+    };
+    match run(&world, &options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -58,17 +70,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The settings of the environment, with `--ranks` where nothing else has started several.
-fn config(ranks: Option<u32>) -> pgas::Result<Config> {
-    let mut config = Config::from_env()?;
-    if let (Some(n_ranks), Launcher::Single | Launcher::SelfLaunch { .. }) =
-        (ranks, &config.launcher)
-    {
-        config.launcher = Launcher::SelfLaunch { n_ranks };
-    }
-    Ok(config)
 }
 
 /// The keys of ranks: their ranges follow each other, in the order of ranks.
@@ -93,7 +94,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     let ranges = Ranges::new(world);
     world.barrier()?;
     let start = Instant::now();
-    let keys = make_keys(world, options)?;
+    let keys = make_keys(world, options);
 
     let exchange = Instant::now();
     let mut mine = redistribute(world, &ranges, &keys, !options.json)?;
@@ -125,9 +126,9 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
 }
 
 /// Keys of this rank's own (SplitMix64).
-fn make_keys(world: &World, options: &Options) -> pgas::Result<Vec<u32>> {
+fn make_keys(world: &World, options: &Options) -> Vec<u32> {
     let n = options.keys_per_rank;
-    let mut keys = memory::reserved(n, "--keys-per-rank")?;
+    let mut keys = Vec::with_capacity(n);
     let mut state = options.seed ^ (u64::from(world.rank().number()) << 40);
     let key = |_| {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -137,7 +138,7 @@ fn make_keys(world: &World, options: &Options) -> pgas::Result<Vec<u32>> {
         u32::try_from(z >> (64 - KEY_BITS)).expect("28 bits")
     };
     keys.extend((0..n).map(key));
-    Ok(keys)
+    keys
 }
 
 /// Sends every key to the rank whose range it lies in, and returns those of this rank.

@@ -10,6 +10,8 @@
 //! rank calls every rank, as fast as it goes; a transfer, an atomic and a collective are awaited too. At
 //! the end nothing happens for a while, to see what a driver costs that has nothing to do.
 
+#[path = "support/arguments.rs"]
+mod arguments;
 #[path = "support/memory.rs"]
 mod memory;
 #[path = "support/mod.rs"]
@@ -38,13 +40,13 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     calls: usize,
     /// Threads of each rank that run tasks
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: u16,
     /// How long the ranks do nothing at the end, in milliseconds
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(..=3_600_000))]
     idle: u64,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
     /// Print one line of JSON instead of a text
     #[arg(long)]
@@ -52,7 +54,14 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options: Options = match arguments::parse("tokio_rpcs") {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    // As many tasks as there are calls.
+    if let Err(line) = memory::check::<[u64; 64]>(options.calls, "--calls") {
+        return memory::refuse("tokio_rpcs", &line);
+    }
     support::start("tokio_rpcs", options.ranks, |world| run(world, &options))
 }
 
@@ -62,9 +71,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
         .worker_threads(usize::from(options.threads))
         .build()
         .map_err(|error| pgas::Error::Argument(format!("--threads: {error}").into()))?;
-    // As many tasks as there are calls.
-    let room = memory::reserved(options.calls, "--calls")?;
-    let measured = runtime.block_on(tasks(world, options, room))?;
+    let measured = runtime.block_on(tasks(world, options))?;
     report(world, options, &measured)
 }
 
@@ -78,15 +85,12 @@ struct Measured {
     is_right: bool,
 }
 
-/// What becomes of a call: whether its answer is right.
-type Answer = tokio::task::JoinHandle<Result<bool, CallError>>;
-
-async fn tasks(world: &World, options: &Options, room: Vec<Answer>) -> Result<Measured, CallError> {
+async fn tasks(world: &World, options: &Options) -> Result<Measured, CallError> {
     let driver = Driver::start(world)?;
     let (n_in_flight, held_right) = hold(world, options).await?;
     world.team().barrier_nb()?.await?;
     let start = Instant::now();
-    let calls_right = call(world, options, room).await?;
+    let calls_right = call(world, options).await?;
     // The others' calls are served until all of them are answered.
     world.team().barrier_nb()?.await?;
     let seconds = start.elapsed().as_secs_f64();
@@ -142,8 +146,9 @@ async fn hold(world: &World, options: &Options) -> Result<(usize, bool), CallErr
     Ok((n_in_flight, is_right))
 }
 
-/// Calls all ranks in turn, each call a task of `tasks`, and says whether all answers were right.
-async fn call(world: &World, options: &Options, mut tasks: Vec<Answer>) -> Result<bool, CallError> {
+/// Calls all ranks in turn, each call a task, and says whether all answers were right.
+async fn call(world: &World, options: &Options) -> Result<bool, CallError> {
+    let mut tasks = Vec::with_capacity(options.calls);
     let bar = support::progress_bar(world, "calls", options.calls, !options.json);
     for (i, to) in (0..options.calls as u64).zip(world.ranks().cycle()) {
         let answer = world.rpc(to, support::mix, i)?;

@@ -18,7 +18,11 @@
 //! at once, with up to 64 operations in flight or, one-sided and up to 4,096 bytes, in a batch. Every value that is found is compared
 //! with what was inserted.
 
+#[path = "../support/arguments.rs"]
+mod arguments;
 mod measure;
+#[path = "../support/memory.rs"]
+mod memory;
 mod report;
 #[path = "../support/mod.rs"]
 mod support;
@@ -53,7 +57,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 16)]
     megabytes: usize,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
     /// Print one line of JSON instead of a table
     #[arg(long)]
@@ -61,16 +65,44 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options: Options = match arguments::parse("dht_rpc") {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
+    if let Err(line) = options.check_memory() {
+        return memory::refuse("dht_rpc", &line);
+    }
     support::start("dht_rpc", options.ranks, |world| run(world, &options))
+}
+
+impl Options {
+    fn sizes(&self) -> impl Iterator<Item = usize> {
+        let sizes = self.sizes.iter();
+        sizes.map(|size| size.parse().expect("one of those that are offered"))
+    }
+
+    /// Keys of each rank, where a value has `size` bytes.
+    fn n_keys(&self, size: usize) -> usize {
+        self.keys.min(self.megabytes.saturating_mul(1 << 20) / size)
+    }
+
+    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that says that there is none.
+    fn check_memory(&self) -> Result<(), String> {
+        let larger = |size| self.n_keys(size).saturating_mul(size + 64);
+        let most = self.sizes().map(larger).max().unwrap_or(0);
+        let (keys, megabytes) = (self.keys, self.megabytes);
+        memory::check::<u8>(
+            most,
+            &format!("--keys {keys} --megabytes {megabytes}: bytes"),
+        )
+    }
 }
 
 /// Whether everything was found again.
 fn run(world: &World, options: &Options) -> pgas::Result<bool> {
     let mut rows = Vec::new();
     let bar = support::progress_bar(world, "tables", 3 * options.sizes.len(), !options.json);
-    for size in &options.sizes {
-        let size: usize = size.parse().expect("one of those that are offered");
+    for size in options.sizes() {
         let more = match size {
             8 => of_size::<8>(world, options, size)?,
             64 => of_size::<64>(world, options, size)?,
@@ -92,7 +124,7 @@ fn of_size<const N: usize>(
 ) -> pgas::Result<[Row; 3]> {
     let work = Work {
         values: Values::of(size),
-        n_keys: options.keys.min((options.megabytes << 20) / size),
+        n_keys: options.n_keys(size),
     };
     let n_all = work.n_keys * (world.n_ranks() as usize + 1);
     Ok([

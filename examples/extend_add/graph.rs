@@ -38,6 +38,13 @@ impl Graph {
 
     /// The pattern of the matrix in a Matrix Market file, made symmetric.
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
+        // What is no regular file may have no end.
+        if !fs::metadata(file)
+            .map_err(|error| error.to_string())?
+            .is_file()
+        {
+            return Err("not a regular file".into());
+        }
         let text = fs::read_to_string(file).map_err(|error| error.to_string())?;
         Self::parse(&text)
     }

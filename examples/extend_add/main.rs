@@ -21,6 +21,8 @@
 //!
 //! Both results are compared, number by number, with that of one rank alone.
 
+#[path = "../support/arguments.rs"]
+mod arguments;
 mod by_calls;
 mod by_exchange;
 mod fronts;
@@ -33,7 +35,6 @@ mod support;
 mod timing;
 mod tree;
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -59,7 +60,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
     /// Print one line of JSON instead of a text
     #[arg(long)]
@@ -67,16 +68,18 @@ struct Options {
 }
 
 fn main() -> ExitCode {
-    let options = Options::parse();
+    let options: Options = match arguments::parse("extend_add") {
+        Ok(options) => options,
+        Err(code) => return code,
+    };
     // Before there are ranks, so that a bad file is told once.
     let graph = match &options.matrix {
         None => Graph::cube(usize::from(options.side)),
         Some(file) => match Graph::read(file) {
             Ok(graph) => graph,
             Err(reason) => {
-                // There is nobody left to tell about a failure of this.
-                writeln!(io::stderr(), "extend_add: {}: {reason}", file.display()).ok();
-                return ExitCode::FAILURE;
+                let line = format!("--matrix {}: {reason}", file.display());
+                return arguments::complain("extend_add", 1, &line);
             }
         },
     };

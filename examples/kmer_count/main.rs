@@ -15,6 +15,8 @@
 //!
 //! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
 
+#[path = "../support/arguments.rs"]
+mod arguments;
 mod dump;
 
 use std::io::{self, Write};
@@ -25,9 +27,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
-use pgas::Config;
 use pgas::collective::op::{Max, Min, Sum};
-use pgas::config::launch::Launcher;
 use pgas::prelude::*;
 use pgas_genomics::output::Draft;
 use pgas_genomics::packed::PackedKmers;
@@ -35,6 +35,8 @@ use pgas_genomics::report::{Report, Seconds, Stopwatch, peak_rss};
 use pgas_genomics::{
     DistinctSketch, Input, Kmer, KmerLength, PackedReads, Share, Spectrum, Summary,
 };
+
+const NAME: &str = "kmer_count";
 
 /// The genome that is counted if no files are named.
 const BUNDLED: &str = concat!(
@@ -73,7 +75,7 @@ struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     min_count: u64,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     ranks: Option<u32>,
     /// Write each k-mer with its count, in the order of the k-mers
     #[arg(long, value_name = "FILE")]
@@ -124,68 +126,21 @@ impl<E: std::error::Error> From<E> for Failure {
 type Result<T, E = Failure> = std::result::Result<T, E>;
 
 fn main() -> ExitCode {
-    let options = match Options::try_parse() {
+    let options: Options = match arguments::parse(NAME) {
         Ok(options) => options,
-        Err(error) if error.use_stderr() => return usage(&error),
-        Err(help) => {
-            let shown = help.print();
-            return shown.map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
-        }
+        Err(code) => return code,
     };
-    let world = match config(options.ranks).and_then(|config| Ok(pgas::init_with(&config)?)) {
+    let world = match arguments::join(options.ranks) {
         Ok(world) => world,
-        Err(failure) => return complain(1, &failure.0),
+        Err(line) => return arguments::complain(NAME, 1, &line),
     };
     let Err(failure) = run(&world, &options) else {
         return ExitCode::SUCCESS;
     };
-    let code = complain(1, &failure.0);
+    let code = arguments::complain(NAME, 1, &failure.0);
     // Nobody leaves before the line is out; if a rank is gone there is nobody to wait for.
     world.barrier().ok();
     code
-}
-
-/// The settings of the job: those of the environment, and `--ranks` if nothing else has started ranks.
-fn config(ranks: Option<u32>) -> Result<Config> {
-    let config = Config::from_env()?;
-    let Some(wanted) = ranks else {
-        return Ok(config);
-    };
-    match &config.launcher {
-        Launcher::Single | Launcher::SelfLaunch { .. } => {
-            let own = |name: &str| (name == "PGAS_RANKS").then(|| wanted.to_string());
-            Ok(Config::from_env_over(&own)?)
-        }
-        started if started.n_ranks() == wanted => Ok(config),
-        started => {
-            let n_ranks = started.n_ranks();
-            Err(Failure(format!(
-                "--ranks {wanted}: a launcher has started this job with {n_ranks}"
-            )))
-        }
-    }
-}
-
-fn usage(error: &clap::Error) -> ExitCode {
-    let text = error.to_string();
-    // The lines behind the first name what is missing, if anything, then the usage.
-    let lines = text.lines().map(str::trim);
-    let told: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
-    let told = told.join(" ");
-    complain(
-        2,
-        &format!("{} (try --help)", told.trim_start_matches("error: ")),
-    )
-}
-
-/// Says on rank 0 what is wrong, and gives the exit code of every rank.
-fn complain(code: u8, line: &str) -> ExitCode {
-    let rank = Config::from_env().map_or(0, |config| config.launcher.rank());
-    if rank == 0 {
-        // There is nobody left to tell about a failure of this.
-        writeln!(io::stderr(), "kmer_count: {line}").ok();
-    }
-    ExitCode::from(code)
 }
 
 /// The whole job, stage by stage.
@@ -382,7 +337,11 @@ fn in_large_enough_table(
     loop {
         let mut fits = least <= n_slots as u64;
         if fits {
-            let (table, mine) = add(HashMap::with_capacity(world, n_slots)?)?;
+            let table = HashMap::with_capacity(world, n_slots).map_err(|error| {
+                let option = options.slots.map(|n| format!("--slots {n}: "));
+                Failure(format!("{}{error}", option.unwrap_or_default()))
+            })?;
+            let (table, mine) = add(table)?;
             let mine = match mine {
                 Err(pgas::Error::Full { .. }) => Ok(false),
                 mine => mine.map(|()| true),

@@ -4,6 +4,7 @@ use clap::Parser;
 use pgas::{Rank, World};
 
 use crate::support::{self, mix};
+use crate::{arguments, memory};
 
 /// Accesses between two steps of the progress bar.
 pub(crate) const STEP: usize = 1 << 14;
@@ -18,7 +19,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     pub(crate) accesses: usize,
     /// Start N ranks, if nothing else has started several
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     pub(crate) ranks: Option<u32>,
     /// The places are others for another number
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -36,6 +37,13 @@ pub(crate) struct Place {
 }
 
 impl Options {
+    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that says that there is none.
+    pub(crate) fn check_memory(&self) -> Result<(), String> {
+        // The places, and the words that are read there, several times.
+        memory::check::<[u64; 6]>(self.accesses, "--accesses")?;
+        memory::check::<[u64; 4]>(self.table as usize, "--table")
+    }
+
     /// The places that `rank` accesses.
     pub(crate) fn places(&self, world: &World, rank: Rank) -> impl Iterator<Item = Place> + use<> {
         let (n_ranks, table) = (u64::from(world.n_ranks()), u64::from(self.table));

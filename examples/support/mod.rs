@@ -6,8 +6,9 @@ use std::process::ExitCode;
 
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
 use pgas::collective::op::Sum;
-use pgas::config::launch::Launcher;
-use pgas::{Config, Rank, World};
+use pgas::{Rank, World};
+
+use crate::arguments;
 
 /// Runs `program` as a rank of the job; it says whether its results were right. An error is told in one line.
 pub(crate) fn start(
@@ -15,7 +16,11 @@ pub(crate) fn start(
     ranks: Option<u32>,
     program: impl FnOnce(&World) -> pgas::Result<bool>,
 ) -> ExitCode {
-    match config(ranks).and_then(|config| program(&pgas::init_with(&config)?)) {
+    let world = match arguments::join(ranks) {
+        Ok(world) => world,
+        Err(line) => return arguments::complain(name, 1, &line),
+    };
+    match program(&world) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -24,17 +29,6 @@ pub(crate) fn start(
             ExitCode::FAILURE
         }
     }
-}
-
-/// The settings of the environment, with `--ranks` where nothing else has started several.
-fn config(ranks: Option<u32>) -> pgas::Result<Config> {
-    let mut config = Config::from_env()?;
-    if let (Some(n_ranks), Launcher::Single | Launcher::SelfLaunch { .. }) =
-        (ranks, &config.launcher)
-    {
-        config.launcher = Launcher::SelfLaunch { n_ranks };
-    }
-    Ok(config)
 }
 
 /// Whether `is_right` on every rank. Collective.

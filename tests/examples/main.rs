@@ -8,6 +8,7 @@
 mod contig_gen;
 mod dht_rpc;
 mod extend_add;
+mod extremes;
 mod isx;
 mod kernels;
 mod kmer_count;

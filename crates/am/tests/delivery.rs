@@ -367,6 +367,31 @@ fn quiet_waits_for_what_follows_transfers() {
     }
 }
 
+/// Over a network on which a transfer is under way for as long as a rank sends a hundred messages: a round of
+/// `quiet` sends some, and two rounds that are alike are enough where there is nothing to wait for.
+#[test]
+fn quiet_waits_for_what_follows_transfers_that_take_long() {
+    static N_RUN: AtomicU64 = AtomicU64::new(0);
+    let _deadline = Deadline::new("what follows slow transfers", LIMIT);
+    let mut config = Config::default();
+    config.segment_bytes = Some(1 << 20);
+    weak::run_held(2, &config, 100, |world| {
+        pgas_am::attach(&world).unwrap();
+        let cells = world.alloc_symmetric::<u64>(1).unwrap();
+        let other = Rank::new(1 - world.rank().number());
+        let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
+        let here = world.clone();
+        let read = cells.on(other).get_nb(&world).unwrap();
+        let read = PgasFuture::of_event(&world, read).unwrap();
+        let mut sent = read.then(move |_| here.rpc_ff(other, run, ()).unwrap());
+        assert!(!sent.is_ready(), "the transfer is under way");
+        quiet(&world).unwrap();
+        assert_eq!(N_RUN.load(Ordering::Relaxed), 2);
+        sent.wait().unwrap();
+        world.barrier().unwrap();
+    });
+}
+
 /// A call that is not answered, because its target has not built the object that it names.
 #[test]
 fn a_quiet_that_does_not_end_is_reported() {

@@ -4,6 +4,8 @@
 //! Everything is plain atomic words, valid when zero: a fresh mapping is a job that nobody has joined.
 
 use std::sync::atomic::AtomicU64;
+#[cfg(test)]
+use std::sync::atomic::Ordering;
 
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
@@ -63,6 +65,17 @@ impl<'a> Control<'a> {
         let index = 2 * rank as usize + class;
         let at = self.places.mailboxes_at + index * MAILBOX_STRIDE;
         Mailbox::attach(self.part(at, MAILBOX_BYTES), MAILBOX_SLOTS)
+    }
+
+    /// Lets the message of 8 bytes that lies in a mailbox claim more bytes than any message has.
+    #[cfg(test)]
+    pub(crate) fn damage_mailbox(&self, rank: u32, class: usize) {
+        let at = self.places.mailboxes_at + (2 * rank as usize + class) * MAILBOX_STRIDE;
+        let words = self.part(at, MAILBOX_BYTES).iter();
+        let is_envelope = |word: &&AtomicU64| word.load(Ordering::Relaxed) >> 40 == 8;
+        let mut envelopes = words.filter(is_envelope);
+        let envelope = envelopes.next().expect("a message of 8 bytes is there");
+        envelope.store(u64::MAX, Ordering::Relaxed);
     }
 
     /// The buffers of all ranks.

@@ -9,7 +9,10 @@ use pgas_core::{Config, Rank};
 
 use crate::membarrier::{heavy, light, register};
 
-const N_TURNS: u64 = 10_000;
+/// How often they try, as `PGAS_TEST_TURNS` says.
+fn n_turns() -> u64 {
+    pgas_testkit::setting("PGAS_TEST_TURNS", 10_000)
+}
 
 /// Words apart from each other's.
 #[derive(Default)]
@@ -59,12 +62,12 @@ fn of_a_light_fence_and_a_heavy_one_at_least_one_side_sees_the_other() {
                     fence();
                     words[1 - me].0.load(Relaxed) >= turn
                 };
-                (1..=N_TURNS).map(look).collect()
+                (1..=n_turns()).map(look).collect()
             })
         });
         sides.map(|side| side.join().unwrap()).into()
     });
-    assert_eq!(n_missed(&seen), 0, "of {N_TURNS}");
+    assert_eq!(n_missed(&seen), 0, "of {}", n_turns());
 }
 
 /// Also over the direct path, where a put is a store that may still be on its way.
@@ -89,8 +92,8 @@ fn of_two_ranks_that_put_flush_and_get_at_least_one_sees_the_others_put() {
                 }
                 theirs.get(&world).unwrap() >= turn
             };
-            (1..=N_TURNS).map(look).collect()
+            (1..=n_turns()).map(look).collect()
         });
-        assert_eq!(n_missed(&seen.unwrap()), 0, "of {N_TURNS}");
+        assert_eq!(n_missed(&seen.unwrap()), 0, "of {}", n_turns());
     }
 }

@@ -522,6 +522,18 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_with_a_damaged_mailbox_leaves_all_the_same() {
+        let [sender, target] = two_members();
+        let of = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
+        let sent = sender.send(1, of.0, of.1, &[&[1; 8]]).unwrap();
+        assert_eq!(sent, Sent::Accepted);
+        target.job().control().damage_mailbox(1, of.0 as usize);
+        assert!(target.receive(of.0, 9, &mut |_| ()).is_err());
+        target.mark_left(&mut |_| panic!("nothing can be read"));
+        assert!(sender.job().control().bell(1).has_left());
+    }
+
+    #[test]
     fn a_buffer_for_a_rank_that_has_left_is_free_again() {
         let [sender, target] = two_members();
         target.mark_left(&mut |_| ());

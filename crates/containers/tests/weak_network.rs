@@ -187,6 +187,28 @@ fn a_phased_queue_of_strings_has_in_the_next_phase_what_was_pushed() {
 }
 
 #[test]
+fn a_phased_queue_has_in_the_next_phase_what_a_late_rank_has_pushed() {
+    with_many_seeds(2, |world, seed| {
+        let queue = FastQueue::<u64>::with_capacity(&world, Rank::ZERO, 16).unwrap();
+        let is_late = world.rank() != Rank::ZERO;
+        if is_late {
+            // The other one has long since asked for the next phase.
+            std::thread::sleep(std::time::Duration::from_millis(seed % 3));
+            for i in 0..8 {
+                queue.push(i).unwrap();
+            }
+        }
+        let queue = queue.into_pop_phase().unwrap();
+        if !is_late {
+            for i in 0..8 {
+                assert_eq!(queue.pop().unwrap(), Some(i));
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
 fn what_was_inserted_into_a_filter_is_found() {
     with_many_seeds(2, |world, seed| {
         let words = BloomFilter::<u64>::with_rate(&world, 50, 0.01).unwrap();

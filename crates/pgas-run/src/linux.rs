@@ -3,21 +3,23 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use clap::error::ErrorKind;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use pgas_core::Config;
+use pgas_core::config::launch::{MAX_RANKS, RANKS_VARIABLE};
 use pgas_core::notice::printable;
 use pgas_smp::launcher::{self, Output, SuperviseError, SuperviseOptions};
 use pgas_smp::{Watcher, create_job, warn_of_size};
 
+use crate::usage;
+
 /// The exit codes that shells use for a program that cannot be started.
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
-/// The exit code for a command line that makes no sense.
-const USAGE: u8 = 2;
 
 /// Starts the ranks of a pgas program on this host and stays with them until all have ended.
 ///
@@ -44,7 +46,7 @@ struct Arguments {
     timeout: Option<Duration>,
 
     /// Set an environment variable for the ranks; may be given several times
-    #[arg(short, long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    #[arg(short, long, value_name = "KEY=VALUE", value_parser = variable())]
     env: Vec<(OsString, OsString)>,
 
     /// The program and its arguments
@@ -61,14 +63,14 @@ Signals to pgas-run are passed on to the ranks; a second SIGINT or SIGTERM kills
 Memory of a job has no name in any file system, and nothing is left behind however the job ends.";
 
 pub(crate) fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let arguments = match usage::parse("pgas-run") {
         Ok(arguments) => arguments,
-        Err(error) => return usage(&error),
+        Err(code) => return code,
     };
     match run(arguments) {
         Ok(code) => code,
         Err(error) => {
-            complain(&error.to_string());
+            complain(&told(&*error));
             ExitCode::from(code_of(&*error))
         }
     }
@@ -95,35 +97,21 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
     Ok(outcome.exit_code())
 }
 
-/// One line for a mistake, and the whole text for a question.
-fn usage(error: &clap::Error) -> ExitCode {
-    if matches!(
-        error.kind(),
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion
-    ) {
-        return error
-            .print()
-            .map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
-    }
-    let text = error.to_string();
-    // The lines behind the first name what is missing, if anything, then the usage.
-    let told = text
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.is_empty());
-    let told = told.collect::<Vec<_>>().join(" ");
-    complain(&format!(
-        "{} (try pgas-run --help)",
-        told.trim_start_matches("error: ")
-    ));
-    ExitCode::from(USAGE)
-}
-
 fn complain(message: &str) {
     // There is nobody left to tell about a failure of this.
     io::stderr()
         .write_all(format!("pgas-run: {}\n", printable(message)).as_bytes())
         .ok();
+}
+
+/// What is wrong, by the name of the option that says it.
+fn told(error: &(dyn Error + 'static)) -> String {
+    match error.downcast_ref() {
+        Some(pgas_core::Error::Setting(setting)) if setting.name == RANKS_VARIABLE => {
+            format!("--ranks {}: {}", setting.value, setting.reason)
+        }
+        _ => error.to_string(),
+    }
 }
 
 fn code_of(error: &(dyn Error + 'static)) -> u8 {
@@ -138,8 +126,8 @@ fn code_of(error: &(dyn Error + 'static)) -> u8 {
 
 fn number_of_ranks(text: &str) -> Result<u32, String> {
     match text.parse() {
-        Ok(0) | Err(_) => Err("a job has 1 rank or more".to_owned()),
-        Ok(n_ranks) => Ok(n_ranks),
+        Ok(n_ranks @ 1..=MAX_RANKS) => Ok(n_ranks),
+        _ => Err(format!("a job has 1 to {MAX_RANKS} ranks")),
     }
 }
 
@@ -151,9 +139,18 @@ fn seconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "a number of seconds above 0, such as 30 or 0.5, is needed".to_owned())
 }
 
-fn key_and_value(text: &str) -> Result<(OsString, OsString), String> {
-    match text.split_once('=') {
-        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
-        _ => Err("it has to be KEY=VALUE".to_owned()),
-    }
+/// A variable may hold any bytes.
+fn variable() -> impl TypedValueParser<Value = (OsString, OsString)> {
+    OsStringValueParser::new().try_map(|text| {
+        let bytes = text.into_vec();
+        match bytes.iter().position(|&byte| byte == b'=') {
+            None | Some(0) => Err("it has to be KEY=VALUE"),
+            Some(end) => {
+                let [key, value] = [&bytes[..end], &bytes[end + 1..]];
+                Ok([key, value]
+                    .map(|part| OsString::from_vec(part.to_vec()))
+                    .into())
+            }
+        }
+    })
 }

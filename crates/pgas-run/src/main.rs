@@ -2,6 +2,8 @@
 
 #[cfg_attr(any(pgas_portable, not(target_os = "linux")), path = "elsewhere.rs")]
 mod linux;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod usage;
 
 use std::process::ExitCode;
 

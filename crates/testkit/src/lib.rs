@@ -28,6 +28,7 @@
 mod cases;
 mod deadline;
 mod example;
+pub mod extremes;
 pub mod fault;
 pub mod faulty;
 pub mod job;

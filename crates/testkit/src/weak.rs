@@ -58,6 +58,8 @@ struct State {
     /// How many pieces of each non-blocking operation are left.
     left: HashMap<u64, usize>,
     next_id: u64,
+    /// Messages that this rank sends before anything late is done without a flush.
+    n_held: u64,
 }
 
 /// What is still to be done.
@@ -102,11 +104,19 @@ impl Weak {
             late: Vec::new(),
             left: HashMap::new(),
             next_id: OWN,
+            n_held: 0,
         };
         Self {
             inner,
             state: Mutex::new(state),
         }
+    }
+
+    /// Nothing that is late is done, unless it is flushed, until this rank has sent so many messages.
+    #[must_use]
+    pub fn held_for(self, n_messages: u64) -> Self {
+        self.state().n_held = n_messages;
+        self
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -141,7 +151,7 @@ impl Weak {
     /// Does some of the late things, now and then; says whether there were any.
     fn perform_some(&self, state: &mut State) -> Result<bool> {
         let mut worked = false;
-        while !state.late.is_empty() && state.random.u8(..4) == 0 {
+        while state.n_held == 0 && !state.late.is_empty() && state.random.u8(..4) == 0 {
             let i = state.random.usize(..state.late.len());
             let late = state.late.swap_remove(i);
             self.perform(state, late)?;
@@ -182,6 +192,11 @@ impl Weak {
                 *state.left.entry(of).or_default() += 1;
             }
         }
+    }
+
+    fn count_message(&self) {
+        let mut state = self.state();
+        state.n_held = state.n_held.saturating_sub(1);
     }
 
     /// A new operation, which is over when it has no pieces left.
@@ -372,6 +387,7 @@ unsafe impl Backend for Weak {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
+        self.count_message();
         self.inner.try_send(to, class, handler, parts)
     }
 
@@ -387,6 +403,7 @@ unsafe impl Backend for Weak {
         place: Place,
         opening: &[u8],
     ) -> Result<Sent> {
+        self.count_message();
         // SAFETY: the caller promises that the place came from `prepare` for this rank and is his,
         // and `prepare` above gives what the inner transport offers.
         unsafe { self.inner.try_commit(to, class, handler, place, opening) }
@@ -454,20 +471,26 @@ unsafe impl Backend for Weak {
     }
 }
 
+/// The worlds of a new job over the reference transport, made weaker still by `weaken`.
+fn worlds_over(
+    n_ranks: u32,
+    config: &Config,
+    weaken: impl Fn(Arc<dyn Backend>) -> Weak,
+) -> Result<Vec<World>> {
+    let segment_bytes = config.segment_bytes.unwrap_or(loopback::SEGMENT_BYTES);
+    loopback::job(n_ranks, segment_bytes, &loopback::Options::default())
+        .into_iter()
+        .map(|inner| World::new(Arc::new(weaken(Arc::new(inner))), config.clone()))
+        .collect()
+}
+
 /// The worlds of a new job over the reference transport, made weaker still.
 ///
 /// # Errors
 ///
 /// A segment of the configured size cannot be used.
 pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
-    let segment_bytes = config.segment_bytes.unwrap_or(loopback::SEGMENT_BYTES);
-    loopback::job(n_ranks, segment_bytes, &loopback::Options::default())
-        .into_iter()
-        .map(|inner| {
-            let backend = Weak::new(Arc::new(inner), seed);
-            World::new(Arc::new(backend), config.clone())
-        })
-        .collect()
+    worlds_over(n_ranks, config, |inner| Weak::new(inner, seed))
 }
 
 /// Runs `body` as each rank of a new job, a thread each.
@@ -478,5 +501,16 @@ pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
 /// size cannot be used, or the system has no thread for a rank.
 pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync) {
     let worlds = worlds(n_ranks, config, seed).expect("a usable segment");
+    run_ranks(worlds, &body);
+}
+
+/// As [`run`], where nothing that is late is done on a rank, unless it is flushed, until the rank has sent `n_messages`.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_held(n_ranks: u32, config: &Config, n_messages: u64, body: impl Fn(World) + Sync) {
+    let held = |inner| Weak::new(inner, 1).held_for(n_messages);
+    let worlds = worlds_over(n_ranks, config, held).expect("a usable segment");
     run_ranks(worlds, &body);
 }

@@ -65,6 +65,16 @@ impl By {
             Self::Nobody(_) | Self::NoTest(_) => "",
         }
     }
+
+    /// The program that has them, with all of its tests.
+    const fn program(self) -> Self {
+        match self {
+            Self::Models(_) => Self::Models(""),
+            Self::Tests(_) => Self::Tests(""),
+            Self::Program(name, _) => Self::Program(name, ""),
+            Self::Nobody(_) | Self::NoTest(_) => self,
+        }
+    }
 }
 
 /// A file with a mutant.

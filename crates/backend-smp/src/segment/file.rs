@@ -61,8 +61,9 @@ impl launcher::Descriptor for JobMemory {
 ///
 /// # Errors
 ///
-/// [`Error::Setting`] for segments that do not fit, [`Error::Backend`] for a refusal of the system.
+/// [`Error::Setting`] for segments that do not fit and for more ranks than this host has processes, [`Error::Backend`] for a refusal of the system.
 pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
+    check_processes(n_ranks)?;
     let layout = layout(n_ranks, config)?;
     let Some(total) = layout.total_bytes() else {
         return Err(Error::backend(
@@ -97,6 +98,18 @@ pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
     file.write_all_at(&bytes, 0)
         .map_err(|error| Error::os("pwrite", error))?;
     Ok(JobMemory(file))
+}
+
+/// A job with more ranks than the system has processes is refused before any of them is started.
+fn check_processes(n_ranks: u32) -> Result<()> {
+    let read = |name| std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok();
+    let limits = ["pid_max", "threads-max"].map(|name| read(name)?.trim().parse().ok());
+    let most: u64 = limits.into_iter().flatten().min().unwrap_or(u64::MAX);
+    if u64::from(n_ranks) < most {
+        return Ok(());
+    }
+    let reason = format!("this host runs fewer than {most} processes");
+    Err(Error::setting("PGAS_RANKS", n_ranks.to_string(), reason))
 }
 
 impl Job {

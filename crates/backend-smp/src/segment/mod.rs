@@ -74,6 +74,11 @@ fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> R
     };
     // The largest size that needs no rounding up.
     let limit = limit & !(granule(limit) - 1);
+    if limit < MIN_SEGMENT_BYTES {
+        let most = MAX_RESERVED / MIN_SEGMENT_BYTES;
+        let reason = format!("a host has room for the segments of at most {most} ranks");
+        return Err(Error::setting("PGAS_RANKS", n_ranks.to_string(), reason));
+    }
     let wanted = wanted.unwrap_or_else(|| memory.min(limit));
     let rounded = wanted.checked_next_multiple_of(granule(wanted));
     let segment_bytes = rounded.unwrap_or(u64::MAX);

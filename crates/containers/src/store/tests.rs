@@ -264,7 +264,11 @@ fn elements_beyond_those_that_the_manifest_counts_are_an_error() {
     let path = dir.path().join(manifest::NAME);
     let written = fs::read_to_string(&path).unwrap();
     let (lines, _) = written.rsplit_once("hash ").unwrap();
-    for (n, expected) in [(19, "are left over"), (21, "part-1-0-00000")] {
+    for (n, expected) in [
+        (19_u64, "are left over"),
+        (21, "part-1-0-00000"),
+        (1 << 60, "1152921504606846976 elements were to take"),
+    ] {
         let lines = lines.replace("\n20 ", &format!("\n{n} "));
         let hash = parts::hash_of(lines.as_bytes());
         fs::write(&path, format!("{lines}hash {hash:016x}\n")).unwrap();

@@ -66,6 +66,9 @@ pub mod local;
 #[cfg(loom)]
 mod models;
 pub mod probe;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod scripted;
 pub mod state;
 
 use self::state::{Fingerprint, SlotState, StateWord};

@@ -186,3 +186,20 @@ fn room_is_counted_across_the_end_of_the_numbers() {
     assert_eq!(room(size, Side::Pop, 2, u64::MAX - 3), 0);
     assert_eq!(room(size, Side::Push, 100, 50), 0);
 }
+
+#[test]
+fn the_next_ticket_is_taken_across_the_end_of_the_numbers() {
+    for first in FIRST_TICKETS {
+        let words = Local::new(3, first);
+        let mut next = first;
+        for _ in 0..9 {
+            let seen = Seen {
+                taken: next,
+                limit: next,
+            };
+            assert_eq!(take_next(&words, Side::Push, seen), Ok(Ok(next)));
+            next = next.wrapping_add(1);
+            assert_eq!(words.words.borrow()[Word::Tail as usize], next);
+        }
+    }
+}

@@ -184,8 +184,8 @@ fn a_command_line_that_makes_no_sense_gets_one_line() {
             126,
             "cannot start \"/etc/passwd\": Permission denied",
         ),
-        (&["-n", "0", "true"], 2, "a job has 1 rank or more"),
-        (&["-n", "x", "true"], 2, "a job has 1 rank or more"),
+        (&["-n", "0", "true"], 2, "a job has 1 to 16777216 ranks"),
+        (&["-n", "x", "true"], 2, "a job has 1 to 16777216 ranks"),
         (
             &["true"],
             2,

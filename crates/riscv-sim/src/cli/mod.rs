@@ -3,13 +3,16 @@
 mod run;
 mod timed;
 mod translate;
+pub(crate) mod usage;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use pgas_riscv_sim::hart::CompareSwapForm;
 use pgas_riscv_sim::isa::Profile;
+use pgas_riscv_sim::machine::MAX_NODES;
 
 /// The exit status when the simulator, not the guest, has something to say.
 pub(crate) const TROUBLE: u8 = 125;
@@ -78,10 +81,10 @@ struct Run {
     /// The guest.
     guest: PathBuf,
     /// How many nodes.
-    #[arg(long, default_value_t = 6)]
+    #[arg(long, default_value_t = 6, value_parser = nodes)]
     nodes: usize,
     /// How many cores a node has.
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = cores)]
     cores: usize,
     /// Memory of a node, in MiB.
     #[arg(long, default_value_t = 64, value_parser = mebibytes)]
@@ -96,7 +99,7 @@ struct Run {
     #[arg(long, value_parser = run::range)]
     shared: Option<std::ops::Range<u64>>,
     /// How many instructions a core runs before it is the next one's turn.
-    #[arg(long, default_value_t = 1000)]
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     quantum: u64,
     /// Give up after this many instructions of all nodes together.
     #[arg(long)]
@@ -128,7 +131,7 @@ struct Run {
 struct Disasm {
     /// An ELF file, or hexadecimal words.
     #[arg(required = true)]
-    what: Vec<String>,
+    what: Vec<OsString>,
     /// Which encodings count.
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
@@ -157,7 +160,20 @@ impl Cli {
     }
 }
 
-/// Reads a guest: assembly if the file's name ends in `.s`, otherwise ELF.
+fn nodes(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=MAX_NODES) => Ok(n),
+        _ => Err(format!("a machine has 1 to {MAX_NODES} nodes")),
+    }
+}
+
+fn cores(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(n @ 1..=64) => Ok(n),
+        _ => Err("a node has 1 to 64 cores".to_owned()),
+    }
+}
+
 /// The memory of a node, of which many make up the simulator's own.
 fn mebibytes(text: &str) -> Result<usize, String> {
     match text.parse() {
@@ -166,12 +182,26 @@ fn mebibytes(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Reads a file whole. What is no regular file may have no end.
+fn read(path: &std::path::Path) -> std::io::Result<Vec<u8>> {
+    if std::fs::metadata(path)?.is_file() {
+        return std::fs::read(path);
+    }
+    Err(std::io::Error::other("not a regular file"))
+}
+
+/// As [`read`], of text.
+fn read_text(path: &std::path::Path) -> Result<String, Trouble> {
+    Ok(String::from_utf8(read(path)?)?)
+}
+
+/// Reads a guest: assembly if the file's name ends in `.s`, otherwise ELF.
 fn guest(path: &std::path::Path, profile: Profile) -> Result<pgas_riscv_sim::Image, Trouble> {
     let name = path.display();
     let is_assembly = path
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("s"));
-    let bytes = std::fs::read(path).map_err(|why| format!("{name}: {why}"))?;
+    let bytes = read(path).map_err(|why| format!("{name}: {why}"))?;
     let image = if is_assembly {
         let text = String::from_utf8(bytes).map_err(|why| format!("{name}: {why}"))?;
         pgas_riscv_sim::asm::assemble(&text, profile)

@@ -7,6 +7,7 @@ use std::net::TcpListener;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use pgas_riscv_sim::memory::RAM_BASE;
 use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, gdb};
 
 use super::{Run, TROUBLE, Trouble, guest, timed};
@@ -37,9 +38,17 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         compare_swap: arguments.cas.into(),
         quantum: arguments.quantum,
     };
-    if arguments.trace.is_some() && !arguments.timed {
-        let why = "--trace writes what happened when, and without a clock nothing has a time: add --timed";
-        return Err(why.into());
+    if let (Some(path), false) = (&arguments.trace, arguments.timed) {
+        let why = "without a clock nothing has a time: add --timed";
+        return Err(format!("--trace {}: {why}", path.display()).into());
+    }
+    if let Some(shared) = &arguments.shared {
+        let ram = RAM_BASE..RAM_BASE + config.ram_bytes as u64;
+        if shared.start < ram.start || shared.end > ram.end || shared.is_empty() {
+            let (std::ops::Range { start, end }, memory) = (shared, ram);
+            let why = format!("no part of the memory, which is {memory:x?}");
+            return Err(format!("--shared {start:x}:{end:x}: {why}").into());
+        }
     }
     let image = guest(&arguments.guest, config.profile)?;
     let mut machine = Machine::new(&config, &image)?;
@@ -49,7 +58,8 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
     }));
     if let Some(port) = arguments.gdb {
         if arguments.gdb_node >= arguments.nodes {
-            return Err(format!("there is no node {}", arguments.gdb_node).into());
+            let (node, nodes) = (arguments.gdb_node, arguments.nodes);
+            return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
         }
         let listener = TcpListener::bind(("127.0.0.1", port))?;
         eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
@@ -84,7 +94,7 @@ pub(super) fn write_stats(arguments: &Run, stats: &impl serde::Serialize) -> Res
     Ok(())
 }
 
-fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> {
+fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Trouble> {
     let limit = arguments.max_instructions.unwrap_or(u64::MAX);
     let start = Instant::now();
     let mut said = start;
@@ -106,12 +116,14 @@ fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Error> 
     }
 }
 
-/// Says where the guests are if that is the question.
-pub(super) fn located(why: Error, machine: &Machine) -> Error {
-    if matches!(why, Error::NoEnd(_) | Error::AllWait) {
-        eprintln!("rae: {}", machine.whereabouts());
+/// The error, with the option that sets the limit, and with where the guests are if that is the question.
+pub(super) fn located(why: Error, machine: &Machine) -> Trouble {
+    let whereabouts = machine.whereabouts();
+    match why {
+        Error::NoEnd(limit) => format!("--max-instructions {limit}: {why}; {whereabouts}").into(),
+        Error::AllWait => format!("{why}; {whereabouts}").into(),
+        _ => why.into(),
     }
-    why
 }
 
 pub(super) fn progress(machine: &Machine, elapsed: Duration) {

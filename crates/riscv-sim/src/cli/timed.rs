@@ -11,7 +11,7 @@ use pgas_riscv_sim::timed::trace::Trace;
 use pgas_riscv_sim::{Error, Machine, Outcome};
 
 use super::run::{PROGRESS, located, progress, write_stats};
-use super::{Run, Trouble};
+use super::{Run, Trouble, read_text};
 
 /// Spans of a trace at most: about what Perfetto still shows with ease.
 const SPANS: usize = 2_000_000;
@@ -20,12 +20,12 @@ const SPANS: usize = 2_000_000;
 const STEP: Time = Time::from_ns(200_000);
 
 /// Runs the guests of `machine` with cycles counted; gives how that ended, after statistics and trace have been written.
-pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, Error>, Trouble> {
+pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, Trouble>, Trouble> {
     let config = match &arguments.config {
         None => TimedConfig::default(),
         Some(path) => {
             let name = path.display();
-            let text = std::fs::read_to_string(path).map_err(|why| format!("{name}: {why}"))?;
+            let text = read_text(path).map_err(|why| format!("--config {name}: {why}"))?;
             TimedConfig::from_toml(&text).map_err(|why| format!("{name}: {why}"))?
         }
     };
@@ -44,7 +44,7 @@ pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, E
     Ok(outcome)
 }
 
-fn to_the_end(simulation: &mut Simulation, arguments: &Run) -> Result<Outcome, Error> {
+fn to_the_end(simulation: &mut Simulation, arguments: &Run) -> Result<Outcome, Trouble> {
     let limit = arguments.max_instructions.unwrap_or(u64::MAX);
     let start = Instant::now();
     let mut said = start;

@@ -13,12 +13,11 @@ use pgas_riscv_sim::disasm::disassemble as one;
 use pgas_riscv_sim::isa::Profile;
 use pgas_riscv_sim::{Image, asm};
 
-use super::{Asm, Disasm, Trouble, guest};
+use super::{Asm, Disasm, Trouble, guest, read_text};
 
 pub(super) fn assemble(arguments: &Asm) -> Result<ExitCode, Trouble> {
     let name = arguments.source.display();
-    let text =
-        std::fs::read_to_string(&arguments.source).map_err(|why| format!("{name}: {why}"))?;
+    let text = read_text(&arguments.source).map_err(|why| format!("{name}: {why}"))?;
     let image =
         asm::assemble(&text, arguments.profile.into()).map_err(|why| format!("{name}: {why}"))?;
     std::fs::write(&arguments.output, asm::to_elf(&image))
@@ -32,7 +31,8 @@ pub(super) fn disassemble(arguments: &Disasm) -> Result<ExitCode, Trouble> {
         [file] if Path::new(file).exists() => listing(&guest(Path::new(file), profile)?, profile),
         words => {
             for word in words {
-                let digits = word.strip_prefix("0x").unwrap_or(word);
+                let word = word.to_string_lossy();
+                let digits = word.strip_prefix("0x").unwrap_or(&word);
                 let bits =
                     u32::from_str_radix(digits, 16).map_err(|why| format!("{word}: {why}"))?;
                 println!("{digits:>8}\t{}", one(bits, 0, profile).text);

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod cores;
+mod extremes;
 mod gdb;
 mod guest_c;
 mod images;

@@ -34,7 +34,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Checkpoints.
     row("store/mod.rs", "manifest.publish(dir)?;\n        remove_others(dir, number);", 0, "remove_others(dir, number);\n        manifest.publish(dir)?;", Tests("store::tests")),
     row("store/mod.rs", "remove_others(dir, number);", 0, "", Tests("store::tests")),
-    row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0);", Tests("store::tests")),
+    row("store/mod.rs", "number = number.max(parts::number_in(&name).unwrap_or(0));", 0, "number = parts::number_in(&name).map_or(number, |_| 0_u64);", Tests("store::tests")),
     row("store/mod.rs", "let written = together(world, write_parts(&paths, write))", 0, "let written = write_parts(&paths, write)", Program("outcomes", "while_a_container_is_saved")),
     row("store/manifest.rs", "fs::rename(&draft, &name)?;", 0, "fs::copy(&draft, &name)?;", Tests("store::tests")),
     row("store/manifest.rs", "file.sync_all()?;", 0, "", NoTest("only a machine that loses power could tell: what a killed process has written is the system's")),
@@ -43,7 +43,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("store/manifest.rs", "let mut file = File::create_new(&draft)?;", 0, "let mut file = File::create(&draft)?;", Nobody("what stands there has just been removed; for who could put something there in between the directory is theirs anyway")),
     row("store/manifest.rs", "match fs::remove_file(&draft) {", 0, "match Ok::<(), io::Error>(()) {", Tests("store::tests")),
     row("store/manifest.rs", "if text[body.len()..].trim_end_matches('\\n') != said {", 0, "if false {", Tests("store::tests")),
-    row("store/manifest.rs", "if info.is_possible() {", 0, "if true {", Tests("store::fuzz")),
+    row("store/manifest.rs", "if info.is_possible() {", 0, "if true {", Tests("store::tests::elements_beyond")),
     row("store/parts.rs", "self.file.sync_all()", 0, "Ok::<(), std::io::Error>(())", NoTest("only a machine that loses power could tell")),
     row("store/parts.rs", "File::create_new(path)", 0, "File::create(path)", NoTest("the number was chosen so that no file has it: somebody would have to put one there at that moment")),
     row("store/parts.rs", "if found == info {", 0, "if true {", Tests("store::tests")),
@@ -64,13 +64,4 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, "", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/remote.rs", "flushed.map_err(|error| give_up(self.world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
     row("distributor.rs", "told.map_err(|error| world.give_up(\"telling what a distributor has sent\", error))?;", 0, "told?;", Program("outcomes", "while_others_wait")),
-];
-
-/// Of the slots' protocol, whose models have no values that lie elsewhere.
-#[rustfmt::skip]
-pub(super) const OF_SLOTS: &[Mutant] = &[
-    row("slots/mod.rs", "|| slot.load_state()? == state;", 0, "|| true;", Program("weak_network", "texts_that_are_removed")),
-    row("slots/mod.rs", "held.value.filter(|_| locked == held.state.locked())", 0, "held.value", Program("weak_network", "texts_that_are_removed")),
-    row("slots/mod.rs", "held.value.filter(|_| state == held.state)", 0, "held.value", Program("weak_network", "texts_that_are_removed")),
-    row("slots/mod.rs", "slot.value().map_err(|error| slot.give_up(error))?", 0, "slot.value()?", Program("outcomes", "while_others_wait")),
 ];

@@ -40,6 +40,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("slots/probe.rs", "looks || slot.load_state()? == StateWord::ready(fingerprint);", 0, "true;", Models("slots::models::lines")),
     row("slots/probe.rs", "if looks && states.written_or_free(fingerprint) != 0 {", 0, "if false {", Models("slots::models::lines")),
     row("slots/probe.rs", "if looks || slot.swap_state(StateWord::FREE, reserved)?.is_ok() {", 0, "if true {", Models("slots::models::lines")),
+    // Values that lie elsewhere, which the models have not.
+    row("slots/mod.rs", "|| slot.load_state()? == state;", 0, "|| true;", Tests("slots::scripted")),
+    row("slots/mod.rs", "held.value.filter(|_| locked == held.state.locked())", 0, "held.value", Tests("slots::scripted")),
+    row("slots/mod.rs", "held.value.filter(|_| state == held.state)", 0, "held.value", Tests("slots::scripted")),
+    row("slots/mod.rs", "slot.value().map_err(|error| slot.give_up(error))?", 0, "slot.value()?", Tests("slots::scripted")),
     // Tickets.
     row("tickets/mod.rs", "memory::release();", 0, "", Models("tickets::models")),
     row("tickets/mod.rs", "if word.load(Acquire) != from {", 0, "if word.load(Relaxed) != from {", Nobody("what comes before was acquired with the ticket, and a word that is read too late leaves a mark")),

@@ -44,11 +44,6 @@ pub(super) const TABLES: &[Table] = &[
         folder: "crates/containers/src",
         mutants: containers::MUTANTS,
     },
-    Table {
-        package: "pgas-containers",
-        folder: "crates/lockfree/src",
-        mutants: containers::OF_SLOTS,
-    },
 ];
 
 const fn row(
