@@ -15,15 +15,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use criterion::{BenchmarkId, Criterion};
-use pgas::backend::SignalUpdate;
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::{ActiveMessages, GlobalPtr, PgasFuture, Rank, RemoteCalls, Symmetric, World, when_all};
 
 /// Words on each rank: order, count, length, the line of the ping-pong, the ring of what the rank receives, and the one of long payloads.
 const WORDS: usize = BLOCKS + N_BLOCKS * BLOCK_WORDS;
 const ORDER: usize = 0;
-const COUNT: usize = 8;
-const LEN: usize = 9;
+const LEN: usize = ORDER + support::ORDER_WORDS;
 const LINE: usize = 32;
 const RING_HEAD: usize = 48;
 const RING: usize = 64;
@@ -274,21 +272,12 @@ impl<'a> Bench<'a> {
     }
 
     fn order(&self, task: Task, n: u64) {
-        self.word(1, COUNT).put(self.world, n).expect("direct");
-        let (order, set) = (self.word(1, ORDER), SignalUpdate::Set(task as u64));
-        order
-            .put_signal(self.world, &[], order, set)
-            .expect("direct");
+        support::give_order(self.world, self.word(1, ORDER), task as u64, n);
     }
 
     fn serve(&self) {
         loop {
-            let order = self.word(1, ORDER);
-            let task = order
-                .wait_until(self.world, |task| task != 0)
-                .expect("an order");
-            order.atomic_store(self.world, 0).expect("direct");
-            let n = self.word(1, COUNT).get(self.world).expect("direct");
+            let (task, n) = support::take_order(self.world, self.word(1, ORDER));
             match task {
                 1 => self.run(Task::BareLine, n),
                 2 => self.run(Task::BareRing, n),

@@ -18,7 +18,6 @@ const PING: HandlerId = HandlerId(HandlerId::N_RESERVED);
 /// Words on each rank: order, count, signal, and the floor's two lines.
 const WORDS: usize = 64;
 const ORDER: usize = 0;
-const COUNT: usize = 8;
 const SIGNAL: usize = 16;
 const LINE: usize = 32;
 const ARRIVALS: usize = 48;
@@ -116,21 +115,12 @@ impl<'a> Bench<'a> {
     }
 
     fn order(&self, task: Task, n: u64) {
-        self.word(1, COUNT).put(self.world, n).expect("direct");
-        let (order, set) = (self.word(1, ORDER), SignalUpdate::Set(task as u64));
-        order
-            .put_signal(self.world, &[], order, set)
-            .expect("direct");
+        support::give_order(self.world, self.word(1, ORDER), task as u64, n);
     }
 
     fn serve(&self) {
         loop {
-            let order = self.word(1, ORDER);
-            let task = order
-                .wait_until(self.world, |task| task != 0)
-                .expect("an order");
-            order.atomic_store(self.world, 0).expect("direct");
-            let n = self.word(1, COUNT).get(self.world).expect("direct");
+            let (task, n) = support::take_order(self.world, self.word(1, ORDER));
             match task {
                 1 => self.run(Task::BareLine, n),
                 2 => self.run(Task::BareBarrier, n),

@@ -5,8 +5,9 @@
 use std::time::{Duration, Instant};
 
 use criterion::Criterion;
+use pgas::backend::SignalUpdate;
 use pgas::config::launch::Launcher;
-use pgas::{Config, Rank, World};
+use pgas::{Config, GlobalPtr, Rank, World};
 
 /// Starts two ranks as processes and runs `measure` on rank 0, and meanwhile `serve` on rank 1.
 pub(crate) fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: impl FnOnce(&World)) {
@@ -28,6 +29,26 @@ pub(crate) fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: imp
         serve(&world);
     }
     world.barrier().expect("the other rank ends too");
+}
+
+/// Words of rank 1 that take an order: the task, and in another cache line how often it is to be run.
+pub(crate) const ORDER_WORDS: usize = COUNT + 1;
+const COUNT: usize = 8;
+
+/// Orders rank 1 to run `task` `n` times; `order` is the first of its [`ORDER_WORDS`].
+pub(crate) fn give_order(world: &World, order: GlobalPtr<u64>, task: u64, n: u64) {
+    order.offset(COUNT).put(world, n).expect("direct");
+    order
+        .put_signal(world, &[], order, SignalUpdate::Set(task))
+        .expect("direct");
+}
+
+/// Waits for an order, and takes it: the task, which is not 0, and how often it is to be run.
+pub(crate) fn take_order(world: &World, order: GlobalPtr<u64>) -> (u64, u64) {
+    let task = order.wait_until(world, |task| task != 0).expect("an order");
+    order.atomic_store(world, 0).expect("direct");
+    let n = order.offset(COUNT).get(world).expect("direct");
+    (task, n)
 }
 
 /// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times: what
