@@ -167,6 +167,10 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
     }
 }
 
+// As the public operations, these are no parts of their callers without optimization, where each
+// value that is passed on has a place of its own in the frame: with values of 64 KiB one operation
+// took more than 5 MiB of the stack, or not, as the compiler happened to cut the crate into units.
+
 /// Operations leave it to their caller to count new keys and those that were removed.
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Whether the states of a line are looked at together: a load of all of them costs as much as
@@ -188,7 +192,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// Where the fast path to `key` begins, if there is one, and what a slot is to hold of a key
     /// that is to be there.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn fast_path(
         &self,
         hash: Hash,
@@ -210,7 +214,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// The place of `key` by the fallback.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn walk(&self, hash: Hash, key: &KeyOf<K>, wanted: Wanted) -> Result<(PlaceOf<K, V, R>, ())> {
         let home = self.home(hash);
         Ok((probe::walk(self, home, key, wanted, Intent::Look)?, ()))
@@ -218,7 +222,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// Likewise, of a key that is to be there, with what a slot is to hold of it. If there is none,
     /// `value` is given up.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn walk_to_claim(
         &self,
         hash: Hash,
@@ -237,7 +241,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// A slot for the key, and the part of the key that goes there. As a closure it made inserts of
     /// wide values a third longer.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn claim(
         &self,
         hash: Hash,
@@ -268,7 +272,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// Writes key and value to a slot that is reserved for the key.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn publish(
         slot: GlobalSlot<K, V, R>,
         hash: Hash,
@@ -281,7 +285,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// What `at` makes of a slot that holds the key. It is called again if it makes nothing, since
     /// the key was removed, unless `value` is inserted again, and another rank has not been faster.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn held_or_again<T>(
         slot: GlobalSlot<K, V, R>,
         mut held: Held<SlotOf<V>>,
@@ -301,7 +305,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// Puts `value`, which is given up if that fails.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn insert(&self, hash: Hash, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Inserted> {
         // What was there is given back, so it is read if it may point to memory of its own.
         let wanted = const {
@@ -320,7 +324,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// The value that is there, if it was there before; else `value` is.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn get_or_insert(
         &self,
         hash: Hash,
@@ -341,7 +345,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// The value of a slot that holds the key, unless that was removed.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn value_held(
         &self,
         slot: &GlobalSlot<K, V, R>,
@@ -353,7 +357,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn find(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<V>> {
         let view = self;
         at_place!(
@@ -362,7 +366,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         )
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn contains(&self, hash: Hash, key: &KeyOf<K>) -> Result<bool> {
         let view = self;
         at_place!(
@@ -371,7 +375,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         )
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn update(
         &self,
         hash: Hash,
@@ -393,7 +397,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         )
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn update_held(
         &self,
         slot: GlobalSlot<K, V, R>,
@@ -412,7 +416,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// Replaces the value by `f` of it, or inserts `value`; what was there. For values without
     /// memory of their own.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn upsert(
         &self,
         hash: Hash,
@@ -510,7 +514,7 @@ where
     R: Access<'a>,
 {
     /// Adds to the value of `key`, and returns the former one if it was there.
-    #[inline(always)]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn add(&self, hash: Hash, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
         let view = self;
         at_place!(
