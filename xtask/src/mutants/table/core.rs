@@ -46,11 +46,11 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("event.rs", "Ok(false) => Ok(None),", 0, "Ok(false) => Ok(self.finish.take().map(|finish| finish())),", Tests("a_source_is_free_before")),
     row("rma/scope.rs", "Ok(done) => !done,", 0, "Ok(_) => false,", Tests("a_handler_that_panics_while_a_scope")),
     // Waits end.
-    row("wait.rs", "self.check_limit(awaited, began)?;", 1, "", Tests("a_wait_longer_than_the_configured")),
-    row("wait.rs", "self.check_limit(awaited, began)?;", 0, "", Tests("a_rank_that_is_never_without_work")),
-    row("wait.rs", "self.backend().health()?;", 0, "", Tests("a_rank_that_is_never_without_work")),
-    row("wait.rs", "self.backend().health()?;", 1, "", Nobody("the sleeps that follow within a tenth of a millisecond look, too")),
-    row("wait.rs", "self.backend().health()?;", 2, "", Tests("a_failure_ends_the_wait_of_a_rank")),
+    row("wait.rs", "self.check_limit(awaited, began)?;", 0, "", Tests("a_wait_longer_than_the_configured")),
+    row("wait.rs", "self.look(awaited, &mut began, &mut noted, from)?;", 0, "", Tests("a_rank_that_is_never_without_work")),
+    row("wait.rs", "self.look(awaited, &mut began, &mut noted, from)?;", 1, "", Tests("a_wait_longer_than_the_configured")),
+    row("wait.rs", "self.backend().health()?;", 0, "", Nobody("the sleeps that follow within a tenth of a millisecond look, too")),
+    row("wait.rs", "self.backend().health()?;", 1, "", Tests("a_failure_ends_the_wait_of_a_rank")),
     row("handler.rs", "IN_HANDLER.with(|it| it.set(self.0));", 0, "", Tests("handler::tests")),
     // Handles, and ranks that leave.
     row("handles.rs", "self.n_handles.fetch_sub(1, Ordering::AcqRel)", 0, "self.n_handles.fetch_sub(1, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
