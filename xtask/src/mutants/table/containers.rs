@@ -56,8 +56,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("array/cells.rs", "at.wrapping_add(RAISE)", 0, "at", Program("weak_network", "elements_of_arrays")),
     row("array/cells.rs", "if version.atomic_load(world)? != at {", 0, "if false {", Program("weak_network", "elements_of_arrays")),
     row("array/cells.rs", "version.compare_exchange(world, at, at | LOCKED)?.is_ok()", 0, "version.compare_exchange(world, at, at | LOCKED).is_ok()", Program("weak_network", "elements_of_arrays")),
-    row("distributor.rs", "total == all_told.wrapping_add(self.n_from_others)", 0, "total >> COUNT_BITS == all_told >> COUNT_BITS", Program("weak_network", "a_distributor_delivers")),
-    row("distributor.rs", "total == all_told.wrapping_add(self.n_from_others)", 0, "total << 24 == self.n_from_others << 24", Program("weak_network", "a_distributor_delivers")),
+    row("distributor.rs", "if total == all_told.wrapping_add(self.n_from_others) {", 0, "if total >> COUNT_BITS == all_told >> COUNT_BITS {", Program("weak_network", "a_distributor_delivers")),
+    row("distributor.rs", "if total == all_told.wrapping_add(self.n_from_others) {", 0, "if total & ((1 << COUNT_BITS) - 1) == self.n_from_others {", Program("weak_network", "a_distributor_delivers")),
     // What others wait for and is not done fails them.
     row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
