@@ -93,6 +93,33 @@ impl<const N: usize> Strides<N> {
         };
         Some(world.checked(ptr, span).at())
     }
+
+    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the remote and the
+    /// local corner of each, the latter in bytes from the slice's start, its shape, and whether its
+    /// memory is mapped. All blocks of a part lie inside of a segment of the job and of the slice.
+    #[track_caller]
+    fn in_parts<T: Pod>(
+        &self,
+        world: &World,
+        (ptr, n_local): (GlobalPtr<T>, usize),
+        kind: CostKind,
+        mut carry_out: impl FnMut(RemoteAddr, isize, &Shape, bool) -> Result<()>,
+    ) -> Result<()> {
+        let Some(at) = self.check(world, ptr, n_local) else {
+            return Ok(());
+        };
+        world.count(kind, Some(at.rank), 1, self.bytes::<T>());
+        let is_direct = world.memory().base(at.rank).is_some();
+        let longest = if is_direct {
+            usize::MAX
+        } else {
+            cut::longest(world)
+        };
+        let shape = self.shape(size_of::<T>());
+        cut::shape(&shape, longest, &mut |remote, local, part| {
+            carry_out(moved(at, remote), local, part, is_direct)
+        })
+    }
 }
 
 impl<T: Pod> GlobalPtr<T> {
@@ -117,33 +144,25 @@ impl<T: Pod> GlobalPtr<T> {
         strides: &Strides<N>,
         values: &[T],
     ) -> Result<()> {
-        let Some(at) = strides.check(world, self, values.len()) else {
-            return Ok(());
-        };
-        let shape = strides.shape(size_of::<T>());
-        world.count(CostKind::Write, Some(at.rank), 1, strides.bytes::<T>());
-        let src = values.as_bytes().as_ptr();
-        let is_direct = world.memory().base(at.rank).is_some();
-        let longest = if is_direct {
-            usize::MAX
-        } else {
-            cut::longest(world)
-        };
-        cut::shape(&shape, longest, &mut |remote, local, part| {
-            let (first, src) = (moved(at, remote), src.wrapping_offset(local));
-            // SAFETY: `check` found the whole box inside a segment of the job and inside the slice,
-            // which stays borrowed until the calls below, which are blocking, have returned.
-            // `cut::shape` cuts the box into parts, so that all blocks of this one, from these two
-            // corners on, are inside of both.
-            let grid = unsafe { PutGrid::new(first, src, part) };
-            if !is_direct {
-                return world.backend().put_strided(grid);
-            }
-            grid.for_each(|block| {
-                put_directly(world, block);
-                Ok(())
-            })
-        })
+        let (place, src) = ((self, values.len()), values.as_bytes().as_ptr());
+        strides.in_parts(
+            world,
+            place,
+            CostKind::Write,
+            |dst, local, part, is_direct| {
+                // SAFETY: `in_parts` promises that all blocks of the part, from these two corners on, lie
+                // inside of a segment of the job and of the slice, which stays borrowed until the calls
+                // below, which are blocking, have returned.
+                let grid = unsafe { PutGrid::new(dst, src.wrapping_offset(local), part) };
+                if !is_direct {
+                    return world.backend().put_strided(grid);
+                }
+                grid.for_each(|block| {
+                    put_directly(world, block);
+                    Ok(())
+                })
+            },
+        )
     }
 
     /// Reads a box of elements into `out`. This pointer and the slice's start are its first corner.
@@ -166,30 +185,23 @@ impl<T: Pod> GlobalPtr<T> {
         strides: &Strides<N>,
         out: &mut [T],
     ) -> Result<()> {
-        let Some(at) = strides.check(world, self, out.len()) else {
-            return Ok(());
-        };
-        let shape = strides.shape(size_of::<T>());
-        world.count(CostKind::Read, Some(at.rank), 1, strides.bytes::<T>());
-        let dst = out.as_mut_bytes().as_mut_ptr();
-        let is_direct = world.memory().base(at.rank).is_some();
-        let longest = if is_direct {
-            usize::MAX
-        } else {
-            cut::longest(world)
-        };
-        cut::shape(&shape, longest, &mut |remote, local, part| {
-            let (first, dst) = (moved(at, remote), dst.wrapping_offset(local));
-            // SAFETY: as in `put_strided`, and the slice is borrowed exclusively.
-            let grid = unsafe { GetGrid::new(first, dst, part) };
-            if !is_direct {
-                return world.backend().get_strided(grid);
-            }
-            grid.for_each(|block| {
-                get_directly(world, block);
-                Ok(())
-            })
-        })
+        let (place, dst) = ((self, out.len()), out.as_mut_bytes().as_mut_ptr());
+        strides.in_parts(
+            world,
+            place,
+            CostKind::Read,
+            |src, local, part, is_direct| {
+                // SAFETY: as in `put_strided`, and the slice is borrowed exclusively.
+                let grid = unsafe { GetGrid::new(src, dst.wrapping_offset(local), part) };
+                if !is_direct {
+                    return world.backend().get_strided(grid);
+                }
+                grid.for_each(|block| {
+                    get_directly(world, block);
+                    Ok(())
+                })
+            },
+        )
     }
 }
 
