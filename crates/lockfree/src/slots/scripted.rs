@@ -183,9 +183,9 @@ fn what_is_given_back_for_a_key_that_is_removed_is_what_it_had_last() {
 
 #[test]
 fn what_is_given_back_for_a_value_that_is_overwritten_is_what_was_there_last() {
-    let script = Script::new(ready().locked(), Some(1));
-    script.at_wait.set(Some((ready().overwritten(), 2)));
-    let held = Held::new(ready().locked(), 1);
+    // The value was read before somebody wrote the next one.
+    let script = Script::new(ready().overwritten(), Some(2));
+    let held = Held::new(ready(), 1);
     assert_eq!(store(&Slot(&script), &script, held, 3), Ok(true));
     assert_eq!(*script.released.borrow(), [2]);
 }
