@@ -37,7 +37,7 @@ pub(crate) fn refuses(name: &str, option: &str, value: &str) {
 pub(crate) fn refuses_sizes(name: &str, option: &str) {
     for value in [usize::MAX, usize::MAX / 4] {
         let ended = run(name, &[option, &value.to_string()]);
-        assert_eq!(ended.code(), 1, "{name} {option} {value}: {ended:?}");
+        assert_eq!(ended.code(), 2, "{name} {option} {value}: {ended:?}");
         assert!(ended.stderr.contains(option), "{ended:?}");
         assert!(!ended.stderr.contains("panicked"), "{ended:?}");
     }
