@@ -142,8 +142,10 @@ fn ask<const N: usize>(ranks: &Ranks, items: &[[u64; N]], words_back: fn(usize) 
 }
 
 /// The floor packs the entries by rank, and moves them by `MPI_Alltoallv`.
-fn one_way(ranks: &Ranks, items: &[[u64; 2]]) {
-    let parcels = Parcels::pack(2, items, |[key, _]| home(*key));
+fn one_way(ranks: &Ranks, round: usize, n: usize) {
+    let keys = keys(ranks, round, n).into_iter();
+    let items: Vec<_> = keys.map(|key| [key, 1]).collect();
+    let parcels = Parcels::pack(2, &items, |[key, _]| home(*key));
     black_box(parcels.exchange(&ranks.comm));
 }
 
@@ -158,10 +160,7 @@ fn buffered(ranks: &Ranks) {
         ranks.compare(
             NAME,
             n,
-            |round| {
-                let keys = keys(ranks, round, n).into_iter();
-                one_way(ranks, &keys.map(|key| [key, 1]).collect::<Vec<_>>());
-            },
+            |round| one_way(ranks, round, n),
             |round| {
                 for key in keys(ranks, round, n) {
                     buffer.insert(key, 1).expect("room");
@@ -183,10 +182,7 @@ fn distributed(ranks: &Ranks) {
         ranks.compare(
             NAME,
             n,
-            |round| {
-                let keys = keys(ranks, round, n).into_iter();
-                one_way(ranks, &keys.map(|key| [key, 1]).collect::<Vec<_>>());
-            },
+            |round| one_way(ranks, round, n),
             |round| {
                 let mut distributor =
                     Distributor::with_capacity(&ranks.world, 1 << 15).expect("room");
