@@ -86,7 +86,8 @@ impl Options {
         self.keys.min(self.megabytes.saturating_mul(1 << 20) / size)
     }
 
-    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that says that there is none.
+    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that
+    /// says that there is none.
     fn check_memory(&self) -> Result<(), String> {
         let larger = |size| self.n_keys(size).saturating_mul(size + 64);
         let most = self.sizes().map(larger).max().unwrap_or(0);

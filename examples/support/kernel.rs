@@ -37,7 +37,8 @@ pub(crate) struct Place {
 }
 
 impl Options {
-    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that says that there is none.
+    /// Looks, before there are ranks, whether there is memory for what is asked for: the line that
+    /// says that there is none.
     pub(crate) fn check_memory(&self) -> Result<(), String> {
         // The places, and the words that are read there, several times.
         memory::check::<[u64; 6]>(self.accesses, "--accesses")?;

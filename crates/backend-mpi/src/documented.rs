@@ -1,4 +1,5 @@
-//! The types and lengths of MPI that signatures name, for documentation that is built where no MPI library is (`--cfg pgas_docs`). Nothing is
+//! The types and lengths of MPI that signatures name, for documentation that is built where no MPI
+//! library is (`--cfg pgas_docs`). Nothing is
 //! compiled with them: rustdoc does not look into functions.
 
 pub mod ffi {

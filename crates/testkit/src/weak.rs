@@ -504,7 +504,8 @@ pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync
     run_ranks(worlds, &body);
 }
 
-/// As [`run`], where nothing that is late is done on a rank, unless it is flushed, until the rank has sent `n_messages`.
+/// As [`run`], where nothing that is late is done on a rank, unless it is flushed, until the rank
+/// has sent `n_messages`.
 ///
 /// # Panics
 ///

@@ -61,7 +61,8 @@ impl launcher::Descriptor for JobMemory {
 ///
 /// # Errors
 ///
-/// [`Error::Setting`] for segments that do not fit and for more ranks than this host has processes, [`Error::Backend`] for a refusal of the system.
+/// [`Error::Setting`] for segments that do not fit and for more ranks than this host has processes,
+/// [`Error::Backend`] for a refusal of the system.
 pub fn create_job(n_ranks: u32, config: &Config) -> Result<JobMemory> {
     check_processes(n_ranks)?;
     let layout = layout(n_ranks, config)?;

@@ -78,10 +78,13 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// [`PushPop`](super::PushPop): 2A + W; A more for each time that another rank pushes first, and once a turn of the ring to see how far pops
-    /// have come; about 5A more if the push before this one is still being written. Full: 2A. Complete at the target on return.
+    /// [`PushPop`](super::PushPop): 2A + W; A more for each time that another rank pushes first,
+    /// and once a turn of the ring to see how far pops
+    /// have come; about 5A more if the push before this one is still being written. Full: 2A.
+    /// Complete at the target on return.
     ///
-    /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at the target after the phase.
+    /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at
+    /// the target after the phase.
     ///
     /// One-sided.
     ///
@@ -121,7 +124,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// [`PushPop`](super::PushPop): 2A + R; A more for each time that another rank pops first, and when all that was seen of the pushes is popped.
+    /// [`PushPop`](super::PushPop): 2A + R; A more for each time that another rank pops first, and
+    /// when all that was seen of the pushes is popped.
     /// Empty: 2A. Waits for an element that is still being written.
     ///
     /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
@@ -242,7 +246,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_push_phase(self) -> Result<Queue<T, Push, K>> {
         self.into_phase()
@@ -256,7 +261,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_pop_phase(self) -> Result<Queue<T, Pop, K>> {
         self.into_phase()
@@ -270,13 +276,15 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_local_phase(self) -> Result<Queue<T, Local, K>> {
         self.into_phase()
     }
 
-    /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come to one state of the queue.
+    /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come
+    /// to one state of the queue.
     /// Collective.
     pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
         let left = self.local.leave(&self.ring);
@@ -317,7 +325,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 3B + 4 allreduces or broadcasts, and `host` reads and writes the elements, nR + nW in pieces of 4096. Collective over the world.
+    /// 3B + 4 allreduces or broadcasts, and `host` reads and writes the elements, nR + nW in pieces
+    /// of 4096. Collective over the world.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Tests of the protocol on a slot that another rank changes at a chosen moment, and of which reads fail: its values point
+//! Tests of the protocol on a slot that another rank changes at a chosen moment, and of which reads
+//! fail: its values point
 //! to memory of their own.
 
 use std::cell::{Cell, RefCell};
