@@ -63,6 +63,21 @@ enum State<T: Send + 'static> {
     Taken,
 }
 
+impl<T: Send + 'static> State<T> {
+    /// The result, which is there.
+    #[inline(never)]
+    fn take(self) -> Result<T> {
+        match self {
+            Self::Ready(result) => result,
+            Self::Answer(answer) => answer.take(),
+            Self::Cell(cell) => cell.take(),
+            Self::Event(event, _) => Ok(event.wait()?),
+            Self::Joined(mut joined) => joined.take(),
+            Self::Taken => panic!("the future's value was taken already"),
+        }
+    }
+}
+
 /// The answer of a remote call.
 struct Answer<T> {
     handle: Handle,
@@ -255,7 +270,12 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// Progress: none; a loop around this call makes [`progress`](World::progress) itself. (What came
     /// [`of_event`](Self::of_event) makes progress at user level.)
+    #[inline]
     pub fn is_ready(&mut self) -> bool {
+        matches!(self.state, State::Ready(_) | State::Taken) || self.has_become_ready()
+    }
+
+    fn has_become_ready(&mut self) -> bool {
         match &mut self.state {
             State::Ready(_) | State::Taken => true,
             State::Answer(answer) => {
@@ -364,14 +384,11 @@ impl<T: Send + 'static> PgasFuture<T> {
     }
 
     /// The value, which is there.
+    #[inline]
     fn take_ready(&mut self) -> Result<T> {
         match mem::replace(&mut self.state, State::Taken) {
             State::Ready(result) => result,
-            State::Answer(answer) => answer.take(),
-            State::Cell(cell) => cell.take(),
-            State::Event(event, _) => Ok(event.wait()?),
-            State::Joined(mut joined) => joined.take(),
-            State::Taken => panic!("the future's value was taken already"),
+            other => other.take(),
         }
     }
 
