@@ -18,8 +18,8 @@
 )]
 
 use pgas_core::backend::{
-    Atomic, AtomicCall, AtomicOp, AtomicType, Backend, Former, Get, OpId, Operand, RemoteAddr,
-    Stage, SwapCall,
+    Atomic, AtomicCall, AtomicOp, AtomicType, Backend, Former, OpId, Operand, RemoteAddr, Stage,
+    SwapCall,
 };
 use pgas_core::raw::word;
 use pgas_core::{Error, Rank, Result};
@@ -28,7 +28,7 @@ use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::note::{Note, Order};
 use crate::ops::{Flight, pack, unpack};
-use crate::sys::{self, Datatype, Mode, Mpi, Op, Request};
+use crate::sys::{self, Datatype, Mode, Mpi, Op, Probe};
 
 /// How MPI does an atomic in one call, if it does.
 fn mpi_op(call: AtomicCall, compares_unsigned: bool) -> Option<(Op, &'static Datatype)> {
@@ -232,37 +232,8 @@ impl Network {
 
     /// Begins to read the first word of `rank`, in a way that its progress answers, after what was
     /// begun before.
-    ///
-    /// # Safety
-    ///
-    /// Both words are writable at `words` until the request is complete.
-    pub(crate) unsafe fn begin_probe(
-        &self,
-        mpi: &Mpi,
-        rank: u32,
-        words: *mut [u64; 2],
-    ) -> Result<Request> {
-        let first = RemoteAddr {
-            rank: Rank::new(rank),
-            offset: 0,
-        };
-        if self.at_target {
-            // SAFETY: every segment has a first word, and the caller promises the other place until
-            // the request is complete.
-            let get = unsafe { Get::new(first, words.cast(), size_of::<u64>()) };
-            return sys::rget(mpi, &self.window, &get);
-        }
-        // A get may be done by this process's CPU alone, where MPI has the target's memory.
-        let by = (Op::Nothing, Datatype::uint64());
-        let load = AtomicCall {
-            op: AtomicOp::Load,
-            ty: AtomicType::U64,
-            operand: 0,
-        };
-        // SAFETY: every segment has a first word, which is aligned as the segment is.
-        let word = unsafe { Atomic::new(first, load) };
-        // SAFETY: the caller promises both words until the request is complete.
-        unsafe { sys::rget_accumulate(mpi, &self.window, by, &word, words) }
+    pub(crate) fn begin_probe(&self, mpi: &Mpi, rank: u32) -> Result<Probe> {
+        Probe::begin(mpi, &self.window, Rank::new(rank), self.at_target)
     }
 
     pub(crate) fn begin_fetch(&self, atomic: Atomic, former: Former) -> Result<OpId> {
@@ -441,6 +412,36 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Ops;
+
+    #[test]
+    fn slots_of_answers_are_used_again_under_other_ids() {
+        let mut ops = Ops::default();
+        let mut former = 0;
+        let mut ids = Vec::new();
+        for bits in 1..10 {
+            let index = ops.reserve().unwrap();
+            // SAFETY: `former` lives as long as the table.
+            let place = unsafe { Former::new(&raw mut former) };
+            let op = ops.begin(
+                index,
+                Flight::Answer {
+                    from: 3,
+                    result: Some(place),
+                },
+            );
+            assert!(ops.awaits(3) && !ops.awaits(2));
+            ops.answered(3, op, bits);
+            assert!(!ops.awaits(3));
+            assert_eq!(former, bits);
+            assert_eq!(index, 0, "the only slot");
+            ops.release(index);
+            assert!(ops.index_of(op).is_none());
+            ids.push(op);
+        }
+        ids.dedup();
+        assert_eq!(ids.len(), 9);
+    }
 
     #[test]
     fn floats_are_compared_by_swaps_and_integers_are_added_unsigned() {

@@ -1,6 +1,5 @@
 //! How what was begun is completed: flushes of one rank or of all, on this side or on both, and the operations that
 //! they complete.
-#![expect(unsafe_code, reason = "lends words to MPI while this rank waits")]
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -153,14 +152,10 @@ impl Network {
     /// Before this rank waits inside of MPI for what it has begun on `ranks`: waits outside of it until each
     /// has answered something later. Then the wait is a short one.
     pub(crate) fn approach(&self, ranks: &[Rank]) -> Result<()> {
-        let mut words = vec![[0_u64; 2]; ranks.len()];
         let mut outcome = Ok(());
         let mut probes = Vec::with_capacity(ranks.len());
-        for (rank, words) in ranks.iter().zip(&mut words) {
-            let begun = sys::enter().and_then(|mpi| {
-                // SAFETY: there are two words for each probe, which outlive the waiting below.
-                unsafe { self.begin_probe(&mpi, rank.number(), words) }
-            });
+        for rank in ranks {
+            let begun = sys::enter().and_then(|mpi| self.begin_probe(&mpi, rank.number()));
             match begun {
                 Ok(probe) => probes.push((probe, rank.number())),
                 Err(error) => outcome = Err(error),
@@ -169,7 +164,7 @@ impl Network {
         for (mut probe, rank) in probes {
             let mut held = None;
             for round in 0_u64.. {
-                let tested = sys::enter().and_then(|mpi| sys::test(&mpi, &mut probe));
+                let tested = sys::enter().and_then(|mpi| probe.test(&mpi));
                 match tested {
                     Ok(false) => {
                         if round == ROUNDS_UNNOTED {
@@ -269,13 +264,10 @@ impl Network {
     ) -> Result<bool> {
         match state.ops.behind(index) {
             None => return Ok(true),
-            Some(Some(behind)) => return sys::test(mpi, behind),
+            Some(Some(behind)) => return behind.test(mpi),
             Some(None) => {}
         }
-        let words = state.ops.lend_words(index, 0);
-        // SAFETY: the slot's words are its operation's until that is over, and no other get is
-        // behind it.
-        let begun = unsafe { self.begin_probe(mpi, rank, words) }?;
+        let begun = self.begin_probe(mpi, rank)?;
         if let Some(behind) = state.ops.behind(index) {
             *behind = Some(begun);
         }

@@ -30,6 +30,17 @@ const TURNS_A_PARK: u32 = 4;
 /// meanwhile waits; other threads and programs can wait for a tenth of a millisecond.
 const PARKS_A_YIELD: u32 = 32;
 
+impl Network {
+    /// The operand as the member of the shared-memory backend has it, if its rank is on this host.
+    #[inline(never)]
+    pub(crate) fn beside<O: Operand>(&self, operand: O) -> Option<O> {
+        let rank = Rank::new(self.host.index_of(operand.rank().number())?);
+        // SAFETY: the member's segments are those of the ranks of this host, and the segment of a
+        // rank is that of the member with the rank's index on it.
+        Some(unsafe { operand.named(rank) })
+    }
+}
+
 // SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
 // 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion; atomics at the
 // target change one word. 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target, in the unified
@@ -303,6 +314,7 @@ unsafe impl Backend for Network {
 
     fn health(&self) -> Result<()> {
         if let Some(error) = self.first_failure() {
+            self.try_to_tell_failure();
             return Err(error);
         }
         let Err(error) = self.member.health() else {
@@ -322,12 +334,7 @@ unsafe impl Backend for Network {
     }
 
     fn blame(&self, rank: Rank, cause: &str) -> Error {
-        if self.failure.get().is_none() {
-            let mut state = self.state();
-            let told = sys::enter().and_then(|mpi| self.fail(&mut state, &mpi, rank, cause));
-            // Who cannot be told is told by the launcher.
-            drop(told);
-        }
+        self.fail_without_waiting(rank, cause);
         self.first_failure()
             .unwrap_or_else(|| Error::rank_failed(rank, cause))
     }

@@ -25,10 +25,12 @@
 //!
 //! # Lost hosts
 //!
-//! The first rank of each host holds a connection by TCP to that of another one, on a port that the
-//! system chooses. A host of which nothing is heard there for
+//! The first rank of each host holds connections by TCP to those of others, of up to 32 hosts to all of
+//! them, on a port that the system chooses. A host, or the way to one, of which nothing is heard there for
 //! [`silence`](pgas_core::Config::silence) ends the job; where no connection comes about, as behind
-//! a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
+//! a firewall, a warning says so, and lost hosts are left to MPI and its launcher. So they are until MPI
+//! has started: of the start itself, which waits for all processes, only
+//! [`timeout`](pgas_core::Config::timeout) and [`stall`](pgas_core::Config::stall) take care.
 //!
 //! # Floors
 //!
@@ -44,6 +46,7 @@
 //! | tables of what is in flight, and who looks after it | `barrier`, `lookout`, `ops` |
 //! | every call of MPI | `sys` |
 //! | what knows no MPI | `addresses`, `flushes`, `host`, `lifeline`, `limits`, `note`, `output`, `settings`, `slice`, `staging` |
+//! | calls of the system that nothing wraps | `system` |
 //! | the names of MPI for documentation alone | `documented` |
 
 // Stands for the crate `mpi`, which needs an MPI library.
@@ -91,6 +94,7 @@ mod slice;
 mod staging;
 mod start;
 mod sys;
+mod system;
 mod window;
 
 pub use start::{init, init_on, init_on_serialized};

@@ -1,9 +1,9 @@
 //! Connections between hosts that carry nothing while all is well, by which one notices that another is gone.
 //!
-//! The first rank of each host has one to that of its parent in a tree, and to those of its children. The kernel looks
-//! after them (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so that it is the host that answers and the
-//! way to it, whatever its ranks do. Who finds a neighbour silent tells the others; who is cut off
-//! with it finds its own neighbours silent.
+//! The first ranks of up to 32 hosts are all connected with each other; of more, those of each 32, and the first
+//! of these in a tree. The kernel looks after the connections (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so that it is
+//! the host that answers and the way to it, whatever its ranks do. Who finds a neighbour silent
+//! tells the others; who is cut off with it finds its own neighbours silent.
 //!
 //! ```text
 //! | secret of the job: 16 bytes |                  once, in each direction
@@ -18,11 +18,13 @@ use std::time::{Duration, Instant};
 use pgas_core::notice;
 use rustix::net::sockopt;
 
-/// The children of a host in the tree.
+/// Hosts one after the other that are all connected with each other.
+const GROUP: usize = 32;
+/// The children of a group in the tree of groups.
 const FAN: usize = 16;
 /// The most seconds between two questions that Linux takes (`MAX_TCP_KEEPIDLE`).
 const LONGEST_PART: u64 = 32_767;
-/// How long an attempt to connect may take, and all of them.
+/// How long an attempt to connect may take, and all of a host's.
 const ATTEMPT: Duration = Duration::from_secs(1);
 const ATTEMPTS: Duration = Duration::from_secs(5);
 /// How long the other side may take to say who it is.
@@ -42,9 +44,22 @@ pub(crate) type Secret = [u8; 16];
 /// Who failed, and how.
 pub(crate) type Failure = (u32, String);
 
-/// The place of a host's parent in the tree, for hosts in the order of their numbers.
-pub(crate) fn parent_of(host: usize) -> Option<usize> {
-    host.checked_sub(1).map(|below| below / FAN)
+/// The hosts that `host` connects to, all of them before it: those of its group, and for the first
+/// one of a group that of the parent.
+pub(crate) fn elders_of(host: usize) -> impl Iterator<Item = usize> {
+    let group = host / GROUP;
+    let first = group * GROUP;
+    let above = group.checked_sub(1).filter(|_| host == first);
+    let parent = above.map(|above| above / FAN * GROUP);
+    parent.into_iter().chain(first..host)
+}
+
+/// What a host tells of itself to those that connect to it.
+pub(crate) struct Elder {
+    /// Its first rank.
+    pub(crate) rank: u32,
+    pub(crate) addresses: Vec<IpAddr>,
+    pub(crate) port: u16,
 }
 
 /// One host's connections.
@@ -66,8 +81,8 @@ struct Neighbour {
     stream: TcpStream,
     received: Vec<u8>,
     since: Instant,
-    /// The first rank of the parent's host, if this side has connected to that.
-    parent: Option<u32>,
+    /// The first rank of the other host, if this side has connected to that.
+    elder: Option<u32>,
     /// What it has said of itself, if it knows the secret.
     whom: Option<(u32, String)>,
     has_secret: bool,
@@ -165,21 +180,31 @@ impl Lifeline {
         }
     }
 
-    /// Connects to the host of the parent, `rank`, which listens already.
-    pub(crate) fn connect(&mut self, rank: u32, addresses: &[IpAddr], port: u16) {
+    /// Connects to hosts that listen already. Warns once if there are some that it cannot reach.
+    pub(crate) fn connect(&mut self, elders: impl Iterator<Item = Elder>) {
         let began = Instant::now();
+        let failed: Vec<io::Error> = elders
+            .filter_map(|elder| self.connect_to(&elder, began).err())
+            .collect();
+        if let Some(error) = failed.first() {
+            self.warn(error);
+        }
+    }
+
+    fn connect_to(&mut self, elder: &Elder, began: Instant) -> io::Result<()> {
         let mut last = io::Error::from(ErrorKind::AddrNotAvailable);
-        for address in addresses {
+        for address in &elder.addresses {
             if began.elapsed() > ATTEMPTS {
                 break;
             }
-            let connected = TcpStream::connect_timeout(&SocketAddr::new(*address, port), ATTEMPT);
-            match connected.and_then(|stream| self.greet(stream, Some(rank))) {
-                Ok(()) => return,
+            let place = SocketAddr::new(*address, elder.port);
+            let connected = TcpStream::connect_timeout(&place, ATTEMPT);
+            match connected.and_then(|stream| self.greet(stream, Some(elder.rank))) {
+                Ok(()) => return Ok(()),
                 Err(error) => last = error,
             }
         }
-        self.warn(&last);
+        Err(last)
     }
 
     fn warn(&self, error: &io::Error) {
@@ -191,7 +216,7 @@ impl Lifeline {
     }
 
     /// Says who this is.
-    fn greet(&mut self, stream: TcpStream, parent: Option<u32>) -> io::Result<()> {
+    fn greet(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         self.set_limits(&stream)?;
@@ -202,7 +227,7 @@ impl Lifeline {
             stream,
             received: Vec::new(),
             since: Instant::now(),
-            parent,
+            elder,
             whom: None,
             has_secret: false,
             has_taken_leave: false,
@@ -283,7 +308,7 @@ impl Lifeline {
         }
         let Some((rank, host)) = neighbour.whom.clone() else {
             let is_late = neighbour.since.elapsed() > INTRODUCTION;
-            return match (outcome, neighbour.parent) {
+            return match (outcome, neighbour.elder) {
                 (Ok(()), _) if !is_late => Found::Nothing,
                 (Ok(()), _) => self.give_up(neighbour, &ErrorKind::TimedOut.into()),
                 // It was there when this side connected.
@@ -318,7 +343,7 @@ impl Lifeline {
 
     /// It has not said who it is.
     fn give_up(&self, neighbour: &Neighbour, error: &io::Error) -> Found {
-        if neighbour.parent.is_some() && !self.is_over {
+        if neighbour.elder.is_some() && !self.is_over {
             self.warn(error);
         }
         Found::Stranger
@@ -419,8 +444,12 @@ mod tests {
 
     fn connect(child: &mut Lifeline, parent: &Lifeline) {
         let address = parent.listener.local_addr().expect("it listens");
-        let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST)];
-        child.connect(parent.own.0, &addresses, address.port());
+        let elder = Elder {
+            rank: parent.own.0,
+            addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+            port: address.port(),
+        };
+        child.connect([elder].into_iter());
     }
 
     /// Looks at both until `is_done`.
@@ -530,19 +559,20 @@ mod tests {
     }
 
     #[test]
-    fn the_tree_reaches_every_host() {
-        for n_hosts in [1, 2, 17, 18, 300, 5000] {
-            let mut n_children = vec![0; n_hosts];
+    fn few_hosts_are_all_connected_and_many_by_way_of_others() {
+        for n_hosts in [1, 2, 3, 32, 33, 300, 5000] {
+            let mut n_neighbours = vec![0; n_hosts];
             for host in 0..n_hosts {
-                match parent_of(host) {
-                    Some(parent) => {
-                        assert!(parent < host);
-                        n_children[parent] += 1;
-                    }
-                    None => assert_eq!(host, 0),
+                let elders: Vec<usize> = elders_of(host).collect();
+                assert!(elders.iter().all(|elder| *elder < host), "{elders:?}");
+                assert_eq!(elders.is_empty(), host == 0);
+                if n_hosts <= GROUP {
+                    assert_eq!(elders.len(), host);
                 }
+                n_neighbours[host] += elders.len();
+                elders.iter().for_each(|elder| n_neighbours[*elder] += 1);
             }
-            assert!(n_children.iter().all(|n| *n <= FAN));
+            assert!(n_neighbours.iter().all(|n| *n <= GROUP + FAN));
         }
     }
 }

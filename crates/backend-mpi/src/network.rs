@@ -1,13 +1,9 @@
 //! A rank of a job that communicates over MPI: of several hosts, or of one with the direct path off.
 //!
 //! What every other file of the network path works on.
-#![expect(
-    unsafe_code,
-    reason = "gives operands the names that ranks have on their host"
-)]
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -67,6 +63,8 @@ pub(crate) struct Network {
     /// How often this rank has parked.
     pub(crate) n_parks: AtomicU32,
     pub(crate) failure: Noted,
+    /// Whether the failure is still to be told to the other ranks, by whoever is inside of MPI next.
+    pub(crate) is_untold: AtomicBool,
 }
 
 /// What changes while the rank runs.
@@ -173,6 +171,7 @@ impl Network {
             receiving: [const { Mutex::new(()) }; 2],
             n_parks: AtomicU32::new(0),
             failure,
+            is_untold: AtomicBool::new(false),
         })
     }
 
@@ -194,14 +193,6 @@ impl Network {
         } else {
             None
         }
-    }
-
-    #[inline(never)]
-    fn beside<O: Operand>(&self, operand: O) -> Option<O> {
-        let rank = Rank::new(self.host.index_of(operand.rank().number())?);
-        // SAFETY: the member's segments are those of the ranks of this host, and the segment of a
-        // rank is that of the member with the rank's index on it.
-        Some(unsafe { operand.named(rank) })
     }
 
     /// As [`nearby`](Self::nearby), and for this rank's own words also without the direct path.

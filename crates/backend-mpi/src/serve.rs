@@ -1,5 +1,6 @@
 //! What a rank does for others, and how it waits: takes what has come, answers what asks for it, spreads failures.
 
+use std::sync::TryLockError;
 use std::sync::atomic::Ordering;
 use std::thread;
 
@@ -39,6 +40,7 @@ impl Network {
             n.store(state.post.n_arrived(class), Ordering::Relaxed);
         }
         self.watch_barrier(state, mpi)?;
+        self.tell_failure(state, mpi)?;
         Ok(worked)
     }
 
@@ -90,12 +92,57 @@ impl Network {
 
     /// Records a failure and tells everybody, if it is the first one that this rank knows of.
     pub(crate) fn fail(&self, state: &mut State, mpi: &Mpi, rank: Rank, cause: &str) -> Result<()> {
-        if self.failure.set((rank, cause.to_owned())).is_err() {
+        self.note_failure(rank, cause);
+        self.tell_failure(state, mpi)
+    }
+
+    /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
+    /// this host. Whoever is inside of MPI next [tells](Self::tell_failure) the others.
+    fn note_failure(&self, rank: Rank, cause: &str) {
+        if self.failure.set((rank, cause.to_owned())).is_ok() {
+            let number = self.host.number_of_failed(rank.number());
+            drop(self.member.blame(Rank::new(number), cause));
+            // Release, with the acquire of who tells: the failure is there by then.
+            self.is_untold.store(true, Ordering::Release);
+        }
+    }
+
+    /// As [`fail`](Self::fail), without waiting for a thread that is inside of MPI, which may stay
+    /// there: the process's lookout calls this, too. Such a thread tells the others when it is back,
+    /// and until then the connections between hosts do.
+    pub(crate) fn fail_without_waiting(&self, rank: Rank, cause: &str) {
+        self.note_failure(rank, cause);
+        self.try_to_tell_failure();
+    }
+
+    /// Tells the others of a failure that was noted, unless a thread is inside of MPI.
+    pub(crate) fn try_to_tell_failure(&self) {
+        if !self.is_untold.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if let Some(mpi) = sys::try_enter().filter(|_| !state.is_over) {
+            // Who cannot be told is told by the launcher.
+            drop(self.tell_failure(&mut state, &mpi));
+        }
+    }
+
+    /// Tells all other ranks of a failure that was noted here, once.
+    fn tell_failure(&self, state: &mut State, mpi: &Mpi) -> Result<()> {
+        if !self.is_untold.load(Ordering::Relaxed) || !self.is_untold.swap(false, Ordering::Acquire)
+        {
             return Ok(());
         }
+        let Some((rank, cause)) = self.failure.get() else {
+            return Ok(());
+        };
         let note = Note::Failed {
             rank: rank.number(),
-            cause: cause.to_owned(),
+            cause: cause.clone(),
         };
         let others = (0..self.session.n_ranks()).filter(|other| *other != self.session.rank());
         for other in others {

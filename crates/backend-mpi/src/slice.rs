@@ -1,7 +1,6 @@
 //! How long the system lets this rank run while others wait for its processor.
-#![expect(unsafe_code, reason = "calls of the system that nothing wraps")]
 
-use std::mem::{size_of, zeroed};
+use crate::system::{scheduling, set_scheduling};
 
 /// The shortest time slice that Linux grants, in nanoseconds; its own are milliseconds long.
 const SHORTEST: u64 = 100_000;
@@ -13,7 +12,7 @@ const SHORTEST: u64 = 100_000;
 /// given up the processor gets it back the sooner the shorter its slices are. Linux does so since
 /// release 6.12; before, nothing changes.
 pub(crate) fn shorten() {
-    let Some(mut attributes) = attributes() else {
+    let Some(mut attributes) = scheduling() else {
         return;
     };
     let is_usual = [libc::SCHED_OTHER, libc::SCHED_BATCH]
@@ -21,20 +20,8 @@ pub(crate) fn shorten() {
         .any(|usual| u32::try_from(*usual) == Ok(attributes.sched_policy));
     if is_usual && attributes.sched_runtime > SHORTEST {
         attributes.sched_runtime = SHORTEST;
-        // SAFETY: the system only reads the structure, which says its own size. When a thread runs
-        // changes no meaning of the program's.
-        unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
+        set_scheduling(&attributes);
     }
-}
-
-/// When the system lets this thread run, if it says so.
-fn attributes() -> Option<libc::sched_attr> {
-    const SIZE: usize = size_of::<libc::sched_attr>();
-    // SAFETY: numbers, of which each may be zero.
-    let mut attributes: libc::sched_attr = unsafe { zeroed() };
-    // SAFETY: the structure has so many bytes, and all of them may be written.
-    let code = unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attributes, SIZE, 0) };
-    (code == 0).then_some(attributes)
 }
 
 #[cfg(test)]
@@ -44,7 +31,7 @@ mod tests {
     #[test]
     fn a_thread_and_those_that_it_starts_have_short_slices_from_then_on() {
         let slice = || {
-            attributes()
+            scheduling()
                 .expect("Linux tells a thread's own")
                 .sched_runtime
         };

@@ -20,7 +20,7 @@ use pgas_smp::{JobMemory, Member, create_job};
 use crate::addresses;
 use crate::collectives::{Collectives, Hosts};
 use crate::host::Host;
-use crate::lifeline::{Lifeline, parent_of};
+use crate::lifeline::{Elder, Lifeline, elders_of};
 use crate::lookout::Lookout;
 use crate::network::Network;
 use crate::one_host::OneHost;
@@ -344,7 +344,7 @@ fn meet_the_host(session: &Session) -> Result<(Host, String)> {
     Ok((Host::new(ranks, index.expect("not more than ranks")), name))
 }
 
-/// Has the first rank of each host connect to that of another one, to notice when it is gone; collective.
+/// Has the first rank of each host connect to those of others, to notice when they are gone; collective.
 fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
     /// The first rank, the port, and the addresses in two words each.
     const N_WORDS: usize = 2 + 2 * addresses::MOST;
@@ -383,15 +383,17 @@ fn connect_hosts(session: &Session, host: &Host) -> Result<()> {
         let own = (session.rank(), host.describe());
         Lifeline::new(listener, secret, own, silence)
     });
-    if let Some(lifeline) = &mut lifeline
-        && let Some(parent) = parent_of(number_here)
-    {
-        let words = &all[parent * N_WORDS..][..N_WORDS];
-        let found = words[2..].chunks_exact(2);
-        let found = found.filter_map(|words| addresses::of_words([words[0], words[1]]));
-        let found: Vec<_> = found.collect();
-        let rank = u32::try_from(words[0]).unwrap_or(u32::MAX);
-        lifeline.connect(rank, &found, u16::try_from(words[1]).unwrap_or(0));
+    if let Some(lifeline) = &mut lifeline {
+        lifeline.connect(elders_of(number_here).map(|elder| {
+            let words = &all[elder * N_WORDS..][..N_WORDS];
+            let found = words[2..].chunks_exact(2);
+            let found = found.filter_map(|words| addresses::of_words([words[0], words[1]]));
+            Elder {
+                rank: u32::try_from(words[0]).unwrap_or(u32::MAX),
+                addresses: found.collect(),
+                port: u16::try_from(words[1]).unwrap_or(0),
+            }
+        }));
     }
     // Twice, so that those who have connected are answered before anything else happens, and have heard it.
     for _ in 0..2 {

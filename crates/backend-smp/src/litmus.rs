@@ -41,6 +41,34 @@ impl Meeting {
     }
 }
 
+/// Private memory, too much for a near cache, some of which is written before a store that is to
+/// stay behind: stores leave a processor in their order, and those before it have to wait for
+/// their lines.
+struct Ballast {
+    words: Vec<AtomicU64>,
+    at: usize,
+}
+
+impl Ballast {
+    const N_WORDS: usize = 4 << 20;
+    /// Somewhat more than a processor keeps.
+    const N_STORES: usize = 80;
+
+    fn new() -> Self {
+        // Not zero, so that each page is its own.
+        let words = (0..Self::N_WORDS).map(|_| AtomicU64::new(1)).collect();
+        Self { words, at: 0 }
+    }
+
+    fn store(&mut self, turn: u64) {
+        for _ in 0..Self::N_STORES {
+            // Through all words, in an order that no processor foresees.
+            self.at = (self.at * 1_664_525 + 1_013_904_223) % Self::N_WORDS;
+            self.words[self.at].store(turn, Relaxed);
+        }
+    }
+}
+
 /// In how many turns one has not seen the other. Each turn writes its number.
 fn n_missed(seen: &[Vec<bool>]) -> usize {
     let both = seen[0].iter().zip(&seen[1]);
@@ -70,7 +98,9 @@ fn of_a_light_fence_and_a_heavy_one_at_least_one_side_sees_the_other() {
     assert_eq!(n_missed(&seen), 0, "of {}", n_turns());
 }
 
-/// Also over the direct path, where a put is a store that may still be on its way.
+/// Over the direct path, where a put is a store that may still be on its way when the next get looks.
+/// In optimized code, that is: else more is stored between the two than a processor keeps, so that
+/// who changes the fences for the worse has to look at such code (`cargo xtask mutants rma.rs`).
 #[test]
 fn of_two_ranks_that_put_flush_and_get_at_least_one_sees_the_others_put() {
     let mut config = Config::default();
@@ -82,8 +112,10 @@ fn of_two_ranks_that_put_flush_and_get_at_least_one_sees_the_others_put() {
             let words = world.alloc_symmetric::<[u64; 32]>(1).unwrap();
             let other = Rank::new(1 - world.rank().number());
             let (mine, theirs) = (words.on(other).cast::<u64>(), words.here().cast::<u64>());
+            let mut ballast = Ballast::new();
             let look = |turn| {
                 meeting.meet(turn);
+                ballast.store(turn);
                 mine.put(&world, turn).unwrap();
                 if flushes_all {
                     world.flush_all().unwrap();

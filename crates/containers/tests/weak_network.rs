@@ -258,6 +258,26 @@ fn elements_of_arrays_are_seen_whole_while_they_are_overwritten() {
     });
 }
 
+/// The memory of what is read is given back by the first overwriting, and has another value after
+/// the second one.
+#[test]
+fn an_element_that_is_overwritten_twice_while_it_is_read_is_read_again() {
+    with_many_seeds(2, |world, seed| {
+        let texts = Array::new(&world, Rank::ZERO, 1, &String::new()).unwrap();
+        for letter in ('a'..='z').cycle().take(30) {
+            if world.rank() == Rank::ZERO {
+                let seen = texts.get(0).unwrap();
+                let mut letters = seen.chars();
+                let first = letters.next();
+                assert!(letters.all(|it| Some(it) == first), "{seen}, seed {seed}");
+            } else {
+                texts.put(0, &String::from(letter).repeat(150)).unwrap();
+            }
+        }
+        world.barrier().unwrap();
+    });
+}
+
 #[test]
 fn a_distributor_delivers_every_element_once() {
     with_many_seeds(3, |world, seed| {

@@ -146,6 +146,25 @@ impl Hosts {
         self.set_port(host, "up");
     }
 
+    /// Cuts the way between two hosts for good, while both still reach all others: what one sends to
+    /// the other goes to an address that nobody has.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host.
+    pub fn cut_between(&self, hosts: [u32; 2]) {
+        for [from, to] in [hosts, [hosts[1], hosts[0]]] {
+            let address = self.address(to);
+            let nobody = format!("neighbour replace {address} lladdr 02:00:00:00:00:ff");
+            let mut command = self.command(from, "ip");
+            command
+                .args(nobody.split(' '))
+                .args(["dev", "eth0", "nud", "permanent"]);
+            let done = command.status().expect("`ip` made the hosts");
+            assert!(done.success(), "host {from}: {nobody}");
+        }
+    }
+
     fn set_port(&self, host: u32, state: &str) {
         assert!(
             self.switch.is_none() && host > 0 && host < self.n_hosts(),

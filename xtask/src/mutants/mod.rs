@@ -28,6 +28,9 @@ enum By {
     Models(&'static str),
     /// Unit tests with this in their names.
     Tests(&'static str),
+    /// Unit tests with this in their names, of optimized code. Without optimization so many stores lie
+    /// between two lines of code that none of an earlier line is still on its way.
+    Optimized(&'static str),
     /// Of the test program with the first name, tests with the second in theirs.
     Program(&'static str, &'static str),
     /// Nobody, since the program does the same, for this reason.
@@ -61,7 +64,10 @@ impl By {
     /// What the names of the tests have in them.
     const fn filter(self) -> &'static str {
         match self {
-            Self::Models(filter) | Self::Tests(filter) | Self::Program(_, filter) => filter,
+            Self::Models(filter)
+            | Self::Tests(filter)
+            | Self::Optimized(filter)
+            | Self::Program(_, filter) => filter,
             Self::Nobody(_) | Self::NoTest(_) => "",
         }
     }
@@ -71,6 +77,7 @@ impl By {
         match self {
             Self::Models(_) => Self::Models(""),
             Self::Tests(_) => Self::Tests(""),
+            Self::Optimized(_) => Self::Optimized(""),
             Self::Program(name, _) => Self::Program(name, ""),
             Self::Nobody(_) | Self::NoTest(_) => self,
         }

@@ -168,7 +168,9 @@ impl Trial {
                 cargo.env("CARGO_INCREMENTAL", "1");
                 cargo
             }
-            By::Tests(_) => process::command("cargo", ["test", "--lib", "-p", package]),
+            By::Tests(_) | By::Optimized(_) => {
+                process::command("cargo", ["test", "--lib", "-p", package])
+            }
             By::Program(name, _) => {
                 process::command("cargo", ["test", "--test", name, "-p", package])
             }
@@ -176,8 +178,12 @@ impl Trial {
         };
         let target = match by {
             By::Models(_) => "loom",
+            By::Optimized(_) => "optimized",
             _ => "tests",
         };
+        if let By::Optimized(_) = by {
+            cargo.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+        }
         cargo.args(["--no-run", "--message-format=json"]);
         cargo.env("CARGO_PROFILE_DEV_DEBUG", "0");
         cargo.env("CARGO_TARGET_DIR", self.copy.target(target));

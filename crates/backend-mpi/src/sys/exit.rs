@@ -3,12 +3,11 @@
 //! Between hosts the launcher takes such an exit for a good one and waits for the other ranks, which wait for this
 //! one. Open MPI's ends the job by itself.
 
-use std::fs::File;
-use std::io::Write;
-use std::mem::ManuallyDrop;
-use std::os::fd::{FromRawFd, RawFd};
+use std::os::fd::RawFd;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+use crate::system;
 
 /// The launcher's descriptor while this process has a part in a job, else [`NONE`].
 static LAUNCHER: AtomicI32 = AtomicI32::new(NONE);
@@ -21,11 +20,7 @@ pub(crate) fn watch(pmi_fd: RawFd) {
     static ONCE: Once = Once::new();
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     LAUNCHER.store(pmi_fd, Ordering::Relaxed);
-    ONCE.call_once(|| {
-        // SAFETY: the function may be called at any time, by any thread. If there is no room for it, an exit is
-        // noticed no worse than without.
-        let _ = unsafe { libc::atexit(tell) };
-    });
+    ONCE.call_once(|| system::at_exit(tell));
 }
 
 /// The end of what [`watch`] began: this process may exit.
@@ -51,14 +46,12 @@ pub(crate) fn now(pmi_fd: Option<RawFd>) -> ! {
     if let Some(pmi_fd) = pmi_fd {
         end_job(pmi_fd);
     }
-    // SAFETY: it takes a number, and ends the process without running anything of it.
-    unsafe { libc::_exit(1) }
+    system::exit(1)
 }
 
 /// Tells the launcher that the job is to end.
 fn end_job(pmi_fd: RawFd) {
-    // SAFETY: the launcher gave the descriptor to MPI, which keeps it open; it is not closed here either.
-    let launcher = ManuallyDrop::new(unsafe { File::from_raw_fd(pmi_fd) });
-    // Nobody is left to tell of a failure; the line and the answer to it are those of PMI-1.
-    drop((&*launcher).write_all(b"cmd=abort exitcode=1\n"));
+    // Nobody is left to tell of a failure; the line and the answer to it are those of PMI-1. A few
+    // bytes go whole.
+    let _ = rustix::io::write(system::launcher(pmi_fd), b"cmd=abort exitcode=1\n");
 }

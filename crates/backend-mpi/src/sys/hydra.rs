@@ -7,13 +7,13 @@
 //! process ends in good order, which two messages of its protocol, PMI-1, tell.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 
 use pgas_core::{Error, Result};
 
 use super::Mpi;
 use super::comm::{library_version, note_left};
+use crate::system;
 
 /// Whether `MPI_Finalize` of this library may hang in a job that communicates over a network.
 pub(crate) fn finalize_may_hang(mpi: &Mpi) -> Result<bool> {
@@ -34,10 +34,8 @@ fn is_affected(library: &str) -> bool {
 /// more in this process.
 pub(crate) fn leave(_: &Mpi, pmi_fd: i32) -> Result<()> {
     note_left();
-    // SAFETY: the launcher has given this descriptor to MPI, which keeps it open as long as it runs, and does not
-    // use it meanwhile: it would have to be called for that.
-    let launcher = unsafe { BorrowedFd::borrow_raw(pmi_fd) };
-    let told = launcher
+    // MPI does not use it meanwhile: it would have to be called for that.
+    let told = system::launcher(pmi_fd)
         .try_clone_to_owned()
         .map(UnixStream::from)
         .and_then(|launcher| {

@@ -5,13 +5,14 @@
 //! first thread's, by plain stores and loads, until another thread comes. That one revokes it for good, makes every
 //! thread of the process pass a barrier by `membarrier(2)`, waits until the first one is outside, and from then on all
 //! take a mutex.
-#![expect(unsafe_code, reason = "calls the system, which nothing wraps")]
 
-use std::cell::UnsafeCell;
+use std::cell::RefCell;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, compiler_fence};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
+
+use rustix::thread::{MembarrierCommand, membarrier};
 
 /// No thread has come yet.
 const NOBODY: usize = 0;
@@ -27,13 +28,14 @@ pub(super) struct Lock {
     /// for each stay. Only the thread inside writes this.
     n_turns: AtomicU64,
     mutex: Mutex<()>,
-    /// That of the mutex, if who is inside came by it; only that thread touches this.
-    by_mutex: UnsafeCell<Option<MutexGuard<'static, ()>>>,
+    /// Whether the thread inside came by the mutex; only that one writes this.
+    by_mutex: AtomicBool,
 }
 
-// SAFETY: everything but `by_mutex` is `Sync`. That is touched by the one thread inside, which puts into it what it
-// takes out again itself.
-unsafe impl Sync for Lock {}
+thread_local! {
+    /// The mutex's guard while this thread is inside by it.
+    static HELD: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
+}
 
 /// The proof that the lock is held, by this thread, with which it stays as a mutex's guard does.
 ///
@@ -48,22 +50,13 @@ pub(super) struct Guard {
 impl Drop for Guard {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this thread is inside until the end of this function, so that no other one touches it.
-        let by_mutex = unsafe { &mut *self.lock.by_mutex.get() };
-        if by_mutex.is_some() {
-            release(self.lock, by_mutex);
+        // Relaxed: this thread has written it last, or one that was inside before.
+        if self.lock.by_mutex.load(Ordering::Relaxed) {
+            self.lock.release();
         } else {
             self.lock.turn(Ordering::Release);
         }
     }
-}
-
-/// Ends a stay that came by the mutex.
-#[cold]
-#[inline(never)]
-fn release(lock: &Lock, by_mutex: &mut Option<MutexGuard<'static, ()>>) {
-    lock.turn(Ordering::Release);
-    drop(by_mutex.take());
 }
 
 impl Lock {
@@ -72,7 +65,7 @@ impl Lock {
             owner: AtomicUsize::new(NOBODY),
             n_turns: AtomicU64::new(0),
             mutex: Mutex::new(()),
-            by_mutex: UnsafeCell::new(None),
+            by_mutex: AtomicBool::new(false),
         }
     }
 
@@ -132,25 +125,70 @@ impl Lock {
             EVERYBODY => {}
             // This one is inside by the mutex; the next time it needs none.
             NOBODY => self.owner.store(first_owner(me), Ordering::Relaxed),
-            _ => self.revoke(),
+            // It found another one that tried, and has given up.
+            owner if owner == me => {}
+            _ => {
+                self.revoke();
+                while self.is_inside() {
+                    thread::yield_now();
+                }
+            }
         }
+        self.hold(guard)
+    }
+
+    /// The lock, if no other thread is inside now, nor this one. It never waits.
+    #[cold]
+    pub(super) fn try_lock(&'static self) -> Option<Guard> {
+        let guard = match self.mutex.try_lock() {
+            Ok(guard) => guard,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        // Relaxed: written under the mutex only.
+        let owner = self.owner.load(Ordering::Relaxed);
+        if owner != NOBODY && owner != EVERYBODY && owner != token() {
+            self.revoke();
+        }
+        if self.is_inside() {
+            // As if nothing had happened: the owner is outside before it looks again.
+            self.owner.store(owner, Ordering::Relaxed);
+            return None;
+        }
+        Some(self.hold(guard))
+    }
+
+    /// Goes in by the mutex, of which this is the guard.
+    fn hold(&'static self, guard: MutexGuard<'static, ()>) -> Guard {
         self.turn(Ordering::Relaxed);
-        // SAFETY: this thread is inside, so that no other one touches it.
-        unsafe { *self.by_mutex.get() = Some(guard) };
+        self.by_mutex.store(true, Ordering::Relaxed);
+        HELD.set(Some(guard));
         self.guard()
     }
 
-    /// Takes the lock away from its owner, under the mutex.
+    /// Ends a stay that came by the mutex.
+    #[cold]
+    #[inline(never)]
+    fn release(&self) {
+        self.by_mutex.store(false, Ordering::Relaxed);
+        self.turn(Ordering::Release);
+        drop(HELD.take());
+    }
+
+    /// Takes the lock away from its owner, under the mutex, which may be inside still.
     #[cold]
     fn revoke(&self) {
         self.owner.store(EVERYBODY, Ordering::SeqCst);
-        let passed = membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED);
-        assert!(passed, "the process has registered for it");
-        // The owner either has stored before the barrier that it is inside, or looks after it who owns the lock.
-        // Acquire: pairs with the release at its end.
-        while self.n_turns.load(Ordering::Acquire) & 1 == 1 {
-            thread::yield_now();
-        }
+        let passed = membarrier(MembarrierCommand::PrivateExpedited);
+        passed.expect("the process has registered for it");
+    }
+
+    /// Whether a thread is inside, for one that has taken the lock away from its owner, or found
+    /// none: that one either has stored before the barrier that it is inside, or looks after it who
+    /// owns the lock.
+    fn is_inside(&self) -> bool {
+        // Acquire: pairs with the release at the end of a stay.
+        self.n_turns.load(Ordering::Acquire) & 1 == 1
     }
 }
 
@@ -166,31 +204,29 @@ fn token() -> usize {
 
 /// The thread, if the system has the barrier by which the lock can be taken away from it.
 fn first_owner(me: usize) -> usize {
-    if membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) {
-        me
-    } else {
-        EVERYBODY
-    }
-}
-
-/// Whether the system does the command.
-fn membarrier(command: libc::c_int) -> bool {
-    // SAFETY: the call takes three integers, and touches no memory of the process.
-    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    let registered = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+    registered.map_or(EVERYBODY, |()| me)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::hint;
     use std::sync::Barrier;
 
     use super::*;
 
-    /// A number that only who holds the lock touches.
-    #[derive(Debug)]
-    struct Count(UnsafeCell<u64>);
+    /// A number that only who holds the lock counts up, in two steps, of which those of others are
+    /// lost that come between.
+    #[derive(Debug, Default)]
+    struct Count(AtomicU64);
 
-    // SAFETY: it is touched under a lock only.
-    unsafe impl Sync for Count {}
+    impl Count {
+        fn up(&self) {
+            let number = self.0.load(Ordering::Relaxed);
+            hint::spin_loop();
+            self.0.store(number + 1, Ordering::Relaxed);
+        }
+    }
 
     fn new_lock() -> &'static Lock {
         Box::leak(Box::new(Lock::new()))
@@ -198,18 +234,14 @@ mod tests {
 
     fn count_up(lock: &'static Lock, count: &Count) {
         let _inside = lock.lock();
-        let at = count.0.get();
-        // SAFETY: the lock is held, so that nobody else touches the number.
-        let number = unsafe { at.read() };
-        // SAFETY: the lock is still held.
-        unsafe { at.write(number + 1) };
+        count.up();
     }
 
     #[test]
     fn nothing_is_lost_when_the_lock_is_taken_away_from_its_first_thread() {
         const TURNS: u64 = 2000;
         for n_others in 1..4 {
-            let (lock, count) = (new_lock(), Count(UnsafeCell::new(0)));
+            let (lock, count) = (new_lock(), Count::default());
             count_up(lock, &count);
             let start = Barrier::new(n_others + 1);
             thread::scope(|threads| {
@@ -228,11 +260,58 @@ mod tests {
     }
 
     #[test]
+    fn who_only_tries_comes_in_between_and_takes_nothing_from_others() {
+        const TURNS: u64 = 2000;
+        let (lock, count) = (new_lock(), Count::default());
+        count_up(lock, &count);
+        let is_over = AtomicBool::new(false);
+        let n_tried = thread::scope(|threads| {
+            let tries = threads.spawn(|| {
+                let mut n_tried = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    if let Some(_inside) = lock.try_lock() {
+                        count.up();
+                        n_tried += 1;
+                    }
+                }
+                n_tried
+            });
+            (0..TURNS).for_each(|_| count_up(lock, &count));
+            is_over.store(true, Ordering::Relaxed);
+            tries.join().expect("it panics nowhere")
+        });
+        assert_eq!(count.0.into_inner(), TURNS + 1 + n_tried);
+    }
+
+    #[test]
+    fn who_tries_while_another_thread_is_inside_leaves_the_lock_as_it_was() {
+        let lock = new_lock();
+        let mut first = lock.lock();
+        for _ in 0..2 {
+            // The first time it came by the mutex, the second time not.
+            thread::scope(|threads| {
+                threads.spawn(|| assert!(lock.try_lock().is_none()));
+            });
+            assert!(lock.try_lock().is_none(), "nor does the same thread");
+            drop(first);
+            first = lock.lock();
+        }
+        if lock.owner.load(Ordering::Relaxed) == token() {
+            assert!(lock.mutex.try_lock().is_ok(), "it needs none again");
+        }
+        drop(first);
+        thread::scope(|threads| {
+            threads.spawn(|| assert!(lock.try_lock().is_some()));
+        });
+        assert_eq!(lock.stay(), None);
+    }
+
+    #[test]
     fn the_first_thread_takes_no_mutex_until_another_one_comes() {
         let lock = new_lock();
         drop(lock.lock());
         if lock.owner.load(Ordering::Relaxed) != token() {
-            assert!(!membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED));
+            assert!(membarrier(MembarrierCommand::RegisterPrivateExpedited).is_err());
             return;
         }
         let inside = lock.lock();

@@ -45,7 +45,7 @@ pub(crate) use message::{Mode, cancel, ibarrier, irecv, isend, receive_now, test
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
-    Layout, Op, accumulate, compare_and_swap, count_of, fetch_and_op, flush, flush_all,
+    Layout, Op, Probe, accumulate, compare_and_swap, count_of, fetch_and_op, flush, flush_all,
     flush_local, flush_local_all, get, get_pieces, put, put_pieces, rget, rget_accumulate, rput,
     win_create, win_free, win_is_unified,
 };
@@ -274,6 +274,18 @@ pub(crate) fn enter() -> Result<Mpi> {
     }
     let lock = INSIDE.lock();
     Ok(Mpi { _lock: lock })
+}
+
+/// The proof, if no thread is inside of MPI now, and this one may be: never waits.
+pub(crate) fn try_enter() -> Option<Mpi> {
+    let may = ONLY_THREAD
+        .get()
+        .is_none_or(|only| *only == thread::current().id());
+    if !may {
+        return None;
+    }
+    let lock = INSIDE.try_lock()?;
+    Some(Mpi { _lock: lock })
 }
 
 /// What the thread inside of MPI waits for there: the low 24 bits of its stay's number, the other

@@ -4,8 +4,10 @@
 use std::ffi::c_int;
 
 use mpi::ffi;
-use pgas_core::Result;
-use pgas_core::backend::{self, Atomic, Get, Put, RemoteAddr, SwapCall};
+use pgas_core::backend::{
+    self, Atomic, AtomicCall, AtomicOp, AtomicType, Get, Put, RemoteAddr, SwapCall,
+};
+use pgas_core::{Rank, Result};
 
 use super::ffi::{
     MPI_Win_flush, MPI_Win_flush_all, MPI_Win_flush_local, MPI_Win_flush_local_all, MPI_Win_free,
@@ -251,6 +253,56 @@ pub(crate) unsafe fn rget_accumulate<C: backend::Call>(
     };
     check(Call::RgetAccumulate, code)?;
     Ok(request)
+}
+
+/// A read of the first word of a rank, which that one's progress answers after all that was begun
+/// before, with the words that MPI has until then.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    request: Request,
+    /// An operand and a result. A vector, since MPI writes to its memory while it is moved.
+    words: Vec<[u64; 2]>,
+}
+
+impl Probe {
+    /// `by_get` says that a get will do; elsewhere this process's CPU alone may do one, where MPI
+    /// has the target's memory.
+    pub(crate) fn begin(mpi: &Mpi, window: &Window, rank: Rank, by_get: bool) -> Result<Self> {
+        let mut words = vec![[0_u64; 2]];
+        let (first, at) = (RemoteAddr { rank, offset: 0 }, words.as_mut_ptr());
+        let request = if by_get {
+            // SAFETY: every segment has a first word. The other place is the probe's, which keeps
+            // it until the request is complete, or for ever.
+            let get = unsafe { Get::new(first, at.cast(), size_of::<u64>()) };
+            rget(mpi, window, &get)?
+        } else {
+            let load = AtomicCall {
+                op: AtomicOp::Load,
+                ty: AtomicType::U64,
+                operand: 0,
+            };
+            // SAFETY: every segment has a first word, which is aligned as the segment is.
+            let word = unsafe { Atomic::new(first, load) };
+            let by = (Op::Nothing, Datatype::uint64());
+            // SAFETY: both words are the probe's, as above.
+            unsafe { rget_accumulate(mpi, window, by, &word, at) }?
+        };
+        Ok(Self { request, words })
+    }
+
+    /// Whether it was answered.
+    pub(crate) fn test(&mut self, mpi: &Mpi) -> Result<bool> {
+        super::test(mpi, &mut self.request)
+    }
+}
+
+impl Drop for Probe {
+    /// The words of one that is given up are MPI's for ever.
+    fn drop(&mut self) {
+        if !self.request.is_null() {
+            std::mem::take(&mut self.words).leak();
+        }
+    }
 }
 
 /// As [`fetch_and_op`], without a result.

@@ -93,6 +93,12 @@ fn trials() -> Vec<Trial> {
         "faults::killed_launcher".to_owned(),
         Box::new(jobs::end_with_the_launcher),
     );
+    add_waits(&mut add);
+    trials
+}
+
+/// Waits for ranks of other hosts, and how they end.
+fn add_waits(add: &mut dyn FnMut(String, Box<dyn FnOnce() + Send>)) {
     for kind in waits::KINDS.iter().filter(|kind| kind.is_wanted()) {
         let name = format!("waits::end_when_a_host_is_cut_off::{}", kind.name());
         add(name, Box::new(|| waits::end_after_a_cut(kind)));
@@ -100,8 +106,15 @@ fn trials() -> Vec<Trial> {
         add(name, Box::new(|| waits::end_at_the_limit(kind)));
     }
     add(
+        "waits::end_when_two_hosts_are_cut_off_from_each_other".to_owned(),
+        Box::new(waits::end_after_a_cut_between_two),
+    );
+    add(
+        "waits::end_in_a_handler_that_waits_inside_of_mpi".to_owned(),
+        Box::new(waits::end_in_a_handler),
+    );
+    add(
         "waits::are_reported_and_go_on::a_rank_is_stopped".to_owned(),
         Box::new(waits::go_on_after_a_stop),
     );
-    trials
 }

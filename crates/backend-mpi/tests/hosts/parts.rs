@@ -27,6 +27,7 @@ pub(crate) fn play(words: &[String]) -> ExitCode {
                 .map(|name| case_named(name).expect("a case")),
         ),
         ["wait", kind, how] => waits::take_part(kind, how),
+        ["handler"] => waits::be_stuck_in_a_handler(),
         ["stop", rank] => stop(rank.parse().expect("a rank")),
         ["fail", fault, rank] => fail(fault, rank.parse().expect("a rank")),
         _ => panic!("nobody plays {words:?}"),

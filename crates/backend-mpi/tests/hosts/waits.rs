@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_containers::HashMap;
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::collective::op;
 use pgas_core::{Rank, Result, Symmetric, World};
 use pgas_test_hosts::{Hosts, Link, Mapping, Running};
@@ -189,10 +190,58 @@ fn stop() {
     stopped.expect("a process may send signals to itself");
 }
 
-const SHAPE: Shape = Shape::new(2, 1, Mapping::Slot);
+/// The handler of a message that has rank 0 wait inside of MPI, in a handler.
+const WRITE_TO_ME: HandlerId = HandlerId(HandlerId::N_RESERVED);
 
-fn command(hosts: &Hosts, words: &[&str], settings: &[(&str, &str)]) -> Command {
-    let mut mpirun = SHAPE.mpirun(hosts).env("PGAS_SEGMENT", "4M");
+/// Rank 0 runs a handler that waits, inside of MPI, for a rank that is stopped.
+pub(crate) fn be_stuck_in_a_handler() -> Result<()> {
+    let world = join()?;
+    let words = world.alloc_symmetric::<u64>(N_WORDS)?;
+    world.set_handler(WRITE_TO_ME, move |world, _| {
+        let at = words.on(LOST).offset(1);
+        loop {
+            let written = at.put_slice(world, &[7; N_WORDS - 1]);
+            if let Err(error) = written.and_then(|()| world.flush_all()) {
+                give_up(world.rank(), &error);
+            }
+        }
+    });
+    world.barrier()?;
+    if world.rank() == LOST {
+        let sent = world.try_send(Rank::ZERO, MessageClass::Request, WRITE_TO_ME, &[])?;
+        assert_eq!(sent, Sent::Accepted);
+        // The message goes on its way.
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(300) {
+            world.progress()?;
+        }
+        stop();
+    }
+    world.barrier()
+}
+
+/// A handler that does not return, since MPI waits in it, ends the job by the report of that: the
+/// thread that reports it does not wait for the one that is inside of MPI.
+pub(crate) fn end_in_a_handler() {
+    let _deadline = Deadline::new("the end of a handler that waits", LIMIT);
+    let hosts = SHAPE.hosts(Link::Clean);
+    let settings = [("PGAS_STALL", "1"), ("PGAS_STALL_END", "1")];
+    let running = hosts.start(command(SHAPE, &hosts, &["handler"], &settings));
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time, "it goes on: {ended:#?}");
+    assert!(!ended.status.success(), "{ended:#?}");
+    let told = format!("{}\n{}", ended.stdout, ended.stderr);
+    let is_from_rank_0 = |line: &str| line.contains("rank 0 has ") && line.contains("(PGAS_STALL");
+    assert!(told.lines().any(is_from_rank_0), "{ended:#?}");
+    hosts.kill_all();
+    assert_nothing_left(&hosts);
+}
+
+const SHAPE: Shape = Shape::new(2, 1, Mapping::Slot);
+const THREE_HOSTS: Shape = Shape::new(3, 1, Mapping::Slot);
+
+fn command(shape: Shape, hosts: &Hosts, words: &[&str], settings: &[(&str, &str)]) -> Command {
+    let mut mpirun = shape.mpirun(hosts).env("PGAS_SEGMENT", "4M");
     for (name, value) in settings {
         mpirun = mpirun.env(name, value);
     }
@@ -227,7 +276,8 @@ pub(crate) fn end_after_a_cut(kind: &Kind) {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);
     let words = ["wait", kind.name, "for_ever"];
-    let mut running = hosts.start(command(&hosts, &words, &[("PGAS_SILENCE", "2")]));
+    let settings = [("PGAS_SILENCE", "2")];
+    let mut running = hosts.start(command(SHAPE, &hosts, &words, &settings));
     let begun = running.has_printed(BUSY, LIMIT);
     assert!(begun, "{:#?}", running.end(END_OF_JOB));
     thread::sleep(Duration::from_millis(100));
@@ -247,13 +297,38 @@ pub(crate) fn end_after_a_cut(kind: &Kind) {
     assert_nothing_left(&hosts);
 }
 
+/// All ranks end when the way between two hosts is cut that both reach the third one.
+pub(crate) fn end_after_a_cut_between_two() {
+    let _deadline = Deadline::new("the end after a cut between two hosts", LIMIT);
+    let hosts = THREE_HOSTS.hosts(Link::Clean);
+    let words = ["wait", "atomic", "for_ever"];
+    let settings = [("PGAS_SILENCE", "2")];
+    let mut running = hosts.start(command(THREE_HOSTS, &hosts, &words, &settings));
+    let begun = running.has_printed(BUSY, LIMIT);
+    assert!(begun, "{:#?}", running.end(END_OF_JOB));
+    thread::sleep(Duration::from_millis(100));
+    hosts.cut_between([1, 2]);
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time, "it goes on: {ended:#?}");
+    assert!(!ended.status.success(), "{ended:#?}");
+    let told = format!("{}\n{}", ended.stdout, ended.stderr);
+    let is_told = [1, 2].iter().any(|lost| {
+        told.contains(&format!(
+            "rank {lost} is on host node{lost} (rank {lost}), of which there was no sign of life for 2s"
+        ))
+    });
+    assert!(is_told, "{ended:#?}");
+    hosts.kill_all();
+    assert_nothing_left(&hosts);
+}
+
 /// A wait for a stopped rank ends at the limit that is set.
 pub(crate) fn end_at_the_limit(kind: &Kind) {
     let _deadline = Deadline::new("the end at a limit", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);
     let words = ["wait", kind.name, "stop"];
     let settings = [("PGAS_TIMEOUT", "2"), SHORT_SILENCE];
-    let running = hosts.start(command(&hosts, &words, &settings));
+    let running = hosts.start(command(SHAPE, &hosts, &words, &settings));
     let ended = running.end(END_OF_JOB);
     assert!(ended.in_time, "it goes on: {ended:#?}");
     assert!(!ended.status.success(), "{ended:#?}");
@@ -274,7 +349,7 @@ pub(crate) fn go_on_after_a_stop() {
     let _deadline = Deadline::new("waits for a stopped rank", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);
     let settings = [("PGAS_STALL", "1"), SHORT_SILENCE];
-    let mut running = hosts.start(command(&hosts, &["wait", "all", "stop"], &settings));
+    let mut running = hosts.start(command(SHAPE, &hosts, &["wait", "all", "stop"], &settings));
     let mut n_reports = 0;
     for kind in KINDS {
         let (begun, n) = see_a_report(&hosts, &mut running, kind, n_reports);

@@ -25,7 +25,8 @@ pub struct SuperviseOptions {
     pub job_id: String,
     /// After how long the job is ended, if it has not ended by then.
     pub timeout: Option<Duration>,
-    /// How long the other ranks have to end by themselves when one has failed.
+    /// How long the other ranks have to end by themselves when one has failed. The time in which
+    /// one of them waits for a processor does not count, up to ten times as long.
     pub grace: Duration,
     /// How long they have after SIGTERM, before SIGKILL.
     pub kill_after: Duration,

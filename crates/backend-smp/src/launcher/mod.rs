@@ -20,6 +20,7 @@
 //! binds a rank to its parent, but nobody further down.
 
 mod forward;
+mod grace;
 mod job;
 mod lines;
 mod memory;

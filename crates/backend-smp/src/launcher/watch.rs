@@ -7,6 +7,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
 use super::forward::{self, Draining, Forwarder};
+use super::grace::Grace;
 use super::job::{JobHooks, SuperviseError, SuperviseOptions};
 use super::orphans::Orphans;
 use super::out_of_memory::MemoryWatch;
@@ -55,15 +56,12 @@ struct EndedWell {
 }
 
 /// How far the end of the job has come.
-#[derive(Clone, Copy)]
 enum Phase {
     Running {
         until: Option<Instant>,
     },
-    /// The ranks end by themselves until then.
-    Grace {
-        until: Instant,
-    },
+    /// The ranks end by themselves.
+    Grace(Grace),
     /// They have been sent SIGTERM and have until then.
     Terminating {
         until: Instant,
@@ -101,6 +99,9 @@ impl<'a> Watch<'a> {
 
     pub(super) fn until_all_have_ended(&mut self, ranks: &mut Ranks) -> io::Result<()> {
         while !ranks.running().is_empty() {
+            // What was due before this look at the ranks is done after it: a rank that has ended in
+            // time is seen to have.
+            let now = Instant::now();
             let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
             fds.extend(
                 ranks
@@ -117,11 +118,11 @@ impl<'a> Watch<'a> {
                 .running_mut()
                 .extract_if(.., |_| ended.next() == Some(true))
                 .collect();
-            self.take_leave(gone)?;
+            self.take_leave(gone, ranks)?;
             if self.blames_the_culprit(ranks) {
                 self.tell(ranks);
             }
-            self.advance(ranks);
+            self.advance(ranks, now);
         }
         Ok(())
     }
@@ -200,7 +201,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Waits for the processes that have ended, and judges their ends.
-    fn take_leave(&mut self, gone: Vec<RankProcess>) -> io::Result<()> {
+    fn take_leave(&mut self, gone: Vec<RankProcess>, ranks: &Ranks) -> io::Result<()> {
         for mut process in gone {
             let (rank, pid) = (process.rank, process.child.id());
             let after = self.started.elapsed();
@@ -216,12 +217,13 @@ impl<'a> Watch<'a> {
                     }
                     self.all_had_left &=
                         matches!(cause, Cause::Exited { .. }) && self.hooks.left_before(rank);
-                    self.failed(Failure {
+                    let failure = Failure {
                         rank,
                         pid,
                         cause,
                         after,
-                    });
+                    };
+                    self.failed(failure, ranks);
                 }
                 None => {
                     let was_member = !self.hooks.left_properly(rank);
@@ -240,16 +242,16 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn failed(&mut self, failure: Failure) {
+    fn failed(&mut self, failure: Failure, ranks: &Ranks) {
         match (&self.outcome, &failure.cause) {
             (Outcome::Finished, Cause::Killed { signal, .. })
                 if self.asked_to_end.is_some_and(|(asked, _)| asked == *signal) =>
             {
-                self.begin_to_end(self.interrupted(*signal));
+                self.begin_to_end(self.interrupted(*signal), ranks);
             }
             (Outcome::Finished, _) => {
                 let blamed = self.culprit_that_ended_well().unwrap_or(failure);
-                self.begin_to_end(Outcome::Failed(blamed));
+                self.begin_to_end(Outcome::Failed(blamed), ranks);
             }
             (Outcome::Failed(_), _)
                 if self
@@ -267,7 +269,7 @@ impl<'a> Watch<'a> {
     /// and the user has not been told yet.
     fn blame_instead(&mut self, culprit: Failure) {
         if let Outcome::Failed(first) = &self.outcome
-            && matches!(self.phase, Phase::Grace { .. })
+            && matches!(self.phase, Phase::Grace(_))
             && !self.told
             && first.rank != culprit.rank
         {
@@ -305,7 +307,7 @@ impl<'a> Watch<'a> {
     }
 
     /// Blames the first rank that exited with code 0 as a member of the job, if others go on for long.
-    fn blame_who_left_early(&mut self) {
+    fn blame_who_left_early(&mut self, ranks: &Ranks) {
         let mut ended = self.ended_well.iter();
         let Some(ended) = ended.find(|ended| ended.was_member) else {
             return;
@@ -316,7 +318,7 @@ impl<'a> Watch<'a> {
             cause: Cause::LeftEarly,
             after: ended.after,
         };
-        self.begin_to_end(Outcome::Failed(failure));
+        self.begin_to_end(Outcome::Failed(failure), ranks);
     }
 
     /// When that is due.
@@ -325,16 +327,14 @@ impl<'a> Watch<'a> {
         self.started.checked_add(ended.after + EXIT_TOGETHER)
     }
 
-    fn begin_to_end(&mut self, outcome: Outcome) {
+    fn begin_to_end(&mut self, outcome: Outcome, ranks: &Ranks) {
         self.outcome = outcome;
         self.was_reported = self.hooks.culprit().is_some();
         self.hooks.on_end(match &self.outcome {
             Outcome::Failed(failure) => Some(failure),
             _ => None,
         });
-        self.phase = Phase::Grace {
-            until: Instant::now() + self.options.grace,
-        };
+        self.phase = Phase::Grace(Grace::begin(self.options.grace, ranks));
     }
 
     fn interrupted(&self, signal: i32) -> Outcome {
@@ -373,37 +373,39 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Does what is due by now.
-    fn advance(&mut self, ranks: &Ranks) {
-        let now = Instant::now();
-        match self.phase {
-            Phase::Running { until: Some(until) } if now >= until => {
+    /// Does what was due at `now`, before the last look at the ranks.
+    fn advance(&mut self, ranks: &Ranks, now: Instant) {
+        if ranks.running().is_empty() {
+            return;
+        }
+        let is_missed = self.exit_limit().is_some_and(|limit| now >= limit);
+        let is_over = match &mut self.phase {
+            Phase::Grace(grace) => grace.is_over(now, ranks),
+            Phase::Running { .. } | Phase::Terminating { .. } | Phase::Killed => false,
+        };
+        match &self.phase {
+            Phase::Running { until: Some(until) } if now >= *until => {
                 let limit = self.options.timeout.unwrap_or_default();
-                self.begin_to_end(Outcome::TimedOut { limit });
+                self.begin_to_end(Outcome::TimedOut { limit }, ranks);
                 self.tell(ranks);
             }
-            Phase::Running { .. }
-                if self.exit_limit().is_some_and(|limit| now >= limit)
-                    && !ranks.running().is_empty() =>
-            {
-                self.blame_who_left_early();
+            Phase::Running { .. } if is_missed => {
+                self.blame_who_left_early(ranks);
                 self.tell(ranks);
             }
-            Phase::Grace { until } if now >= until => {
+            Phase::Grace(_) if is_over => {
                 if let Some(culprit) = self.culprit_that_goes_on(ranks) {
                     self.blame_instead(culprit);
                 }
                 self.tell(ranks);
                 ranks.signal_all(Signal::TERM);
                 self.phase = Phase::Terminating {
-                    until: now + self.options.kill_after,
+                    until: Instant::now() + self.options.kill_after,
                 };
             }
-            Phase::Terminating { until } if now >= until => self.kill(ranks),
-            Phase::Running { .. }
-            | Phase::Grace { .. }
-            | Phase::Terminating { .. }
-            | Phase::Killed => {}
+            Phase::Terminating { until } if now >= *until => self.kill(ranks),
+            Phase::Running { .. } | Phase::Grace(_) | Phase::Terminating { .. } | Phase::Killed => {
+            }
         }
     }
 
@@ -414,12 +416,13 @@ impl<'a> Watch<'a> {
 
     /// How long nothing is due; `None` is for ever.
     fn time_left(&self) -> Option<Duration> {
-        match self.phase {
+        match &self.phase {
             Phase::Running { until } => {
-                let due = until.into_iter().chain(self.exit_limit()).min();
+                let due = until.iter().copied().chain(self.exit_limit()).min();
                 due.map(time_until)
             }
-            Phase::Grace { until } | Phase::Terminating { until } => Some(time_until(until)),
+            Phase::Grace(grace) => Some(time_until(grace.until())),
+            Phase::Terminating { until } => Some(time_until(*until)),
             Phase::Killed => None,
         }
     }

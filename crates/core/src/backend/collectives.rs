@@ -17,8 +17,11 @@ use std::any::TypeId;
 use std::fmt;
 use std::sync::Arc;
 
+use zerocopy::IntoBytes;
+
 use super::operation::OpId;
 use crate::error::Result;
+use crate::pod::Pod;
 use crate::rank::Rank;
 
 /// The built-in operators.
@@ -106,6 +109,25 @@ pub enum Collective {
     /// The elements of the members before each one combined, in place; those of the first member are
     /// undefined afterwards.
     ScanExclusive(Elements),
+}
+
+impl Collective {
+    /// How many bytes `member`, of so many, lends for it: of its own block or blocks, and of where the
+    /// result goes.
+    fn lent(&self, (member, n_members): (u32, u32)) -> [usize; 2] {
+        let all = |bytes: usize| bytes * n_members as usize;
+        match *self {
+            Self::Barrier => [0, 0],
+            Self::Broadcast { bytes, .. } => [0, bytes],
+            Self::Reduce { elements, .. }
+            | Self::Allreduce(elements)
+            | Self::ScanInclusive(elements)
+            | Self::ScanExclusive(elements) => [0, elements.bytes()],
+            Self::Gather { root, bytes } if root != member => [bytes, 0],
+            Self::Gather { bytes, .. } | Self::Allgather { bytes } => [bytes, all(bytes)],
+            Self::AllToAll { bytes } => [all(bytes), all(bytes)],
+        }
+    }
 }
 
 /// Integers that are combined place by place.
@@ -259,9 +281,113 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>>;
 }
 
+/// An operation of a group, with the buffers that it works on.
+#[derive(Debug)]
+pub(crate) struct Flying<T> {
+    op: OpId,
+    send: Vec<T>,
+    values: Vec<T>,
+    is_over: bool,
+}
+
+impl<T: Pod> Flying<T> {
+    /// Begins it for a member of a group, of which `member` is the number and how many there are.
+    ///
+    /// # Panics
+    ///
+    /// If the buffers are shorter than what the collective has of them.
+    pub(crate) fn begin(
+        group: &dyn Group,
+        call: &Collective,
+        member: (u32, u32),
+        send: Vec<T>,
+        mut values: Vec<T>,
+    ) -> Result<Self> {
+        let here = [size_of_val(&*send), size_of_val(&*values)];
+        let lent = call.lent(member);
+        assert!(
+            here[0] >= lent[0] && here[1] >= lent[1],
+            "{call:?} of {member:?} has {lent:?} bytes, not {here:?}"
+        );
+        let (source, target) = (send.as_bytes().as_ptr(), values.as_mut_bytes().as_mut_ptr());
+        // SAFETY: both buffers are as long as the collective has them, as was asserted. They are
+        // kept, and left alone, until the operation is complete, or for ever, and the vectors'
+        // memory stays where it is while they move.
+        let op = unsafe { group.begin(call, source, target) }?;
+        Ok(Self {
+            op,
+            send,
+            values,
+            is_over: op == OpId::DONE,
+        })
+    }
+
+    pub(crate) fn op(&self) -> OpId {
+        self.op
+    }
+
+    /// Whether it is over; with an error it is, too.
+    pub(crate) fn test(&mut self, group: &dyn Group) -> Result<bool> {
+        if self.is_over {
+            return Ok(true);
+        }
+        let tested = group.test(self.op);
+        self.is_over = !matches!(tested, Ok(false));
+        tested
+    }
+
+    /// The result of one that is over.
+    pub(crate) fn into_values(mut self) -> Vec<T> {
+        assert!(self.is_over, "a result is there at the end");
+        std::mem::take(&mut self.values)
+    }
+}
+
+impl<T> Drop for Flying<T> {
+    /// The buffers of an operation that is abandoned, since the job has failed or a wait took too long,
+    /// stay allocated for ever: the transport may still use them.
+    fn drop(&mut self) {
+        if !self.is_over {
+            std::mem::take(&mut self.send).leak();
+            std::mem::take(&mut self.values).leak();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn buffers_are_lent_whole_or_the_call_is_refused() {
+        let bytes = 12;
+        let sum = Elements {
+            ty: IntegerType::U32,
+            len: 3,
+            op: OpKind::Sum,
+        };
+        for (call, member, lent) in [
+            (Collective::Barrier, 0, [0, 0]),
+            (Collective::Broadcast { root: 1, bytes }, 0, [0, 12]),
+            (
+                Collective::Reduce {
+                    root: 1,
+                    elements: sum,
+                },
+                0,
+                [0, 12],
+            ),
+            (Collective::Allreduce(sum), 0, [0, 12]),
+            (Collective::ScanInclusive(sum), 0, [0, 12]),
+            (Collective::ScanExclusive(sum), 0, [0, 12]),
+            (Collective::Gather { root: 1, bytes }, 0, [12, 0]),
+            (Collective::Gather { root: 1, bytes }, 1, [12, 48]),
+            (Collective::Allgather { bytes }, 0, [12, 48]),
+            (Collective::AllToAll { bytes }, 0, [48, 48]),
+        ] {
+            assert_eq!(call.lent((member, 4)), lent, "{call:?}");
+        }
+    }
 
     #[test]
     fn types_are_listed_at_their_numbers() {

@@ -40,6 +40,7 @@ mod pass_on;
 
 pub use call::{AtomicCall, AtomicOp, AtomicType, Shape, SignalUpdate, SwapCall};
 pub use capabilities::{AtomicsBy, Capabilities, NeedsTarget};
+pub(crate) use collectives::Flying;
 pub use collectives::{Collective, Elements, Group, IntegerType};
 pub use message::{HandlerId, Message, MessageClass, Offer, Place, Sent};
 pub use operand::{Atomic, Call, Copied, Former, Get, GetGrid, Operand, Put, PutGrid};

@@ -1,19 +1,13 @@
 //! Collectives that the transport performs itself.
-#![expect(
-    unsafe_code,
-    reason = "hands buffers to the transport's collectives, and owns them meanwhile"
-)]
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
-use zerocopy::IntoBytes;
-
 use super::lane::Call;
 use super::ticket::Ticket;
 use super::zeroed;
-use crate::backend::{Group, OpId};
+use crate::backend::{Flying, Group, OpId};
 use crate::error::Result;
 use crate::pod::Pod;
 use crate::rank::Rank;
@@ -65,62 +59,32 @@ impl<'a> Turn<'a> {
         Ok(group)
     }
 
-    async fn run<T: Pod>(self, send: Vec<T>, mut values: Vec<T>) -> Result<Vec<T>> {
+    async fn run<T: Pod>(self, send: Vec<T>, values: Vec<T>) -> Result<Vec<T>> {
         let group = &*self.ticket.native().group;
         let Some(collective) = self.ticket.collective else {
             unreachable!("the ticket of a split begins nothing");
         };
-        let source = send.as_bytes().as_ptr();
-        let target = values.as_mut_bytes().as_mut_ptr();
-        // SAFETY: the callers made `send` and `values` as long as the collective has them, since its
-        // lengths come from the same signature; `Flying` keeps both until the operation is complete,
-        // and the vectors' memory stays where it is while they move.
-        let op = unsafe { group.begin(&collective, source, target) }?;
+        let team = &self.ticket.team;
+        let member = (team.rank(), team.n_ranks());
+        let mut flying = Flying::begin(group, &collective, member, send, values)?;
         self.ticket.pass();
-        let mut flying = Flying {
-            send,
-            values,
-            is_over: op == OpId::DONE,
-        };
         let mut next_asked = 0;
         poll_fn(|_| {
-            if flying.is_over {
-                return Poll::Ready(Ok(()));
-            }
-            let tested = group.test(op);
+            let tested = flying.test(group);
             if !matches!(tested, Ok(false)) {
-                flying.is_over = true;
                 return Poll::Ready(tested.map(drop));
             }
             // One member each time: a look at all of them would cost more than the waiting.
             next_asked = super::wrap(next_asked, 1, self.ticket.team.n_ranks());
             let member = self.ticket.team.world_rank(next_asked);
-            if self.call.has_deserted(group, op, member) {
+            if self.call.has_deserted(group, flying.op(), member) {
                 let deserted = self.call.wire().deserted(member, self.call.kind().name());
                 return Poll::Ready(Err(deserted));
             }
             Poll::Pending
         })
         .await?;
-        Ok(std::mem::take(&mut flying.values))
-    }
-}
-
-/// The buffers of an operation of the transport.
-struct Flying<T> {
-    send: Vec<T>,
-    values: Vec<T>,
-    is_over: bool,
-}
-
-impl<T> Drop for Flying<T> {
-    /// The buffers of an operation that is abandoned, since the job has failed or a wait took too long,
-    /// stay allocated for ever: the transport may still use them.
-    fn drop(&mut self) {
-        if !self.is_over {
-            std::mem::take(&mut self.send).leak();
-            std::mem::take(&mut self.values).leak();
-        }
+        Ok(flying.into_values())
     }
 }
 

@@ -183,6 +183,35 @@ pub unsafe fn load_sixteen(src: *const u8) -> Sixteen {
     memory::settled(|| unsafe { imp::load_sixteen(src) })
 }
 
+/// The same of two words of eight bytes, the first one lower in memory.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "two instructions")]
+pub(crate) fn sixteen_of(words: [u64; 2]) -> Sixteen {
+    imp::sixteen_of(words)
+}
+
+/// Which of four words of four bytes are `wanted` once the bits of `ignored` are set in them: a bit
+/// for each, the lowest one for the first in memory.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "a few instructions")]
+pub(crate) fn matching(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
+    imp::matching(words, ignored, wanted)
+}
+
+/// The same on any processor.
+#[cfg(any(test, not(target_arch = "x86_64"), miri))]
+pub(crate) fn matching_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
+    let words = words.map(|pair| {
+        let [a, b, c, d, e, f, g, h] = pair.to_ne_bytes();
+        [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
+    });
+    let mut matches = 0;
+    for (i, word) in words.into_iter().flatten().enumerate() {
+        matches |= u32::from(word | ignored == wanted) << i;
+    }
+    matches
+}
+
 /// Asks the memory system to fetch the cache line at `at`; any address is allowed.
 #[inline]
 pub fn prefetch(at: *const u8) {

@@ -87,6 +87,16 @@ pub(super) unsafe fn load_word(src: *const u8) -> u64 {
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 pub(super) type Sixteen = [u64; 2];
 
+/// See [`super::sixteen_of`].
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+pub(super) fn sixteen_of(words: [u64; 2]) -> Sixteen {
+    words
+}
+
+/// See [`super::matching`].
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+pub(super) use super::matching_one_by_one as matching;
+
 /// Loads sixteen bytes, each word of eight at once and in the order of all atomics.
 ///
 /// # Safety

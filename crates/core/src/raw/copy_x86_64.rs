@@ -2,7 +2,10 @@
 //! for long ones.
 
 use std::arch::asm;
-use std::arch::x86_64::__m128i;
+use std::arch::x86_64::{
+    __m128i, _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_ps, _mm_or_si128, _mm_set_epi64x,
+    _mm_set1_epi32,
+};
 
 pub(super) type Sixteen = __m128i;
 
@@ -40,6 +43,32 @@ pub(super) unsafe fn load_word(src: *const u8) -> u64 {
             options(nostack, preserves_flags, readonly));
     }
     word
+}
+
+/// See [`super::sixteen_of`].
+#[inline(always)]
+pub(super) fn sixteen_of(words: [u64; 2]) -> Sixteen {
+    #[target_feature(enable = "sse2")]
+    #[inline]
+    fn in_register([low, high]: [u64; 2]) -> Sixteen {
+        _mm_set_epi64x(high.cast_signed(), low.cast_signed())
+    }
+    // SAFETY: SSE2 is a part of x86-64.
+    unsafe { in_register(words) }
+}
+
+/// See [`super::matching`].
+#[inline(always)]
+pub(super) fn matching(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
+    #[target_feature(enable = "sse2")]
+    #[inline]
+    fn in_register(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
+        let words = _mm_or_si128(words, _mm_set1_epi32(ignored.cast_signed()));
+        let equal = _mm_cmpeq_epi32(words, _mm_set1_epi32(wanted.cast_signed()));
+        _mm_movemask_ps(_mm_castsi128_ps(equal)).cast_unsigned()
+    }
+    // SAFETY: SSE2 is a part of x86-64.
+    unsafe { in_register(words, ignored, wanted) }
 }
 
 /// Loads sixteen bytes, each aligned word of eight or fewer at once.

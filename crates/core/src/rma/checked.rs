@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use zerocopy::IntoBytes;
 
 use super::cut;
-use crate::backend::{self, Call, Former, Get, OpId, Put, RemoteAddr};
+use crate::backend::{self, Call, Former, Get, GetGrid, OpId, Put, PutGrid, RemoteAddr, Shape};
 use crate::raw::copy;
 use crate::raw::map::Mapped;
 use crate::segment::NULL_BYTES;
@@ -211,6 +211,91 @@ impl<T: Pod> Checked<T> {
         }
         let last = put.part(ahead, put.len() - ahead);
         world.backend().put_signal(last, signal)
+    }
+}
+
+/// Where a box begins, in bytes from the first element on either side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Corner {
+    pub(super) remote: isize,
+    pub(super) local: isize,
+}
+
+/// Asserts that all blocks of a box lie within `bytes` bytes, the first of them `first` bytes behind
+/// their beginning, and the others at distances that `strides` says.
+fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: &[isize]) {
+    let farthest = |end: fn(isize) -> isize| {
+        let mut dims = shape.extents.iter().zip(strides);
+        dims.try_fold(first, |at, (extent, stride)| {
+            let steps = isize::try_from(extent.checked_sub(1)?).ok()?;
+            at.checked_add(end(stride.checked_mul(steps)?))
+        })
+    };
+    let lowest = farthest(|distance| distance.min(0));
+    let highest = farthest(|distance| distance.max(0))
+        .and_then(|at| usize::try_from(at).ok())
+        .and_then(|at| at.checked_add(shape.block_bytes));
+    assert!(
+        strides.len() == shape.extents.len()
+            && lowest.is_some_and(|at| at >= 0)
+            && highest.is_some_and(|end| end <= bytes),
+        "{shape:?} lies within {bytes} bytes"
+    );
+}
+
+impl<T: Pod> Checked<T> {
+    /// Where the box begins in the segment, if all of it is among the elements.
+    fn corner(&self, corner: Corner, shape: &Shape) -> RemoteAddr {
+        let bytes = self.n * size_of::<T>();
+        assert_within(bytes, corner.remote, shape, &shape.remote);
+        let offset = self.at.offset.wrapping_add_signed(corner.remote as i64);
+        RemoteAddr { offset, ..self.at }
+    }
+
+    /// Writes a box of `values`.
+    pub(super) fn put_box(
+        &self,
+        world: &World,
+        values: &[T],
+        corner: Corner,
+        shape: &Shape,
+    ) -> Result<()> {
+        let (to, bytes) = (self.corner(corner, shape), values.as_bytes());
+        assert_within(bytes.len(), corner.local, shape, &shape.local);
+        let from = bytes.as_ptr().wrapping_offset(corner.local);
+        // SAFETY: all blocks lie among the elements, which are inside of a segment of the job, and
+        // in the slice, as was asserted of both; it stays borrowed until the calls below, which are
+        // blocking, have returned.
+        let grid = unsafe { PutGrid::new(to, from, shape) };
+        if world.memory().base(to.rank).is_none() {
+            return world.backend().put_strided(grid);
+        }
+        grid.for_each(|block| {
+            put_directly(world, block);
+            Ok(())
+        })
+    }
+
+    /// Reads a box into `out`.
+    pub(super) fn get_box(
+        &self,
+        world: &World,
+        out: &mut [T],
+        corner: Corner,
+        shape: &Shape,
+    ) -> Result<()> {
+        let (from, bytes) = (self.corner(corner, shape), out.as_mut_bytes());
+        assert_within(bytes.len(), corner.local, shape, &shape.local);
+        let to = bytes.as_mut_ptr().wrapping_offset(corner.local);
+        // SAFETY: as in `put_box`, and the slice is borrowed exclusively.
+        let grid = unsafe { GetGrid::new(from, to, shape) };
+        if world.memory().base(from.rank).is_none() {
+            return world.backend().get_strided(grid);
+        }
+        grid.for_each(|block| {
+            get_directly(world, block);
+            Ok(())
+        })
     }
 }
 

@@ -1,11 +1,8 @@
 //! Strided transfers: sub-boxes of multi-dimensional arrays.
-#![expect(unsafe_code, reason = "calls the backend on checked addresses")]
 
-use zerocopy::IntoBytes;
-
-use super::checked::{get_directly, put_directly};
+use super::checked::{Checked, Corner};
 use super::cut;
-use crate::backend::{GetGrid, PutGrid, RemoteAddr, Shape};
+use crate::backend::Shape;
 use crate::cost::CostKind;
 use crate::{GlobalPtr, Pod, Result, World};
 
@@ -81,7 +78,7 @@ impl<const N: usize> Strides<N> {
         world: &World,
         ptr: GlobalPtr<T>,
         n_local: usize,
-    ) -> Option<RemoteAddr> {
+    ) -> Option<Checked<T>> {
         let Some(span) = self.span(&self.local).filter(|span| *span <= n_local) else {
             panic!("{self:?} reaches beyond the {n_local} elements of the local slice");
         };
@@ -91,25 +88,24 @@ impl<const N: usize> Strides<N> {
         let Some(span) = self.span(&self.global) else {
             panic!("{self:?} reaches beyond every segment");
         };
-        Some(world.checked(ptr, span).at())
+        Some(world.checked(ptr, span))
     }
 
-    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the remote and the
-    /// local corner of each, the latter in bytes from the slice's start, its shape, and whether its
-    /// memory is mapped. All blocks of a part lie inside of a segment of the job and of the slice.
+    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the elements that
+    /// the box is among, and with the corners of each part and its shape.
     #[track_caller]
     fn in_parts<T: Pod>(
         &self,
         world: &World,
         (ptr, n_local): (GlobalPtr<T>, usize),
         kind: CostKind,
-        mut carry_out: impl FnMut(RemoteAddr, isize, &Shape, bool) -> Result<()>,
+        mut carry_out: impl FnMut(&Checked<T>, Corner, &Shape) -> Result<()>,
     ) -> Result<()> {
-        let Some(at) = self.check(world, ptr, n_local) else {
+        let Some(checked) = self.check(world, ptr, n_local) else {
             return Ok(());
         };
-        world.count(kind, Some(at.rank), 1, self.bytes::<T>());
-        let is_direct = world.memory().base(at.rank).is_some();
+        world.count(kind, Some(checked.rank()), 1, self.bytes::<T>());
+        let is_direct = world.memory().base(checked.rank()).is_some();
         let longest = if is_direct {
             usize::MAX
         } else {
@@ -117,7 +113,7 @@ impl<const N: usize> Strides<N> {
         };
         let shape = self.shape(size_of::<T>());
         cut::shape(&shape, longest, &mut |remote, local, part| {
-            carry_out(moved(at, remote), local, part, is_direct)
+            carry_out(&checked, Corner { remote, local }, part)
         })
     }
 }
@@ -144,25 +140,10 @@ impl<T: Pod> GlobalPtr<T> {
         strides: &Strides<N>,
         values: &[T],
     ) -> Result<()> {
-        let (place, src) = ((self, values.len()), values.as_bytes().as_ptr());
-        strides.in_parts(
-            world,
-            place,
-            CostKind::Write,
-            |dst, local, part, is_direct| {
-                // SAFETY: `in_parts` promises that all blocks of the part, from these two corners on, lie
-                // inside of a segment of the job and of the slice, which stays borrowed until the calls
-                // below, which are blocking, have returned.
-                let grid = unsafe { PutGrid::new(dst, src.wrapping_offset(local), part) };
-                if !is_direct {
-                    return world.backend().put_strided(grid);
-                }
-                grid.for_each(|block| {
-                    put_directly(world, block);
-                    Ok(())
-                })
-            },
-        )
+        let place = (self, values.len());
+        strides.in_parts(world, place, CostKind::Write, |to, corner, part| {
+            to.put_box(world, values, corner, part)
+        })
     }
 
     /// Reads a box of elements into `out`. This pointer and the slice's start are its first corner.
@@ -185,30 +166,11 @@ impl<T: Pod> GlobalPtr<T> {
         strides: &Strides<N>,
         out: &mut [T],
     ) -> Result<()> {
-        let (place, dst) = ((self, out.len()), out.as_mut_bytes().as_mut_ptr());
-        strides.in_parts(
-            world,
-            place,
-            CostKind::Read,
-            |src, local, part, is_direct| {
-                // SAFETY: as in `put_strided`, and the slice is borrowed exclusively.
-                let grid = unsafe { GetGrid::new(src, dst.wrapping_offset(local), part) };
-                if !is_direct {
-                    return world.backend().get_strided(grid);
-                }
-                grid.for_each(|block| {
-                    get_directly(world, block);
-                    Ok(())
-                })
-            },
-        )
+        let place = (self, out.len());
+        strides.in_parts(world, place, CostKind::Read, |from, corner, part| {
+            from.get_box(world, out, corner, part)
+        })
     }
-}
-
-/// The place `bytes` bytes further, inside the same box.
-fn moved(at: RemoteAddr, bytes: isize) -> RemoteAddr {
-    let offset = at.offset.wrapping_add_signed(bytes as i64);
-    RemoteAddr { offset, ..at }
 }
 
 impl<const N: usize> Strides<N> {

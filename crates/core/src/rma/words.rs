@@ -1,13 +1,6 @@
 //! Comparing several words at once, as they were read from shared memory.
-#![cfg_attr(
-    all(target_arch = "x86_64", not(miri)),
-    expect(
-        unsafe_code,
-        reason = "calls instructions that every x86-64 processor has"
-    )
-)]
 
-use crate::raw::copy::Sixteen;
+use crate::raw::copy::{self, Sixteen};
 
 /// Four words of four bytes, as they were read together.
 ///
@@ -31,13 +24,7 @@ impl From<[u64; 2]> for FourWords {
     /// Words as they are in memory.
     #[inline(always)]
     fn from(words: [u64; 2]) -> Self {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            // SAFETY: SSE2 is a part of x86-64.
-            Self(unsafe { in_register(words) })
-        }
-        #[cfg(any(not(target_arch = "x86_64"), miri))]
-        Self(words)
+        Self(copy::sixteen_of(words))
     }
 }
 
@@ -48,13 +35,7 @@ impl FourWords {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few instructions")]
     pub fn matching(self, ignored: u32, wanted: u32) -> u32 {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        {
-            // SAFETY: SSE2 is a part of x86-64.
-            unsafe { match_in_register(self.0, ignored, wanted) }
-        }
-        #[cfg(any(not(target_arch = "x86_64"), miri))]
-        match_one_by_one(self.0, ignored, wanted)
+        copy::matching(self.0, ignored, wanted)
     }
 }
 
@@ -63,39 +44,6 @@ impl pgas_lockfree::memory::FourWords for FourWords {
     fn matching(self, ignored: u32, wanted: u32) -> u32 {
         self.matching(ignored, wanted)
     }
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "sse2")]
-#[inline]
-fn in_register([low, high]: [u64; 2]) -> Sixteen {
-    std::arch::x86_64::_mm_set_epi64x(high.cast_signed(), low.cast_signed())
-}
-
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[target_feature(enable = "sse2")]
-#[inline]
-fn match_in_register(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
-    use std::arch::x86_64::{
-        _mm_castsi128_ps, _mm_cmpeq_epi32, _mm_movemask_ps, _mm_or_si128, _mm_set1_epi32,
-    };
-    let words = _mm_or_si128(words, _mm_set1_epi32(ignored.cast_signed()));
-    let equal = _mm_cmpeq_epi32(words, _mm_set1_epi32(wanted.cast_signed()));
-    _mm_movemask_ps(_mm_castsi128_ps(equal)).cast_unsigned()
-}
-
-/// The same on any processor.
-#[cfg(any(test, not(target_arch = "x86_64"), miri))]
-fn match_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
-    let words = words.map(|pair| {
-        let [a, b, c, d, e, f, g, h] = pair.to_ne_bytes();
-        [[a, b, c, d], [e, f, g, h]].map(u32::from_ne_bytes)
-    });
-    let mut matches = 0;
-    for (i, word) in words.into_iter().flatten().enumerate() {
-        matches |= u32::from(word | ignored == wanted) << i;
-    }
-    matches
 }
 
 #[cfg(test)]
@@ -123,7 +71,7 @@ mod tests {
                         .sum::<u32>();
                     let both = [in_memory(four[0], four[1]), in_memory(four[2], four[3])];
                     assert_eq!(FourWords::from(both).matching(ignored, wanted), expected);
-                    assert_eq!(match_one_by_one(both, ignored, wanted), expected);
+                    assert_eq!(copy::matching_one_by_one(both, ignored, wanted), expected);
                 }
             }
         }

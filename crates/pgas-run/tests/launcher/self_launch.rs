@@ -7,11 +7,14 @@ use crate::job::{END_OF_JOB, Ended, end_after, start};
 use pgas_core::config::launch::Launcher;
 use pgas_smp::launcher::{self, Failure, JobHooks, SuperviseOptions};
 use pgas_testkit::job::{exit, say};
-use pgas_testkit::soon::{assert_soon, tried};
+use pgas_testkit::soon::{assert_soon, assert_timely, tried};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 /// Says that a test shall play the supervisor, and which.
@@ -58,6 +61,7 @@ fn supervisor() {
         (Some("culprit"), _) => watch_culprit(),
         (Some("culprit goes on"), _) => watch_culprit_that_goes_on(),
         (Some("culprit has left"), _) => watch_culprit_that_has_left(),
+        (Some("slow leavers"), _) => watch_leavers_that_cannot_run(),
         _ => {}
     }
 }
@@ -158,6 +162,55 @@ fn watch_exits() {
 fn members_may_all_exit_with_code_zero() {
     let ended = play("all exit");
     assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
+}
+
+/// Takes each rank for one that has left, and so said itself what was wrong.
+struct Leavers;
+
+impl JobHooks for Leavers {
+    fn left_before(&mut self, _: u32) -> bool {
+        true
+    }
+}
+
+fn watch_leavers_that_cannot_run() {
+    // Twice as long as the others have to end, while hardly any of it is spent on a processor.
+    let waits = "while read -r _ waited _ < /proc/self/schedstat && [ $waited -lt 600000000 ]; \
+                 do :; done; exit 1";
+    let script = format!("[ $PGAS_RANK = 0 ] && exit 1; exec nice -n 19 sh -c '{waits}'");
+    supervise_shell(&script, &mut Leavers);
+}
+
+/// Keeps all processors busy while it lives.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn new() -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let n_cores = thread::available_parallelism().unwrap().get();
+        for _ in 0..2 * n_cores {
+            let is_over = Arc::clone(&is_over);
+            thread::spawn(move || while !is_over.load(Ordering::Relaxed) {});
+        }
+        Self(is_over)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_busy_machine_adds_nothing_to_what_ranks_say_that_leave_before_they_fail() {
+    tried(|| {
+        let _busy = Busy::new();
+        let ended = play("slow leavers");
+        assert_eq!(ended.code(), 1, "{ended:?}");
+        assert_timely(ended.stderr.is_empty(), &ended);
+        assert!(ended.left.is_empty(), "{ended:?}");
+    });
 }
 
 /// Knows from the job's memory that rank 2 failed first.

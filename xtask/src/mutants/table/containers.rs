@@ -53,7 +53,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Versions and counts.
     row("array/cells.rs", "if at & LOCKED != 0 {", 0, "if false {", Program("weak_network", "elements_of_arrays")),
     row("array/cells.rs", "if at & LOCKED != 0 {", 1, "if false {", Program("weak_network", "elements_of_arrays")),
-    row("array/cells.rs", "at.wrapping_add(RAISE)", 0, "at", Program("weak_network", "elements_of_arrays")),
+    row("array/cells.rs", "at.wrapping_add(RAISE)", 0, "at", Tests("array")),
+    row("array/cells.rs", "at.wrapping_add(RAISE)", 0, "at.max(RAISE)", Program("weak_network", "an_element_that_is_overwritten_twice")),
     row("array/cells.rs", "if version.atomic_load(world)? != at {", 0, "if false {", Program("weak_network", "elements_of_arrays")),
     row("array/cells.rs", "version.compare_exchange(world, at, at | LOCKED)?.is_ok()", 0, "version.compare_exchange(world, at, at | LOCKED).is_ok()", Program("weak_network", "elements_of_arrays")),
     row("distributor.rs", "if total == all_told.wrapping_add(self.n_from_others) {", 0, "if total >> COUNT_BITS == all_told >> COUNT_BITS {", Program("weak_network", "a_distributor_delivers")),

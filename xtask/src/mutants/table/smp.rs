@@ -1,6 +1,6 @@
 //! Mutants of what ranks of one host share: who is there and who has failed, who sleeps and who lives.
 
-use super::super::By::{NoTest, Nobody, Program, Tests};
+use super::super::By::{NoTest, Nobody, Optimized, Program, Tests};
 use super::super::Mutant;
 use super::row;
 
@@ -25,8 +25,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("member.rs", "&& (0..2).all(|class| !control.mailbox(self.rank, class).is_receiving())", 0, "", Tests("a_rank_is_gone_when")),
     row("rma.rs", "self.job().control().bell(rank.number()).ring();", 0, "", Tests("whoever_is_notified")),
     // Fences.
-    row("rma.rs", "fence(Ordering::SeqCst);", 0, "", Tests("of_two_ranks_that_put_flush_and_get")),
-    row("rma.rs", "fence(Ordering::SeqCst);", 1, "", Tests("of_two_ranks_that_put_flush_and_get")),
+    row("rma.rs", "fence(Ordering::SeqCst);", 0, "", Optimized("of_two_ranks_that_put_flush_and_get")),
+    row("rma.rs", "fence(Ordering::SeqCst);", 1, "", Optimized("of_two_ranks_that_put_flush_and_get")),
     row("rma.rs", "fence(Ordering::Release);", 0, "", NoTest("x86 keeps the order of stores")),
     row("membarrier.rs", "let done = membarrier(MembarrierCommand::GlobalExpedited);", 0, "let done = Ok::<(), ()>(());", Tests("of_a_light_fence_and_a_heavy_one")),
     row("membarrier.rs", "compiler_fence(Ordering::SeqCst);", 0, "", NoTest("without optimization the compiler moves nothing past it")),

@@ -97,56 +97,89 @@ fn loom_a_search_in_a_line_finds_what_its_own_rank_has_inserted_behind_another_i
     );
 }
 
+/// Keys that share a fingerprint: one without bits, beside which a free slot may be that of a key,
+/// and one with.
+const KEYS: [[u64; 2]; 2] = [[7, 8], [107, 108]];
+
 #[test]
 fn loom_two_inserts_of_one_key_in_a_line_take_one_slot_and_one_is_new() {
-    race::<true, _, _>(
-        2,
-        |_| (),
-        |table| insert_in_line(table, 7, [1, 0]),
-        |table| insert_in_line(table, 7, [2, 0]),
-        |table, a, b| {
-            assert_one_is_new(a, b);
-            assert!(matches!(find_in_line(table, 7), Some([1 | 2, 0])));
-            assert!(table.is_free(1));
-        },
-    );
+    for [key, _] in KEYS {
+        race::<true, _, _>(
+            2,
+            |_| (),
+            move |table| insert_in_line(table, key, [1, 0]),
+            move |table| insert_in_line(table, key, [2, 0]),
+            move |table, a, b| {
+                assert_one_is_new(a, b);
+                assert!(matches!(find_in_line(table, key), Some([1 | 2, 0])));
+                assert!(table.is_free(1));
+            },
+        );
+    }
 }
 
 /// Where the other one may have reserved the last slot and filled the line.
 #[test]
 fn loom_two_inserts_of_one_key_in_a_full_line_take_one_slot() {
-    race::<true, _, _>(
-        2,
-        |table| assert_eq!(insert_in_line(table, 107, [3, 0]), Some(true)),
-        |table| insert_in_line(table, 7, [1, 0]),
-        |table| {
-            (
-                insert_in_line(table, 7, [2, 0]),
-                insert_in_line(table, 8, [4, 0]),
-            )
-        },
-        |table, a, (b, other)| {
-            assert_one_is_new(a, b);
-            assert_eq!(other, None, "the table is full");
-            assert!(matches!(find_in_line(table, 7), Some([1 | 2, 0])));
-            assert_eq!(find_in_line(table, 8), None);
-        },
-    );
+    for [key, other_key] in KEYS {
+        race::<true, _, _>(
+            2,
+            |table| assert_eq!(insert_in_line(table, 207, [3, 0]), Some(true)),
+            move |table| insert_in_line(table, key, [1, 0]),
+            move |table| {
+                (
+                    insert_in_line(table, key, [2, 0]),
+                    insert_in_line(table, other_key, [4, 0]),
+                )
+            },
+            move |table, a, (b, other)| {
+                assert_one_is_new(a, b);
+                assert_eq!(other, None, "the table is full");
+                assert!(matches!(find_in_line(table, key), Some([1 | 2, 0])));
+                assert_eq!(find_in_line(table, other_key), None);
+            },
+        );
+    }
 }
 
 #[test]
 fn loom_two_keys_with_one_fingerprint_both_find_a_slot_of_a_line() {
-    race::<true, _, _>(
-        2,
-        |_| (),
-        |table| insert_in_line(table, 7, [1, 0]),
-        |table| insert_in_line(table, 8, [2, 0]),
-        |table, a, b| {
-            assert_eq!((a, b), (Some(true), Some(true)));
-            assert_eq!(find_in_line(table, 7), Some([1, 0]));
-            assert_eq!(find_in_line(table, 8), Some([2, 0]));
-        },
-    );
+    for [first, second] in KEYS {
+        race::<true, _, _>(
+            2,
+            |_| (),
+            move |table| insert_in_line(table, first, [1, 0]),
+            move |table| insert_in_line(table, second, [2, 0]),
+            move |table, a, b| {
+                assert_eq!((a, b), (Some(true), Some(true)));
+                assert_eq!(find_in_line(table, first), Some([1, 0]));
+                assert_eq!(find_in_line(table, second), Some([2, 0]));
+            },
+        );
+    }
+}
+
+/// Who inserts a key that another one inserts waits for that, with whichever value, and what it has
+/// stored is there.
+#[test]
+fn loom_an_insert_that_meets_another_one_in_a_line_leaves_the_value_of_one() {
+    for [key, _] in KEYS {
+        race::<true, _, _>(
+            3,
+            |table| assert_eq!(insert(table, 206, [5, 0]), Some(true)),
+            move |table| insert(table, key, [1, 0]),
+            move |table| (insert_in_line(table, key, [2, 0]), find_in_line(table, key)),
+            move |table, a, (b, found)| {
+                assert_one_is_new(a, b);
+                assert!(matches!(found, Some([1 | 2, 0])), "{found:?}");
+                let left = find_in_line(table, key);
+                assert!(matches!(left, Some([1 | 2, 0])), "{left:?}");
+                if b == Some(false) {
+                    assert_eq!(left, Some([2, 0]), "it came after");
+                }
+            },
+        );
+    }
 }
 
 #[test]
