@@ -159,6 +159,7 @@ impl Network {
     ) -> Result<()> {
         let mut round = 0_u32;
         let mut long = LongWait::new(self.session.lookout().limits(), self.rank(), awaited);
+        let mut failure = None;
         loop {
             {
                 let mut state = self.state();
@@ -171,20 +172,29 @@ impl Network {
                     return Ok(());
                 }
             }
+            // After one more look: what is waited for may have come before the failure.
+            if let Some(error) = failure {
+                return Err(error);
+            }
             round = round.wrapping_add(1);
             let yields = round > SPINS || self.member.is_oversubscribed();
             let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
             if round.is_multiple_of(n_between) {
-                self.health()?;
-                long.check().map_err(|over| match over {
-                    Over::Timeout(error) => error,
-                    Over::Stall(cause) => self.blame(self.rank(), &cause),
-                })?;
+                failure = self.check(&mut long).err();
             }
             if yields {
                 thread::yield_now();
             }
         }
+    }
+
+    /// Whether a wait is in vain or has lasted too long.
+    fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
+        self.health()?;
+        long.check().map_err(|over| match over {
+            Over::Timeout(error) => error,
+            Over::Stall(cause) => self.blame(self.rank(), &cause),
+        })
     }
 
     pub(crate) fn receive(

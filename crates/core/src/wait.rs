@@ -92,62 +92,28 @@ impl World {
             let what = awaited.what;
             return Err(Error::InHandler { what });
         }
-        let first_round = if self.backend().is_oversubscribed() {
-            SPINS
-        } else {
-            0
-        };
-        // Others wait for a rank that serves them whenever it yields, and parking it is looking for what they want.
-        let n_yields = if self.capabilities().needs_target == NeedsTarget::NOTHING {
-            YIELDS
-        } else {
-            0
-        };
-        let mut round = first_round;
-        let mut sleep = FIRST_SLEEP;
-        let from = Location::caller();
-        let mut began = None;
-        let mut noted = None;
-        let mut busy = 0_u32;
-        // One message is most often the one that is waited for, and who takes it does not look for another one, which would be
-        // a look at memory that a sender is about to write.
-        let mut limit = 1;
-        let mut owes_the_rest = false;
+        let mut rounds = Rounds::of(self, awaited);
+        let mut failure = None;
         loop {
             if ready()? {
                 return Ok(());
             }
-            // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
-            let received = self.receive(limit)?;
-            limit = if received { BATCH } else { 1 };
-            let is_turn = owes_the_rest
-                || !received && (round >= TIGHT_ROUNDS || round.is_multiple_of(ROUNDS_PER_TURN));
-            owes_the_rest = received && !is_turn;
-            if is_turn && self.advance_rest()? || received {
-                round = first_round;
-                busy = busy.wrapping_add(1);
-                if busy.is_multiple_of(BUSY_ROUNDS) {
-                    self.look(awaited, &mut began, &mut noted, from)?;
-                }
-                continue;
+            if let Some(error) = failure {
+                return Err(error);
             }
-            round = round.saturating_add(1);
-            if round <= SPINS {
-                if round > TIGHT_ROUNDS {
-                    hint::spin_loop();
-                }
-            } else if round <= SPINS + n_yields {
-                if round.is_multiple_of(YIELDS_PER_LOOK)
-                    && began.get_or_insert_with(Instant::now).elapsed() > LONGEST_YIELDING
-                {
-                    round = SPINS + n_yields;
-                }
-                thread::yield_now();
-                self.backend().health()?;
-            } else {
-                self.look(awaited, &mut began, &mut noted, from)?;
-                self.backend().park(sleep);
-                sleep = (sleep * 2).min(LONGEST_SLEEP);
+            failure = rounds.next().err();
+            if failure.is_some() {
+                self.take_in_what_came();
+            }
+        }
+    }
+
+    /// Before a wait fails: a rank may have done what is waited for, and have failed after it.
+    #[cold]
+    fn take_in_what_came(&self) {
+        for _ in 0..BUSY_ROUNDS {
+            if !matches!(self.advance(), Ok(true)) {
+                return;
             }
         }
     }
@@ -180,6 +146,7 @@ impl World {
             n_pauses: 0,
             began: None,
             noted: None,
+            failure: None,
         }
     }
 
@@ -213,6 +180,97 @@ impl World {
     }
 }
 
+/// What a rank does between two looks at what it waits for.
+struct Rounds<'w> {
+    world: &'w World,
+    awaited: &'w Awaited<'w>,
+    from: &'static Location<'static>,
+    first: u32,
+    n_yields: u32,
+    round: u32,
+    sleep: Duration,
+    began: Option<Instant>,
+    noted: Option<Noted<'w>>,
+    n_busy: u32,
+    /// One message is most often the one that is waited for, and who takes it does not look for
+    /// another one, which would be a look at memory that a sender is about to write.
+    limit: usize,
+    owes_the_rest: bool,
+}
+
+impl<'w> Rounds<'w> {
+    #[inline]
+    #[track_caller]
+    fn of(world: &'w World, awaited: &'w Awaited<'w>) -> Self {
+        let is_oversubscribed = world.backend().is_oversubscribed();
+        let first = if is_oversubscribed { SPINS } else { 0 };
+        // Others wait for a rank that serves them whenever it yields, and parking it is looking for what they want.
+        let needs_nothing = world.capabilities().needs_target == NeedsTarget::NOTHING;
+        Self {
+            world,
+            awaited,
+            from: Location::caller(),
+            first,
+            n_yields: if needs_nothing { YIELDS } else { 0 },
+            round: first,
+            sleep: FIRST_SLEEP,
+            began: None,
+            noted: None,
+            n_busy: 0,
+            limit: 1,
+            owes_the_rest: false,
+        }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
+        let received = self.world.receive(self.limit)?;
+        self.limit = if received { BATCH } else { 1 };
+        let is_due = self.round >= TIGHT_ROUNDS || self.round.is_multiple_of(ROUNDS_PER_TURN);
+        let is_turn = self.owes_the_rest || !received && is_due;
+        self.owes_the_rest = received && !is_turn;
+        if is_turn && self.world.advance_rest()? || received {
+            self.round = self.first;
+            self.n_busy = self.n_busy.wrapping_add(1);
+            if self.n_busy.is_multiple_of(BUSY_ROUNDS) {
+                self.look()?;
+            }
+            return Ok(());
+        }
+        self.round = self.round.saturating_add(1);
+        if self.round <= SPINS {
+            if self.round > TIGHT_ROUNDS {
+                hint::spin_loop();
+            }
+            return Ok(());
+        }
+        self.pause()
+    }
+
+    /// Lets others run, and looks at the job's health.
+    fn pause(&mut self) -> Result<()> {
+        let last_yield = SPINS + self.n_yields;
+        if self.round <= last_yield {
+            let is_look = self.round.is_multiple_of(YIELDS_PER_LOOK);
+            if is_look && self.began.get_or_insert_with(Instant::now).elapsed() > LONGEST_YIELDING {
+                self.round = last_yield;
+            }
+            thread::yield_now();
+            return self.world.backend().health();
+        }
+        self.look()?;
+        self.world.backend().park(self.sleep);
+        self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+        Ok(())
+    }
+
+    fn look(&mut self) -> Result<()> {
+        let (began, noted) = (&mut self.began, &mut self.noted);
+        self.world.look(self.awaited, began, noted, self.from)
+    }
+}
+
 /// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own waits are.
 pub struct OwnWait<'w> {
     world: &'w World,
@@ -222,6 +280,7 @@ pub struct OwnWait<'w> {
     /// When the first pauses were over.
     began: Option<Instant>,
     noted: Option<Noted<'w>>,
+    failure: Option<Error>,
 }
 
 impl OwnWait<'_> {
@@ -244,11 +303,24 @@ impl OwnWait<'_> {
     ///
     /// # Errors
     ///
-    /// The failure of the job, or the end of [`Config::timeout`](crate::Config::timeout); [`Error::InHandler`] inside a handler.
+    /// The failure of the job, or the end of [`Config::timeout`](crate::Config::timeout), one pause after it was
+    /// noticed: what is waited for may have come before, so that its caller looks once more. [`Error::InHandler`]
+    /// inside a handler.
     pub fn pause(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
         if in_handler() {
             return Err(Error::InHandler { what: self.what });
         }
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
+        self.failure = self.next_round(missing).err();
+        if self.failure.is_some() {
+            self.world.take_in_what_came();
+        }
+        Ok(())
+    }
+
+    fn next_round(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
         self.n_pauses = self.n_pauses.wrapping_add(1);
         let n_between = if self.world.progress()? {
             BUSY_ROUNDS

@@ -165,6 +165,34 @@ fn a_wait_is_noted_by_time_and_not_by_rounds() {
     }
 }
 
+/// As a rank does that arrives in a barrier as the last one, and exits without leaving.
+#[test]
+fn what_came_before_the_job_failed_ends_a_wait_well() {
+    let world = &world();
+    let mut has_failed = false;
+    let mut ready_after = |n_looks: u32, n: &mut u32| {
+        if *n == n_looks && !has_failed {
+            has_failed = true;
+            drop(world.backend().blame(Rank::ZERO, "failed after it"));
+        }
+        *n += 1;
+        *n > n_looks + 1
+    };
+    let mut n = 0;
+    world
+        .wait_for("what has come", || Ok(ready_after(1000, &mut n)))
+        .unwrap();
+    let mut waiting = world.own_wait("what has come");
+    let mut n = 0;
+    while !ready_after(0, &mut n) {
+        waiting.pause(&Vec::new).unwrap();
+    }
+    // A second pause tells of the failure, and so does a wait for what never comes.
+    waiting.pause(&Vec::new).unwrap_err();
+    let error = world.wait_for("nothing", || Ok(false)).unwrap_err();
+    assert!(matches!(error, Error::RankFailed(_)), "{error}");
+}
+
 /// Its handler sends it another message whenever one comes.
 #[test]
 fn a_rank_that_is_never_without_work_hears_of_failures_and_of_limits() {
