@@ -251,11 +251,8 @@ fn try_one(
     if !program.codes.contains(&code) {
         return Err(format!("exit code {code}: {told}"));
     }
-    // What starts the ranks may say of one, too, how it has ended.
-    let own = |line: &&str| !(line.starts_with("pgas: rank ") && line.contains("exited with code"));
     let line = ended.stderr.strip_suffix('\n').unwrap_or_default();
-    let line = line.split('\n').filter(own).collect::<Vec<_>>().join("\n");
-    if line.is_empty() || printable(&line).to_string() != line {
+    if line.is_empty() || printable(line).to_string() != line {
         return Err(format!(
             "exit code {code} without a line of plain letters: {told:?}"
         ));
