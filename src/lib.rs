@@ -65,7 +65,7 @@ mod start;
 pub use pgas_am::Driver;
 pub use pgas_am::{
     ActiveMessages, Aggregator, DistObject, Error as CallError, Here, PgasFuture, Promise,
-    RemoteCalls, TeamCalls, codec, message, quiet, rpc, when_all,
+    RemoteCalls, TeamCalls, WeakObject, codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, Error, FastQueue,

@@ -43,7 +43,7 @@ use crate::state::{Am, am};
 /// assert_eq!(*list.lock().unwrap(), [7]);
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
-pub struct DistObject<T: Send + Sync + 'static> {
+pub struct DistObject<T> {
     instance: Arc<Instance<T>>,
 }
 
@@ -160,17 +160,116 @@ impl<T: Send + Sync + 'static> Codec<DistObject<T>> for TakesPlace {
     }
 
     fn decode(input: &mut Decoder<'_>) -> Result<DistObject<T>> {
-        let bytes = input.take::<DistObject<T>>(size_of::<ObjectId>())?;
-        let id = ObjectId::read_from_bytes(bytes).expect("as many bytes as were taken");
-        let no_world = || unreadable::<DistObject<T>>("a result has no distributed objects");
-        let am = am(input.world().ok_or_else(no_world)?)?;
-        let instance = am.objects.find(id)?;
-        let Ok(instance) = instance.downcast::<Instance<T>>() else {
-            let wanted = type_name::<T>();
-            let text =
-                format!("{id} is no {wanted} here: the ranks built objects in different orders");
-            return Err(unreadable::<DistObject<T>>(text));
+        let (id, instance) = find(input)?;
+        instance.ok_or_else(|| {
+            let text = format!("{id} was dropped while calls that name it were under way");
+            unreadable::<DistObject<T>>(text)
+        })
+    }
+}
+
+/// The instance that `input` goes on with the name of, unless it was dropped.
+fn find<T: Send + Sync + 'static>(
+    input: &mut Decoder<'_>,
+) -> Result<(ObjectId, Option<DistObject<T>>)> {
+    let bytes = input.take::<DistObject<T>>(size_of::<ObjectId>())?;
+    let id = ObjectId::read_from_bytes(bytes).expect("as many bytes as were taken");
+    let no_world = || unreadable::<DistObject<T>>("a result has no distributed objects");
+    let am = am(input.world().ok_or_else(no_world)?)?;
+    let Some(instance) = am.objects.find(id)? else {
+        return Ok((id, None));
+    };
+    let Ok(instance) = instance.downcast::<Instance<T>>() else {
+        let wanted = type_name::<T>();
+        let text = format!("{id} is no {wanted} here: the ranks built objects in different orders");
+        return Err(unreadable::<DistObject<T>>(text));
+    };
+    Ok((id, Some(DistObject { instance })))
+}
+
+/// An object by its name, for calls that may come when the target has dropped its instance: as their
+/// argument it arrives as the target's own, if that is still there.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{DistObject, RemoteCalls, WeakObject};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let number = DistObject::new(&world.team(), 7_u64)?; // by all ranks
+/// let weak = number.downgrade();
+/// let ask = |number: WeakObject<u64>| number.upgrade().map(|number| *number);
+/// assert_eq!(world.rpc(world.rank(), ask, weak.clone())?.wait()?, Some(7));
+/// drop(number);
+/// assert_eq!(world.rpc(world.rank(), ask, weak)?.wait()?, None);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub struct WeakObject<T> {
+    id: ObjectId,
+    instance: Weak<Instance<T>>,
+    /// Keeps an instance that a call has found until the call is over.
+    held: Option<DistObject<T>>,
+}
+
+impl<T: Send + Sync + 'static> DistObject<T> {
+    /// The object's name.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakObject<T> {
+        WeakObject {
+            id: self.instance.id,
+            instance: Arc::downgrade(&self.instance),
+            held: None,
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> WeakObject<T> {
+    /// This rank's instance, unless it was dropped.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<DistObject<T>> {
+        let upgrade = || {
+            self.instance
+                .upgrade()
+                .map(|instance| DistObject { instance })
         };
-        Ok(DistObject { instance })
+        self.held.clone().or_else(upgrade)
+    }
+}
+
+impl<T: Send + Sync + 'static> Clone for WeakObject<T> {
+    fn clone(&self) -> Self {
+        Self {
+            id: self.id,
+            instance: Weak::clone(&self.instance),
+            held: self.held.clone(),
+        }
+    }
+}
+
+impl<T: Send + Sync + 'static> fmt::Debug for WeakObject<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WeakObject({})", self.id)
+    }
+}
+
+impl<T: Send + Sync + 'static> Wire for WeakObject<T> {
+    type By = TakesPlace;
+}
+
+impl<T: Send + Sync + 'static> Codec<WeakObject<T>> for TakesPlace {
+    fn encode(object: &WeakObject<T>, out: &mut Encoder) -> Result<()> {
+        out.write(object.id.as_bytes());
+        Ok(())
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<WeakObject<T>> {
+        let (id, held) = find(input)?;
+        let instance = held
+            .as_ref()
+            .map_or_else(Weak::new, |held: &DistObject<T>| {
+                Arc::downgrade(&held.instance)
+            });
+        Ok(WeakObject { id, instance, held })
     }
 }

@@ -95,7 +95,7 @@ mod transfers;
 pub use aggregate::Aggregator;
 pub use attach::attach;
 pub use codec::Wire;
-pub use dist_object::DistObject;
+pub use dist_object::{DistObject, WeakObject};
 #[cfg(feature = "tokio")]
 pub use driver::Driver;
 pub use error::{

@@ -4,13 +4,18 @@
 //! collected here until there are enough for one push. Who meets a full inbox empties its own one first,
 //! so no circle of ranks waits for each other. When a rank has sent all it tells every other one how many
 //! elements it got (A each), and a rank is done when all have told it and it has received as many.
+//!
+//! Where ranks serve atomics by messages, a push would be three round trips. There the elements are
+//! [messages](crate::mail) themselves, several of which are on their way at once.
 
 use std::fmt;
 use std::sync::Arc;
 
+use pgas_am::DistObject;
 use pgas_core::{Rank, Symmetric, World};
 
 use crate::error::agree;
+use crate::mail::{self, Inbox};
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{
     Access, Line, Place, Request, Seen, Size, Tickets, index, lines, size_of_capacity,
@@ -19,6 +24,8 @@ use crate::{Error, Result, TakeError};
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
+/// What fails when an element that has come cannot be received.
+const RECEIVING: &str = "receiving by a distributor";
 /// The count of elements in a rank's last word of a round; above it is the count of such words.
 const COUNT_BITS: u32 = 40;
 
@@ -49,22 +56,34 @@ const COUNT_BITS: u32 = 40;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct Distributor<T: Object> {
-    /// The block of an inbox on each rank.
-    inboxes: Symmetric<Line>,
-    /// On each rank, how many elements it gets, from those ranks that have sent all; over all rounds,
-    /// modulo 2^64.
-    totals: Symmetric<u64>,
+    world: World,
+    way: Way<SlotOf<T>>,
     heap: Arc<Heap>,
-    size: Size,
     lanes: Vec<Lane<SlotOf<T>>>,
-    /// What was seen of this rank's own inbox.
-    seen: Seen,
     received: Vec<SlotOf<T>>,
     /// How many have come from other ranks.
     n_from_others: u64,
     /// How often all ranks have sent all.
     n_rounds: u64,
     batch: usize,
+}
+
+/// How elements come to other ranks.
+enum Way<S> {
+    Queues(Queues),
+    Messages(DistObject<Inbox<S>>),
+}
+
+/// Inboxes in global memory.
+struct Queues {
+    /// The block of an inbox on each rank.
+    inboxes: Symmetric<Line>,
+    /// On each rank, how many elements it gets, from those ranks that have sent all; over all rounds,
+    /// modulo 2^64.
+    totals: Symmetric<u64>,
+    size: Size,
+    /// What was seen of this rank's own inbox.
+    seen: Seen,
 }
 
 /// What is to go to one rank.
@@ -76,6 +95,8 @@ struct Lane<S> {
     seen: Seen,
     /// How many were sent in this round.
     n_sent: u64,
+    /// How many messages were sent.
+    n_messages: u64,
 }
 
 impl<S> Lane<S> {
@@ -88,7 +109,10 @@ impl<T: Object> Distributor<T> {
     /// A distributor whose inboxes have room for `capacity` elements.
     ///
     /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself is up
-    /// to 32 KiB for each rank that it sends to.
+    /// to 32 KiB for each rank that it sends to. Where
+    /// [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) elements travel by
+    /// messages, which wait for the receiver to make progress; an inbox then takes what has come, and
+    /// its capacity says nothing.
     ///
     /// # Cost
     ///
@@ -109,33 +133,49 @@ impl<T: Object> Distributor<T> {
     /// in `heap`, and go on to whatever else has it.
     pub(crate) fn with_heap(world: &World, size: Size, heap: Arc<Heap>) -> Result<Self> {
         let slot_bytes = size_of::<SlotOf<T>>();
-        let inboxes = world.alloc_symmetric(lines(size, slot_bytes, true))?;
-        let totals = world.alloc_symmetric(1)?;
         let lane = |_| Lane {
             slots: Vec::new(),
             len: 0,
             seen: Seen::default(),
             n_sent: 0,
+            n_messages: 0,
         };
-        let most = BATCH_BYTES / slot_bytes.max(1);
+        let capabilities = world.capabilities();
+        let are_messages = slot_bytes > 0 && capabilities.ranks_serve_atomics();
+        let inbox = are_messages.then(|| DistObject::new(&world.team(), Inbox::new()));
+        let (way, batch) = match inbox {
+            Some(Ok(inbox)) => {
+                let most = Inbox::<SlotOf<T>>::most(capabilities.max_medium);
+                (Way::Messages(inbox), most)
+            }
+            // To a world without messages none was attached, on all ranks.
+            Some(Err(_)) | None => {
+                let queues = Queues {
+                    inboxes: world.alloc_symmetric(lines(size, slot_bytes, true))?,
+                    totals: world.alloc_symmetric(1)?,
+                    size,
+                    seen: Seen::default(),
+                };
+                let most = BATCH_BYTES / slot_bytes.max(1);
+                (Way::Queues(queues), most.min(index(size.capacity)).max(1))
+            }
+        };
         Ok(Self {
-            inboxes,
-            totals,
+            world: world.clone(),
+            way,
             heap,
-            size,
             lanes: world.ranks().map(lane).collect(),
-            seen: Seen::default(),
             received: Vec::new(),
             n_from_others: 0,
             n_rounds: 0,
-            batch: most.min(index(size.capacity)).max(1),
+            batch,
         })
     }
 
     /// The world whose ranks exchange elements.
     #[must_use]
     pub fn world(&self) -> &World {
-        self.inboxes.world()
+        &self.world
     }
 
     /// Sends `value` to `to`, maybe later.
@@ -143,8 +183,8 @@ impl<T: Object> Distributor<T> {
     /// # Cost
     ///
     /// ℓ, and once for every 32 KiB 2A + W, as
-    /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice). One-sided. Waits for room in the
-    /// other rank's inbox, and receives meanwhile.
+    /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice), one-sided; or M without an
+    /// answer. Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
     ///
     /// # Errors
     ///
@@ -217,6 +257,9 @@ impl<T: Object> Distributor<T> {
         if to == self.world().rank() {
             return receive(self).map(drop);
         }
+        if let Way::Messages(_) = &self.way {
+            return self.post(to, 0);
+        }
         if !self.try_push(to)? {
             let (world, missing) = (self.world().clone(), || vec![to]);
             let mut waiting = world.own_wait("room in the inbox of a distributor");
@@ -229,8 +272,24 @@ impl<T: Object> Distributor<T> {
         Ok(())
     }
 
+    /// Sends what is collected for `to`, and tells it something.
+    fn post(&mut self, to: Rank, told: u64) -> Result<()> {
+        let Way::Messages(inbox) = &self.way else {
+            unreachable!("elements go by messages");
+        };
+        let lane = &mut self.lanes[to.index()];
+        mail::send(inbox, to, (lane.n_messages, told), lane.collected())?;
+        lane.n_messages += 1;
+        lane.n_sent += lane.len as u64;
+        lane.len = 0;
+        Ok(())
+    }
+
     fn try_push(&mut self, to: Rank) -> Result<bool> {
-        let (access, lane) = (self.access(to), &self.lanes[to.index()]);
+        let Way::Queues(queues) = &self.way else {
+            unreachable!("elements go to queues");
+        };
+        let (access, lane) = (self.access(queues, to), &self.lanes[to.index()]);
         let (mut seen, slots) = (lane.seen, lane.collected());
         let write = |tickets| access.place.write(access.world, tickets, slots);
         let pushed = access.perform(&mut seen, Request::push(slots.len(), true), write)?;
@@ -243,13 +302,13 @@ impl<T: Object> Distributor<T> {
         Ok(pushed.is_some())
     }
 
-    fn access(&self, on: Rank) -> Access<'_> {
+    fn access(&self, queues: &Queues, on: Rank) -> Access<'_> {
         let place = Place {
-            block: self.inboxes.on(on).cast(),
-            size: self.size,
+            block: queues.inboxes.on(on).cast(),
+            size: queues.size,
         };
         Access {
-            world: self.world(),
+            world: &self.world,
             place,
             slot_bytes: size_of::<SlotOf<T>>(),
         }
@@ -261,8 +320,22 @@ impl<T: Object> Distributor<T> {
         let own = &mut self.lanes[here.index()];
         slots.extend_from_slice(own.collected());
         let n_own = std::mem::take(&mut own.len) as u64;
-        let mut seen = self.seen;
-        let access = self.access(here);
+        let n = self.receive_from_others(slots)?;
+        self.n_from_others += n;
+        Ok(n_own + n)
+    }
+
+    fn receive_from_others(&mut self, slots: &mut Vec<SlotOf<T>>) -> Result<u64> {
+        let here = self.world().rank();
+        let queues = match &self.way {
+            Way::Messages(inbox) => {
+                self.world.progress()?;
+                return Ok(inbox.take_to(slots));
+            }
+            Way::Queues(queues) => queues,
+        };
+        let mut seen = queues.seen;
+        let access = self.access(queues, here);
         let read = |tickets: Tickets| {
             let start = slots.len();
             // Not all at once: the zeros are overwritten while they are in the cache.
@@ -273,10 +346,10 @@ impl<T: Object> Distributor<T> {
             read.inspect_err(|_| slots.truncate(start))
         };
         let popped = access.perform(&mut seen, Request::pop(self.batch, true), read);
-        self.seen = seen;
-        let n = popped?.unwrap_or(0);
-        self.n_from_others += n;
-        Ok(n_own + n)
+        if let Way::Queues(queues) = &mut self.way {
+            queues.seen = seen;
+        }
+        Ok(popped?.unwrap_or(0))
     }
 
     /// Takes what has come; how many elements that is.
@@ -292,8 +365,8 @@ impl<T: Object> Distributor<T> {
     /// # Cost
     ///
     /// For each rank A, and 2A + W if something is left for it; what is received, as
-    /// [`CircularQueue::pop_many`](crate::CircularQueue::pop_many). Collective over the world, without a
-    /// barrier: a rank returns as soon as it has its own.
+    /// [`CircularQueue::pop_many`](crate::CircularQueue::pop_many); or M without an answer for each
+    /// rank. Collective over the world, without a barrier: a rank returns as soon as it has its own.
     ///
     /// # Errors
     ///
@@ -344,33 +417,54 @@ impl<T: Object> Distributor<T> {
         // Each rank begins with its successor, so that they do not all come to one at once.
         for distance in 0..n_ranks {
             let to = Rank::new((here.number() + distance) % n_ranks);
-            if self.lanes[to.index()].len > 0 {
+            let is_message = matches!(self.way, Way::Messages(_));
+            if self.lanes[to.index()].len > 0 && (to == here || !is_message) {
                 outcome = outcome.and(self.ship(to, receive));
             }
-            // What could not be shipped is not counted, and all others are not held up for it.
-            let n_sent = std::mem::take(&mut self.lanes[to.index()].n_sent);
-            let word = 1 << COUNT_BITS | n_sent;
-            let told = self.totals.on(to).fetch_add(&world, word);
             // Who is not told waits for ever.
-            told.map_err(|error| world.give_up("telling what a distributor has sent", error))?;
+            let told = self.tell(to);
+            told.map_err(|error| give_up(&world, "telling what a distributor has sent", error))?;
         }
         self.n_rounds += 1;
         let all_told = self.n_rounds.wrapping_mul(n_ranks.into()) << COUNT_BITS;
         let mut waiting = world.own_wait("what others send by a distributor");
         loop {
             // While this rank receives the others wait for room in its inbox.
-            let received = receive(self).map_err(|error| give_up_receiving(&world, error))?;
+            let received = receive(self).map_err(|error| give_up(&world, RECEIVING, error))?;
             if received > 0 {
                 waiting.begin_anew();
             } else {
-                let total = self.totals.here().atomic_load(&world);
-                let total = total.map_err(|error| give_up_receiving(&world, error.into()))?;
+                let total = match &self.way {
+                    Way::Messages(inbox) => Ok(inbox.told()),
+                    Way::Queues(queues) => queues.totals.here().atomic_load(&world),
+                };
+                let total = total.map_err(|error| give_up(&world, RECEIVING, error.into()))?;
                 if total == all_told.wrapping_add(self.n_from_others) {
                     return outcome;
                 }
                 waiting.pause(&Vec::new)?;
             }
         }
+    }
+
+    /// Tells `to` how many elements it has got of this rank, all that could be shipped, or ships the rest
+    /// with that, where elements go by messages.
+    fn tell(&mut self, to: Rank) -> Result<()> {
+        let lane = &mut self.lanes[to.index()];
+        let n_sent = std::mem::take(&mut lane.n_sent);
+        let word = 1 << COUNT_BITS | n_sent;
+        match &self.way {
+            Way::Queues(queues) => {
+                queues.totals.on(to).fetch_add(&self.world, word)?;
+            }
+            Way::Messages(inbox) if to == self.world.rank() => inbox.tell(word),
+            Way::Messages(_) => {
+                let n_left = lane.len as u64;
+                self.post(to, word + n_left)?;
+                self.lanes[to.index()].n_sent = 0;
+            }
+        }
+        Ok(())
     }
 
     fn take_received(&mut self) -> Result<Vec<T>, TakeError<T>> {
@@ -385,9 +479,9 @@ pub(crate) fn agree_on_capacity(world: &World, capacity: usize) -> Result<Size> 
 }
 
 #[cold]
-fn give_up_receiving(world: &World, error: Error) -> Error {
+fn give_up(world: &World, what: &'static str, error: Error) -> Error {
     match error {
-        Error::Core(error) => world.give_up("receiving by a distributor", error).into(),
+        Error::Core(error) => world.give_up(what, error).into(),
         error => error,
     }
 }

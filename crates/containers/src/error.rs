@@ -184,8 +184,8 @@ impl<T> From<Error> for TakeError<T> {
     }
 }
 
-/// Why a batch ended early: the elements before number `done` were carried out, in order, those from
-/// it on were not.
+/// Why a batch ended early: the elements before number `done` were carried out, in order, and the one
+/// with that number was not. Nor were those behind it, unless elements travel to several ranks at once.
 ///
 /// `?` turns it into the plain [`Error`].
 #[derive(Debug, thiserror::Error)]

@@ -1,9 +1,11 @@
 //! Distributed containers of `pgas`.
 //!
-//! A container is spread over the segments of all ranks and used by one-sided operations alone: the
-//! rank that holds an element is never asked to do anything. Every method says what it costs, in the
-//! units of the BCL paper: `R` a remote read, `W` a remote write, `A` a remote atomic, `B` a barrier,
-//! `l` work on this rank's own memory.
+//! A container is spread over the segments of all ranks and used by one-sided operations: the rank that
+//! holds an element is not asked to do anything. Where the transport has it serve atomics by messages
+//! anyway, as MPI between hosts does, it serves a whole operation on a map by one. Every method says
+//! what it costs, in the units of the BCL paper: `R` a remote read, `W` a remote write, `A` a remote
+//! atomic, `B` a barrier, `l` work on this rank's own memory; and `M` a message that its target serves,
+//! with the answer.
 //!
 //! ```
 //! use pgas_containers::HashMap;
@@ -28,7 +30,7 @@
 //! | maps and sets | `hash_map` |
 //! | arrays; what is gathered for other ranks | `array`, `distributor` |
 //! | queues and filters | `bloom`, `queue` |
-//! | how values live in global memory | `object` |
+//! | how values live in global memory; what goes to other ranks by messages | `mail`, `object`, `requests` |
 //! | errors | `error` |
 #![forbid(unsafe_code)]
 
@@ -37,8 +39,10 @@ pub mod bloom;
 mod distributor;
 mod error;
 pub mod hash_map;
+mod mail;
 pub mod object;
 pub mod queue;
+mod requests;
 mod store;
 #[cfg(test)]
 mod testing;

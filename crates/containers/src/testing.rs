@@ -13,12 +13,14 @@ const N_SEEDS: u64 = 2;
 
 /// Runs `body` as ranks over the reference transport, where everything takes the path through the
 /// backend, operations overtake each other and puts are late; over a weak network, where they are also torn
-/// and in random orders; over shared memory; and over shared memory with the direct path turned off.
+/// and in random orders; over both with ranks that serve each other's requests; over shared memory; and
+/// over shared memory with the direct path turned off.
 pub(crate) fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
     everywhere_with(n_ranks, Statistics::Off, &body);
 }
 
-/// As [`everywhere`], with counted operations, which take a slower way through core.
+/// As [`everywhere`], with counted operations, which take a slower way through core, and without
+/// ranks that serve each other.
 pub(crate) fn everywhere_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
     everywhere_with(n_ranks, Statistics::Total, &body);
 }
@@ -29,10 +31,22 @@ fn everywhere_with(n_ranks: u32, statistics: Statistics, body: &(dyn Fn(World) +
     config.statistics = statistics;
     config.segment_bytes = Some(if cfg!(miri) { 1 << 18 } else { 16 << 20 });
     loopback::run_with(n_ranks, &config, body);
+    let is_served = statistics == Statistics::Off;
+    let served = loopback::Options::default().with_served_atomics();
+    let attached = |world: World| {
+        pgas_am::attach(&world).unwrap();
+        body(world);
+    };
+    if is_served {
+        loopback::run_over(&served, n_ranks, &config, attached);
+    }
     // Miri takes a thousand times as long: it checks accesses, not orders.
     let n_seeds = if cfg!(miri) { 0 } else { N_SEEDS };
     for seed in 0..n_seeds {
         weak::run(n_ranks, &config, seed, body);
+        if is_served {
+            weak::run_over(&served, n_ranks, &config, seed, attached);
+        }
     }
     for direct in [true, false] {
         config.direct = direct;

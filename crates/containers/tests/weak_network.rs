@@ -1,5 +1,5 @@
-//! Every container over a network that is late, reorders and tears, with many seeds: nothing is lost, nothing comes twice, and
-//! nothing is seen in part.
+//! Every container over a network that is late, reorders and tears, with many seeds, of which some run with ranks that serve each
+//! other's requests: nothing is lost, nothing comes twice, and nothing is seen in part.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
@@ -8,6 +8,7 @@ use pgas_containers::{
     Array, BloomFilter, CircularQueue, DArray, Distributor, FastQueue, HashMap, HashMapBuffer,
     MultiMap, WideBloomFilter,
 };
+use pgas_core::backend::loopback::Options;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::{setting, weak};
 
@@ -21,8 +22,15 @@ fn with_many_seeds(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
 fn with_seeds(n_ranks: u32, n_seeds: u64, body: impl Fn(World, u64) + Sync) {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
+    let served = Options::default().with_served_atomics();
     for seed in 0..n_seeds {
         weak::run(n_ranks, &config, seed, |world| body(world, seed));
+        if seed.is_multiple_of(4) {
+            weak::run_over(&served, n_ranks, &config, seed, |world| {
+                pgas_am::attach(&world).unwrap();
+                body(world, seed);
+            });
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub struct Costs {
     pub barriers: u64,
     /// ℓ: operations that are local by contract.
     pub local: u64,
-    /// Messages sent.
+    /// M: messages sent.
     pub messages: u64,
     /// Bytes read, written and sent; an atomic counts its operand.
     pub bytes: u64,

@@ -7,6 +7,7 @@
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
@@ -380,6 +381,11 @@ impl World {
     ) -> Option<NonNull<u8>> {
         // A rank whose words are changed by this CPU is also read and written by it.
         self.inner.fast_words.block(ptr, bytes, align)
+    }
+
+    /// The ranks whose words [`direct_word`](Self::direct_word) finds.
+    pub(crate) fn direct_ranks(&self) -> Range<u32> {
+        self.inner.fast_words.ranks()
     }
 
     /// The segments that are read and written directly.

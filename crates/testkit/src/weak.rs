@@ -473,12 +473,13 @@ unsafe impl Backend for Weak {
 
 /// The worlds of a new job over the reference transport, made weaker still by `weaken`.
 fn worlds_over(
+    options: &loopback::Options,
     n_ranks: u32,
     config: &Config,
     weaken: impl Fn(Arc<dyn Backend>) -> Weak,
 ) -> Result<Vec<World>> {
     let segment_bytes = config.segment_bytes.unwrap_or(loopback::SEGMENT_BYTES);
-    loopback::job(n_ranks, segment_bytes, &loopback::Options::default())
+    loopback::job(n_ranks, segment_bytes, options)
         .into_iter()
         .map(|inner| World::new(Arc::new(weaken(Arc::new(inner))), config.clone()))
         .collect()
@@ -490,7 +491,8 @@ fn worlds_over(
 ///
 /// A segment of the configured size cannot be used.
 pub fn worlds(n_ranks: u32, config: &Config, seed: u64) -> Result<Vec<World>> {
-    worlds_over(n_ranks, config, |inner| Weak::new(inner, seed))
+    let options = loopback::Options::default();
+    worlds_over(&options, n_ranks, config, |inner| Weak::new(inner, seed))
 }
 
 /// Runs `body` as each rank of a new job, a thread each.
@@ -504,6 +506,23 @@ pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync
     run_ranks(worlds, &body);
 }
 
+/// As [`run`], around a reference transport of this kind.
+///
+/// # Panics
+///
+/// As [`run`].
+pub fn run_over(
+    options: &loopback::Options,
+    n_ranks: u32,
+    config: &Config,
+    seed: u64,
+    body: impl Fn(World) + Sync,
+) {
+    let weak = |inner| Weak::new(inner, seed);
+    let worlds = worlds_over(options, n_ranks, config, weak).expect("a usable segment");
+    run_ranks(worlds, &body);
+}
+
 /// As [`run`], where nothing that is late is done on a rank, unless it is flushed, until the rank
 /// has sent `n_messages`.
 ///
@@ -512,6 +531,7 @@ pub fn run(n_ranks: u32, config: &Config, seed: u64, body: impl Fn(World) + Sync
 /// As [`run`].
 pub fn run_held(n_ranks: u32, config: &Config, n_messages: u64, body: impl Fn(World) + Sync) {
     let held = |inner| Weak::new(inner, 1).held_for(n_messages);
-    let worlds = worlds_over(n_ranks, config, held).expect("a usable segment");
+    let options = loopback::Options::default();
+    let worlds = worlds_over(&options, n_ranks, config, held).expect("a usable segment");
     run_ranks(worlds, &body);
 }

@@ -15,7 +15,7 @@ use super::hash::{Hash, RapidHasher};
 use super::left::Left;
 use super::phase::{Atomic, Local, Phase};
 use super::slot::Access;
-use super::table::{LocalView, over_slots};
+use super::table::{LocalView, over_own_slots};
 use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Distributor, Result, distributor};
@@ -144,7 +144,7 @@ where
         let received = from.receive_into(&mut self.slots);
         let (table, slots) = (&self.map.table, &self.slots);
         let (combine, left) = (&mut self.combine, &mut self.left);
-        let n_new = over_slots!(table, |view| view.insert_each(slots, combine, left));
+        let n_new = over_own_slots!(table, |view| view.insert_each(slots, combine, left));
         table.count_new(n_new);
         self.slots.clear();
         received

@@ -122,8 +122,12 @@ impl Place {
 /// of the last rank, in blocks as `B` says, of which the last one of a rank may have fewer.
 ///
 /// A search goes once around in each block, from where it begins there, and then on to the next one.
+///
+/// A *part* of the ring are the slots of one rank alone, which has number 0 there: a search for a key
+/// whose home slot is one of them goes the same way, up to the last one.
 pub(super) struct Ring<B> {
     n_ranks: usize,
+    is_part: bool,
     local_capacity: usize,
     n_blocks: usize,
     n_whole_blocks: usize,
@@ -134,11 +138,31 @@ impl<B: Blocks> Ring<B> {
     pub(super) fn new(n_ranks: usize, local_capacity: usize) -> Self {
         Self {
             n_ranks,
+            is_part: false,
             local_capacity,
             n_blocks: local_capacity.div_ceil(B::SLOTS),
             n_whole_blocks: local_capacity / B::SLOTS,
             blocks: PhantomData,
         }
+    }
+
+    /// The part of one rank.
+    pub(super) fn part(&self) -> Self {
+        Self {
+            is_part: true,
+            ..*self
+        }
+    }
+
+    pub(super) const fn is_part(&self) -> bool {
+        self.is_part
+    }
+
+    /// Whether a search that began at `home` has been at all slots when it comes to `place`.
+    #[inline]
+    pub(super) fn is_around(&self, place: Place, home: Place) -> bool {
+        // Behind the last block of a part comes its first one.
+        place.is_same(home) || self.is_part && place.block < home.block
     }
 
     pub(super) fn capacity(&self) -> u64 {
@@ -181,7 +205,7 @@ impl<B: Blocks> Ring<B> {
         let (rank, fraction) = widening_mul(hash.0, self.n_ranks);
         let (block, fraction) = widening_mul(fraction, self.n_blocks);
         let first = first_in_block::<B>(fraction) as u16;
-        let rank = rank as u32;
+        let rank = if self.is_part { 0 } else { rank as u32 };
         self.first(Place {
             rank,
             index: first,
@@ -225,7 +249,7 @@ impl<B: Blocks> Ring<B> {
         }
         let rank = place.rank + 1;
         self.first(Place {
-            rank: if (rank as usize) < self.n_ranks {
+            rank: if (rank as usize) < self.n_ranks && !self.is_part {
                 rank
             } else {
                 0
@@ -364,6 +388,37 @@ mod tests {
             check_walk::<Of<2>>(n_ranks, local_capacity);
             check_walk::<Of<3>>(n_ranks, local_capacity);
             check_walk::<Of<8>>(n_ranks, local_capacity);
+        }
+    }
+
+    #[test]
+    fn a_search_in_the_part_of_a_rank_goes_the_way_of_the_ring_up_to_the_last_slot() {
+        check_part::<Of<1>>(3, 5);
+        check_part::<Of<1>>(2, 1);
+        check_part::<Of<3>>(3, 8);
+        check_part::<Of<8>>(4, 8);
+    }
+
+    fn check_part<B: Blocks>(n_ranks: usize, local_capacity: usize) {
+        let ring = Ring::<B>::new(n_ranks, local_capacity);
+        let part = ring.part();
+        for i in 0..200_u64 {
+            let hash = Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let (home, begin) = (ring.home(hash), part.home(hash));
+            let (mut slot, mut seen) = (home, begin);
+            while slot.rank == home.rank {
+                let same = Place {
+                    rank: slot.rank,
+                    ..seen
+                };
+                assert_eq!((seen.rank, same), (0, slot));
+                (slot, seen) = (ring.next(slot), part.next(seen));
+                let is_over = slot.rank != home.rank || slot == home;
+                assert_eq!(part.is_around(seen, begin), is_over);
+                if is_over {
+                    break;
+                }
+            }
         }
     }
 

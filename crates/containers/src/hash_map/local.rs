@@ -8,7 +8,7 @@ use super::HashMap;
 use super::hash::Hash;
 use super::phase::Local;
 use super::slot::{Access, GlobalSlot};
-use super::table::over_slots;
+use super::table::over_own_slots;
 use super::view::{Inserted, Step, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result};
@@ -101,7 +101,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     pub fn local_find(&self, key: &K) -> Result<Option<V>> {
         let key = object::key(key)?;
         self.world().count_local();
-        let own = over_slots!(self.table, |view| {
+        let own = over_own_slots!(self.table, |view| {
             let own = view.own(view.hash(&key), &key);
             own.map(|own| own.and_then(|own| own.former))
         });
@@ -139,7 +139,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         let key = object::key(key)?;
         self.world().count_local();
         let table = &self.table;
-        let changed = over_slots!(table, |view| view.change(view.hash(&key), &key, f))?;
+        let changed = over_own_slots!(table, |view| view.change(view.hash(&key), &key, f))?;
         match changed {
             Some((false, true)) => table.count_new(1),
             Some((true, false)) => table.count_removed(1),
@@ -195,7 +195,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     fn is_here(&self, slot: &GlobalSlot<K, V, R>) -> bool {
-        slot.place().rank() == self.world.rank()
+        self.ring.is_part() || slot.place().rank() == self.world.rank()
     }
 
     /// The slot that holds `key` or is free for it, and what was read with it, if it is on this

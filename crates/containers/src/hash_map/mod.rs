@@ -21,6 +21,7 @@
 
 mod batch;
 mod buffer;
+mod far;
 mod hash;
 mod iter;
 mod left;
@@ -28,8 +29,10 @@ mod local;
 mod multi;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod part;
 mod phase;
 mod rehash;
+mod served;
 mod set;
 mod slot;
 mod table;
@@ -54,7 +57,7 @@ use pgas_core::atomics::AtomicInteger;
 
 use crate::object::{self, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
-use table::{Table, over_slots};
+use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
 ///
@@ -90,6 +93,15 @@ use table::{Table, over_slots};
 /// (and R where a fingerprint of 14 bits happens to agree). Expect half a further slot at half
 /// load, 1.5 for a present and 7.5 for an absent key at three quarters. A key or value whose encoding is longer than its slot costs
 /// W more to write, R to compare, and R + A to read.
+///
+/// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
+/// between hosts, an operation on a key whose home slot is on another host is a message to the rank
+/// that has it, and an answer (M), instead of the prices in R, W and A; a batch is a message for some
+/// thousand of its keys, to all ranks at once. That rank serves messages when it makes progress, as
+/// [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the answer. What the rank
+/// cannot do on its own, as when a search goes on to the next rank's slots, takes M and then the other
+/// price; so few do that in a map with room that none may be met. Keys and values that may be longer
+/// than their slots, and operations inside of handlers, have the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
@@ -319,7 +331,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W
-    /// for another one, nothing for one without bytes. One-sided. Complete at the target on return.
+    /// for another one, nothing for one without bytes. One-sided; or M. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -354,12 +366,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are
-    /// behind a network; the latency is paid once for many present keys. One-sided. Complete at the
-    /// target on return.
+    /// behind a network; the latency is paid once for many present keys. One-sided; or M for each rank
+    /// and some thousand entries. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before. Where
+    /// they travel by messages (M), some of those behind may be inserted, too.
     ///
     /// # Examples
     ///
@@ -392,7 +405,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// [`FindOnly`]: R, and R for each further slot that is in no cache line with one before.
     ///
-    /// One-sided.
+    /// One-sided; or M.
     ///
     /// # Errors
     ///
@@ -409,7 +422,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: present A + R, absent A. [`FindOnly`]: as [`find`](Self::find). One-sided.
+    /// [`Atomic`]: present A + R, absent A. [`FindOnly`]: as [`find`](Self::find). One-sided; or M.
     ///
     /// # Errors
     ///
@@ -426,7 +439,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided.
+    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided; or M
+    /// for each rank and some thousand keys.
     ///
     /// # Errors
     ///
@@ -486,7 +500,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each
-    /// time that another rank was faster. Absent: A. One-sided. Complete at the target on return.
+    /// time that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another rank
+    /// was faster, and M for an absent key. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -496,10 +511,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Changes,
     {
-        let key = object::key(key)?;
-        over_slots!(self.table, |view| {
-            view.update(view.hash(&key), &key, |there| Ok(f(there)))
-        })
+        self.table.update(&object::key(key)?, |there| Ok(f(there)))
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.
@@ -507,7 +519,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one.
-    /// One-sided. Complete at the target on return.
+    /// One-sided; or M. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -529,7 +541,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of a [`find`](Self::find), and for an absent key of a
-    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided. Complete at the target on return.
+    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M for an
+    /// absent one. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -553,8 +566,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of an [`update`](Self::update) for a present key: A + R, then 2A for a value that is a
-    /// word, 3A + W for another one. For an absent one 3A + W. One-sided. Complete at the target on
-    /// return.
+    /// word, 3A + W for another one. For an absent one 3A + W. One-sided; or 2M. Complete at the target
+    /// on return.
     ///
     /// # Errors
     ///
@@ -596,7 +609,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// 2A + R for a present key, and R more for a value that may be longer than its slot if another
-    /// rank came in between. Absent: A. One-sided. Complete at the target on return.
+    /// rank came in between. Absent: A. One-sided; or M. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -619,10 +632,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Changes,
     {
-        let key = object::key(key)?;
-        let removed = over_slots!(self.table, |view| view.remove(view.hash(&key), &key))?;
-        self.table.count_removed(u64::from(removed));
-        Ok(removed)
+        self.table.remove(key)
     }
 }
 
@@ -638,7 +648,8 @@ where
     ///
     /// # Cost
     ///
-    /// 2A + R for a present key, 2A + W for a new one. One-sided. Complete at the target on return.
+    /// 2A + R for a present key, 2A + W for a new one. One-sided; or M. Complete at the target on
+    /// return.
     ///
     /// # Errors
     ///
@@ -660,10 +671,7 @@ where
     where
         P: Changes,
     {
-        let key = object::key(key)?;
-        let former = over_slots!(self.table, |view| view.add(view.hash(&key), &key, n))?;
-        self.table.count_new(u64::from(former.is_none()));
-        Ok(former.unwrap_or(V::new_zeroed()))
+        Ok(self.table.add(key, n)?.unwrap_or(V::new_zeroed()))
     }
 }
 

@@ -4,17 +4,20 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pgas_am::DistObject;
+use pgas_core::atomics::AtomicInteger;
 use pgas_core::rma::{Block as _, NearArray};
-use pgas_core::{Symmetric, World};
+use pgas_core::{Rank, Symmetric, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
+use super::part::{Parts, Served};
 use super::slot::local::Local;
 use super::slot::remote::{Remote, RemoteArray};
 use super::slot::{Access, LayoutOf};
-use super::view::{Inserted, View};
+use super::view::{Inserted, View, out_of_line};
 use crate::error::{agree, agree_on_capacity};
-use crate::object::{self, Heap, KeyHasher, Object};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain};
 use crate::{Error, Result};
 
 /// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all local,
@@ -32,6 +35,23 @@ macro_rules! over_slots {
 }
 pub(super) use over_slots;
 
+/// As [`over_slots`], for what this rank does to its own slots alone: those are local, whatever the
+/// others are, unless operations are counted.
+macro_rules! over_own_slots {
+    ($table:expr, |$view:ident| $body:expr) => {
+        if let Some(all) = &$table.local {
+            let $view = $table.view_local(all);
+            $body
+        } else if let Some($view) = $table.view_own() {
+            $crate::hash_map::view::out_of_line(move || $body)
+        } else {
+            let $view = $table.view_remote();
+            $crate::hash_map::view::out_of_line(move || $body)
+        }
+    };
+}
+pub(super) use over_own_slots;
+
 /// A map's slots, local all of them.
 pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>>>;
 
@@ -43,6 +63,10 @@ pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) ring: Ring<LayoutOf<K, V>>,
     /// All slots, if this process reaches them by its own instructions.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
+    /// Else: what each rank has of them, as this one and its neighbours reach it.
+    pub(super) parts: Option<Arc<Parts<K, V, S>>>,
+    /// The parts, for others to name them, where ranks serve requests.
+    pub(super) served: Option<Served<K, V, S>>,
     pub(super) heap: Arc<Heap>,
     pub(super) hasher: Arc<S>,
     n_new: ThreadLocal<Counter>,
@@ -94,8 +118,23 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let bytes = ring.n_blocks().saturating_mul(stride);
         let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
         let start = slots.here().offset_bytes().next_multiple_of(align as u64);
+        let local = world.near_array(start, ring.n_blocks());
+        let parts = local.is_none().then(|| {
+            let parts = Parts::new(world, (&ring, start), &heap, &hasher);
+            Arc::new(parts)
+        });
+        // The same on all ranks, also where one alone reaches all slots.
+        let is_served = Self::TRAVELS && world.capabilities().ranks_serve_atomics();
+        let served = is_served.then(|| {
+            let parts = parts.as_ref().map(Arc::clone);
+            let new = || Arc::new(Parts::new(world, (&ring, start), &heap, &hasher));
+            DistObject::new(&world.team(), parts.unwrap_or_else(new))
+        });
         Ok(Self {
-            local: world.near_array(start, ring.n_blocks()),
+            local,
+            parts,
+            // Without messages there is the one-sided way.
+            served: served.and_then(|served| served.ok()),
             slots,
             start,
             ring,
@@ -119,9 +158,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let stride = LayoutOf::<K, V>::BYTES;
         self.view(RemoteArray {
             world,
+            first: Rank::ZERO,
             start,
             stride,
         })
+    }
+
+    /// The slots of this rank, if they are local and not all are.
+    pub(super) fn view_own(&self) -> Option<LocalView<'_, K, V, S>> {
+        self.parts.as_ref()?.near(self.world().rank())
     }
 
     fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
@@ -143,31 +188,26 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[inline(always)]
     pub(super) fn find(&self, key: &K, is_read_only: bool) -> Result<Option<V>> {
         let key = object::key(key)?;
-        over_slots!(self, |view| {
-            let hash = view.hash(&key);
-            if is_read_only && self.local.is_none() {
-                let value = view.seek(hash, &key)?;
-                value
-                    .map(|value| object::from_slot::<V>(value, view.heap))
-                    .transpose()
-            } else {
-                view.find(hash, &key)
+        match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.find(view.hash(&key), &key)
             }
-        })
+            None => out_of_line(move || self.find_far(&key, is_read_only)),
+        }
     }
 
     /// As [`find`](Self::find): whether there is something.
     #[inline(always)]
     pub(super) fn contains(&self, key: &K, is_read_only: bool) -> Result<bool> {
         let key = object::key(key)?;
-        over_slots!(self, |view| {
-            let hash = view.hash(&key);
-            if is_read_only && self.local.is_none() {
-                Ok(view.seek(hash, &key)?.is_some())
-            } else {
-                view.contains(hash, &key)
+        match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.contains(view.hash(&key), &key)
             }
-        })
+            None => out_of_line(move || self.contains_far(&key, is_read_only)),
+        }
     }
 
     /// As [`HashMap::insert`](super::HashMap::insert).
@@ -175,7 +215,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
-        let inserted = over_slots!(self, |view| view.insert(view.hash(&key), &key, value))?;
+        let inserted = match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.insert(view.hash(&key), &key, value)
+            }
+            None => out_of_line(move || self.insert_far(&key, value)),
+        }?;
         self.count_new(u64::from(inserted == Inserted::New));
         Ok(inserted)
     }
@@ -185,11 +231,46 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
         let key = object::key(key)?;
         let value = object::to_slot(value, &self.heap)?;
-        let there = over_slots!(self, |view| {
-            view.get_or_insert(view.hash(&key), &key, value)
-        })?;
+        let there = match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.get_or_insert(view.hash(&key), &key, value)
+            }
+            None => out_of_line(move || self.get_or_insert_far(&key, value)),
+        }?;
         self.count_new(u64::from(there.is_none()));
         Ok(there)
+    }
+
+    /// As [`HashMap::remove`](super::HashMap::remove).
+    pub(super) fn remove(&self, key: &K) -> Result<bool> {
+        let key = object::key(key)?;
+        let removed = match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.remove(view.hash(&key), &key)
+            }
+            None => out_of_line(move || self.remove_far(&key)),
+        }?;
+        self.count_removed(u64::from(removed));
+        Ok(removed)
+    }
+
+    /// As [`HashMap::update`](super::HashMap::update), by a function that may fail, whose failure
+    /// changes nothing.
+    #[inline(always)]
+    pub(super) fn update(
+        &self,
+        key: &KeyOf<K>,
+        f: impl FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
+        match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.update(view.hash(key), key, f)
+            }
+            None => out_of_line(move || self.update_far(key, f)),
+        }
     }
 
     /// As [`HashMap::upsert`](super::HashMap::upsert), by functions that may fail, whose failure
@@ -203,7 +284,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let sought = object::key(key)?;
         loop {
             let (sought, combine) = (&sought, &mut *combine);
-            let former = over_slots!(self, |view| view.update(view.hash(sought), sought, combine))?;
+            let former = self.update(sought, combine)?;
             if former.is_some() || insert()? {
                 return Ok(former);
             }
@@ -213,6 +294,28 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether `key` was absent, and now has `value`.
     pub(super) fn is_inserted(&self, key: &K, value: &V) -> Result<bool> {
         Ok(self.get_or_insert(key, value)?.is_none())
+    }
+}
+
+impl<K, V, S> Table<K, V, S>
+where
+    K: Object,
+    V: AtomicInteger + Object<Repr = Plain>,
+    S: KeyHasher,
+{
+    /// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one.
+    #[inline(always)]
+    pub(super) fn add(&self, key: &K, n: V) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        let former = match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.add(view.hash(&key), &key, n)
+            }
+            None => out_of_line(move || self.add_far(&key, n)),
+        }?;
+        self.count_new(u64::from(former.is_none()));
+        Ok(former)
     }
 }
 

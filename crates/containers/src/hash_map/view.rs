@@ -131,6 +131,11 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
         self.slot(self.ring.next(slot.place()))
     }
 
+    #[inline]
+    fn is_around(&self, slot: &GlobalSlot<K, V, R>, home: &GlobalSlot<K, V, R>) -> bool {
+        self.ring.is_around(slot.place(), home.place())
+    }
+
     fn heap(&self) -> &Heap {
         self.heap
     }
@@ -213,11 +218,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         Ok((R::home_line(self.all, hash.bits(), n_whole), of_key))
     }
 
-    /// The place of `key` by the fallback.
+    /// The place of `key` by the fallback. In the part of a rank a search that ends behind its last
+    /// slot has told nothing, and it is full.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn walk(&self, hash: Hash, key: &KeyOf<K>, wanted: Wanted) -> Result<(PlaceOf<K, V, R>, ())> {
         let home = self.home(hash);
-        Ok((probe::walk(self, home, key, wanted, Intent::Look)?, ()))
+        match probe::walk(self, home, key, wanted, Intent::Look)? {
+            Place::Absent if self.ring.is_part() => Err(self.full()),
+            place => Ok((place, ())),
+        }
     }
 
     /// Likewise, of a key that is to be there, with what a slot is to hold of it. If there is none,
@@ -482,7 +491,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
                 return Ok(Step::Found(slot, is_ready.then_some(value)));
             }
             let next = self.next(&slot);
-            if next.is_same(&home.slot) {
+            if self.is_around(&next, &home.slot) {
                 return Ok(Step::Absent);
             }
             if !next.place().is_same_block(slot.place()) {
@@ -500,6 +509,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         loop {
             match self.step(slot, &slot.see()?, &home, key)? {
                 Step::Onward(next) => slot = next,
+                Step::Absent if self.ring.is_part() => return Err(self.full()),
                 step => return Ok(step.value()),
             }
         }

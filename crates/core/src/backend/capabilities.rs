@@ -16,6 +16,17 @@ pub struct Capabilities {
     pub max_transfer: u64,
 }
 
+impl Capabilities {
+    /// Whether a rank executes the atomics on its words itself, by its CPU and when it calls into
+    /// the library, for the ranks that do not reach them: each is then a message there and one back.
+    /// Several atomics that belong together are served by one message as well, which the same CPU
+    /// executes with the same instructions.
+    #[must_use]
+    pub fn ranks_serve_atomics(&self) -> bool {
+        self.atomics == AtomicsBy::Cpu && self.needs_target.atomics
+    }
+}
+
 /// Who executes an atomic that goes through the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicsBy {

@@ -45,14 +45,18 @@ pub struct Options {
     pub max_transfer: u64,
     /// Whether it has collectives of its own, which take the place of most of core's.
     pub collectives: bool,
+    /// Whether it says that ranks [serve atomics](Capabilities::ranks_serve_atomics), so that what is
+    /// built on messages there is built on them here.
+    pub serves_atomics: bool,
 }
 
 impl Default for Options {
-    /// Transfers of up to 1 MiB, and no collectives.
+    /// Transfers of up to 1 MiB, no collectives, and atomics by the network.
     fn default() -> Self {
         Self {
             max_transfer: 1 << 20,
             collectives: false,
+            serves_atomics: false,
         }
     }
 }
@@ -76,10 +80,28 @@ impl Options {
         }
     }
 
+    /// The defaults, with atomics that ranks are said to serve.
+    #[must_use]
+    pub fn with_served_atomics(self) -> Self {
+        Self {
+            serves_atomics: true,
+            ..self
+        }
+    }
+
     fn capabilities(&self) -> Capabilities {
+        // No segment is mapped, so that no CPU has a way of its own to a word.
+        let atomics = if self.serves_atomics {
+            AtomicsBy::Cpu
+        } else {
+            AtomicsBy::Network
+        };
         Capabilities {
-            atomics: AtomicsBy::Network,
-            needs_target: NeedsTarget::NOTHING,
+            atomics,
+            needs_target: NeedsTarget {
+                atomics: self.serves_atomics,
+                ..NeedsTarget::NOTHING
+            },
             max_short: 48,
             max_medium: 4096,
             max_transfer: self.max_transfer,

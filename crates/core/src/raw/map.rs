@@ -6,6 +6,7 @@
 )]
 
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use zerocopy::IntoBytes;
@@ -233,6 +234,11 @@ impl EvenMap {
             },
             _ => Self::empty(),
         }
+    }
+
+    /// The ranks whose segments are mapped.
+    pub(crate) fn ranks(&self) -> Range<u32> {
+        self.first..self.first + self.n
     }
 
     /// Where the `n` elements at `ptr` are, if their rank is mapped, its segment holds all of them,

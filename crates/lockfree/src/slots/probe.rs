@@ -19,6 +19,11 @@ pub trait Slots {
     /// The slot behind `slot`. As many steps as there are slots lead back to the first one.
     fn next(&self, slot: &Self::Slot) -> Self::Slot;
 
+    /// Whether a search that began at `home` has been at all slots when it comes to `slot`.
+    fn is_around(&self, slot: &Self::Slot, home: &Self::Slot) -> bool {
+        slot.is_same(home)
+    }
+
     /// Where keys and values point to.
     fn heap(&self) -> &<Self::Slot as SlotMemory>::Heap;
 }
@@ -143,7 +148,7 @@ pub fn walk<S: Slots>(
             Met::Held(held) => return Ok(Place::Found(slot, held)),
             Met::Other => slot = slots.next(&slot),
         }
-        if slot.is_same(&home.slot) {
+        if slots.is_around(&slot, &home.slot) {
             return Ok(Place::Absent);
         }
     }

@@ -1,11 +1,12 @@
 //! Many operations at once, which hide each other's latency.
 //!
 //! Where all slots are local, those of the operations ahead are [prefetched](local) into the cache.
-//! Elsewhere the reads of many operations
-//! [travel together](remote).
+//! Where ranks serve each other, [operations travel](served) to them. Elsewhere the reads of many
+//! operations [travel together](remote).
 
 pub(super) mod local;
 mod remote;
+mod served;
 
 use pgas_core::atomics::AtomicInteger;
 
@@ -30,17 +31,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         values: &mut [Option<V>],
         is_read_only: bool,
     ) -> Result<()> {
-        match &self.local {
-            Some(all) => self.view_local(all).find_ahead(keys, values),
-            None if is_read_only => self.view_remote().find_read_only(keys, values),
-            None => self.view_remote().find_together(keys, values),
+        match (&self.local, self.served()) {
+            (Some(all), _) => self.view_local(all).find_ahead(keys, values),
+            (None, Some(served)) => self.find_served(served, keys, values, is_read_only),
+            (None, None) if is_read_only => self.view_remote().find_read_only(keys, values),
+            (None, None) => self.view_remote().find_together(keys, values),
         }
     }
 
     pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        let outcome = match &self.local {
-            Some(all) => self.view_local(all).insert_ahead(entries),
-            None => self.view_remote().insert_together(entries),
+        let outcome = match (&self.local, self.served()) {
+            (Some(all), _) => self.view_local(all).insert_ahead(entries),
+            (None, Some(served)) => self.insert_served(served, entries),
+            (None, None) => self.view_remote().insert_together(entries),
         };
         self.counted(outcome)
     }
@@ -65,12 +68,13 @@ where
     /// # Cost
     ///
     /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots are behind
-    /// a network; the latency is paid once for many present keys. One-sided. Complete at the target on
-    /// return.
+    /// a network; the latency is paid once for many present keys. One-sided; or M for each rank and some
+    /// thousand keys. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`fetch_add`](Self::fetch_add), with the number of keys that were added to before.
+    /// Those of [`fetch_add`](Self::fetch_add), with the number of keys that were added to before. Where
+    /// they travel by messages (M), some of those behind may be added to, too.
     ///
     /// # Examples
     ///
@@ -113,9 +117,10 @@ where
         n: impl Fn(usize) -> V,
     ) -> Result<usize, BatchError> {
         let table = &self.table;
-        let outcome = match &table.local {
-            Some(all) => table.view_local(all).add_ahead(len, key, n),
-            None => table.view_remote().add_together(len, key, n),
+        let outcome = match (&table.local, table.served()) {
+            (Some(all), _) => table.view_local(all).add_ahead(len, key, n),
+            (None, Some(served)) => table.add_served(served, len, key, n),
+            (None, None) => table.view_remote().add_together(len, key, n),
         };
         table.counted(outcome)
     }

@@ -38,6 +38,10 @@ impl<K: Copy, V: Copy> Clone for Pair<K, V> {
 impl<K: Copy, V: Copy> Copy for Pair<K, V> {}
 
 impl<K: Copy, V: Copy> Pair<K, V> {
+    pub(in super::super) fn new(key: K, value: V) -> Self {
+        Self { key, value }
+    }
+
     pub(in super::super) fn parts(self) -> (K, V) {
         (self.key, self.value)
     }

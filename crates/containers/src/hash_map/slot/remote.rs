@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
 use pgas_core::rma::FourWords;
-use pgas_core::{Event, GlobalPtr, Pod, Result, World};
+use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, World};
 use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 use zerocopy::{FromBytes as _, IntoBytes as _};
@@ -16,11 +16,13 @@ use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
 
-/// All slots of a map: the first block of each rank is at `start`, and the next one `stride` bytes
-/// behind it.
+/// All slots of a map, or those of one rank: the first block of each rank is at `start`, and the next
+/// one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) world: &'a World,
+    /// The rank that has number 0 in places.
+    pub(in super::super) first: Rank,
     pub(in super::super) start: u64,
     pub(in super::super) stride: usize,
 }
@@ -91,7 +93,8 @@ impl<'a> Access<'a> for Remote<'a> {
     const IS_LOCAL: bool = false;
 
     fn new(all: RemoteArray<'a>, place: Place) -> Self {
-        let first = GlobalPtr::new(place.rank(), all.start);
+        let rank = Rank::new(all.first.number() + place.rank().number());
+        let first = GlobalPtr::new(rank, all.start);
         Self {
             world: all.world,
             place,

@@ -1,6 +1,7 @@
 //! What each method costs, in R, W and A, as its documentation says.
 
 use super::*;
+use crate::hash_map::Inserted;
 use pgas_core::Rank;
 
 /// A map with one entry, far from full, so that no probe is longer than one slot.
@@ -341,5 +342,95 @@ fn a_rank_fetches_the_slots_of_another_one_in_chunks() {
         let (reads, writes, atomics) = price(&world, || n = map.entries_on(other).count() as u64);
         assert_eq!((reads, writes, atomics), (4 + n, 0, 2 * n));
         world.barrier().unwrap();
+    });
+}
+
+/// The costs of `f` in messages sent, and nothing else, on the rank that asks.
+fn asked<T>(world: &World, f: impl FnOnce() -> T) -> u64 {
+    let before = world.costs();
+    f();
+    let costs = world.costs() - before;
+    assert_eq!((costs.reads, costs.writes, costs.atomics), (0, 0, 0));
+    costs.messages
+}
+
+/// The first `n` keys whose home rank is this one.
+fn keys_of(map: &HashMap<u64, u64>, rank: Rank, n: usize) -> Vec<u64> {
+    let home = |key: &u64| {
+        let hash = Hash::of::<u64>(key, &RapidHasher);
+        map.table.ring.home(hash).rank()
+    };
+    (0..).filter(|key| home(key) == rank).take(n).collect()
+}
+
+/// Runs `body` on rank 0 of two that serve each other, with keys of rank 1.
+fn asking(body: impl Fn(&World, &HashMap<u64, u64>, [u64; 3]) + Sync) {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, 2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<u64, u64>(&world, 1 << 14);
+        if world.rank() == Rank::ZERO {
+            let keys = keys_of(&map, Rank::new(1), 3);
+            body(&world, &map, [keys[0], keys[1], keys[2]]);
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn where_ranks_serve_each_other_an_operation_is_one_message_and_an_update_two() {
+    asking(|world, map, [key, other, absent]| {
+        let prices: [(u64, &dyn Fn()); 11] = [
+            (1, &|| {
+                assert_eq!(map.insert(&key, 5).unwrap(), Inserted::New);
+            }),
+            (1, &|| {
+                assert_eq!(map.insert(&key, 6).unwrap(), Inserted::Replaced);
+            }),
+            (1, &|| assert_eq!(map.find(&key).unwrap(), Some(6))),
+            (1, &|| assert_eq!(map.find(&absent).unwrap(), None)),
+            (1, &|| assert!(map.contains(&key).unwrap())),
+            (1, &|| assert_eq!(map.fetch_add(&key, 2).unwrap(), 6)),
+            (1, &|| assert_eq!(map.get_or_insert(&other, 9).unwrap(), 9)),
+            (2, &|| {
+                assert_eq!(map.update(&key, |n| n + 1).unwrap(), Some(8));
+            }),
+            (1, &|| {
+                assert_eq!(map.update(&absent, |n| n + 1).unwrap(), None);
+            }),
+            (2, &|| {
+                assert_eq!(map.upsert(&other, 1, |n| n + 1).unwrap(), Some(9));
+            }),
+            (1, &|| assert!(map.remove(&key).unwrap())),
+        ];
+        for (i, (n, f)) in prices.into_iter().enumerate() {
+            assert_eq!(asked(world, f), n, "number {i}");
+        }
+    });
+}
+
+#[test]
+fn where_ranks_serve_each_other_a_batch_is_a_few_messages() {
+    asking(|world, map, _| {
+        let keys = keys_of(map, Rank::new(1), 1000);
+        let entries: Vec<_> = keys.iter().map(|&key| (key, key + 1)).collect();
+        let limit = (16_000_u64).div_ceil(world.capabilities().max_medium as u64 - 100);
+        let n = asked(world, || {
+            assert_eq!(map.insert_many(&entries).unwrap(), 1000);
+        });
+        assert!((1..=limit).contains(&n), "{n} messages");
+        let n = asked(world, || assert_eq!(map.add_many(&keys, 1).unwrap(), 0));
+        assert!((1..=limit).contains(&n), "{n} messages");
+        let mut found = Vec::new();
+        let n = asked(world, || found = map.find_many(&keys).unwrap());
+        assert!(
+            found
+                .iter()
+                .zip(&keys)
+                .all(|(found, key)| *found == Some(key + 2))
+        );
+        assert!((1..=limit).contains(&n), "{n} messages");
     });
 }

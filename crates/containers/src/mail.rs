@@ -1,0 +1,157 @@
+//! Elements that travel to other ranks by messages, and arrive in the order of each sender.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pgas_am::codec::{AsBytes, Wire};
+use pgas_am::{DistObject, RemoteCalls as _};
+use pgas_core::{Pod, Rank};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::Result;
+
+/// Where a rank has what came for it.
+pub(crate) struct Inbox<S>(Mutex<Arrived<S>>);
+
+struct Arrived<S> {
+    slots: Vec<S>,
+    /// What senders have told, all together.
+    told: u64,
+    senders: HashMap<u32, Sender<S>>,
+}
+
+/// What came of one rank.
+struct Sender<S> {
+    /// The number of the next message.
+    next: u64,
+    /// Messages that have overtaken it.
+    early: BTreeMap<u64, Vec<S>>,
+}
+
+/// What is sent with elements.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C)]
+struct Head {
+    from: u64,
+    /// The message's number among those of this rank to that one.
+    number: u64,
+    told: u64,
+}
+
+impl Wire for Head {
+    type By = AsBytes;
+}
+
+/// Bytes of a message that are not elements, and some more.
+const BESIDE: usize = 128;
+
+/// What a target runs.
+fn deliver<S: Pod>((inbox, head): (DistObject<Inbox<S>>, Head), slots: &[S]) {
+    inbox.lock().take(&head, slots);
+}
+
+impl<S: Pod> Inbox<S> {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Arrived {
+            slots: Vec::new(),
+            told: 0,
+            senders: HashMap::new(),
+        }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arrived<S>> {
+        // Nothing panics while it is locked.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many elements one message carries, at least one.
+    pub(crate) fn most(max_medium: usize) -> usize {
+        (max_medium.saturating_sub(BESIDE) / size_of::<S>()).max(1)
+    }
+
+    /// Appends what has come to `slots`, and returns how many elements that are.
+    pub(crate) fn take_to(&self, slots: &mut Vec<S>) -> u64 {
+        let mut arrived = self.lock();
+        let n = arrived.slots.len() as u64;
+        if slots.is_empty() {
+            mem::swap(slots, &mut arrived.slots);
+        } else {
+            slots.append(&mut arrived.slots);
+        }
+        n
+    }
+
+    /// What has been told.
+    pub(crate) fn told(&self) -> u64 {
+        self.lock().told
+    }
+
+    /// Notes what this rank tells itself.
+    pub(crate) fn tell(&self, told: u64) {
+        let mut arrived = self.lock();
+        arrived.told = arrived.told.wrapping_add(told);
+    }
+}
+
+impl<S: Pod> Arrived<S> {
+    fn take(&mut self, head: &Head, slots: &[S]) {
+        self.told = self.told.wrapping_add(head.told);
+        let from = u32::try_from(head.from).unwrap_or(u32::MAX);
+        let new = || Sender {
+            next: 0,
+            early: BTreeMap::new(),
+        };
+        let sender = self.senders.entry(from).or_insert_with(new);
+        if head.number != sender.next {
+            sender.early.insert(head.number, slots.to_vec());
+            return;
+        }
+        sender.next += 1;
+        self.slots.extend_from_slice(slots);
+        while let Some(early) = sender.early.remove(&sender.next) {
+            sender.next += 1;
+            self.slots.extend_from_slice(&early);
+        }
+    }
+}
+
+/// Sends message `number` of this rank to `to`, waiting for room, in which others are served.
+pub(crate) fn send<S: Pod>(
+    inbox: &DistObject<Inbox<S>>,
+    to: Rank,
+    (number, told): (u64, u64),
+    slots: &[S],
+) -> Result<()> {
+    let world = inbox.team().world();
+    let head = Head {
+        from: world.rank().number().into(),
+        number,
+        told,
+    };
+    Ok(world.rpc_ff_view(to, deliver::<S>, (inbox.clone(), head), slots)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_overtake_others_wait_for_them() {
+        let inbox = Inbox::new();
+        let take = |from, number, slots: &[u32]| {
+            let told = 1;
+            inbox.lock().take(&Head { from, number, told }, slots);
+        };
+        let mut slots = Vec::new();
+        take(1, 2, &[5, 6]);
+        take(1, 1, &[]);
+        take(2, 0, &[7]);
+        assert_eq!((inbox.take_to(&mut slots), &slots[..]), (1, &[7][..]));
+        take(1, 0, &[3, 4]);
+        take(2, 1, &[8]);
+        assert_eq!(inbox.take_to(&mut slots), 5);
+        assert_eq!((slots, inbox.told()), (vec![7, 3, 4, 5, 6, 8], 5));
+    }
+}
