@@ -12,48 +12,84 @@ use super::ranks::Ranks;
 /// have a reason not to end either.
 const LONGEST: u32 = 10;
 
+/// Looks at the ranks within the time that is given, at least.
+const LOOKS: u32 = 4;
+
 /// A grace that has begun.
 #[derive(Debug)]
 pub(super) struct Grace {
     began: Instant,
     given: Duration,
-    /// How long each rank had waited for a processor when it began.
-    waited: Vec<(Pid, Duration)>,
-    /// The earliest end that is possible, as far as was known at the last look.
-    until: Instant,
+    ranks: Vec<Watched>,
+    next_look: Instant,
+}
+
+/// What is known of a rank that is to end.
+#[derive(Debug)]
+struct Watched {
+    pid: Pid,
+    /// How long it had waited for a processor when the grace began.
+    waited_before: Duration,
+    last: Turns,
+    /// Since when it has been waiting for a processor at least, without a turn.
+    waits_since: Instant,
 }
 
 impl Grace {
     /// Gives `given` to `ranks` from now on.
     pub(super) fn begin(given: Duration, ranks: &Ranks) -> Self {
-        let pids = ranks.running().iter().map(|process| process.pid());
         let began = Instant::now();
+        let watched = |pid| {
+            let last = Turns::of(pid);
+            Watched {
+                pid,
+                waited_before: last.waited,
+                last,
+                waits_since: began,
+            }
+        };
+        let pids = ranks.running().iter().map(|process| process.pid());
         Self {
             began,
             given,
-            waited: pids.map(|pid| (pid, waited_for_processors(pid))).collect(),
-            until: began + given,
+            ranks: pids.map(watched).collect(),
+            next_look: began + given / LOOKS,
         }
     }
 
     /// When to look again.
     pub(super) fn until(&self) -> Instant {
-        self.until
+        self.next_look
     }
 
     /// Whether it was over at `now` for those that still run.
     pub(super) fn is_over(&mut self, now: Instant, ranks: &Ranks) -> bool {
-        if now < self.until {
+        if now < self.next_look {
             return false;
         }
-        let pids = ranks.running().iter().map(|process| process.pid());
-        let waited = pids.map(|pid| {
-            let before = self.waited.iter().find(|(other, _)| *other == pid);
-            let before = before.map_or(Duration::ZERO, |(_, waited)| *waited);
-            waited_for_processors(pid).saturating_sub(before)
-        });
-        self.until = self.began + length(self.given, waited.max().unwrap_or_default());
-        now >= self.until
+        let running = ranks.running();
+        let runs = |pid| running.iter().any(|process| process.pid() == pid);
+        self.ranks.retain(|rank| runs(rank.pid));
+        let waited = self.ranks.iter_mut();
+        let waited = waited
+            .map(|rank| rank.waited(Turns::of(rank.pid), now))
+            .max();
+        let until = self.began + length(self.given, waited.unwrap_or_default());
+        self.next_look = until.min(now + self.given / LOOKS);
+        now >= until
+    }
+}
+
+impl Watched {
+    /// How long it has waited for a processor since the grace began. The system counts a wait when
+    /// it is over; one that goes on is the time since the last turn that was seen.
+    fn waited(&mut self, turns: Turns, now: Instant) -> Duration {
+        if !turns.is_ready || turns.n_turns != self.last.n_turns {
+            self.waits_since = now;
+        }
+        self.last = turns;
+        let over = turns.waited.saturating_sub(self.waited_before);
+        over + now.saturating_duration_since(self.waits_since)
     }
 }
 
@@ -62,18 +98,37 @@ fn length(given: Duration, waited: Duration) -> Duration {
     (given + waited).min(given * LONGEST)
 }
 
-/// How long the process has been ready to run without a processor since its start, as far as the
-/// system counts that.
-fn waited_for_processors(pid: Pid) -> Duration {
-    let path = format!("/proc/{}/schedstat", pid.as_raw_nonzero());
-    let text = fs::read_to_string(path).unwrap_or_default();
-    waited_of(&text).unwrap_or_default()
+/// What the system says of the turns that a process has had on processors, as far as it counts them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Turns {
+    /// How long it has been ready to run without a processor, before each of its turns.
+    waited: Duration,
+    n_turns: u64,
+    /// Whether it runs or is ready to.
+    is_ready: bool,
 }
 
-/// The second of the numbers: nanoseconds on a processor, nanoseconds ready to run, time slices.
-fn waited_of(schedstat: &str) -> Option<Duration> {
-    let nanoseconds = schedstat.split_whitespace().nth(1)?.parse().ok()?;
-    Some(Duration::from_nanos(nanoseconds))
+impl Turns {
+    fn of(pid: Pid) -> Self {
+        let read = |file| {
+            let path = format!("/proc/{}/{file}", pid.as_raw_nonzero());
+            fs::read_to_string(path).unwrap_or_default()
+        };
+        Self::parse(&read("schedstat"), &read("stat"))
+    }
+
+    /// `schedstat` has nanoseconds on a processor, nanoseconds ready to run, and turns; `stat` the
+    /// state behind the name, which may hold anything.
+    fn parse(schedstat: &str, stat: &str) -> Self {
+        let mut numbers = schedstat.split_whitespace().skip(1);
+        let mut next = || numbers.next().and_then(|word| word.parse().ok());
+        let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+        Self {
+            waited: Duration::from_nanos(next().unwrap_or(0)),
+            n_turns: next().unwrap_or(0),
+            is_ready: state.is_some_and(|state| state.starts_with('R')),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -82,12 +137,42 @@ mod tests {
 
     #[test]
     fn waits_for_a_processor_are_read_from_what_the_system_shows() {
-        let waited = waited_of("1234567 7000000 89\n");
-        assert_eq!(waited, Some(Duration::from_millis(7)));
-        assert_eq!(waited_of(""), None);
+        let turns = Turns::parse("1234567 7000000 89\n", "17 (a) S (b) R 1 17\n");
+        let expected = Turns {
+            waited: Duration::from_millis(7),
+            n_turns: 89,
+            is_ready: true,
+        };
+        assert_eq!(turns, expected);
+        assert!(!Turns::parse("", "17 (R) S 1 17\n").is_ready);
+        assert_eq!(Turns::parse("", ""), Turns::default());
         let own = Pid::from_raw(std::process::id().cast_signed()).unwrap();
         // Whatever it is, it was no longer than the machine has run.
-        assert!(waited_for_processors(own) < Duration::from_secs(1 << 32));
+        assert!(Turns::of(own).waited < Duration::from_secs(1 << 32));
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_counts_until_the_next_turn() {
+        let ms = Duration::from_millis;
+        let turns = |waited, n_turns, is_ready| Turns {
+            waited: ms(waited),
+            n_turns,
+            is_ready,
+        };
+        let began = Instant::now();
+        let mut rank = Watched {
+            pid: Pid::from_raw(std::process::id().cast_signed()).unwrap(),
+            waited_before: ms(50),
+            last: turns(50, 7, true),
+            waits_since: began,
+        };
+        assert_eq!(rank.waited(turns(50, 7, true), began + ms(40)), ms(40));
+        assert_eq!(rank.waited(turns(50, 7, true), began + ms(80)), ms(80));
+        // It had a turn, and does not count twice what it waited before.
+        assert_eq!(rank.waited(turns(140, 8, true), began + ms(95)), ms(90));
+        assert_eq!(rank.waited(turns(140, 8, true), began + ms(99)), ms(94));
+        // It sleeps.
+        assert_eq!(rank.waited(turns(140, 8, false), began + ms(200)), ms(90));
     }
 
     #[test]
