@@ -54,7 +54,8 @@ fn single(ranks: &Ranks) {
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {
         return;
     }
-    let map = map(ranks, n);
+    // For those that are found, too, so that it is half full at the end.
+    let map = map(ranks, 2 * n);
     for round in 0..ranks.n_rounds() {
         // What is found below is there, whether or not inserts are measured.
         map.insert_many(&entries(ranks, round, n)).expect("room");

@@ -511,7 +511,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Changes,
     {
-        self.table.update(&object::key(key)?, |there| Ok(f(there)))
+        self.table.update(object::key(key)?, |there| Ok(f(there)))
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.

@@ -259,17 +259,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// As [`HashMap::update`](super::HashMap::update), by a function that may fail, whose failure
     /// changes nothing.
     #[inline(always)]
-    pub(super) fn update(
-        &self,
-        key: &KeyOf<K>,
-        f: impl FnMut(V) -> Result<V>,
-    ) -> Result<Option<V>> {
+    pub(super) fn update(&self, key: KeyOf<K>, f: impl FnMut(V) -> Result<V>) -> Result<Option<V>> {
         match &self.local {
             Some(all) => {
                 let view = self.view_local(all);
-                view.update(view.hash(key), key, f)
+                view.update(view.hash(&key), &key, f)
             }
-            None => out_of_line(move || self.update_far(key, f)),
+            None => out_of_line(move || self.update_far(&key, f)),
         }
     }
 
@@ -283,8 +279,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     ) -> Result<Option<V>> {
         let sought = object::key(key)?;
         loop {
-            let (sought, combine) = (&sought, &mut *combine);
-            let former = self.update(sought, combine)?;
+            let former = self.update(sought.clone(), &mut *combine)?;
             if former.is_some() || insert()? {
                 return Ok(former);
             }
