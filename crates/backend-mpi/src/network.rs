@@ -119,6 +119,7 @@ impl Network {
         collectives: Collectives,
         config: &Config,
     ) -> Result<Self> {
+        let member = Arc::new(member);
         let (window, state) = {
             let mpi = sys::enter()?;
             let window = window::open(&mpi, &session, &member, &host);
@@ -136,8 +137,7 @@ impl Network {
         let at_target = config.direct || !has_swaps;
         let is_polite =
             !is_open_mpi && (member.is_oversubscribed() || settings::is_mpich_told_to_yield());
-        let compares_unsigned =
-            at_target || window::compares_unsigned(&window, &member, &host, &session)?;
+        let compares_unsigned = at_target || window::compares_unsigned(&window, &session)?;
         let capabilities = Capabilities {
             atomics: if at_target {
                 AtomicsBy::Cpu
@@ -149,7 +149,7 @@ impl Network {
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER,
         };
-        let (member, failure) = (Arc::new(member), Noted::default());
+        let failure = Noted::default();
         session.lookout().know_job(&member, &host, &failure);
         Ok(Self {
             session,

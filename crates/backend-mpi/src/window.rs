@@ -1,17 +1,14 @@
 //! How peers reach this rank's segment: the window, and what MPI is known to do with one.
-#![expect(unsafe_code, reason = "lends the segment to MPI")]
 
 use std::ffi::CStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use pgas_core::backend::{
-    Atomic, AtomicCall, AtomicOp, AtomicType, Backend, NeedsTarget, RemoteAddr,
-};
+use pgas_core::backend::NeedsTarget;
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
 use crate::host::Host;
-use crate::session::{Session, c_rank};
+use crate::session::Session;
 use crate::sys::{self, Datatype, Mpi, Op, Window};
 
 /// What MPI is told about the window. Mixed atomics on one word are defined by what libraries add to the standard
@@ -35,14 +32,16 @@ const HINTS: &[(&CStr, &CStr)] = &[
 ];
 
 /// The window over this rank's segment.
-pub(crate) fn open(mpi: &Mpi, session: &Session, member: &Member, host: &Host) -> Result<Window> {
-    let base = member.mapped(Rank::new(host.index()));
-    let base = base.expect("a rank's own segment is mapped").as_ptr();
+pub(crate) fn open(
+    mpi: &Mpi,
+    session: &Session,
+    member: &Arc<Member>,
+    host: &Host,
+) -> Result<Window> {
     sys::meet(mpi, session.comm())?;
     let hints = sys::info_create(mpi, HINTS)?;
-    let memory = (base, member.segment_bytes());
-    // SAFETY: the segment is mapped while the member lives, which outlives the window or is never dropped.
-    let window = unsafe { sys::win_create(mpi, session.comm(), memory, &hints) };
+    let segment = (member, Rank::new(host.index()));
+    let window = sys::win_create(mpi, session.comm(), segment, &hints);
     sys::info_free(mpi, hints)?;
     let mut window = window.map_err(|error| {
         let text = format!(
@@ -119,33 +118,14 @@ impl Nature {
 
 /// Whether MPI compares unsigned integers as such, tried on the first word of this rank's segment before anybody
 /// else knows of it: MPICH 4.0 takes them for signed ones in `MPI_MIN` and `MPI_MAX`.
-pub(crate) fn compares_unsigned(
-    window: &Window,
-    member: &Member,
-    host: &Host,
-    session: &Session,
-) -> Result<bool> {
-    let first_word = |rank, op, operand| {
-        let at = RemoteAddr {
-            rank: Rank::new(rank),
-            offset: 0,
-        };
-        let ty = AtomicType::U64;
-        // SAFETY: this rank's segment has a first word, which is aligned as the segment is. It is given
-        // to whom `rank` is this rank for.
-        unsafe { Atomic::new(at, AtomicCall { op, ty, operand }) }
-    };
-    let set = |bits| member.fetch_atomic(first_word(host.index(), AtomicOp::Swap, bits));
-    let mpi = sys::enter()?;
+pub(crate) fn compares_unsigned(window: &Window, session: &Session) -> Result<bool> {
+    let (mpi, rank) = (sys::enter()?, Rank::new(session.rank()));
+    let fetch = |by, operand| sys::fetch_first(&mpi, window, rank, by, operand);
+    let set = |bits| fetch((Op::Replace, Datatype::uint64()), bits);
     let mut is_right = true;
     for ty in [Datatype::uint32(), Datatype::uint64()] {
         set(u64::MAX)?;
-        let (operand, mut former) = (1_u64, 0_u64);
-        let words = (&raw const operand, &raw mut former);
-        let word = first_word(session.rank(), AtomicOp::Min, operand);
-        // SAFETY: both words outlive the flush.
-        unsafe { sys::fetch_and_op(&mpi, window, (Op::Min, ty), &word, words) }?;
-        sys::flush(&mpi, window, c_rank(session.rank()))?;
+        fetch((Op::Min, ty), 1)?;
         is_right &= set(0)? != u64::MAX;
     }
     Ok(is_right)

@@ -119,7 +119,7 @@ pub(super) type Group = Object<Groups>;
 /// Pairs of a key and a value.
 pub(crate) type Info = Object<Hints>;
 /// A window over each rank's segment, locked for all ranks from its creation to its end.
-pub(crate) type Window = Object<Windows>;
+pub(super) type Window = Object<Windows>;
 /// A type of MPI; those that were made here are freed by [`type_free`](super::type_free).
 pub(crate) type Datatype = Object<Types>;
 /// Something that MPI has in flight, or nothing.

@@ -37,7 +37,7 @@ pub(crate) use comm::{
 };
 pub(crate) use datatype::{type_commit, type_free, type_hindexed, type_hvector};
 pub(crate) use exit::{now as exit_now, unwatch as unwatch_exit, watch as watch_exit};
-pub(crate) use ffi::{Comm, Datatype, Info, Request, Window};
+pub(crate) use ffi::{Comm, Datatype, Info, Request};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
@@ -45,9 +45,9 @@ pub(crate) use message::{Mode, cancel, ibarrier, irecv, isend, receive_now, test
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
-    Layout, Op, Probe, accumulate, compare_and_swap, count_of, fetch_and_op, flush, flush_all,
-    flush_local, flush_local_all, get, get_pieces, put, put_pieces, rget, rget_accumulate, rput,
-    win_create, win_free, win_is_unified,
+    Layout, Op, Probe, Window, accumulate, compare_and_swap, count_of, fetch_and_op, fetch_first,
+    flush, flush_all, flush_local, flush_local_all, get, get_pieces, put, put_pieces, rget,
+    rget_accumulate, rput, win_create, win_free, win_is_unified,
 };
 
 /// The calls, for messages and for counting.

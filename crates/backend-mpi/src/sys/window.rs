@@ -2,20 +2,23 @@
 #![expect(unsafe_code, reason = "lends buffers and segments to MPI")]
 
 use std::ffi::c_int;
+use std::sync::Arc;
 
 use mpi::ffi;
+use pgas_core::backend::Backend as _;
 use pgas_core::backend::{
     self, Atomic, AtomicCall, AtomicOp, AtomicType, Get, Put, RemoteAddr, SwapCall,
 };
 use pgas_core::{Rank, Result};
+use pgas_smp::Member;
 
 use super::ffi::{
-    MPI_Win_flush, MPI_Win_flush_all, MPI_Win_flush_local, MPI_Win_flush_local_all, MPI_Win_free,
-    MPI_Win_lock_all, MPI_Win_set_errhandler, MPI_Win_unlock_all, RSMPI_BAND, RSMPI_BOR,
-    RSMPI_BXOR, RSMPI_ERRORS_RETURN, RSMPI_MAX, RSMPI_MIN, RSMPI_SUM, pgas_mpi_is_unified,
-    pgas_mpi_no_op, pgas_mpi_replace,
+    Handle, MPI_Win_flush, MPI_Win_flush_all, MPI_Win_flush_local, MPI_Win_flush_local_all,
+    MPI_Win_free, MPI_Win_lock_all, MPI_Win_set_errhandler, MPI_Win_unlock_all, RSMPI_BAND,
+    RSMPI_BOR, RSMPI_BXOR, RSMPI_ERRORS_RETURN, RSMPI_MAX, RSMPI_MIN, RSMPI_SUM, Windows,
+    pgas_mpi_is_unified, pgas_mpi_no_op, pgas_mpi_replace,
 };
-use super::{Call, Comm, Datatype, Info, Mpi, Request, Window, begin_wait, check};
+use super::{Call, Comm, Datatype, Info, Mpi, Request, begin_wait, check};
 
 /// What an accumulating call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,26 +76,59 @@ impl Layout<'_> {
     }
 }
 
-/// Exposes `bytes` bytes at `base`, and opens access to what the other ranks expose, until the
-/// window is freed; collective.
-///
-/// # Safety
-///
-/// The memory stays mapped and writable until [`win_free`].
-pub(crate) unsafe fn win_create(
+/// A window over each rank's segment, with the memory that this rank's lies in: it is kept until
+/// the window is freed, or for ever.
+#[derive(Debug)]
+pub(crate) struct Window {
+    of_mpi: super::ffi::Window,
+    memory: Option<Arc<Member>>,
+}
+
+impl Window {
+    #[inline]
+    fn handle(&self) -> Handle<'_, Windows> {
+        self.of_mpi.handle()
+    }
+
+    #[inline]
+    fn raw(&self) -> ffi::MPI_Win {
+        self.of_mpi.raw()
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        // MPI may still read and write it.
+        let _ = self.memory.take().map(Arc::into_raw);
+    }
+}
+
+/// Exposes the segment of the rank of this host that `rank` is there, and opens access to what the
+/// other ranks expose, until the window is freed; collective.
+pub(crate) fn win_create(
     _: &Mpi,
     comm: &Comm,
-    (base, bytes): (*mut u8, u64),
+    (member, rank): (&Arc<Member>, Rank),
     hints: &Info,
 ) -> Result<Window> {
-    let mut window = Window::null();
-    let bytes = ffi::MPI_Aint::try_from(bytes).expect("a segment has at most a terabyte");
+    let base = member
+        .mapped(rank)
+        .expect("a segment of this host")
+        .as_ptr();
+    let bytes = ffi::MPI_Aint::try_from(member.segment_bytes());
+    let bytes = bytes.expect("a segment has at most a terabyte");
+    let mut window = super::ffi::Window::null();
     let (of, info, to) = (comm.raw(), hints.raw(), window.place());
     begin_wait(Call::WinCreate, None);
-    // SAFETY: MPI reads and writes the `bytes` bytes at `base` until the window is freed, for as
-    // long as which the caller promises them. The window's name is written during the call.
+    // SAFETY: MPI reads and writes the `bytes` bytes at `base`, a segment, until the window is
+    // freed. It is mapped as long as the member lives, which the window keeps for so long, or for
+    // ever, as here below. The window's name is written during the call.
     let code = unsafe { ffi::MPI_Win_create(base.cast(), bytes, 1, info, of, to) };
     check(Call::WinCreate, code)?;
+    let window = Window {
+        of_mpi: window,
+        memory: Some(Arc::clone(member)),
+    };
     let code = MPI_Win_set_errhandler(window.handle(), RSMPI_ERRORS_RETURN.handle());
     check(Call::WinSetErrhandler, code)?;
     // Nobody locks it otherwise.
@@ -114,7 +150,9 @@ pub(crate) fn win_is_unified(_: &Mpi, window: &Window) -> Result<bool> {
 pub(crate) fn win_free(_: &Mpi, window: &mut Window) -> Result<()> {
     begin_wait(Call::WinFree, None);
     check(Call::WinUnlockAll, MPI_Win_unlock_all(window.handle()))?;
-    check(Call::WinFree, MPI_Win_free(window))
+    check(Call::WinFree, MPI_Win_free(&mut window.of_mpi))?;
+    window.memory = None;
+    Ok(())
 }
 
 /// Begins a put, whose source is MPI's until local completion.
@@ -253,6 +291,35 @@ pub(crate) unsafe fn rget_accumulate<C: backend::Call>(
     };
     check(Call::RgetAccumulate, code)?;
     Ok(request)
+}
+
+/// An atomic on the first word of a rank, with the former bits; complete there and here.
+pub(crate) fn fetch_first(
+    mpi: &Mpi,
+    window: &Window,
+    rank: Rank,
+    by: By<'_>,
+    operand: u64,
+) -> Result<u64> {
+    let first = RemoteAddr { rank, offset: 0 };
+    let load = AtomicCall {
+        op: AtomicOp::Load,
+        ty: AtomicType::U64,
+        operand,
+    };
+    // SAFETY: every segment has a first word, which is aligned as the segment is.
+    let word = unsafe { Atomic::new(first, load) };
+    let mut words = vec![operand, 0];
+    let (operand, former) = words.split_at_mut(1);
+    let lent = (operand.as_ptr(), former.as_mut_ptr());
+    // SAFETY: both words are left alone until the flush has completed the operation, or for ever.
+    let begun = unsafe { fetch_and_op(mpi, window, by, &word, lent) };
+    let rank = c_int::try_from(rank.number()).expect("MPI counts its ranks with such integers");
+    if let Err(error) = begun.and_then(|()| flush(mpi, window, rank)) {
+        words.leak();
+        return Err(error);
+    }
+    Ok(words[1])
 }
 
 /// A read of the first word of a rank, which that one's progress answers after all that was begun
