@@ -313,11 +313,13 @@ fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Er
 
 #[cold]
 fn settle<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
-    let mut state = StateWord::FREE;
-    slot.wait_until(&mut || {
-        state = slot.load_state()?;
-        Ok(state.state() != SlotState::Locked)
-    })?;
+    let mut state = slot.load_state()?;
+    if state.state() == SlotState::Locked {
+        slot.wait_until(&mut || {
+            state = slot.load_state()?;
+            Ok(state.state() != SlotState::Locked)
+        })?;
+    }
     Ok(state)
 }
 
