@@ -67,7 +67,7 @@ fn receive<A: Pod + Wire>(from: Rank, answers: PgasFuture<Vec<A>>) -> Result<Vec
 
 /// Whether `rank` has left the job, and has done nothing of what it was asked for. If it has failed
 /// with the job, whatever is tried instead says so.
-fn is_gone(error: &pgas_core::Error, rank: Rank) -> bool {
+pub(crate) fn is_gone(error: &pgas_core::Error, rank: Rank) -> bool {
     matches!(error, pgas_core::Error::RankFailed(failure) if failure.rank == rank)
 }
 

@@ -93,29 +93,30 @@ impl World {
             return Err(Error::InHandler { what });
         }
         let mut rounds = Rounds::of(self, awaited);
-        let mut failure = None;
         loop {
             if ready()? {
                 return Ok(());
             }
-            if let Some(error) = failure {
-                return Err(error);
+            if let Some(failure) = rounds.failure.take() {
+                return Err(failure);
             }
-            failure = rounds.next().err();
-            if failure.is_some() {
-                self.take_in_what_came();
+            rounds.next()?;
+            if rounds.failure.is_some() {
+                self.take_in_what_came()?;
             }
         }
     }
 
-    /// Before a wait fails: a rank may have done what is waited for, and have failed after it.
+    /// Before a wait fails with the job: a rank may have done what is waited for, and have failed
+    /// after it.
     #[cold]
-    fn take_in_what_came(&self) {
+    fn take_in_what_came(&self) -> Result<()> {
         for _ in 0..BUSY_ROUNDS {
-            if !matches!(self.advance(), Ok(true)) {
-                return;
+            if !self.advance()? {
+                break;
             }
         }
+        Ok(())
     }
 
     /// For a loop of one's own that waits for `what`: [`OwnWait::pause`] in each round in which nothing came. For what other ranks do without a
@@ -196,6 +197,8 @@ struct Rounds<'w> {
     /// another one, which would be a look at memory that a sender is about to write.
     limit: usize,
     owes_the_rest: bool,
+    /// Why the wait is in vain, unless what it waits for has come before.
+    failure: Option<Error>,
 }
 
 impl<'w> Rounds<'w> {
@@ -219,6 +222,7 @@ impl<'w> Rounds<'w> {
             n_busy: 0,
             limit: 1,
             owes_the_rest: false,
+            failure: None,
         }
     }
 
@@ -234,7 +238,7 @@ impl<'w> Rounds<'w> {
             self.round = self.first;
             self.n_busy = self.n_busy.wrapping_add(1);
             if self.n_busy.is_multiple_of(BUSY_ROUNDS) {
-                self.look()?;
+                self.look();
             }
             return Ok(());
         }
@@ -243,13 +247,14 @@ impl<'w> Rounds<'w> {
             if self.round > TIGHT_ROUNDS {
                 hint::spin_loop();
             }
-            return Ok(());
+        } else {
+            self.pause();
         }
-        self.pause()
+        Ok(())
     }
 
     /// Lets others run, and looks at the job's health.
-    fn pause(&mut self) -> Result<()> {
+    fn pause(&mut self) {
         let last_yield = SPINS + self.n_yields;
         if self.round <= last_yield {
             let is_look = self.round.is_multiple_of(YIELDS_PER_LOOK);
@@ -257,17 +262,20 @@ impl<'w> Rounds<'w> {
                 self.round = last_yield;
             }
             thread::yield_now();
-            return self.world.backend().health();
+            self.failure = self.world.backend().health().err();
+            return;
         }
-        self.look()?;
-        self.world.backend().park(self.sleep);
-        self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
-        Ok(())
+        self.look();
+        if self.failure.is_none() {
+            self.world.backend().park(self.sleep);
+            self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
+        }
     }
 
-    fn look(&mut self) -> Result<()> {
+    fn look(&mut self) {
         let (began, noted) = (&mut self.began, &mut self.noted);
-        self.world.look(self.awaited, began, noted, self.from)
+        let looked = self.world.look(self.awaited, began, noted, self.from);
+        self.failure = looked.err();
     }
 }
 
@@ -313,31 +321,27 @@ impl OwnWait<'_> {
         if let Some(failure) = self.failure.take() {
             return Err(failure);
         }
-        self.failure = self.next_round(missing).err();
+        self.n_pauses = self.n_pauses.wrapping_add(1);
+        let worked = self.world.advance()?;
+        let n_between = if worked { BUSY_ROUNDS } else { YIELDS_PER_LOOK };
+        if self.n_pauses.is_multiple_of(n_between) {
+            let awaited = Awaited {
+                what: self.what,
+                number: None,
+                missing,
+            };
+            let (began, noted) = (&mut self.began, &mut self.noted);
+            let looked = self.world.look(&awaited, began, noted, self.from);
+            self.failure = looked.err();
+        } else if !worked {
+            self.failure = self.world.backend().health().err();
+        }
         if self.failure.is_some() {
-            self.world.take_in_what_came();
+            self.world.take_in_what_came()?;
+        } else if !worked {
+            thread::yield_now();
         }
         Ok(())
-    }
-
-    fn next_round(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
-        self.n_pauses = self.n_pauses.wrapping_add(1);
-        let n_between = if self.world.progress()? {
-            BUSY_ROUNDS
-        } else {
-            thread::yield_now();
-            YIELDS_PER_LOOK
-        };
-        if !self.n_pauses.is_multiple_of(n_between) {
-            return Ok(());
-        }
-        let awaited = Awaited {
-            what: self.what,
-            number: None,
-            missing,
-        };
-        self.world
-            .look(&awaited, &mut self.began, &mut self.noted, self.from)
     }
 }
 
