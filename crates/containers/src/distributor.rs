@@ -26,6 +26,7 @@ use crate::{Error, Result, TakeError};
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
 /// What fails when an element that has come cannot be received.
+const TELLING: &str = "telling what a distributor has sent";
 const RECEIVING: &str = "receiving by a distributor";
 /// The count of elements in a rank's last word of a round; above it is the count of such words.
 const COUNT_BITS: u32 = 40;
@@ -423,11 +424,10 @@ impl<T: Object> Distributor<T> {
                 outcome = outcome.and(self.ship(to, receive));
             }
             // Who is not told waits for ever.
-            match self.tell(to) {
-                Err(error) if has_left(&error, to) => {}
-                told => told.map_err(|error| {
-                    give_up(&world, "telling what a distributor has sent", error)
-                })?,
+            if let Err(error) = self.tell(to)
+                && !has_left(&error, to)
+            {
+                return Err(give_up(&world, TELLING, error));
             }
         }
         self.n_rounds += 1;

@@ -16,10 +16,16 @@ use super::view::Inserted;
 use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result, requests};
 
+/// Bytes of a key and its value that travel in messages, at most.
+const LONGEST: usize = 4096;
+
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Whether keys and values are all that travels of them.
-    pub(super) const TRAVELS: bool =
-        !object::has_heap::<K>() && !object::has_heap::<V>() && size_of::<SlotOf<K>>() > 0;
+    /// Whether keys and values are all that travels of them, and are worth it: of a long entry the
+    /// transfer is what takes time, and each step on its way would have a copy on the stack.
+    pub(super) const TRAVELS: bool = !object::has_heap::<K>()
+        && !object::has_heap::<V>()
+        && size_of::<SlotOf<K>>() > 0
+        && size_of::<SlotOf<K>>() + size_of::<SlotOf<V>>() <= LONGEST;
 
     /// What other ranks are asked to work on, where they serve requests.
     pub(super) fn served(&self) -> Option<&Served<K, V, S>> {
@@ -119,22 +125,35 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<V>,
     ) -> Result<Option<V>> {
-        // What is computed here replaces what it was computed from, if that is still there.
+        if let Some(former) = self.update_at_home(key, &mut f)? {
+            return Ok(former);
+        }
+        let view = self.view_remote();
+        view.update(view.hash(key), key, f)
+    }
+
+    /// What is computed here replaces what it was computed from, if that is still there. Nothing if it is
+    /// to be done one-sidedly.
+    fn update_at_home(
+        &self,
+        key: &KeyOf<K>,
+        f: &mut impl FnMut(V) -> Result<V>,
+    ) -> Result<Option<Option<V>>> {
         let mut there = self.at_home::<Find>(key, (), true)?;
         while let Some(found) = there {
             let Some(expected) = found.value() else {
-                return Ok(None);
+                return Ok(Some(None));
             };
             let new = f(object::from_slot::<V>(expected, &self.heap)?)?;
             let values = Pair::new(expected, object::to_slot(&new, &self.heap)?);
             there = self.at_home::<Replace>(key, values, true)?;
             let former = there.and_then(There::value);
             if former.is_some_and(|former| former.as_bytes() == expected.as_bytes()) {
-                return object::from_slot::<V>(expected, &self.heap).map(Some);
+                let former = object::from_slot::<V>(expected, &self.heap)?;
+                return Ok(Some(Some(former)));
             }
         }
-        let view = self.view_remote();
-        view.update(view.hash(key), key, f)
+        Ok(None)
     }
 }
 
