@@ -25,8 +25,9 @@ use crate::{Error, Result, TakeError};
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
 const BATCH_BYTES: usize = 32 << 10;
-/// What fails when an element that has come cannot be received.
+/// What fails when a rank cannot be told how many elements it gets.
 const TELLING: &str = "telling what a distributor has sent";
+/// What fails when an element that has come cannot be received.
 const RECEIVING: &str = "receiving by a distributor";
 /// The count of elements in a rank's last word of a round; above it is the count of such words.
 const COUNT_BITS: u32 = 40;
