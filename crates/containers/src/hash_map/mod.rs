@@ -100,8 +100,8 @@ use table::Table;
 /// thousand of its keys, to all ranks at once. That rank serves messages when it makes progress, as
 /// [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the answer. What the rank
 /// cannot do on its own, as when a search goes on to the next rank's slots, takes M and then the other
-/// price; so few do that in a map with room that none may be met. Keys and values that may be longer
-/// than their slots, and operations inside of handlers, have the prices in R, W and A everywhere.
+/// price, which is rare in a map with room. Keys and values that may be longer than their slots, entries
+/// of more than 4 KiB, and operations inside of handlers, have the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
