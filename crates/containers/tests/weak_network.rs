@@ -1,5 +1,6 @@
-//! Every container over a network that is late, reorders and tears, with many seeds, of which some run with ranks that serve each
-//! other's requests: nothing is lost, nothing comes twice, and nothing is seen in part.
+//! Every container over a network that is late, reorders and tears, with many seeds, of which
+//! some run with ranks that serve each other's requests: nothing is lost, nothing comes twice,
+//! and nothing is seen in part.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 
