@@ -13,7 +13,6 @@ use crate::codec::{Encoder, Wire};
 use crate::error::Result;
 use crate::quiescence::quiet;
 use crate::rpc::RemoteCalls;
-use crate::send::assert_rank;
 use crate::state::am;
 
 /// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
@@ -175,7 +174,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     #[cold]
     #[track_caller]
     fn turn(&mut self, index: usize, to: Rank) -> Result<()> {
-        assert_rank(&self.world, to);
+        self.world.assert_rank(to);
         self.send(index)?;
         let buffer = &mut self.buffers[index];
         buffer.to = to;

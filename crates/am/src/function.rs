@@ -141,23 +141,44 @@ fn run<R: Wire>(
     }
 }
 
+/// What travels of a slice that is viewed: its elements, or their number if they have no bytes.
+#[inline]
+pub(crate) fn bytes_of_view<'a, T: Pod>(view: &'a [T], n: &'a mut u64) -> &'a [u8] {
+    if size_of::<T>() > 0 {
+        return view.as_bytes();
+    }
+    *n = view.len() as u64;
+    n.as_bytes()
+}
+
 /// Views `bytes` as a slice: where they are if they are aligned for it, else as a copy.
 #[inline]
 fn with_view<T: Pod, R>(bytes: &[u8], run: impl FnOnce(&[T]) -> R) -> Result<R> {
-    if size_of::<T>() == 0 || !bytes.len().is_multiple_of(size_of::<T>()) {
-        let n_bytes = bytes.len();
+    let n_bytes = bytes.len();
+    let n = if size_of::<T>() > 0 && n_bytes.is_multiple_of(size_of::<T>()) {
+        Some(n_bytes / size_of::<T>())
+    } else if let Ok(n) = u64::read_from_bytes(bytes)
+        && size_of::<T>() == 0
+    {
+        usize::try_from(n).ok()
+    } else {
+        None
+    };
+    let Some(n) = n else {
         return Err(unreadable::<T>(format!(
             "{n_bytes} bytes are no slice of it"
         )));
-    }
-    if bytes.as_ptr().addr().is_multiple_of(align_of::<T>())
-        && let Ok(view) = <[T]>::ref_from_bytes(bytes)
+    };
+    if size_of::<T>() > 0
+        && bytes.as_ptr().addr().is_multiple_of(align_of::<T>())
+        && let Ok(view) = <[T]>::ref_from_bytes_with_elems(bytes, n)
     {
         return Ok(run(view));
     }
-    let n = bytes.len() / size_of::<T>();
     let mut copy = T::new_vec_zeroed(n).map_err(|_| unreadable::<T>("no memory"))?;
-    copy.as_mut_bytes().copy_from_slice(bytes);
+    if size_of::<T>() > 0 {
+        copy.as_mut_bytes().copy_from_slice(bytes);
+    }
     Ok(run(&copy))
 }
 

@@ -14,7 +14,7 @@ use zerocopy::IntoBytes;
 use crate::answer::unanswered;
 use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
 use crate::error::{Error, Result, says_left};
-use crate::function::{Call, FunctionId};
+use crate::function::{Call, FunctionId, bytes_of_view};
 use crate::future::{PgasFuture, when_all};
 use crate::ids::{CALL, CALL_FF};
 use crate::send::fits;
@@ -367,7 +367,7 @@ impl RemoteCalls for World {
     ) -> Result<PgasFuture<R>> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
-        way.send_call(function, &args, Some(view.as_bytes()))
+        way.send_call(function, &args, Some(bytes_of_view(view, &mut 0)))
     }
 
     #[inline]
@@ -396,7 +396,8 @@ impl RemoteCalls for World {
     ) -> Result<()> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
-        let view = Some(view.as_bytes());
+        let mut n = 0;
+        let view = Some(bytes_of_view(view, &mut n));
         way.send(CALL_FF, function.as_bytes(), &args, view)
     }
 
@@ -410,7 +411,8 @@ impl RemoteCalls for World {
     ) -> Result<Sent> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
-        let view = Some(view.as_bytes());
+        let mut n = 0;
+        let view = Some(bytes_of_view(view, &mut n));
         way.try_send(CALL_FF, function.as_bytes(), args, view)
     }
 

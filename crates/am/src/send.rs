@@ -11,14 +11,6 @@ use crate::ids::PIECE;
 use crate::pieces::Piece;
 use crate::state::Am;
 
-/// Panics if the job has no rank `to`.
-#[inline]
-#[track_caller]
-pub(crate) fn assert_rank(world: &World, to: Rank) {
-    let last = world.n_ranks() - 1;
-    assert!(to.number() <= last, "the job has ranks 0 to {last}");
-}
-
 /// An error if a message of `n_bytes` is longer than one may be.
 #[inline]
 pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
@@ -87,7 +79,7 @@ impl Am {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         // Before it is counted, since what panics was not sent.
-        assert_rank(world, to);
+        world.assert_rank(to);
         self.tally.count_sent();
         let sent = world.try_send_to_layer(LAYER_KEY, to, MessageClass::Request, id, parts);
         if !matches!(sent, Ok(Sent::Accepted)) {

@@ -228,6 +228,9 @@ mod tests {
             let sum = |x: u64, view: &[u32]| x + u64::from(view.iter().sum::<u32>());
             let viewed = world.rpc_view(to, sum, 1, &[2, 3]).unwrap();
             assert_eq!(viewed.wait().unwrap(), 6);
+            let count = |x: u64, view: &[()]| x + view.len() as u64;
+            let counted = world.rpc_view(to, count, 1, &[(); 3]).unwrap();
+            assert_eq!(counted.wait().unwrap(), 4, "there are no bytes to count");
             let failed = world.rpc(to, |x: u64| 1 / x, 0).unwrap().wait();
             assert!(matches!(failed, Err(Error::RemotePanic(_))), "{failed:?}");
             let add = |x: u64| {

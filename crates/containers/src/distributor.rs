@@ -17,9 +17,7 @@ use pgas_core::{Rank, Symmetric, World};
 use crate::error::agree;
 use crate::mail::{self, Inbox};
 use crate::object::{self, Heap, Object, SlotOf};
-use crate::queue::{
-    Access, Line, Place, Request, Seen, Size, Tickets, index, lines, size_of_capacity,
-};
+use crate::queue::{Access, Place, Request, Seen, Size, Tickets, index, layout, size_of_capacity};
 use crate::requests::is_gone;
 use crate::{Error, Result, TakeError};
 
@@ -80,7 +78,7 @@ enum Way<S> {
 /// Inboxes in global memory.
 struct Queues {
     /// The block of an inbox on each rank.
-    inboxes: Symmetric<Line>,
+    inboxes: Symmetric<u8>,
     /// On each rank, how many elements it gets, from those ranks that have sent all; over all rounds,
     /// modulo 2^64.
     totals: Symmetric<u64>,
@@ -144,7 +142,7 @@ impl<T: Object> Distributor<T> {
             n_messages: 0,
         };
         let capabilities = world.capabilities();
-        let are_messages = slot_bytes > 0 && capabilities.ranks_serve_atomics();
+        let are_messages = capabilities.ranks_serve_atomics();
         let inbox = are_messages.then(|| DistObject::new(&world.team(), Inbox::new()));
         let (way, batch) = match inbox {
             Some(Ok(inbox)) => {
@@ -153,8 +151,9 @@ impl<T: Object> Distributor<T> {
             }
             // To a world without messages none was attached, on all ranks.
             Some(Err(_)) | None => {
+                let (bytes, align) = layout::<SlotOf<T>>(size, true);
                 let queues = Queues {
-                    inboxes: world.alloc_symmetric(lines(size, slot_bytes, true))?,
+                    inboxes: world.alloc_symmetric_aligned(bytes, align)?,
                     totals: world.alloc_symmetric(1)?,
                     size,
                     seen: Seen::default(),
@@ -231,10 +230,14 @@ impl<T: Object> Distributor<T> {
 
     /// Collects an element for `to`, if there is room until the others are [shipped](Self::ship).
     #[inline(always)]
+    #[track_caller]
     #[expect(clippy::inline_always, reason = "all of most sends")]
     pub(crate) fn collect(&mut self, to: Rank, slot: SlotOf<T>) -> bool {
         // Those for this rank too: where half of all go here, a branch on it would be guessed wrong half of the time.
-        let lane = &mut self.lanes[to.index()];
+        let Some(lane) = self.lanes.get_mut(to.index()) else {
+            self.world.assert_rank(to);
+            unreachable!("each rank has a lane");
+        };
         let Some(place) = lane.slots.get_mut(lane.len) else {
             return false;
         };
@@ -306,10 +309,7 @@ impl<T: Object> Distributor<T> {
     }
 
     fn access(&self, queues: &Queues, on: Rank) -> Access<'_> {
-        let place = Place {
-            block: queues.inboxes.on(on).cast(),
-            size: queues.size,
-        };
+        let place = Place::new::<SlotOf<T>>(queues.inboxes.on(on), queues.size);
         Access {
             world: &self.world,
             place,

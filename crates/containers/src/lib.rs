@@ -43,6 +43,8 @@ mod mail;
 pub mod object;
 pub mod queue;
 mod requests;
+#[cfg(test)]
+mod sizes;
 mod store;
 #[cfg(test)]
 mod testing;

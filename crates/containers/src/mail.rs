@@ -68,7 +68,7 @@ impl<S: Pod> Inbox<S> {
 
     /// How many elements one message carries, at least one.
     pub(crate) fn most(max_medium: usize) -> usize {
-        (max_medium.saturating_sub(BESIDE) / size_of::<S>()).max(1)
+        (max_medium.saturating_sub(BESIDE) / size_of::<S>().max(1)).max(1)
     }
 
     /// Appends what has come to `slots`, and returns how many elements that are.

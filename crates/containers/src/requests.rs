@@ -324,6 +324,9 @@ impl<'a, O: Operation> Batch<'a, O> {
 
 /// How many requests have as many bytes, at least one.
 const fn most<O: Operation>(bytes: usize) -> usize {
-    let n = bytes / size_of::<O::Request>();
-    if n == 0 { 1 } else { n }
+    match bytes.checked_div(size_of::<O::Request>()) {
+        None => bytes,
+        Some(0) => 1,
+        Some(n) => n,
+    }
 }

@@ -2,12 +2,25 @@
 
 use std::ops::Range;
 
+use crate::backend::SEGMENT_ALIGN;
 use crate::error::Result;
 use crate::global_ptr::GlobalPtr;
 use crate::pod::Pod;
 use crate::segment::HeapUse;
 use crate::symmetric::Symmetric;
 use crate::world::World;
+
+/// What is asked of a heap for `n` elements at a multiple of `align` bytes.
+#[track_caller]
+fn bytes_and_align<T>(n: usize, align: usize) -> (u64, u64) {
+    let align = align.max(align_of::<T>());
+    assert!(
+        align.is_power_of_two() && align <= SEGMENT_ALIGN,
+        "memory aligned to {align} bytes, which is no power of two up to {SEGMENT_ALIGN}"
+    );
+    let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
+    (bytes, align as u64)
+}
 
 /// Freed pieces from this size on are given back to the system.
 const DISCARD_BYTES: u64 = 1 << 20;
@@ -35,10 +48,37 @@ impl World {
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
     pub fn alloc<T: Pod>(&self, n: usize) -> Result<GlobalPtr<T>> {
-        let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
-        let block = self
-            .local_heap()
-            .allocate(self.rank(), bytes, align_of::<T>() as u64)?;
+        self.alloc_aligned(n, align_of::<T>())
+    }
+
+    /// Allocates as [`alloc`](Self::alloc), at a multiple of `align` bytes, or of what the type asks for
+    /// if that is more: a line of the cache, a page.
+    ///
+    /// # Cost
+    ///
+    /// As [`alloc`](Self::alloc).
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc`](Self::alloc).
+    ///
+    /// # Panics
+    ///
+    /// If `align` is no power of two, or more than 4096, to which the segments themselves are aligned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let line = world.alloc_aligned::<u64>(8, 64)?;
+    /// assert_eq!(line.offset_bytes() % 64, 0);
+    /// world.free(line);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn alloc_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<GlobalPtr<T>> {
+        let (bytes, align) = bytes_and_align::<T>(n, align);
+        let block = self.local_heap().allocate(self.rank(), bytes, align)?;
         self.zero(block.stale)?;
         Ok(GlobalPtr::new(self.rank(), block.range.start))
     }
@@ -91,11 +131,29 @@ impl World {
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
     pub fn alloc_symmetric<T: Pod>(&self, n: usize) -> Result<Symmetric<T>> {
-        let bytes = (size_of::<T>() as u64).saturating_mul(n as u64);
+        self.alloc_symmetric_aligned(n, align_of::<T>())
+    }
+
+    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), at a multiple of `align` bytes, or of
+    /// what the type asks for if that is more.
+    ///
+    /// # Cost
+    ///
+    /// As [`alloc_symmetric`](Self::alloc_symmetric). Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_symmetric`](Self::alloc_symmetric).
+    ///
+    /// # Panics
+    ///
+    /// As [`alloc_aligned`](Self::alloc_aligned).
+    #[track_caller]
+    pub fn alloc_symmetric_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<Symmetric<T>> {
+        let (bytes, align) = bytes_and_align::<T>(n, align);
         self.team()
             .agree("the bytes of a symmetric allocation", bytes)?;
         self.reclaim()?;
-        let align = align_of::<T>() as u64;
         let block = self.symmetric_heap().allocate(self.rank(), bytes, align)?;
         let symmetric = Symmetric::new(self.clone(), block.range.start, n);
         // All ranks have allocated and freed the same, so that all have something to zero, or none.

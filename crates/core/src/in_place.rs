@@ -71,11 +71,7 @@ impl World {
     #[track_caller]
     #[inline]
     pub fn prepare_in_place(&self, to: Rank, len: usize) -> Result<Offer<InPlace<'_>>> {
-        assert!(
-            to.number() < self.n_ranks(),
-            "the job has ranks 0 to {}",
-            self.n_ranks() - 1
-        );
+        self.assert_rank(to);
         match self.backend().prepare(to, len)? {
             Offer::InPlace(place) => {
                 let world = self;

@@ -69,8 +69,7 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
-        let last = self.n_ranks() - 1;
-        assert!(to.number() <= last, "the job has ranks 0 to {last}");
+        self.assert_rank(to);
         self.backend().n_credits(to, class)
     }
 
@@ -138,11 +137,7 @@ impl World {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        assert!(
-            to.number() < self.n_ranks(),
-            "the job has ranks 0 to {}",
-            self.n_ranks() - 1
-        );
+        self.assert_rank(to);
         let sent = self.backend().try_send(to, class, handler, parts)?;
         match sent {
             Sent::Accepted => {

@@ -251,6 +251,19 @@ impl World {
         (0..self.inner.n_ranks).map(Rank::new)
     }
 
+    /// Refuses what is no rank of the job.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank, with the number and those that there are.
+    #[inline]
+    #[track_caller]
+    pub fn assert_rank(&self, rank: Rank) {
+        if rank.number() >= self.inner.n_ranks {
+            no_such_rank(rank, self.inner.n_ranks - 1);
+        }
+    }
+
     /// The job's settings.
     #[must_use]
     pub fn config(&self) -> &Config {
@@ -482,6 +495,12 @@ fn maps(backend: &dyn Backend, config: &Config) -> (SegmentMap, SegmentMap) {
         SegmentMap::empty()
     };
     (memory, words)
+}
+
+#[cold]
+#[track_caller]
+fn no_such_rank(rank: Rank, last: u32) -> ! {
+    panic!("rank {rank} was named, but the job has ranks 0 to {last}");
 }
 
 impl Clone for World {

@@ -43,7 +43,7 @@ use pgas_core::{GlobalPtr, Rank, World};
 use crate::error::{Error, Result};
 use crate::future::PgasFuture;
 use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
-use crate::send::{assert_rank, fits, may_wait};
+use crate::send::{fits, may_wait};
 use crate::state::am;
 use deliver::{add_replies, add_requests};
 use opening::{long_opening, opening};
@@ -389,19 +389,19 @@ impl ActiveMessages for World {
 
     #[track_caller]
     fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>> {
-        assert_rank(self, to);
+        self.assert_rank(to);
         Prepared::new(self, to, len)
     }
 
     #[track_caller]
     fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>> {
-        assert_rank(self, to);
+        self.assert_rank(to);
         Prepared::try_new(self, to, len)
     }
 
     #[track_caller]
     fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize> {
-        assert_rank(self, to);
+        self.assert_rank(to);
         let mut out = opening::<H, _>(args)?;
         out.align();
         let limit = self.capabilities().max_medium;
@@ -410,7 +410,7 @@ impl ActiveMessages for World {
 
     #[track_caller]
     fn max_long(&self, to: Rank) -> u64 {
-        assert_rank(self, to);
+        self.assert_rank(to);
         self.segment_bytes()
     }
 }

@@ -23,6 +23,9 @@ const LOCKED: u64 = 1;
 /// What a put adds to a version.
 const RAISE: u64 = 2;
 
+/// Bytes that are fetched together: two cache lines.
+const LINE: usize = 128;
+
 impl<T: Object> Cells<T> {
     const IS_PLAIN: bool = !object::has_heap::<T>();
 
@@ -37,6 +40,15 @@ impl<T: Object> Cells<T> {
     pub(super) const STRIDE: usize = (Self::SLOT.next_multiple_of(align_of::<SlotOf<T>>())
         + size_of::<SlotOf<T>>())
     .next_multiple_of(Self::ALIGN);
+
+    /// The bytes of memory for `n` elements, and what it is aligned to: whole lines of the cache, that
+    /// are no others'.
+    pub(super) fn layout(n: usize) -> (usize, usize) {
+        let whole_lines = Self::STRIDE
+            .checked_mul(n)
+            .and_then(|bytes| bytes.checked_next_multiple_of(LINE));
+        (whole_lines.unwrap_or(usize::MAX), LINE.max(Self::ALIGN))
+    }
 
     pub(super) fn new(heap: Heap, initial: SlotOf<T>) -> Self {
         Self { heap, initial }

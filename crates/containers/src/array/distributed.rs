@@ -7,7 +7,7 @@ use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
-use super::{Line, copies, index_check, range_check};
+use super::{copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::{Error, Result};
@@ -32,7 +32,7 @@ use crate::{Error, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct DArray<T: Object> {
-    parts: Symmetric<Line>,
+    parts: Symmetric<u8>,
     cells: Cells<T>,
     deal: Deal,
 }
@@ -59,8 +59,8 @@ impl<T: Object> DArray<T> {
             let text = "a distributed array was to be dealt out in blocks of 0 elements";
             return Err(Error::Argument(text.into()));
         };
-        let bytes = deal.most().saturating_mul(Cells::<T>::STRIDE);
-        let parts: Symmetric<Line> = world.alloc_symmetric(bytes.div_ceil(size_of::<Line>()))?;
+        let (bytes, align) = Cells::<T>::layout(deal.most());
+        let parts = world.alloc_symmetric_aligned(bytes, align)?;
         let heap = Heap::of::<T>(world)?;
         let fill = || -> Result<SlotOf<T>> {
             let initial = object::to_slot(initial, &heap)?;

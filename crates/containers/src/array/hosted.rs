@@ -6,7 +6,7 @@ use std::ops::Range;
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
-use super::{Line, copies, index_check, range_check};
+use super::{copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
 use crate::{Error, Result};
@@ -87,12 +87,12 @@ impl<T: Object> Array<T> {
 
     /// The host's memory for `len` elements.
     fn block(world: &World, len: usize, initial: SlotOf<T>) -> Result<GlobalPtr<u8>> {
-        let bytes = Cells::<T>::STRIDE.saturating_mul(len);
-        let block = world.alloc::<Line>(bytes.div_ceil(size_of::<Line>()).max(1))?;
+        let (bytes, align) = Cells::<T>::layout(len);
+        let block = world.alloc_aligned(bytes, align)?;
         if !object::has_heap::<T>() {
             copies(world, block.cast(), initial, len).inspect_err(|_| world.free(block))?;
         }
-        Ok(block.cast())
+        Ok(block)
     }
 
     /// Writes element `i`.

@@ -26,7 +26,6 @@ use std::ops::Range;
 use pgas_core::{GlobalPtr, Pod, World};
 
 use crate::Result;
-use crate::queue::Line;
 
 #[inline]
 #[track_caller]

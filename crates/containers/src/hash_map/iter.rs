@@ -135,8 +135,7 @@ pub struct Entries<'a, K: Object, V: Object, S> {
 impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
     #[track_caller]
     fn new(table: &'a Table<K, V, S>, rank: Rank) -> Self {
-        let n = table.world().n_ranks();
-        assert!(rank.number() < n, "rank {rank} of a job with {n} ranks");
+        table.world().assert_rank(rank);
         Self {
             table,
             rank,

@@ -495,7 +495,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// if the key is absent.
     ///
     /// `f` runs on this rank while nothing is locked, and again each time that another rank changed
-    /// the value meanwhile; if it panics, the map is as before.
+    /// the value meanwhile; if it panics, the map is as before. It may use the map, but a function that
+    /// overwrites this entry itself is called for ever, which is reported as a long wait is.
     ///
     /// # Cost
     ///

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_core::rma::{Block, NearArray};
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use super::phase::Phase;
 use super::ticket::{Seen, Side, Size, Tickets, Word};
@@ -19,11 +18,6 @@ use crate::{Error, Result};
 
 /// Bytes between words that different ranks change: two cache lines, which are fetched in pairs.
 const LINE: usize = 128;
-
-/// What the block is allocated in.
-#[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
-#[repr(C, align(128))]
-pub(crate) struct Line([u8; LINE]);
 
 /// The four words.
 pub(super) struct Control;
@@ -73,9 +67,20 @@ impl Control {
 pub(crate) struct Place {
     pub(crate) block: GlobalPtr<u8>,
     pub(crate) size: Size,
+    /// How far from the block's beginning its slots begin.
+    slots_at: u64,
 }
 
 impl Place {
+    /// A block for slots of type `S`.
+    pub(crate) const fn new<S>(block: GlobalPtr<u8>, size: Size) -> Self {
+        Self {
+            block,
+            size,
+            slots_at: slots_at::<S>() as u64,
+        }
+    }
+
     pub(super) fn word(&self, word: Word) -> GlobalPtr<u64> {
         self.block.byte_offset(Control::offset(word) as u64).cast()
     }
@@ -83,7 +88,7 @@ impl Place {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "an addition")]
     pub(super) fn slots<S>(&self) -> GlobalPtr<S> {
-        self.block.byte_offset(Control::BYTES as u64).cast()
+        self.block.byte_offset(self.slots_at).cast()
     }
 
     /// Sets the four words, when nobody else looks.
@@ -136,7 +141,7 @@ impl Place {
     /// The marks, behind slots of `slot_bytes`.
     pub(super) fn marks(&self, slot_bytes: usize) -> GlobalPtr<u64> {
         let slots = (self.size.n_slots() * slot_bytes as u64).next_multiple_of(8);
-        self.block.byte_offset(Control::BYTES as u64 + slots).cast()
+        self.block.byte_offset(self.slots_at + slots).cast()
     }
 }
 
@@ -425,12 +430,20 @@ pub(crate) fn size_of_capacity(capacity: usize) -> Result<Size> {
     Err(Error::Argument(text.into()))
 }
 
-/// The size of a queue's block, in lines.
-pub(crate) fn lines(size: Size, slot_bytes: usize, has_marks: bool) -> usize {
-    let per_slot = slot_bytes + if has_marks { 8 } else { 0 };
+/// Where slots of type `S` begin in a queue's block: behind the four words.
+const fn slots_at<S>() -> usize {
+    Control::BYTES.next_multiple_of(align_of::<S>())
+}
+
+/// The bytes of a block for slots of type `S`, and what it is aligned to.
+pub(crate) fn layout<S>(size: Size, has_marks: bool) -> (usize, usize) {
+    let per_slot = size_of::<S>() + if has_marks { 8 } else { 0 };
     let slots = usize::try_from(size.n_slots()).unwrap_or(usize::MAX);
-    let bytes = slots.saturating_mul(per_slot);
-    bytes.saturating_add(Control::BYTES + 8).div_ceil(LINE)
+    let bytes = slots
+        .saturating_mul(per_slot)
+        .saturating_add(slots_at::<S>() + 8);
+    let whole_lines = bytes.checked_next_multiple_of(LINE);
+    (whole_lines.unwrap_or(usize::MAX), LINE.max(align_of::<S>()))
 }
 
 /// The size of a queue with room for `capacity` elements, if there is such a `host`.
@@ -451,26 +464,18 @@ fn allocate<T: Object>(
     has_marks: bool,
     fill: impl FnOnce(Place) -> Result<()>,
 ) -> Result<Place> {
-    let lines = lines(size, size_of::<SlotOf<T>>(), has_marks);
+    let (bytes, align) = layout::<SlotOf<T>>(size, has_marks);
+    let place = |block| Place::new::<SlotOf<T>>(block, size);
     let make = || -> Result<Place> {
-        let block = world.alloc::<Line>(lines)?;
-        let place = Place {
-            block: block.cast(),
-            size,
-        };
+        let block = world.alloc_aligned(bytes, align)?;
+        let place = place(block);
         fill(place).inspect_err(|_| world.free(block))?;
         Ok(place)
     };
-    let nothing = Place {
-        block: GlobalPtr::NULL,
-        size,
-    };
+    let nothing = place(GlobalPtr::NULL);
     let is_host = world.rank() == host;
     let made = if is_host { make() } else { Ok(nothing) };
     let made = world.team().all_succeeded("making a queue", made)?;
     let bits = world.broadcast(host, made.block.to_bits())?;
-    Ok(Place {
-        block: GlobalPtr::from_bits(bits),
-        size,
-    })
+    Ok(place(GlobalPtr::from_bits(bits)))
 }

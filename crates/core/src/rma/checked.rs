@@ -62,7 +62,8 @@ impl World {
         assert!(!ptr.is_null(), "access through a null global pointer");
         assert!(
             at.rank.number() < n_ranks,
-            "{ptr:?}: the job has ranks 0 to {}",
+            "{ptr:?} names rank {}, but the job has ranks 0 to {}",
+            at.rank,
             n_ranks - 1
         );
         assert!(

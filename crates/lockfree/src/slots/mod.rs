@@ -521,26 +521,58 @@ pub fn update<M: SlotMemory>(
             return Ok(None);
         }
         let mut former = slot.load_word()?;
-        loop {
+        return until_done(slot, || {
             let loaded = M::fetch(former, heap)?;
             match slot.compare_swap_word(former, f(loaded.clone())?)? {
-                Ok(()) => return Ok(Some(loaded)),
+                Ok(()) => return Ok(Some(Some(loaded))),
                 Err(now) => former = now,
             }
-        }
+            Ok(None)
+        });
     }
     let mut now = load_wide(slot, heap, held)?;
-    while let Some(whole) = now {
+    until_done(slot, || {
+        let Some(whole) = &now else {
+            return Ok(Some(None));
+        };
         let value = f(whole.loaded.clone())?;
         if slot.swap_state(whole.state, whole.state.locked())?.is_ok() {
             slot.publish_value(value, whole.state.overwritten())?;
             M::release(&whole.value, heap)?;
-            return Ok(Some(whole.loaded));
+            return Ok(Some(now.take().map(|whole| whole.loaded)));
         }
         M::release(&value, heap)?;
         now = load_wide_again(*slot, heap)?;
+        Ok(None)
+    })
+}
+
+/// How often something is tried that fails only if another thread has changed the slot meanwhile, before each
+/// further attempt is a look of a wait.
+const ATTEMPTS: u32 = 1 << 16;
+
+/// What `attempt` returns at last. A function of the user that changes the slot itself makes each attempt fail, and
+/// then that is reported, and ended, as every wait is.
+#[inline]
+fn until_done<M: SlotMemory, T>(
+    slot: &M,
+    mut attempt: impl FnMut() -> Result<Option<T>, M::Failure>,
+) -> Result<T, M::Failure> {
+    for _ in 0..ATTEMPTS {
+        if let Some(done) = attempt()? {
+            return Ok(done);
+        }
     }
-    Ok(None)
+    loop {
+        let mut done = None;
+        slot.wait_until(&mut || {
+            done = attempt().transpose();
+            Ok(done.is_some())
+        })?;
+        if let Some(done) = done {
+            return done;
+        }
+    }
 }
 
 /// Takes the value away from the key, and says whether it had one (A; R more for a value that may point to memory of its

@@ -76,11 +76,11 @@ fn accesses_outside_of_a_segment_panic_and_write_nothing(world: &World) -> Resul
 fn accesses_to_ranks_that_the_job_does_not_have_panic(world: &World) -> Result<()> {
     for number in [world.n_ranks(), world.n_ranks() + 100, Rank::LIMIT - 1] {
         let cell = GlobalPtr::<u64>::new(Rank::new(number), 4096);
-        assert_panics("the job has ranks 0 to", || cell.get(world));
-        assert_panics("the job has ranks 0 to", || cell.put(world, 1));
-        assert_panics("the job has ranks 0 to", || cell.put_nb(world, 1));
-        assert_panics("the job has ranks 0 to", || cell.fetch_add(world, 1));
-        assert_panics("the job has ranks 0 to", || {
+        assert_panics("but the job has ranks 0 to", || cell.get(world));
+        assert_panics("but the job has ranks 0 to", || cell.put(world, 1));
+        assert_panics("but the job has ranks 0 to", || cell.put_nb(world, 1));
+        assert_panics("but the job has ranks 0 to", || cell.fetch_add(world, 1));
+        assert_panics("but the job has ranks 0 to", || {
             world.get_fragments(&[Fragment { ptr: cell, len: 1 }], &mut [0])
         });
     }

@@ -55,9 +55,26 @@ impl<T> Ring<T> {
     }
 }
 
-/// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order.
+/// The largest operations, in bytes, that are begun ahead. A ring of them takes 16 KiB of the stack.
+const LARGEST_AHEAD: usize = 512;
+
+/// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order; one by one if they
+/// are large, as those with large keys.
 #[inline]
 pub(in super::super) fn each_ahead<T: Default, E>(
+    n: usize,
+    mut begin: impl FnMut(usize) -> T,
+    mut end: impl FnMut(usize, T) -> Result<(), E>,
+) -> Result<(), E> {
+    if size_of::<T>() > LARGEST_AHEAD {
+        return (0..n).try_for_each(|i| end(i, begin(i)));
+    }
+    each_in_ring(n, begin, end)
+}
+
+/// A function of its own, whose ring is on the stack only where it is used.
+#[inline]
+fn each_in_ring<T: Default, E>(
     n: usize,
     mut begin: impl FnMut(usize) -> T,
     mut end: impl FnMut(usize, T) -> Result<(), E>,

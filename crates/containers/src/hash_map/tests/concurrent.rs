@@ -224,3 +224,34 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
     let names_it = |error: &String| error.contains("rank 0 panicked");
     assert!(waited.iter().all(names_it), "{waited:?}");
 }
+
+#[test]
+fn an_update_whose_function_changes_its_own_entry_ends_at_the_limit() {
+    let mut config = Config::default();
+    config.timeout = Some(Duration::from_millis(300));
+    let ends = |changed: crate::Result<Option<[u64; 4]>>| {
+        let error = changed.unwrap_err();
+        let is_over = matches!(&error, Error::Core(pgas_core::Error::Timeout(_)));
+        assert!(is_over, "{error}");
+    };
+    for direct in [true, false] {
+        config.direct = direct;
+        let ended = pgas_smp::threads_with(2, &config, |world| {
+            let wide = HashMap::<u64, [u64; 4]>::with_capacity(&world, 16).unwrap();
+            let word = HashMap::<u64, u64>::with_capacity(&world, 16).unwrap();
+            let key = u64::from(world.rank().number());
+            let overwritten = |value: [u64; 4]| {
+                wide.insert(&key, value.map(|word| word + 1)).unwrap();
+                value
+            };
+            wide.insert(&key, [0; 4]).unwrap();
+            ends(wide.update(&key, overwritten));
+            wide.insert(&key, [0; 4]).unwrap();
+            ends(wide.upsert(&key, [0; 4], overwritten));
+            word.insert(&key, 0).unwrap();
+            let added = word.update(&key, |value| value + word.fetch_add(&key, 1).unwrap());
+            ends(added.map(|value| value.map(|value| [value; 4])));
+        });
+        assert_eq!(ended.unwrap().len(), 2);
+    }
+}
