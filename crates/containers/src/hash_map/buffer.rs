@@ -88,14 +88,17 @@ struct Ahead<K: Object, V: Object> {
 }
 
 impl<K: Object, V: Object> Ahead<K, V> {
-    fn new() -> Self {
+    /// A function of its own: for large entries, which do not wait, the ring would overflow the stack
+    /// of whoever had it in its frame.
+    #[inline(never)]
+    fn new() -> Box<Self> {
         let nothing = (Hash::default(), SlotOf::<(K, V)>::new_zeroed());
-        Self {
+        Box::new(Self {
             ring: Ring::new(|_| nothing),
             n_begun: 0,
             n_done: 0,
             n_new: 0,
-        }
+        })
     }
 
     /// Takes an entry, and gives the one that has waited for long enough.
@@ -321,7 +324,7 @@ where
         let all_are_local = map.world().allreduce(u64::from(is_local), Min)? == 1;
         let size = distributor::agree_on_capacity(map.world(), capacity)?;
         let way = if all_are_local {
-            Way::Local(Box::new(Ahead::new()))
+            Way::Local(Ahead::new())
         } else {
             // Memory behind the slots that are sent is freed by the rank that inserts them.
             let heap = Arc::clone(&map.table.heap);
