@@ -13,9 +13,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// All slots are taken, and none of them by the key of the operation. Nothing was changed, and what
     /// was inserted before is still there.
+    ///
+    /// A key that was removed keeps its slot until the next change of phase or capacity, so that a
+    /// map with few keys may be full, too. Where ever new keys are inserted and old ones removed
+    /// with no such change, make the map with [`reuse_slots`](crate::HashMap::reuse_slots).
     #[error(
-        "the hash map is full: its {capacity} slots are taken by other keys; make it with a larger \
-         capacity (probing stays short up to about three quarters of it)"
+        "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
+         removed, unless the map is made with `reuse_slots`; make it so, or with a larger capacity \
+         (probing stays short up to about three quarters of it)"
     )]
     Full {
         /// The number of slots over all ranks.

@@ -68,7 +68,7 @@ const JOB: &str = "PGAS_TEST_CONTAINERS_JOB";
 
 /// Runs `body` as the ranks of `n_jobs` jobs of processes over shared memory, of two and four ranks in turn, with the number of
 /// the job: they run this test, which is called `name`, again.
-fn over_processes(name: &str, n_jobs: u64, body: impl FnOnce(&World, u64)) {
+pub(crate) fn over_processes(name: &str, n_jobs: u64, body: impl FnOnce(&World, u64)) {
     if !job::ARE_POSSIBLE {
         return;
     }

@@ -35,6 +35,9 @@ pub trait FourWords: Copy {
     /// Which of the words are `wanted` once the bits of `ignored` are set in them: a bit for each word, the lowest one for the first in
     /// memory.
     fn matching(self, ignored: u32, wanted: u32) -> u32;
+
+    /// In which of the words the highest bit is set, likewise.
+    fn highest(self) -> u32;
 }
 
 impl FourWords for [u32; 4] {
@@ -42,6 +45,11 @@ impl FourWords for [u32; 4] {
     fn matching(self, ignored: u32, wanted: u32) -> u32 {
         let bits = self.map(|word| u32::from(word | ignored == wanted));
         bits[0] | bits[1] << 1 | bits[2] << 2 | bits[3] << 3
+    }
+
+    #[inline]
+    fn highest(self) -> u32 {
+        self.matching(!(1 << 31), u32::MAX)
     }
 }
 

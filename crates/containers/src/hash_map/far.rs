@@ -69,6 +69,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     pub(super) fn find_far(&self, key: &KeyOf<K>, is_read_only: bool) -> Result<Option<V>> {
+        if let Some(reused) = &self.reused {
+            return self.look(reused, |view| view.find(view.hash(key), key));
+        }
         let from_slot = |slot| object::from_slot::<V>(slot, &self.heap);
         let may_ask = !is_read_only || self.reads_by_messages();
         if let Some(there) = self.at_home::<Find>(key, (), may_ask)? {
@@ -83,6 +86,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     pub(super) fn contains_far(&self, key: &KeyOf<K>, is_read_only: bool) -> Result<bool> {
+        if let Some(reused) = &self.reused {
+            return self.look(reused, |view| view.contains(view.hash(key), key));
+        }
         let may_ask = !is_read_only || self.reads_by_messages();
         if let Some(is_there) = self.at_home::<Contains>(key, (), may_ask)? {
             return Ok(is_there != 0);
@@ -95,7 +101,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.contains(hash, key)
     }
 
-    pub(super) fn insert_far(&self, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Inserted> {
+    pub(super) fn insert_far(&self, key: &KeyOf<K>, value: &V) -> Result<Inserted> {
+        let slot = || object::to_slot(value, &self.heap);
+        if let Some(reused) = &self.reused {
+            return self
+                .where_room_is_made(reused, |view| view.insert(view.hash(key), key, slot()?));
+        }
+        let value = slot()?;
         if let Some(was_there) = self.at_home::<Insert>(key, value, true)? {
             return Ok(Inserted::over(was_there != 0));
         }
@@ -103,7 +115,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.insert(view.hash(key), key, value)
     }
 
-    pub(super) fn get_or_insert_far(&self, key: &KeyOf<K>, value: SlotOf<V>) -> Result<Option<V>> {
+    pub(super) fn get_or_insert_far(&self, key: &KeyOf<K>, value: &V) -> Result<Option<V>> {
+        let slot = || object::to_slot(value, &self.heap);
+        if let Some(reused) = &self.reused {
+            return self.where_room_is_made(reused, |view| {
+                view.get_or_insert(view.hash(key), key, slot()?)
+            });
+        }
+        let value = slot()?;
         if let Some(there) = self.at_home::<GetOrInsert>(key, value, true)? {
             let from_slot = |slot| object::from_slot::<V>(slot, &self.heap);
             return there.value().map(from_slot).transpose();
@@ -113,6 +132,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     pub(super) fn remove_far(&self, key: &KeyOf<K>) -> Result<bool> {
+        if let Some(reused) = &self.reused {
+            let _section = reused.sections.open();
+            let view = self.view_local(&reused.all);
+            return view.remove(view.hash(key), key);
+        }
         if let Some(was_there) = self.at_home::<Remove>(key, (), true)? {
             return Ok(was_there != 0);
         }
@@ -125,6 +149,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<V>,
     ) -> Result<Option<V>> {
+        if let Some(reused) = &self.reused {
+            let _section = reused.sections.open();
+            let view = self.view_local(&reused.all);
+            return view.update(view.hash(key), key, f);
+        }
         if let Some(former) = self.update_at_home(key, &mut f)? {
             return Ok(former);
         }
@@ -164,6 +193,9 @@ where
     S: KeyHasher,
 {
     pub(super) fn add_far(&self, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
+        if let Some(reused) = &self.reused {
+            return self.where_room_is_made(reused, |view| view.add(view.hash(key), key, n));
+        }
         if let Some(there) = self.at_home::<Add>(key, n, true)? {
             return Ok(there.value());
         }

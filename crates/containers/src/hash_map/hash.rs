@@ -184,7 +184,7 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// The slots of a block.
-    fn slots_of(&self, block: usize) -> usize {
+    pub(super) fn slots_of(&self, block: usize) -> usize {
         if B::IS_PACKED {
             B::SLOTS.min(self.local_capacity - block * B::SLOTS)
         } else {
@@ -240,9 +240,26 @@ impl<B: Blocks> Ring<B> {
         self.next_block(place)
     }
 
+    /// Whether the search that begins at `home` comes to `slot` before it comes to `taken`, which
+    /// is in the same block.
+    pub(super) fn is_before(&self, home: Place, slot: Place, taken: Place) -> bool {
+        let count = self.slots_of(taken.block);
+        let first = home.first;
+        let first = self.first(Place { first, ..taken }).index();
+        let order = |place: Place| (place.index() + count - first) % count;
+        order(slot) < order(taken)
+    }
+
+    /// How many blocks further on `to` is.
+    pub(super) fn n_blocks_to(&self, from: Place, to: Place) -> usize {
+        let number = |place: Place| place.rank_index() * self.n_blocks + place.block;
+        let all = self.n_ranks * self.n_blocks;
+        (number(to) + all - number(from)) % all
+    }
+
     /// Where the search goes on in the block behind that of `place`.
     #[inline]
-    fn next_block(&self, place: Place) -> Place {
+    pub(super) fn next_block(&self, place: Place) -> Place {
         let block = place.block + 1;
         if block < self.n_blocks {
             return self.first(Place { block, ..place });

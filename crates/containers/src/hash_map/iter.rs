@@ -146,7 +146,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
 
     /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since its upper byte tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
-        if self.table.local.is_some() || self.rank == self.table.world().rank() {
+        if self.table.local.is_some()
+            || self.table.reused.is_some()
+            || self.rank == self.table.world().rank()
+        {
             return Ok(true);
         }
         let chunk = chunk::<K, V>();
@@ -227,9 +230,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     pub(super) fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
         let slot = self.slot_on(rank, local);
         let state = slot.load_state()?;
-        match state.state() {
-            SlotState::Free | SlotState::Reserved | SlotState::Removed => return Ok(None),
-            SlotState::Ready | SlotState::Locked => {}
+        if !state.is_published() || state.state() == SlotState::Removed {
+            return Ok(None);
         }
         let (key, held) = if LayoutOf::<K, V>::KIND == ValueKind::Wide {
             let (key, value) = slot.entry()?;

@@ -1,8 +1,8 @@
 //! The phase in which each rank works on what it holds itself, without atomics.
 
-use pgas_lockfree::slots::Intent;
-use pgas_lockfree::slots::probe::{self, Probed};
+use pgas_lockfree::slots::probe::{self, Probed, Slots as _};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::{Intent, SlotMemory as _};
 
 use super::HashMap;
 use super::hash::Hash;
@@ -207,9 +207,26 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             let seen = slot.see()?;
             slot = match self.step(slot, &seen, &home, key)? {
                 Step::Found(slot, ..) | Step::Free(slot) => return Ok(Some((slot, seen))),
-                Step::Absent => return Ok(None),
+                Step::Absent => return self.vacant_here(&home.slot),
                 Step::Onward(next) => next,
             };
+        }
+        Ok(None)
+    }
+
+    /// The first vacant slot on the way from `home`, where no slot is free and none holds the key.
+    #[cold]
+    fn vacant_here(&self, home: &GlobalSlot<K, V, R>) -> Result<Option<ReadSlot<'a, K, V, R>>> {
+        let mut slot = *home;
+        while self.is_here(&slot) {
+            let seen = slot.see()?;
+            if slot.pick(&seen).0.state() == SlotState::Vacant {
+                return Ok(Some((slot, seen)));
+            }
+            slot = self.next(&slot);
+            if slot.is_same(home) {
+                break;
+            }
         }
         Ok(None)
     }
@@ -241,7 +258,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         new: Option<SlotOf<V>>,
     ) -> Result<()> {
         match new {
-            Some(new) if own.state == StateWord::FREE => {
+            Some(new) if matches!(own.state.state(), SlotState::Free | SlotState::Vacant) => {
                 let key_slot = match <K::Repr as Repr<K>>::key_slot(key, self.heap) {
                     Ok(slot) => slot,
                     Err(error) => {

@@ -32,6 +32,7 @@ mod parallel;
 mod part;
 mod phase;
 mod rehash;
+mod reuse;
 mod served;
 mod set;
 mod slot;
@@ -61,10 +62,13 @@ use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
 ///
-/// Operations on one key take effect one after the other
-/// (the map is linearizable), and when a method returns, its effect is complete at the target. A full map
-/// refuses new keys with [`Error::Full`](crate::Error::Full) and goes on serving those that it has; at a change of phase it
-/// grows without being asked if three quarters of its slots are taken, and [`resize`](Self::resize) gives it any capacity.
+/// Operations on one key take effect one after the other (the map is linearizable), and when a
+/// method returns, its effect is complete at the target. A full map refuses new keys with
+/// [`Error::Full`](crate::Error::Full) and goes on serving those that it has; at a change of phase
+/// it grows without being asked if three quarters of its slots are taken, and
+/// [`resize`](Self::resize) gives it any capacity. A key that was removed keeps its slot until
+/// then. Where ever new keys are inserted and old ones removed, with no change of phase, make the
+/// map with [`reuse_slots`](Self::reuse_slots).
 ///
 /// The phase `P` says what all ranks do until the next collective change of phase:
 ///
@@ -263,6 +267,63 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.len().map(|n| n == 0)
     }
 
+    /// Has slots of removed keys be used again by other keys while all ranks go on, so that a map
+    /// is never full of keys that were removed. The map stays so through phases and resizes.
+    ///
+    /// This is for maps into which ever new keys are inserted, and old ones removed, with no change
+    /// of phase. Give such a map twice as many slots as it has keys at a time. A single operation
+    /// on memory of this host takes about twice as long; batches take about as long as before. Now
+    /// and then a thread that removes keys looks for slots that no operation can be at any more,
+    /// and an insert that finds no room looks at all of them, and waits for operations that have
+    /// begun, up to a minute. An operation that goes on for long, as an [`update`](Self::update)
+    /// whose function waits, holds that up meanwhile.
+    ///
+    /// Nothing changes, and slots stay their keys', where a part of the memory is reached over a
+    /// network only, also if ranks there serve each other's operations, and where operations are
+    /// counted. It is so on all ranks or on none: one that does not reach the slots of another
+    /// decides for all.
+    ///
+    /// # Cost
+    ///
+    /// B + an allreduce, and 4.2 KiB of each rank's memory. An operation of the atomic phase takes
+    /// an atomic instruction more, a single find two loads. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) in
+    /// [`Error::Core`](crate::Error::Core) if the symmetric heap has no room; the failure of the
+    /// job while waiting. From then on, an insert that waits for room reports the failure of the
+    /// job, too, and inside of a handler [`InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Examples
+    ///
+    /// A hundred jobs of each rank wait at a time, and ever new ones come, many more than there are
+    /// slots:
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashMap};
+    /// # fn main() -> Result<(), Error> {
+    /// # pgas_smp::threads(2, |world| churn(&world)).unwrap().into_iter().collect()
+    /// # }
+    /// # fn churn(world: &pgas_core::World) -> Result<(), Error> {
+    /// # let n = 2_000;
+    /// let rank = u64::from(world.rank().number());
+    /// let waiting = HashMap::<[u64; 2], u64>::with_capacity(world, 400)?.reuse_slots()?;
+    /// for number in 0..n {
+    ///     waiting.insert(&[rank, number], number * number)?;
+    ///     if let Some(done) = number.checked_sub(100) {
+    ///         assert!(waiting.remove(&[rank, done])?);
+    ///     }
+    /// }
+    /// assert_eq!(waiting.len()?, 100 * u64::from(world.n_ranks()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn reuse_slots(mut self) -> Result<Self> {
+        self.table.reuse_slots()?;
+        Ok(self)
+    }
+
     /// Goes on to the phase in which any rank does anything.
     ///
     /// # Cost
@@ -335,8 +396,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free; what the
-    /// transport reports.
+    /// [`Error::Full`](crate::Error::Full) if the key is new and no slot is free, of which keys
+    /// that were removed take some unless [slots are reused](Self::reuse_slots); what the transport
+    /// reports.
     ///
     /// # Examples
     ///
@@ -605,7 +667,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// What its value takes outside of the slot is free again at once. The slot itself stays the
     /// key's, for when it is inserted again; for other keys it is free after a
     /// [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
-    /// taken or less than 64 slots.
+    /// taken or less than 64 slots. In a map that is made with [`reuse_slots`](Self::reuse_slots)
+    /// it is free soon, with no collective.
     ///
     /// # Cost
     ///

@@ -331,6 +331,20 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
         (&self.numbers, &self.values)
     }
 
+    /// As [`HashMap::reuse_slots`], of the values. A key keeps its place among the keys.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::reuse_slots`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::reuse_slots`].
+    pub fn reuse_slots(self) -> Result<Self> {
+        let values = self.values.reuse_slots()?;
+        Ok(Self { values, ..self })
+    }
+
     /// The number of values of all keys, as [`HashMap::len`].
     ///
     /// # Cost

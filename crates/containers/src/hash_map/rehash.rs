@@ -105,13 +105,16 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let (hasher, heap) = (Arc::clone(&self.hasher), Arc::clone(&self.heap));
         // Its memory is zero on all ranks on return, which no rank does before all have come.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
-        let to = &new;
-        let moved = over_slots!(self, |from| over_slots!(to, |to| move_all(&from, &to)));
+        let (from, to) = (&*self, &new);
+        let moved = over_slots!(from, |from| over_slots!(to, |to| move_all(&from, &to)));
         // If one rank fails all keep the slots that they have.
         let what = "moving the entries of a hash map";
         new.count_new(world.team().all_succeeded(what, moved)?);
         world.barrier()?;
         let former = mem::replace(self, new);
+        if let Some(reused) = &former.reused {
+            self.reuse_by(Arc::clone(&reused.sections));
+        }
         if object::has_heap::<K>() {
             over_slots!(former, |from| forget_removed(&from));
         }

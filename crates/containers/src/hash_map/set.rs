@@ -198,6 +198,20 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.resize(capacity)
     }
 
+    /// As [`HashMap::reuse_slots`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::reuse_slots`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::reuse_slots`].
+    pub fn reuse_slots(self) -> Result<Self> {
+        let map = self.map.reuse_slots()?;
+        Ok(Self { map })
+    }
+
     /// As [`HashMap::into_atomic_phase`].
     ///
     /// # Cost

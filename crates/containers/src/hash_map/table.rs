@@ -6,12 +6,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
 use pgas_core::atomics::AtomicInteger;
+use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block as _, NearArray};
 use pgas_core::{Rank, Symmetric, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
 use super::part::{Parts, Served};
+use super::reuse::{self, Room, Sections};
 use super::slot::local::Local;
 use super::slot::remote::{Remote, RemoteArray};
 use super::slot::{Access, LayoutOf};
@@ -21,15 +23,24 @@ use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain};
 use crate::{Error, Result};
 
 /// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all local,
-/// which makes every step an instruction or two, and by the general one elsewhere, out of line.
+/// which makes every step an instruction or two, and by the general one elsewhere, out of line; in
+/// a section, where slots of removed keys are used again.
 macro_rules! over_slots {
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some(all) = &$table.local {
             let $view = $table.view_local(all);
             $body
         } else {
-            let $view = $table.view_remote();
-            $crate::hash_map::view::out_of_line(move || $body)
+            $crate::hash_map::view::out_of_line(move || {
+                if let Some(reused) = &$table.reused {
+                    let _section = reused.sections.open();
+                    let $view = $table.view_local(&reused.all);
+                    $body
+                } else {
+                    let $view = $table.view_remote();
+                    $body
+                }
+            })
         }
     };
 }
@@ -42,6 +53,10 @@ macro_rules! over_own_slots {
         if let Some(all) = &$table.local {
             let $view = $table.view_local(all);
             $body
+        } else if let Some(reused) = &$table.reused {
+            let _section = reused.sections.open();
+            let $view = $table.view_local(&reused.all);
+            $crate::hash_map::view::out_of_line(move || $body)
         } else if let Some($view) = $table.view_own() {
             $crate::hash_map::view::out_of_line(move || $body)
         } else {
@@ -61,12 +76,15 @@ pub(super) struct Table<K: Object, V: Object, S> {
     /// The offset of the first block of every rank.
     pub(super) start: u64,
     pub(super) ring: Ring<LayoutOf<K, V>>,
-    /// All slots, if this process reaches them by its own instructions.
+    /// All slots, if this process reaches them by its own instructions, and those of removed keys
+    /// stay theirs.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
     /// Else: what each rank has of them, as this one and its neighbours reach it.
     pub(super) parts: Option<Arc<Parts<K, V, S>>>,
     /// The parts, for others to name them, where ranks serve requests.
     pub(super) served: Option<Served<K, V, S>>,
+    /// Likewise, if those of removed keys are used again.
+    pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
     pub(super) heap: Arc<Heap>,
     pub(super) hasher: Arc<S>,
     n_new: ThreadLocal<Counter>,
@@ -81,6 +99,14 @@ struct Counter {
     keys: AtomicU64,
     /// Those that it has removed, of which some may have been inserted again.
     removed: AtomicU64,
+    /// Those that it has removed since it has emptied slots.
+    noted: AtomicU64,
+}
+
+/// The slots of a map where those of removed keys are used again.
+pub(super) struct Reused<L> {
+    pub(super) all: NearArray<L>,
+    pub(super) sections: Arc<Sections>,
 }
 
 /// Adds to a word that no other thread writes.
@@ -135,6 +161,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             parts,
             // Without messages there is the one-sided way.
             served: served.and_then(|served| served.ok()),
+            reused: None,
             slots,
             start,
             ring,
@@ -181,6 +208,106 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
+/// If slots of removed keys are used again.
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// Has them be so from now on, if all slots are local on all ranks. Collective.
+    pub(super) fn reuse_slots(&mut self) -> Result<()> {
+        let world = self.world().clone();
+        if self.reused.is_some() {
+            return Ok(());
+        }
+        let sections = Sections::new(&world)?;
+        let can = u64::from(sections.is_some() && self.local.is_some());
+        // The end of what all ranks have begun before, too.
+        if world.allreduce(can, Min)? == 1
+            && let Some(sections) = sections
+        {
+            self.reuse_by(Arc::new(sections));
+        }
+        Ok(())
+    }
+
+    /// Likewise, by sections that another table had.
+    pub(super) fn reuse_by(&mut self, sections: Arc<Sections>) {
+        sections.begin();
+        if let Some(all) = self.local.take() {
+            self.reused = Some(Reused { all, sections });
+        }
+    }
+
+    /// What `look` finds, which changes nothing; again, in a section, if slots were emptied
+    /// meanwhile.
+    pub(super) fn look<T>(
+        &self,
+        reused: &Reused<LayoutOf<K, V>>,
+        look: impl Fn(LocalView<'_, K, V, S>) -> T,
+    ) -> T {
+        // Where a long key is tells its slot, which may change while that is read.
+        if const { !object::has_heap::<K>() }
+            && let Some(found) = reused.sections.look(|| look(self.view_local(&reused.all)))
+        {
+            return found;
+        }
+        out_of_line(|| {
+            let _section = reused.sections.open();
+            look(self.view_local(&reused.all))
+        })
+    }
+
+    /// What `claim` does, which is called again if it finds no room, and there may be some now.
+    #[inline]
+    pub(super) fn where_room_is_made<T>(
+        &self,
+        reused: &Reused<LayoutOf<K, V>>,
+        mut claim: impl FnMut(LocalView<'_, K, V, S>) -> Result<T>,
+    ) -> Result<T> {
+        let mut room = None;
+        loop {
+            let claimed = {
+                let _section = reused.sections.open();
+                claim(self.view_local(&reused.all))
+            };
+            match claimed {
+                Err(Error::Full { .. }) if self.makes_room(reused, &mut room)? => {}
+                claimed => return claimed,
+            }
+        }
+    }
+
+    /// Whether there may be room where an operation has found none.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn makes_room<'a>(
+        &'a self,
+        reused: &Reused<LayoutOf<K, V>>,
+        room: &mut Option<Room<'a>>,
+    ) -> Result<bool> {
+        let room = room.get_or_insert_with(|| Room::new(self.world()));
+        self.view_local(&reused.all)
+            .make_room(&reused.sections, room)
+    }
+
+    /// Empties some slots, if they are used again; whether it could. It failed so often before.
+    pub(super) fn empty_some(&self, n_failed: u64) -> bool {
+        let Some(reused) = &self.reused else {
+            return true;
+        };
+        let view = self.view_local(&reused.all);
+        view.empty_some(&reused.sections, n_failed)
+    }
+
+    /// Counts a key that this thread has removed, and now and then empties some slots.
+    pub(super) fn count_removal(&self) {
+        self.count_removed(1);
+        let noted = &self.n_new.get_or_default().noted;
+        let n = noted.load(Ordering::Relaxed);
+        let is_often = n >= reuse::OFTEN && n.is_multiple_of(reuse::OFTEN);
+        if is_often && self.empty_some(n / reuse::OFTEN - 1) {
+            noted.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
 /// The operations, whatever the phase is.
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// As [`HashMap::find`](super::HashMap::find), while others may change what is there, unless
@@ -214,9 +341,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[inline(always)]
     pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
         let key = object::key(key)?;
-        let value = object::to_slot(value, &self.heap)?;
         let inserted = match &self.local {
             Some(all) => {
+                let value = object::to_slot(value, &self.heap)?;
                 let view = self.view_local(all);
                 view.insert(view.hash(&key), &key, value)
             }
@@ -230,9 +357,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[inline(always)]
     pub(super) fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
         let key = object::key(key)?;
-        let value = object::to_slot(value, &self.heap)?;
         let there = match &self.local {
             Some(all) => {
+                let value = object::to_slot(value, &self.heap)?;
                 let view = self.view_local(all);
                 view.get_or_insert(view.hash(&key), &key, value)
             }
@@ -252,7 +379,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             }
             None => out_of_line(move || self.remove_far(&key)),
         }?;
-        self.count_removed(u64::from(removed));
+        if removed {
+            self.count_removal();
+        }
         Ok(removed)
     }
 
@@ -332,6 +461,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
             let counter = self.n_new.get_or_default();
             add(&counter.keys, n.wrapping_neg());
             add(&counter.removed, n);
+            add(&counter.noted, n);
         }
     }
 
@@ -344,6 +474,9 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
             for (sum, count) in sums.iter_mut().zip([&counter.keys, &counter.removed]) {
                 *sum = sum.wrapping_add(count.load(Ordering::Relaxed));
             }
+        }
+        if let Some(reused) = &self.reused {
+            sums[1] = sums[1].wrapping_sub(reused.sections.n_emptied());
         }
         let add = |a: u64, b: u64| a.wrapping_add(b);
         self.world().team().allreduce_slice(&mut sums, add)?;

@@ -485,8 +485,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             if state.state() == SlotState::Free {
                 return Ok(Step::Free(slot));
             }
-            if state.has(home.fingerprint) && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)?
-            {
+            let has_key = state.has(home.fingerprint) && state != StateWord::VACANT;
+            if has_key && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)? {
                 let is_ready = state.state() == SlotState::Ready;
                 return Ok(Step::Found(slot, is_ready.then_some(value)));
             }

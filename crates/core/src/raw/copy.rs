@@ -198,7 +198,14 @@ pub(crate) fn matching(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
     imp::matching(words, ignored, wanted)
 }
 
-/// The same on any processor.
+/// In which of the words the highest bit is set, likewise.
+#[inline(always)]
+#[expect(clippy::inline_always, reason = "an instruction")]
+pub(crate) fn highest(words: Sixteen) -> u32 {
+    imp::highest(words)
+}
+
+/// As [`matching`], on any processor.
 #[cfg(any(test, not(target_arch = "x86_64"), miri))]
 pub(crate) fn matching_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) -> u32 {
     let words = words.map(|pair| {
@@ -210,6 +217,12 @@ pub(crate) fn matching_one_by_one(words: [u64; 2], ignored: u32, wanted: u32) ->
         matches |= u32::from(word | ignored == wanted) << i;
     }
     matches
+}
+
+/// As [`highest`], on any processor.
+#[cfg(any(test, not(target_arch = "x86_64"), miri))]
+pub(crate) fn highest_one_by_one(words: [u64; 2]) -> u32 {
+    matching_one_by_one(words, !(1 << 31), u32::MAX)
 }
 
 /// Asks the memory system to fetch the cache line at `at`; any address is allowed.

@@ -97,6 +97,10 @@ pub(super) fn sixteen_of(words: [u64; 2]) -> Sixteen {
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 pub(super) use super::matching_one_by_one as matching;
 
+/// See [`super::highest`].
+#[cfg(any(not(target_arch = "x86_64"), miri))]
+pub(super) use super::highest_one_by_one as highest;
+
 /// Loads sixteen bytes, each word of eight at once and in the order of all atomics.
 ///
 /// # Safety

@@ -71,6 +71,15 @@ pub(super) fn matching(words: Sixteen, ignored: u32, wanted: u32) -> u32 {
     unsafe { in_register(words, ignored, wanted) }
 }
 
+/// See [`super::highest`].
+#[inline(always)]
+pub(super) fn highest(words: Sixteen) -> u32 {
+    // SAFETY: SSE2 is a part of x86-64.
+    let words = unsafe { _mm_castsi128_ps(words) };
+    // SAFETY: As above.
+    unsafe { _mm_movemask_ps(words) }.cast_unsigned()
+}
+
 /// Loads sixteen bytes, each aligned word of eight or fewer at once.
 ///
 /// # Safety

@@ -37,12 +37,25 @@ impl FourWords {
     pub fn matching(self, ignored: u32, wanted: u32) -> u32 {
         copy::matching(self.0, ignored, wanted)
     }
+
+    /// In which of the words the highest bit is set, likewise.
+    #[must_use]
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "an instruction")]
+    pub fn highest(self) -> u32 {
+        copy::highest(self.0)
+    }
 }
 
 impl pgas_lockfree::memory::FourWords for FourWords {
     #[inline(always)]
     fn matching(self, ignored: u32, wanted: u32) -> u32 {
         self.matching(ignored, wanted)
+    }
+
+    #[inline(always)]
+    fn highest(self) -> u32 {
+        self.highest()
     }
 }
 
@@ -64,12 +77,15 @@ mod tests {
         // Miri takes a thousand times as long.
         for i in (0..5_usize.pow(4)).step_by(if cfg!(miri) { 101 } else { 1 }) {
             let four = [1, 5, 25, 125].map(|power| words[i / power % 5]);
+            let both = [in_memory(four[0], four[1]), in_memory(four[2], four[3])];
+            let highest = (0..4).map(|k| (four[k] >> 31) << k).sum::<u32>();
+            assert_eq!(FourWords::from(both).highest(), highest);
+            assert_eq!(copy::highest_one_by_one(both), highest);
             for ignored in words {
                 for wanted in words {
                     let expected = (0..4)
                         .map(|k| u32::from(four[k] | ignored == wanted) << k)
                         .sum::<u32>();
-                    let both = [in_memory(four[0], four[1]), in_memory(four[2], four[3])];
                     assert_eq!(FourWords::from(both).matching(ignored, wanted), expected);
                     assert_eq!(copy::matching_one_by_one(both, ignored, wanted), expected);
                 }

@@ -64,8 +64,8 @@ pub fn publish<T, M: Part<T>>(memory: &M, offset: usize, value: T, at: StateAt, 
     }
 }
 
-/// As [`publish`], of a slot that this thread has reserved: no one has read its part before, and who has returned from it may look elsewhere
-/// before others see the state.
+/// As [`publish`], of a slot that this thread has reserved: who has returned from it may look
+/// elsewhere before others see the state.
 #[inline]
 pub fn publish_claimed<T, M: Part<T>>(
     memory: &M,
@@ -74,6 +74,8 @@ pub fn publish_claimed<T, M: Part<T>>(
     at: StateAt,
     state: StateWord,
 ) {
+    // Who sees some of the part, of a slot that had another key before, sees that it was emptied.
+    memory::release();
     memory.write(offset, value);
     // Who sees the state sees all of the part (pairs with the acquire of every load of the state).
     memory::release();

@@ -10,13 +10,16 @@
 //!                                          Removed v+1 ----------------+
 //! ```
 //!
-//! **Where a key is.** A slot never becomes free again, a key never leaves its slot, and whoever inserts
-//! a key takes the first free slot in the order of a search for it, which depends on the key alone: from its home slot once around in
-//! that slot's block, and so on in each block behind it. Two ranks that insert the same key meet
-//! at the same slot: one of them claims it, and the other one sees the key's fingerprint in a reserved
-//! slot and waits until it can compare the keys. So a key is in one slot only, and every slot between its
-//! home slot and that one is taken for ever. A key that was removed keeps its slot too, and is inserted there again;
-//! only a change of phase or of capacity, which no operation meets, makes room of such slots.
+//! **Where a key is.** A slot never becomes free again, a key never leaves its slot, and whoever
+//! inserts a key takes the first free slot in the order of a search for it, which depends on the
+//! key alone: from its home slot once around in that slot's block, and so on in each block behind
+//! it. Two ranks that insert the same key meet at the same slot: one of them claims it, and the
+//! other one sees the key's fingerprint in a reserved slot and waits until it can compare the keys.
+//! So a key is in one slot only, and every slot between its home slot and that one is taken for
+//! ever. A key that was removed keeps its slot too, and is inserted there again; only a change of
+//! phase or of capacity, which no operation meets, makes room of such slots. So it is where nothing
+//! else is asked for; where slots of removed keys are [used again](reclaim), what is said here
+//! holds of all that one operation sees.
 //!
 //! **Linearizability.** An insert of a new key takes effect when it publishes the slot. A search
 //! that starts later finds it: no slot on its way is free, and it waits for a reserved slot with the key's fingerprint. A search that
@@ -66,9 +69,11 @@ pub mod local;
 #[cfg(loom)]
 mod models;
 pub mod probe;
+pub mod reclaim;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod scripted;
+pub mod sections;
 pub mod state;
 
 use self::state::{Fingerprint, SlotState, StateWord};
@@ -226,6 +231,8 @@ impl<V> Held<V> {
 pub enum Intent {
     /// The key, if it is there.
     Look,
+    /// The slot of the key, also if it was removed.
+    Hold,
     /// A slot for the key, if need be a free one, which is reserved.
     Claim,
 }
@@ -236,6 +243,8 @@ pub enum Met<V> {
     /// Nothing, and nothing behind it. A slot that was to be claimed is now reserved for the key,
     /// and must be published.
     Free,
+    /// Nothing, but maybe something behind it.
+    Vacant,
     /// Another key, or one that is not there.
     Other,
     /// The key.
@@ -252,22 +261,29 @@ pub fn meet<M: SlotMemory>(
     wanted: Wanted,
     intent: Intent,
 ) -> Result<Met<M::Value>, M::Error> {
-    let reserved = StateWord::reserved(fingerprint);
-    let mut state = match intent {
-        Intent::Look => slot.load_state()?,
-        Intent::Claim => slot.reserve(reserved)?.err().unwrap_or(StateWord::FREE),
-    };
+    let looks = intent == Intent::Look;
+    let mut state = seen(slot, fingerprint, intent)?;
     if state == StateWord::FREE {
         return Ok(Met::Free);
     }
-    if !state.has(fingerprint) {
+    if looks && !state.has(fingerprint) {
         return Ok(Met::Other);
     }
-    if state.state() == SlotState::Reserved {
-        state = published(*slot)?;
+    if !state.is_published() {
+        state = match published(*slot, state, fingerprint, intent)? {
+            Published::State(state) => state,
+            Published::Free => return Ok(Met::Free),
+            Published::Vacant => return Ok(Met::Vacant),
+            Published::Other => return Ok(Met::Other),
+        };
     }
     // Who looks for a key that was removed goes on: it is in no other slot.
-    if intent == Intent::Look && state.state() == SlotState::Removed {
+    let is_passed = if looks {
+        state.state() == SlotState::Removed
+    } else {
+        !state.has(fingerprint)
+    };
+    if is_passed {
         return Ok(Met::Other);
     }
     let held = compare(slot, key, heap, state, wanted)?;
@@ -290,15 +306,51 @@ fn compare<M: SlotMemory>(
     Ok(value.map(|value| Held::new(state, value)))
 }
 
-/// Waits until the slot is no longer reserved, and returns its state.
+/// The state of a slot. A free one is taken, if it is to be claimed, and said to be free.
+#[inline(always)]
+fn seen<M: SlotMemory>(
+    slot: &M,
+    fingerprint: Fingerprint,
+    intent: Intent,
+) -> Result<StateWord, M::Error> {
+    if intent == Intent::Claim {
+        let reserved = slot.reserve(StateWord::reserved(fingerprint))?;
+        return Ok(reserved.err().unwrap_or(StateWord::FREE));
+    }
+    slot.load_state()
+}
+
+/// What becomes of a slot without a published key.
+enum Published {
+    /// It has one, in this state.
+    State(StateWord),
+    /// As [`Met`].
+    Free,
+    Vacant,
+    Other,
+}
+
+/// Waits until a slot that is not published in `state`, and may be reserved for the key, is no
+/// longer, and tells one that leaves to stay, unless the search only looks.
 #[cold]
-fn published<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
-    let mut state = StateWord::FREE;
-    slot.wait_until(&mut || {
-        state = slot.load_state()?;
-        Ok(state.state() != SlotState::Reserved)
-    })?;
-    Ok(state)
+fn published<M: SlotMemory>(
+    slot: M,
+    mut state: StateWord,
+    fingerprint: Fingerprint,
+    intent: Intent,
+) -> Result<Published, M::Error> {
+    while !state.is_published() {
+        match state.state() {
+            SlotState::Free => return Ok(Published::Free),
+            SlotState::Vacant => return Ok(Published::Vacant),
+            SlotState::Leaving if intent == Intent::Look => return Ok(Published::Other),
+            SlotState::Reserved if !state.has(fingerprint) => return Ok(Published::Other),
+            SlotState::Leaving => slot.swap_state(state, state.kept()).map(drop)?,
+            _ => slot.wait_until(&mut || Ok(slot.load_state()? != state))?,
+        }
+        state = seen(&slot, fingerprint, intent)?;
+    }
+    Ok(Published::State(state))
 }
 
 /// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed. Waits for a rank that writes
@@ -398,9 +450,12 @@ fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whol
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
         match state.state() {
-            SlotState::Removed => return Ok(true),
+            // Who has no section open may come to a slot that has lost its key.
+            SlotState::Removed | SlotState::Leaving | SlotState::Vacant | SlotState::Free => {
+                return Ok(true);
+            }
             SlotState::Ready => whole = if_still(&slot, heap, state, slot.value()?)?,
-            SlotState::Free | SlotState::Reserved | SlotState::Locked => {}
+            SlotState::Reserved | SlotState::Locked => {}
         }
         Ok(whole.is_some())
     })?;
@@ -458,7 +513,9 @@ fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::
 /// a wide value).
 fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool, M::Error> {
     let locked = state.locked();
-    if state.state() != SlotState::Removed || slot.swap_state(state, locked)?.is_err() {
+    if !matches!(state.state(), SlotState::Removed | SlotState::Leaving)
+        || slot.swap_state(state, locked)?.is_err()
+    {
         return Ok(false);
     }
     if M::IS_WORD {
@@ -585,7 +642,7 @@ pub fn remove<M: SlotMemory>(
     let mut held = held;
     loop {
         let state = settled(slot, held.state)?;
-        if state.state() == SlotState::Removed {
+        if state.state() != SlotState::Ready {
             return Ok(false);
         }
         let mut former = held.value.filter(|_| state == held.state);

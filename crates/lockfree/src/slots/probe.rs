@@ -12,7 +12,7 @@ use crate::memory::{FourWords, Memory};
 use crate::slots;
 
 /// The ring of slots.
-pub trait Slots {
+pub trait Slots: Copy {
     /// One of them.
     type Slot: SlotMemory;
 
@@ -118,7 +118,13 @@ pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
         if looks && states.written_or_free(fingerprint) != 0 {
             return Ok(None);
         }
-        let open = states.free();
+        // Who claims takes the first slot without a published key, or has the walk do so if it is
+        // reserved, vacant or leaving: none of these must be passed.
+        let open = if looks {
+            states.free()
+        } else {
+            states.unpublished()
+        };
         if open != 0 {
             let slot = slots.of_line(&line, slots.first_of(&line, open));
             let reserved = StateWord::reserved(fingerprint);
@@ -146,12 +152,45 @@ pub fn walk<S: Slots>(
         match slots::meet(&slot, key, slots.heap(), home.fingerprint, wanted, intent)? {
             Met::Free => return Ok(Place::Free(slot)),
             Met::Held(held) => return Ok(Place::Found(slot, held)),
-            Met::Other => slot = slots.next(&slot),
+            Met::Vacant if intent == Intent::Claim => {
+                if let Some(place) = claim_vacant(*slots, slot, home, key, wanted)? {
+                    return Ok(place);
+                }
+                slot = home.slot;
+                continue;
+            }
+            Met::Vacant | Met::Other => slot = slots.next(&slot),
         }
         if slots.is_around(&slot, &home.slot) {
             return Ok(Place::Absent);
         }
     }
+}
+
+/// The place of a key that is to be there, if the first empty slot on the way to it is `first`,
+/// which is vacant: that one, if the key is not behind it. Another insert of the key that has
+/// passed it has ended since ([why](super::reclaim)). Nothing if another rank has taken it.
+#[cold]
+#[inline(never)]
+fn claim_vacant<S: Slots>(
+    slots: S,
+    first: S::Slot,
+    home: Home<S::Slot>,
+    key: &KeyOf<S>,
+    wanted: Wanted,
+) -> Result<Option<Place<S::Slot>>, ErrorOf<S>> {
+    let (heap, fingerprint) = (slots.heap(), home.fingerprint);
+    let mut slot = slots.next(&first);
+    while !slot.is_same(&home.slot) {
+        match slots::meet(&slot, key, heap, fingerprint, wanted, Intent::Hold)? {
+            Met::Held(held) => return Ok(Some(Place::Found(slot, held))),
+            Met::Free => break,
+            Met::Vacant | Met::Other => slot = slots.next(&slot),
+        }
+    }
+    let reserved = StateWord::reserved(fingerprint);
+    let is_claimed = first.swap_state(StateWord::VACANT, reserved)?.is_ok();
+    Ok(is_claimed.then_some(Place::Free(first)))
 }
 
 /// The states that are read together.
@@ -206,12 +245,20 @@ impl<F: FourWords> States<F> {
         self.matching(0, StateWord::ready(fingerprint).narrow())
     }
 
-    /// The slots that are not free, and have it; and free ones, if no bit of the fingerprint is
+    /// The slots that have a key, and it; and free and vacant ones, if no bit of the fingerprint is
     /// set.
     #[must_use]
     #[inline]
     pub fn written_or_free(self, fingerprint: Fingerprint) -> u32 {
         self.matching(StateWord::UNWRITTEN, StateWord::written(fingerprint))
+    }
+
+    /// The slots without a key that is published, whether it is there now or was removed.
+    #[must_use]
+    #[inline]
+    pub fn unpublished(self) -> u32 {
+        let others = self.others.map(FourWords::highest);
+        !(self.first.highest() | others.unwrap_or(0) << LANES) & self.mask
     }
 
     /// The free slots.
@@ -242,12 +289,16 @@ mod tests {
             let gone = ready.removed();
             [ready, ready.locked(), gone, gone.locked()]
         };
-        let mut all = vec![StateWord::FREE];
+        let mut all = vec![StateWord::FREE, StateWord::VACANT];
         all.push(StateWord::reserved(other));
+        all.push(StateWord::ready(other).removed().leaving());
+        let n_unpublished = all.len();
         all.extend(states(other));
         let n_others = all.len();
         all.extend(states(mine));
+        let n_published = all.len();
         all.push(StateWord::reserved(mine));
+        all.push(StateWord::ready(mine).removed().leaving());
         let set = |is_in: &dyn Fn(usize) -> bool| (0..8).map(|k| u32::from(is_in(k)) << k).sum();
         for i in 0..all.len() {
             for j in 0..all.len() {
@@ -262,18 +313,27 @@ mod tests {
                         states.ready(mine),
                         states.written_or_free(mine),
                         states.free(),
+                        states.unpublished(),
                     ];
+                    let is_published = |k: usize| (n_unpublished..n_published).contains(&chosen[k]);
                     let is_free = |k: usize| chosen[k] == 0;
                     let is_mine = |k: usize| chosen[k] >= n_others;
                     let or_free = mine.bits() == 0;
-                    let expected: [u32; 3] = [
+                    let is_empty = |k: usize| chosen[k] <= 1;
+                    let expected: [u32; 4] = [
                         set(&|k| chosen[k] == n_others),
-                        set(&|k| is_mine(k) || or_free && is_free(k)),
+                        set(&|k| is_mine(k) || or_free && is_empty(k)),
                         set(&is_free),
+                        set(&|k| !is_published(k)),
                     ];
                     assert_eq!(sets, expected);
                     let few = States::new(3, low, None);
-                    let first = [few.ready(mine), few.written_or_free(mine), few.free()];
+                    let first = [
+                        few.ready(mine),
+                        few.written_or_free(mine),
+                        few.free(),
+                        few.unpublished(),
+                    ];
                     assert_eq!(first, expected.map(|set| set & 7));
                 }
             }

@@ -2,7 +2,7 @@
 
 const FINGERPRINT_SHIFT: u32 = 48;
 const GONE_SHIFT: u32 = 47;
-/// Whether the slot's key has no value.
+/// Whether the slot's key has no value; of a slot that nobody reads the key of, that it had one.
 const GONE: u64 = 1 << GONE_SHIFT;
 const VERSION_MASK: u64 = GONE - 1;
 const STATE_SHIFT: u32 = 62;
@@ -45,16 +45,21 @@ pub struct StateAt {
 /// What is in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
-    /// Nothing, and nothing ever was: a probe ends here.
+    /// Nothing, and no key lies behind it whose search comes here: a probe ends here.
     Free,
+    /// Nothing, but a key may lie behind it. The next new key that comes here takes it.
+    Vacant,
     /// A rank has taken it for a key with this fingerprint, and writes key and value now.
     Reserved,
-    /// Key and value, both readable. The key stays for ever.
+    /// Key and value, both readable.
     Ready,
     /// The key, and a value that a rank writes now: over one that was there, or for a key that was removed.
     Locked,
     /// The key, which was removed, so that there is no value; who inserts it again does so here.
     Removed,
+    /// A key that was removed, and a rank that waits until nobody works here any more. Who inserts
+    /// a key tells it to stay before he passes.
+    Leaving,
 }
 
 /// A slot's state (2 bits), the fingerprint of its key (14 bits), whether the value is gone (1 bit) and the version of
@@ -65,6 +70,9 @@ pub struct StateWord(u64);
 impl StateWord {
     /// That of a free slot.
     pub const FREE: Self = Self(0);
+
+    /// That of a vacant slot.
+    pub const VACANT: Self = Self(GONE);
 
     /// The word with these bits.
     #[must_use]
@@ -95,8 +103,9 @@ impl StateWord {
         (self.0 >> NARROW_SHIFT) as u32
     }
 
-    /// The narrow word of every slot with this fingerprint that is not free, and of the free one if no bit of the fingerprint is set, once
-    /// the bits [`UNWRITTEN`](Self::UNWRITTEN) are set in it.
+    /// The narrow word of every slot with this fingerprint that has a key, and of the free and the
+    /// vacant one if no bit of the fingerprint is set, once the bits [`UNWRITTEN`](Self::UNWRITTEN)
+    /// are set in it.
     #[must_use]
     #[inline]
     pub const fn written(fingerprint: Fingerprint) -> u32 {
@@ -125,12 +134,21 @@ impl StateWord {
     #[inline]
     pub const fn state(self) -> SlotState {
         match self.0 >> STATE_SHIFT {
+            0 if self.0 & GONE != 0 => SlotState::Vacant,
             0 => SlotState::Free,
+            1 if self.0 & GONE != 0 => SlotState::Leaving,
             1 => SlotState::Reserved,
             2 if self.0 & GONE != 0 => SlotState::Removed,
             2 => SlotState::Ready,
             _ => SlotState::Locked,
         }
+    }
+
+    /// Whether the slot has a key that all may read, whether that is there or was removed.
+    #[must_use]
+    #[inline]
+    pub const fn is_published(self) -> bool {
+        self.0 >> (STATE_SHIFT + 1) != 0
     }
 
     /// Whether the slot's key has this fingerprint, if it has a key.
@@ -183,6 +201,20 @@ impl StateWord {
     pub const fn removed(self) -> Self {
         Self(self.overwritten().0 | GONE)
     }
+
+    /// The word of a removed slot while a rank waits until nobody works on it.
+    #[must_use]
+    #[inline]
+    pub const fn leaving(self) -> Self {
+        Self(self.0 ^ (3 << STATE_SHIFT))
+    }
+
+    /// The word of a leaving slot that keeps its key after all: removed.
+    #[must_use]
+    #[inline]
+    pub const fn kept(self) -> Self {
+        Self(self.0 ^ (3 << STATE_SHIFT))
+    }
 }
 
 #[cfg(test)]
@@ -204,9 +236,14 @@ mod tests {
                 (ready.removed(), SlotState::Removed),
                 (ready.removed().locked(), SlotState::Locked),
                 (ready.removed().locked().overwritten(), SlotState::Ready),
+                (ready.removed().leaving(), SlotState::Leaving),
+                (ready.removed().leaving().locked(), SlotState::Locked),
+                (ready.removed().leaving().kept(), SlotState::Removed),
             ];
             for (word, state) in words {
                 assert_eq!(word.state(), state);
+                let is_published = !matches!(state, SlotState::Reserved | SlotState::Leaving);
+                assert_eq!(word.is_published(), is_published);
                 assert!(word.has(fingerprint) && !word.has(other), "{word:?}");
                 assert_ne!(word, StateWord::FREE);
                 assert_eq!(word.is_ready_with(fingerprint), state == SlotState::Ready);
@@ -221,6 +258,8 @@ mod tests {
             assert!(again != ready && !again.is_gone(), "another version");
         }
         assert_eq!(StateWord::FREE.state(), SlotState::Free);
+        assert_eq!(StateWord::VACANT.state(), SlotState::Vacant);
+        assert!(!StateWord::FREE.is_published() && !StateWord::VACANT.is_published());
     }
 
     #[test]
@@ -237,6 +276,7 @@ mod tests {
                 ready.removed(),
                 ready.removed().locked(),
                 ready.removed().locked().overwritten(),
+                ready.removed().leaving(),
             ];
             for word in words {
                 let narrow = StateWord::from_narrow(word.narrow());

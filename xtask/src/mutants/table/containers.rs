@@ -14,6 +14,9 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("object/heap.rs", "world.flush(at.rank())?;", 0, "", Program("weak_network", "memory_of_long_elements")),
     row("queue/access.rs", "Ok(self.swap(word, from, to)?.is_ok())", 0, "{ let _ = self.swap(word, from, to)?; Ok(true) }", Program("weak_network", "a_queue_that_all")),
     row("queue/ring.rs", "world.barrier()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
+    // Slots of removed keys are used again.
+    row("hash_map/reuse.rs", "self.failure = self.wait.pause(&Vec::new).err();", 0, "thread::yield_now();", Tests("whoever_waits_for_room")),
+    row("hash_map/reuse.rs", "        self.end();", 0, "", Tests("a_full_map_has_room")),
     // Queues.
     row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("a_local_phase_empties")),
     row("queue/ring.rs", "tail.wrapping_sub(head).min(", 0, "tail.saturating_sub(head).min(", Tests("a_queue_behaves_as_a_deque")),

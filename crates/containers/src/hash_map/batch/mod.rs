@@ -8,13 +8,18 @@ pub(super) mod local;
 mod remote;
 mod served;
 
+use std::ops::Range;
+
 use pgas_core::atomics::AtomicInteger;
 
 use super::HashMap;
 use super::phase::{Changes, Phase};
-use super::table::Table;
+use super::table::{LocalView, Table};
 use crate::object::{KeyHasher, Object, Plain};
-use crate::{BatchError, Result};
+use crate::{BatchError, Error, Result};
+
+/// How many operations of a batch are one section, where slots of removed keys are used again.
+const SECTION: usize = 256;
 
 /// What became of a batch that may insert keys.
 struct Outcome {
@@ -31,27 +36,71 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         values: &mut [Option<V>],
         is_read_only: bool,
     ) -> Result<()> {
-        match (&self.local, self.served()) {
-            (Some(all), _) => self.view_local(all).find_ahead(keys, values),
-            (None, Some(served)) => self.find_served(served, keys, values, is_read_only),
-            (None, None) if is_read_only => self.view_remote().find_read_only(keys, values),
-            (None, None) => self.view_remote().find_together(keys, values),
+        if let Some(all) = &self.local {
+            return self.view_local(all).find_ahead(keys, values);
+        }
+        if let Some(reused) = &self.reused {
+            let mut stretches = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
+            return stretches.try_for_each(|(keys, values)| {
+                let _section = reused.sections.open();
+                self.view_local(&reused.all).find_ahead(keys, values)
+            });
+        }
+        match self.served() {
+            Some(served) => self.find_served(served, keys, values, is_read_only),
+            None if is_read_only => self.view_remote().find_read_only(keys, values),
+            None => self.view_remote().find_together(keys, values),
         }
     }
 
     pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        let outcome = match (&self.local, self.served()) {
-            (Some(all), _) => self.view_local(all).insert_ahead(entries),
-            (None, Some(served)) => self.insert_served(served, entries),
-            (None, None) => self.view_remote().insert_together(entries),
-        };
-        self.counted(outcome)
+        self.counted(entries.len(), |part, local| match (local, self.served()) {
+            (Some(view), _) => view.insert_ahead(&entries[part]),
+            (None, Some(served)) => self.insert_served(served, &entries[part]),
+            (None, None) => self.view_remote().insert_together(&entries[part]),
+        })
     }
 
-    /// Counts the new keys, and returns their number.
-    fn counted(&self, outcome: Outcome) -> Result<usize, BatchError> {
-        self.count_new(outcome.n_new as u64);
-        outcome.result.map(|()| outcome.n_new)
+    /// Carries out a batch of `n` operations, counts the new keys, and returns their number.
+    /// `batch` carries out a part of it, on slots that are all local, if they are.
+    fn counted<'a>(
+        &'a self,
+        n: usize,
+        mut batch: impl FnMut(Range<usize>, Option<LocalView<'a, K, V, S>>) -> Outcome,
+    ) -> Result<usize, BatchError> {
+        let counted = |outcome: Outcome| {
+            self.count_new(outcome.n_new as u64);
+            outcome.result.map(|()| outcome.n_new)
+        };
+        let Some(reused) = &self.reused else {
+            let local = self.local.as_ref().map(|all| self.view_local(all));
+            return counted(batch(0..n, local));
+        };
+        let (mut n_new, mut done, mut room) = (0, 0, None);
+        while done < n {
+            let part = done..n.min(done + SECTION);
+            let outcome = {
+                let _section = reused.sections.open();
+                batch(part.clone(), Some(self.view_local(&reused.all)))
+            };
+            n_new += outcome.n_new;
+            match counted(outcome) {
+                Ok(_) => (done, room) = (part.end, None),
+                Err(failed) => {
+                    done += failed.done;
+                    let has_room = match failed.error {
+                        Error::Full { .. } => self.makes_room(reused, &mut room),
+                        _ => Ok(false),
+                    };
+                    match has_room {
+                        Ok(true) => {}
+                        Ok(false) => return Err(BatchError { done, ..failed }),
+                        Err(error) => return Err(BatchError { done, error }),
+                    }
+                }
+            }
+        }
+        Ok(n_new)
     }
 }
 
@@ -113,15 +162,18 @@ where
     fn add_indexed<'k>(
         &self,
         len: usize,
-        key: impl Fn(usize) -> &'k K,
-        n: impl Fn(usize) -> V,
+        key: impl Fn(usize) -> &'k K + Copy,
+        n: impl Fn(usize) -> V + Copy,
     ) -> Result<usize, BatchError> {
         let table = &self.table;
-        let outcome = match (&table.local, table.served()) {
-            (Some(all), _) => table.view_local(all).add_ahead(len, key, n),
-            (None, Some(served)) => table.add_served(served, len, key, n),
-            (None, None) => table.view_remote().add_together(len, key, n),
-        };
-        table.counted(outcome)
+        table.counted(len, |part, local| {
+            let (len, first) = (part.len(), part.start);
+            let (key, n) = (move |i| key(first + i), move |i| n(first + i));
+            match (local, table.served()) {
+                (Some(view), _) => view.add_ahead(len, key, n),
+                (None, Some(served)) => table.add_served(served, len, key, n),
+                (None, None) => table.view_remote().add_together(len, key, n),
+            }
+        })
     }
 }

@@ -103,9 +103,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
                     self.wait_for(search)?;
                 }
-                SlotState::Reserved | SlotState::Ready | SlotState::Locked | SlotState::Removed => {
-                    self.walk_on(search);
-                }
+                SlotState::Vacant
+                | SlotState::Reserved
+                | SlotState::Ready
+                | SlotState::Locked
+                | SlotState::Removed
+                | SlotState::Leaving => self.walk_on(search),
             }
         }
         for (search, state, entry) in candidates {
@@ -127,7 +130,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let (wanted, intent) = (Wanted::Value, Intent::Look);
         match slots::meet(slot, &search.key, self.heap, fingerprint, wanted, intent)? {
             Met::Held(held) => search.found = Some(Found::Held(held)),
-            Met::Free | Met::Other => self.walk_on(search),
+            Met::Free | Met::Vacant | Met::Other => self.walk_on(search),
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ impl<K: Object + From<u64>> Numbers for HashMap<K, u64> {
             Op::Double => Answer::Value(self.update(&key, double).unwrap()),
             Op::GetOrInsert(value) => Answer::Value(Some(self.get_or_insert(&key, value).unwrap())),
             Op::Upsert(value) => Answer::Value(self.upsert(&key, value, double).unwrap()),
-            Op::Remove => Answer::There(self.remove(&key).unwrap()),
+            Op::Remove => Answer::There(removed(self, &key)),
         }
     }
 }
@@ -114,9 +114,16 @@ impl Numbers for HashMap<u64, Wide> {
                 let former = self.upsert(&key, [value; 5], |value| [double(number(value)); 5]);
                 Answer::Value(former.unwrap().map(number))
             }
-            Op::Remove => Answer::There(self.remove(&key).unwrap()),
+            Op::Remove => Answer::There(removed(self, &key)),
         }
     }
+}
+
+/// Removes a key, and empties slots if they are used again.
+fn removed<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> bool {
+    let was_there = map.remove(key).unwrap();
+    map.table.empty_some(0);
+    was_there
 }
 
 fn was_there(inserted: Inserted) -> Answer {
@@ -154,7 +161,7 @@ impl Numbers for HashMap<String, String> {
                 let former = self.upsert(key, text(value), combine).unwrap();
                 Answer::Value(former.map(number))
             }
-            Op::Remove => Answer::There(self.remove(key).unwrap()),
+            Op::Remove => Answer::There(removed(self, key)),
         }
     }
 }
@@ -216,6 +223,36 @@ fn check(world: &World, rounds: u64, seed: u64) {
     world.barrier().unwrap();
 }
 
+/// As [`check`], on small maps where slots are used again, and keys that all begin at one slot, so
+/// that they come to slots that others had. Each removal looks for slots to empty.
+fn check_reuse(world: &World, rounds: u64, seed: u64) {
+    let words = map::<u64, u64>(world, 8).reuse_slots().unwrap();
+    let alone = map::<u128, u64>(world, 8).reuse_slots().unwrap();
+    let wide = map::<u64, Wide>(world, 8).reuse_slots().unwrap();
+    let text = map::<String, String>(world, 8).reuse_slots().unwrap();
+    let mut random = Random((u64::from(world.rank().number()) << 32) + seed);
+    for round in 0..rounds {
+        let first = usize::try_from(round % 2).unwrap();
+        let keys = &colliding_keys()[3 * first..][..3];
+        for (map, with_add) in [
+            (&words as &dyn Numbers, true),
+            (&alone, true),
+            (&wide, false),
+            (&text, false),
+        ] {
+            world.barrier().unwrap();
+            let calls = record(map, keys, &mut random, with_add);
+            if let Some(calls) = gather(world, &calls) {
+                explain(&calls, keys);
+                for &key in keys {
+                    map.perform(key, Op::Remove);
+                }
+            }
+        }
+    }
+    world.barrier().unwrap();
+}
+
 /// Checks the calls on each key.
 fn explain(calls: &[Record], keys: &[u64]) {
     for key in keys {
@@ -239,6 +276,25 @@ fn histories_of_two_ranks_are_linearizable() {
 #[test]
 fn histories_of_four_ranks_are_linearizable() {
     everywhere(4, |world| check(&world, 45, 0));
+}
+
+#[test]
+fn histories_of_ranks_that_use_slots_again_are_linearizable() {
+    for (n_ranks, n_rounds) in [(2, 115), (4, 45)] {
+        let body = |world: World| check_reuse(&world, n_rounds, 0);
+        pgas_smp::threads_with(n_ranks, &Config::default(), body).unwrap();
+    }
+}
+
+#[test]
+fn histories_of_processes_that_use_slots_again_are_linearizable() {
+    let name =
+        "hash_map::tests::histories::histories_of_processes_that_use_slots_again_are_linearizable";
+    over_histories_of_processes(name, |world, n_operations, seed| {
+        let n_ranks = u64::from(world.n_ranks());
+        let n_rounds = n_operations.div_ceil(N_MAPS * N_CALLS * n_ranks);
+        check_reuse(world, n_rounds, seed);
+    });
 }
 
 #[test]

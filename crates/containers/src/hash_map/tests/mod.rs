@@ -2,6 +2,7 @@
 
 mod batches;
 mod buffers;
+mod churn;
 mod concurrent;
 mod histories;
 mod memory;

@@ -6,6 +6,7 @@
 
 mod agreement;
 mod lines;
+mod reuse;
 mod slots;
 
 use std::convert::Infallible;
@@ -94,6 +95,9 @@ struct Table<const IS_WORD: bool> {
     n: usize,
     /// Whether state words are narrow and the slots of a table are one block.
     is_packed: bool,
+    /// The threads' sections.
+    sections: [AtomicU64; 2],
+    n_emptied: AtomicU64,
 }
 
 impl<const IS_WORD: bool> Table<IS_WORD> {
@@ -107,6 +111,8 @@ impl<const IS_WORD: bool> Table<IS_WORD> {
             blocks,
             n,
             is_packed,
+            sections: [(); 2].map(|()| AtomicU64::new(0)),
+            n_emptied: AtomicU64::new(0),
         })
     }
 
