@@ -4,6 +4,7 @@
 //! Where ranks serve each other, [operations travel](served) to them. Elsewhere the reads of many
 //! operations [travel together](remote).
 
+mod change;
 pub(super) mod local;
 mod remote;
 mod served;
@@ -68,8 +69,8 @@ where
     /// # Cost
     ///
     /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots are behind
-    /// a network; the latency is paid once for many present keys. One-sided; or M for each rank and some
-    /// thousand keys. Complete at the target on return.
+    /// a network; the latency is paid once for many present keys. One-sided; or M for each rank and as
+    /// many keys as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
