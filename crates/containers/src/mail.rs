@@ -45,7 +45,16 @@ impl Wire for Head {
 }
 
 /// Bytes of a message that are not elements, and some more.
-const BESIDE: usize = 128;
+pub(crate) const BESIDE: usize = 128;
+
+/// How many values have as many bytes, at least one.
+pub(crate) const fn fit<T>(bytes: usize) -> usize {
+    match bytes.checked_div(size_of::<T>()) {
+        None => bytes,
+        Some(0) => 1,
+        Some(n) => n,
+    }
+}
 
 /// What a target runs.
 fn deliver<S: Pod>((inbox, head): (DistObject<Inbox<S>>, Head), slots: &[S]) {
@@ -68,7 +77,7 @@ impl<S: Pod> Inbox<S> {
 
     /// How many elements one message carries, at least one.
     pub(crate) fn most(max_medium: usize) -> usize {
-        (max_medium.saturating_sub(BESIDE) / size_of::<S>().max(1)).max(1)
+        fit::<S>(max_medium.saturating_sub(BESIDE))
     }
 
     /// Appends what has come to `slots`, and returns how many elements that are.

@@ -6,11 +6,13 @@
 //! from the first one on that it cannot do have no answer.
 
 use std::collections::VecDeque;
+use std::mem;
 
 use pgas_am::codec::Wire;
 use pgas_am::{DistObject, PgasFuture, RemoteCalls as _, WeakObject};
 use pgas_core::{Pod, Rank};
 
+use crate::mail::{BESIDE, fit};
 use crate::{BatchError, Error, Result};
 
 /// An operation on something that each rank has its part of.
@@ -81,16 +83,13 @@ pub(crate) fn ask<O: Operation>(
     Ok(answers.first().copied())
 }
 
-/// Bytes of requests that travel together, of all that are collected, and of all that are in flight
-/// when more are sent.
-const TOGETHER_BYTES: usize = 64 << 10;
+/// Bytes of requests that are collected, and of those that are in flight when more are sent.
 const COLLECTED_BYTES: usize = 1 << 20;
 const IN_FLIGHT_BYTES: usize = 2 << 20;
 
-/// Requests for one rank that are on their way at once: calls may overtake each other.
-const fn window<O: Operation>() -> usize {
-    if O::IS_ORDERED { 1 } else { 4 }
-}
+/// Messages for one rank that are on their way at once: as much as a fast network holds, and as many
+/// as a transport takes without a word from their target.
+const WINDOW: usize = 8;
 
 /// Operations, each with its number in a batch.
 struct Numbered<R> {
@@ -98,16 +97,26 @@ struct Numbered<R> {
     requests: Vec<R>,
 }
 
-impl<R> Default for Numbered<R> {
-    fn default() -> Self {
+impl<R> Numbered<R> {
+    fn with_capacity(n: usize) -> Self {
         Self {
-            numbers: Vec::new(),
-            requests: Vec::new(),
+            numbers: Vec::with_capacity(n),
+            requests: Vec::with_capacity(n),
         }
     }
-}
 
-impl<R> Numbered<R> {
+    fn clear(&mut self) {
+        self.numbers.clear();
+        self.requests.clear();
+    }
+
+    /// Leaves out the first `n`.
+    fn skip(&mut self, n: usize) {
+        let n = n.min(self.numbers.len());
+        self.numbers.drain(..n);
+        self.requests.drain(..n);
+    }
+
     /// Leaves out those from `number` on.
     fn end_before(&mut self, number: usize) {
         let n = self.numbers.partition_point(|there| *there < number);
@@ -116,66 +125,96 @@ impl<R> Numbered<R> {
     }
 }
 
-/// What travels to one rank.
+/// What travels to one rank. Of operations that have an order, those that need one among them have
+/// one lane, and travel one message after the other, since calls may overtake each other.
 struct Lane<O: Operation> {
     to: Rank,
+    is_near: bool,
     collected: Numbered<O::Request>,
     in_flight: VecDeque<(Numbered<O::Request>, Answers<O>)>,
     /// An operation has failed, and those behind it are given up.
     has_failed: bool,
 }
 
-/// Takes the answer of an operation with its number, or carries it out where there is none.
-pub(crate) type Take<'t, A> = &'t mut dyn FnMut(usize, Option<A>) -> Result<()>;
-
 /// Operations of a batch on their way to the ranks that carry them out, to all of them at once.
+///
+/// What becomes of them it tells by `take`, which gets the answer of an operation with its number, or
+/// carries it out where there is none.
 pub(crate) struct Batch<'a, O: Operation> {
     on: &'a Served<O>,
-    /// The number of each rank's lane, plus one. Zeros, which take no memory until they are written.
+    /// How many requests a message carries, and how many a lane is expected to have.
+    together: usize,
+    expected: usize,
+    /// Lanes of each rank.
+    n_stripes: usize,
+    /// The number of each rank's lanes, plus one. Zeros, which take no memory until they are written.
     lane_of: Vec<u32>,
     lanes: Vec<Lane<O>>,
     n_collected: usize,
     n_in_flight: usize,
     /// The lanes of what is in flight, in the order of sending, and of some that is not any more.
     flights: VecDeque<usize>,
+    /// What has carried operations that are over.
+    empty: Vec<Numbered<O::Request>>,
     /// The first operation that has failed.
     failure: Option<BatchError>,
 }
 
 impl<'a, O: Operation> Batch<'a, O> {
-    const TOGETHER: usize = most::<O>(TOGETHER_BYTES);
-    const COLLECTED: usize = most::<O>(COLLECTED_BYTES);
-    const IN_FLIGHT: usize = most::<O>(IN_FLIGHT_BYTES);
+    const COLLECTED: usize = fit::<O::Request>(COLLECTED_BYTES);
+    const IN_FLIGHT: usize = fit::<O::Request>(IN_FLIGHT_BYTES);
 
-    pub(crate) fn new(on: &'a Served<O>) -> Self {
+    /// For about `n` operations.
+    pub(crate) fn new(on: &'a Served<O>, n: usize) -> Self {
+        let team = on.team();
+        let n_ranks = team.n_ranks() as usize;
+        let room = team.world().capabilities().max_medium;
+        let room = room.saturating_sub(BESIDE);
+        let together = fit::<O::Request>(room).min(fit::<O::Answer>(room));
+        let for_each = n.div_ceil(n_ranks);
+        let n_stripes = if O::IS_ORDERED {
+            for_each.div_ceil(together).clamp(1, WINDOW)
+        } else {
+            1
+        };
+        let expected = for_each / n_stripes;
         Self {
             on,
-            lane_of: vec![0; on.team().n_ranks() as usize],
+            together,
+            // As many more as there are most often.
+            expected: (expected + expected / 8 + 8).min(together),
+            n_stripes,
+            lane_of: vec![0; n_ranks * n_stripes],
             lanes: Vec::new(),
             n_collected: 0,
             n_in_flight: 0,
             flights: VecDeque::new(),
+            empty: Vec::new(),
             failure: None,
         }
     }
 
     /// Adds operation `number`, for `to`, which may travel later; `take` gets answers of earlier ones.
-    /// Says whether there may be more: not when one has failed.
+    /// Operations whose order matters have the same `key`. Says whether there may be more: not when
+    /// one has failed.
     #[inline]
     pub(crate) fn push(
         &mut self,
-        (number, to): (usize, Rank),
+        number: usize,
+        (to, key): (Rank, u64),
         request: O::Request,
-        take: Take<'_, O::Answer>,
+        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
     ) -> bool {
-        let lane = match self.lane_of[to.index()] {
-            0 => self.open(to),
+        let stripe = stripe_of(key, self.n_stripes);
+        let index = to.index() * self.n_stripes + stripe;
+        let lane = match self.lane_of[index] {
+            0 => self.open(to, index),
             lane => lane as usize - 1,
         };
         let Numbered { numbers, requests } = &mut self.lanes[lane].collected;
         numbers.push(number);
         requests.push(request);
-        let is_full = requests.len() >= Self::TOGETHER;
+        let is_full = requests.len() >= self.together;
         self.n_collected += 1;
         if is_full {
             self.ship(lane, take);
@@ -186,12 +225,13 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 
     #[cold]
-    fn open(&mut self, to: Rank) -> usize {
+    fn open(&mut self, to: Rank, index: usize) -> usize {
         let lane = self.lanes.len();
-        self.lane_of[to.index()] = u32::try_from(lane + 1).expect("no more than ranks");
+        self.lane_of[index] = u32::try_from(lane + 1).expect("no more than a few for each rank");
         self.lanes.push(Lane {
             to,
-            collected: Numbered::default(),
+            is_near: O::is_near(self.on, to),
+            collected: Numbered::with_capacity(self.expected),
             in_flight: VecDeque::new(),
             has_failed: false,
         });
@@ -207,15 +247,25 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    fn ship_all(&mut self, take: Take<'_, O::Answer>) {
-        (0..self.lanes.len()).for_each(|lane| self.ship(lane, take));
+    /// Sends all that is collected, and carries out what is near while it is on its way.
+    fn ship_all(&mut self, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
+        for is_near in [false, true] {
+            for lane in 0..self.lanes.len() {
+                if self.lanes[lane].is_near == is_near {
+                    self.ship(lane, take);
+                }
+            }
+        }
     }
 
     /// Sends what is collected for a rank.
-    fn ship(&mut self, lane: usize, take: Take<'_, O::Answer>) {
-        let collected = std::mem::take(&mut self.lanes[lane].collected);
+    fn ship(&mut self, lane: usize, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
+        let empty = self.empty.pop();
+        let empty = empty.unwrap_or_else(|| Numbered::with_capacity(0));
+        let collected = mem::replace(&mut self.lanes[lane].collected, empty);
         self.n_collected -= collected.numbers.len();
-        while self.lanes[lane].in_flight.len() >= window::<O>() {
+        let window = if O::IS_ORDERED { 1 } else { WINDOW };
+        while self.lanes[lane].in_flight.len() >= window {
             self.land(lane, take);
         }
         while self.n_in_flight >= Self::IN_FLIGHT
@@ -227,19 +277,30 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 
     /// Begins operations, but for those behind one that has failed. Near ones are over then.
-    fn begin(&mut self, lane: usize, operations: Numbered<O::Request>, take: Take<'_, O::Answer>) {
-        let mut left = Some(operations);
-        while let Some(mut operations) = left.take() {
+    fn begin(
+        &mut self,
+        lane: usize,
+        mut operations: Numbered<O::Request>,
+        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
+    ) {
+        loop {
             if let Some(failure) = &self.failure {
                 operations.end_before(failure.done);
             }
-            let Lane { to, has_failed, .. } = self.lanes[lane];
+            let Lane {
+                to,
+                is_near,
+                has_failed,
+                ..
+            } = self.lanes[lane];
             if has_failed || operations.numbers.is_empty() {
+                operations.clear();
+                self.empty.push(operations);
                 return;
             }
-            if O::is_near(self.on, to) {
+            if is_near {
                 let answers = O::serve(self.on, to, &operations.requests);
-                left = self.settle(lane, operations, answers, take);
+                self.settle(lane, &mut operations, answers, take);
                 continue;
             }
             match send::<O>(self.on, to, &operations.requests) {
@@ -247,9 +308,10 @@ impl<'a, O: Operation> Batch<'a, O> {
                     self.n_in_flight += operations.numbers.len();
                     self.flights.push_back(lane);
                     self.lanes[lane].in_flight.push_back((operations, answers));
+                    return;
                 }
                 Err(Error::Core(error)) if is_gone(&error, to) => {
-                    left = self.settle(lane, operations, Vec::new(), take);
+                    self.settle(lane, &mut operations, Vec::new(), take);
                 }
                 Err(error) => {
                     self.lanes[lane].has_failed = true;
@@ -259,59 +321,62 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Waits for the operations that travel to a rank for the longest time.
-    fn land(&mut self, lane: usize, take: Take<'_, O::Answer>) {
+    /// Waits for the operations that travel in a lane for the longest time.
+    fn land(&mut self, lane: usize, take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>) {
         let Lane { to, in_flight, .. } = &mut self.lanes[lane];
         let to = *to;
-        let Some((operations, answers)) = in_flight.pop_front() else {
+        let Some((mut operations, answers)) = in_flight.pop_front() else {
             return;
         };
         self.n_in_flight -= operations.numbers.len();
         match receive(to, answers) {
             Ok(answers) => {
-                if let Some(left) = self.settle(lane, operations, answers, take) {
-                    self.begin(lane, left, take);
-                }
+                self.settle(lane, &mut operations, answers, take);
             }
             Err(error) => {
                 self.lanes[lane].has_failed = true;
                 self.fail(operations.numbers[0], error);
             }
         }
+        self.begin(lane, operations, take);
     }
 
-    /// Takes the answers of operations, the first one without an answer has none, and gives back those
+    /// Takes the answers of operations, the first one without an answer has none, and leaves those
     /// behind it.
     fn settle(
         &mut self,
         lane: usize,
-        mut operations: Numbered<O::Request>,
+        operations: &mut Numbered<O::Request>,
         answers: Vec<O::Answer>,
-        take: Take<'_, O::Answer>,
-    ) -> Option<Numbered<O::Request>> {
+        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
+    ) {
         let n = answers.len();
-        let unanswered = operations.numbers.get(n).map(|number| (*number, None));
-        let answered = operations.numbers.iter().copied();
-        let answered = answered.zip(answers.into_iter().map(Some));
-        for (number, answer) in answered.chain(unanswered) {
-            if let Err(error) = take(number, answer) {
-                self.lanes[lane].has_failed = true;
-                self.fail(number, error);
-                return None;
+        let mut failed = None;
+        for (&number, answer) in operations.numbers.iter().zip(answers) {
+            if let Err(error) = take(number, Some(answer)) {
+                failed = Some((number, error));
+                break;
             }
         }
-        operations
-            .numbers
-            .drain(..operations.numbers.len().min(n + 1));
-        operations
-            .requests
-            .drain(..operations.requests.len().min(n + 1));
-        (!operations.numbers.is_empty()).then_some(operations)
+        if let Some(&number) = operations.numbers.get(n)
+            && failed.is_none()
+            && let Err(error) = take(number, None)
+        {
+            failed = Some((number, error));
+        }
+        if let Some((number, error)) = failed {
+            self.lanes[lane].has_failed = true;
+            self.fail(number, error);
+        }
+        operations.skip(n + 1);
     }
 
     /// Sends what is left, and waits for all answers. The error is the first operation that failed:
     /// those before it were carried out.
-    pub(crate) fn finish(mut self, take: Take<'_, O::Answer>) -> Result<(), BatchError> {
+    pub(crate) fn finish(
+        mut self,
+        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
+    ) -> Result<(), BatchError> {
         self.ship_all(take);
         for lane in 0..self.lanes.len() {
             while !self.lanes[lane].in_flight.is_empty() {
@@ -322,11 +387,8 @@ impl<'a, O: Operation> Batch<'a, O> {
     }
 }
 
-/// How many requests have as many bytes, at least one.
-const fn most<O: Operation>(bytes: usize) -> usize {
-    match bytes.checked_div(size_of::<O::Request>()) {
-        None => bytes,
-        Some(0) => 1,
-        Some(n) => n,
-    }
+/// Which one of `n` lanes has a key: by the half of its hash that does not choose its rank.
+fn stripe_of(key: u64, n: usize) -> usize {
+    let scaled = (key & u64::from(u32::MAX)) * n as u64;
+    usize::try_from(scaled >> u32::BITS).unwrap_or(0)
 }

@@ -3,6 +3,7 @@
 
 use std::hint::black_box;
 
+use pgas_containers::hash_map::Combine;
 use pgas_containers::{Distributor, HashMap, HashMapBuffer};
 use pgas_core::Rank;
 
@@ -90,6 +91,8 @@ fn batches(ranks: &Ranks) {
         "insert_many",
         "find_many",
         "add_many",
+        "upsert_many",
+        "remove_many",
         "find_many in the find phase",
     ];
     if !rows.iter().any(|name| ranks.are_asked_for(name)) {
@@ -129,10 +132,32 @@ fn batches(ranks: &Ranks) {
         ranks.compare("add_many", n, floor, |round| {
             map.add_many(&keys(ranks, round, n), 0).expect("room");
         });
+        let changed = |round| {
+            let entries = entries(ranks, round, n).into_iter();
+            let pairs: Vec<_> = entries.map(|(key, value)| [key, value]).collect();
+            ask(ranks, &pairs, |n_words| n_words / 2);
+        };
+        ranks.compare("upsert_many", n, changed, |round| {
+            let entries = entries(ranks, round, n);
+            assert_eq!(map.upsert_many::<Larger>(&entries).expect("room"), 0);
+        });
         let map = map.into_find_phase().expect("the other rank lives");
         ranks.compare("find_many in the find phase", n, floor, |round| {
             check(map.find_many(&keys(ranks, round, n)).expect("all"), round);
         });
+        let map = map.into_atomic_phase().expect("the other rank lives");
+        ranks.compare("remove_many", n, floor, |round| {
+            let keys = keys(ranks, round, n);
+            assert_eq!(map.remove_many(&keys).expect("no error"), n);
+        });
+    }
+}
+
+enum Larger {}
+
+impl Combine<u64> for Larger {
+    fn combine(there: u64, given: &u64) -> u64 {
+        there.max(*given)
     }
 }
 

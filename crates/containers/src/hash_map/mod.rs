@@ -21,6 +21,7 @@
 
 mod batch;
 mod buffer;
+mod combine;
 mod far;
 mod hash;
 mod iter;
@@ -42,6 +43,7 @@ mod tests;
 mod view;
 
 pub use buffer::HashMapBuffer;
+pub use combine::Combine;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::Entries;
 pub use multi::MultiMap;
@@ -100,8 +102,8 @@ use table::Table;
 ///
 /// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
 /// between hosts, an operation on a key whose home slot is on another host is a message to the rank
-/// that has it, and an answer (M), instead of the prices in R, W and A; a batch is a message for some
-/// thousand of its keys, to all ranks at once. That rank serves messages when it makes progress, as
+/// that has it, and an answer (M), instead of the prices in R, W and A; a batch is messages to all
+/// ranks at once, each with as many of its keys as it carries. That rank serves messages when it makes progress, as
 /// [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the answer. What the rank
 /// cannot do on its own, as when a search goes on to the next rank's slots, takes M and then the other
 /// price, which is rare in a map with room. Keys and values that may be longer than their slots, entries
@@ -429,7 +431,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are
     /// behind a network; the latency is paid once for many present keys. One-sided; or M for each rank
-    /// and some thousand entries. Complete at the target on return.
+    /// and as many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -502,7 +504,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided; or M
-    /// for each rank and some thousand keys.
+    /// for each rank and as many keys as a message carries.
     ///
     /// # Errors
     ///

@@ -13,6 +13,7 @@ use pgas_core::atomics::AtomicInteger;
 use pgas_core::{Pod, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
+use super::Combine;
 use super::batch::local::each_ahead;
 use super::hash::Hash;
 use super::part::Parts;
@@ -265,6 +266,32 @@ where
         n: V,
     ) -> Result<u8> {
         Ok(view.add(hash, key, n)?.is_some().into())
+    }
+}
+
+/// As [`HashMap::upsert_many`](super::HashMap::upsert_many) with one entry: whether the key was there.
+pub(super) struct Upsert<C>(PhantomData<C>);
+
+impl<K, V, S, C> OnKey<K, V, S> for Upsert<C>
+where
+    K: Object,
+    V: Object,
+    S: KeyHasher,
+    C: Combine<V>,
+{
+    type Given = SlotOf<V>;
+    type Answer = u8;
+    const IS_ORDERED: bool = true;
+
+    fn perform<'a, R: Access<'a>>(
+        view: &View<'a, K, V, S, R>,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: SlotOf<V>,
+    ) -> Result<u8> {
+        let value = object::from_slot::<V>(value, view.heap)?;
+        let inserted = view.combine::<C>(hash, key, &value)?;
+        Ok((inserted == Inserted::Replaced).into())
     }
 }
 

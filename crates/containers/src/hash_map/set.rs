@@ -97,6 +97,22 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.remove(key)
     }
 
+    /// Removes all `keys`, and returns how many were there.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::remove_many`]. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::remove_many`].
+    pub fn remove_many(&self, keys: &[K]) -> Result<usize, BatchError>
+    where
+        P: Changes,
+    {
+        self.map.remove_many(keys)
+    }
+
     /// Whether `key` is there.
     ///
     /// # Cost

@@ -296,13 +296,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.empty_some(&reused.sections, n_failed)
     }
 
-    /// Counts a key that this thread has removed, and now and then empties some slots.
-    pub(super) fn count_removal(&self) {
-        self.count_removed(1);
+    /// Counts keys that this thread has removed, and now and then empties some slots. Outside of
+    /// sections.
+    pub(super) fn count_removals(&self, n: u64) {
+        self.count_removed(n);
         let noted = &self.n_new.get_or_default().noted;
-        let n = noted.load(Ordering::Relaxed);
-        let is_often = n >= reuse::OFTEN && n.is_multiple_of(reuse::OFTEN);
-        if is_often && self.empty_some(n / reuse::OFTEN - 1) {
+        let now = noted.load(Ordering::Relaxed);
+        let is_often = now / reuse::OFTEN > now.wrapping_sub(n) / reuse::OFTEN;
+        if is_often && self.empty_some(now / reuse::OFTEN - 1) {
             noted.store(0, Ordering::Relaxed);
         }
     }
@@ -380,7 +381,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             None => out_of_line(move || self.remove_far(&key)),
         }?;
         if removed {
-            self.count_removal();
+            self.count_removals(1);
         }
         Ok(removed)
     }

@@ -407,7 +407,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn update_held(
+    pub(super) fn update_held(
         &self,
         slot: GlobalSlot<K, V, R>,
         held: Held<SlotOf<V>>,

@@ -102,7 +102,7 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     /// Calls `op` with each index in turn and its key, whose home slot was prefetched some calls
     /// before.
     #[inline]
-    fn keys_ahead<'k>(
+    pub(super) fn keys_ahead<'k>(
         &self,
         n: usize,
         key: impl Fn(usize) -> &'k K,

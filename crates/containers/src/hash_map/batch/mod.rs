@@ -4,6 +4,7 @@
 //! Where ranks serve each other, [operations travel](served) to them. Elsewhere the reads of many
 //! operations [travel together](remote).
 
+mod change;
 pub(super) mod local;
 mod remote;
 mod served;
@@ -36,21 +37,35 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         values: &mut [Option<V>],
         is_read_only: bool,
     ) -> Result<()> {
-        if let Some(all) = &self.local {
-            return self.view_local(all).find_ahead(keys, values);
+        let n_together = self.n_together(keys.len());
+        let mut parts = keys.chunks(n_together).zip(values.chunks_mut(n_together));
+        parts.try_for_each(|(keys, values)| {
+            self.together(|local| match (local, self.served()) {
+                (Some(view), _) => view.find_ahead(keys, values),
+                (None, Some(served)) => self.find_served(served, keys, values, is_read_only),
+                (None, None) if is_read_only => self.view_remote().find_read_only(keys, values),
+                (None, None) => self.view_remote().find_together(keys, values),
+            })
+        })
+    }
+
+    /// How many operations of a batch of `n` are one part.
+    const fn n_together(&self, n: usize) -> usize {
+        match &self.reused {
+            Some(_) => SECTION,
+            None if n > 0 => n,
+            None => 1,
         }
+    }
+
+    /// Carries out a part of a batch, which is a section if slots of removed keys are used again, on
+    /// slots that are all local, if they are.
+    fn together<'a, T>(&'a self, part: impl FnOnce(Option<LocalView<'a, K, V, S>>) -> T) -> T {
         if let Some(reused) = &self.reused {
-            let mut stretches = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
-            return stretches.try_for_each(|(keys, values)| {
-                let _section = reused.sections.open();
-                self.view_local(&reused.all).find_ahead(keys, values)
-            });
+            let _section = reused.sections.open();
+            return part(Some(self.view_local(&reused.all)));
         }
-        match self.served() {
-            Some(served) => self.find_served(served, keys, values, is_read_only),
-            None if is_read_only => self.view_remote().find_read_only(keys, values),
-            None => self.view_remote().find_together(keys, values),
-        }
+        part(self.local.as_ref().map(|all| self.view_local(all)))
     }
 
     pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
@@ -73,16 +88,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             outcome.result.map(|()| outcome.n_new)
         };
         let Some(reused) = &self.reused else {
-            let local = self.local.as_ref().map(|all| self.view_local(all));
-            return counted(batch(0..n, local));
+            return counted(self.together(|local| batch(0..n, local)));
         };
         let (mut n_new, mut done, mut room) = (0, 0, None);
         while done < n {
             let part = done..n.min(done + SECTION);
-            let outcome = {
-                let _section = reused.sections.open();
-                batch(part.clone(), Some(self.view_local(&reused.all)))
-            };
+            let outcome = self.together(|local| batch(part.clone(), local));
             n_new += outcome.n_new;
             match counted(outcome) {
                 Ok(_) => (done, room) = (part.end, None),
@@ -117,8 +128,8 @@ where
     /// # Cost
     ///
     /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots are behind
-    /// a network; the latency is paid once for many present keys. One-sided; or M for each rank and some
-    /// thousand keys. Complete at the target on return.
+    /// a network; the latency is paid once for many present keys. One-sided; or M for each rank and as
+    /// many keys as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///

@@ -27,12 +27,17 @@ const TOGETHER: usize = 64;
 type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
 
 /// The search for one key.
-struct Search<'a, K: Object, V: Object> {
-    key: KeyOf<K>,
+pub(super) struct Search<'a, K: Object, V: Object> {
+    pub(super) key: KeyOf<K>,
     home: Home<K, V, Remote<'a>>,
     /// The slot that it has come to.
-    slot: RemoteSlot<'a, K, V>,
+    pub(super) slot: RemoteSlot<'a, K, V>,
     found: Option<Found<SlotOf<V>>>,
+}
+
+/// What becomes of an error at element `i`.
+fn failed(i: usize) -> impl Fn(Error) -> BatchError {
+    move |error| BatchError { done: i, error }
 }
 
 /// What a search has come to.
@@ -44,6 +49,14 @@ enum Found<V> {
 }
 
 impl<K: Object, V: Object> Search<'_, K, V> {
+    /// What the slot held, if the key was there.
+    pub(super) fn held(&self) -> Option<Held<SlotOf<V>>> {
+        match self.found {
+            Some(Found::Held(held)) => Some(held),
+            Some(Found::Absent) | None => None,
+        }
+    }
+
     /// Whether the value is a word of a slot that was ready, so that one atomic is all that is left
     /// to do.
     fn has_word(&self) -> bool {
@@ -194,9 +207,39 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         op: &(AtomicOp, impl Fn(usize) -> Result<W>),
         mut end: impl FnMut(usize, &Search<'a, K, V>, Option<W>) -> Result<Inserted>,
     ) -> Outcome {
-        let (mut n_new, mut result) = (0, Ok(()));
+        let mut n_new = 0;
+        let result = self.groups(n, key, |start, searches| {
+            self.carry_out(searches, start, op, |k, word| {
+                let ended = word.and_then(|word| end(start + k, &searches[k], word));
+                let inserted = ended.map_err(failed(start + k))?;
+                n_new += usize::from(inserted == Inserted::New);
+                Ok(())
+            })
+        });
+        Outcome { n_new, result }
+    }
+
+    /// Locates the keys group by group, and calls `end` with each in its turn.
+    pub(super) fn each_located<'k>(
+        &self,
+        n: usize,
+        key: impl Fn(usize) -> &'k K,
+        mut end: impl FnMut(usize, &Search<'a, K, V>) -> Result<()>,
+    ) -> Result<(), BatchError> {
+        self.groups(n, key, |start, searches| {
+            let mut numbered = (start..).zip(searches);
+            numbered.try_for_each(|(i, search)| end(i, search).map_err(failed(i)))
+        })
+    }
+
+    /// Locates the keys group by group; `end` gets each group with the number of its first one.
+    fn groups<'k>(
+        &self,
+        n: usize,
+        key: impl Fn(usize) -> &'k K,
+        mut end: impl FnMut(usize, &[Search<'a, K, V>]) -> Result<(), BatchError>,
+    ) -> Result<(), BatchError> {
         for start in (0..n).step_by(TOGETHER) {
-            let failed = |i: usize| move |error| BatchError { done: i, error };
             // Those before a key that cannot be written are carried out.
             let mut refused = Ok(());
             let searches = (start..n.min(start + TOGETHER)).map_while(|i| {
@@ -205,20 +248,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             });
             let searches = searches.collect();
             let located = self.locate(searches).map_err(failed(start));
-            result = located.and_then(|searches| {
-                self.carry_out(&searches, start, op, |k, word| {
-                    let ended = word.and_then(|word| end(start + k, &searches[k], word));
-                    let inserted = ended.map_err(failed(start + k))?;
-                    n_new += usize::from(inserted == Inserted::New);
-                    Ok(())
-                })
-            });
-            result = result.and(refused);
-            if result.is_err() {
-                break;
-            }
+            located.and_then(|searches| end(start, &searches))?;
+            refused?;
         }
-        Outcome { n_new, result }
+        Ok(())
     }
 
     /// Carries out the operations of a group, the first of which is number `start` of the batch, in

@@ -17,25 +17,26 @@ use crate::{BatchError, Result};
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Has `O` carried out on `n` keys; `take` gets the answers, and carries out operations that have
     /// none.
-    fn travel<'k, O: OnKey<K, V, S>>(
+    pub(super) fn travel<'k, O: OnKey<K, V, S>>(
         &self,
         served: &Served<K, V, S>,
         n: usize,
         key: impl Fn(usize) -> &'k K,
         given: impl Fn(usize) -> Result<O::Given>,
-        take: &mut dyn FnMut(usize, Option<O::Answer>) -> Result<()>,
+        take: &mut impl FnMut(usize, Option<O::Answer>) -> Result<()>,
     ) -> Result<(), BatchError> {
-        let mut batch = Batch::<OnParts<O, K, V, S>>::new(served);
+        let mut batch = Batch::<OnParts<O, K, V, S>>::new(served, n);
         let request = |i| -> Result<_> {
             let key = object::key(key(i))?;
-            let home = self.ring.home(Hash::of::<K>(&key, &*self.hasher)).rank();
+            let hash = Hash::of::<K>(&key, &*self.hasher);
+            let way = (self.ring.home(hash).rank(), hash.bits());
             let key = <K::Repr as Repr<K>>::key_slot(&key, &self.heap)?;
-            Ok((home, Pair::new(key, given(i)?)))
+            Ok((way, Pair::new(key, given(i)?)))
         };
         for i in 0..n {
             match request(i) {
-                Ok((home, request)) => {
-                    if !batch.push((i, home), request, take) {
+                Ok((way, request)) => {
+                    if !batch.push(i, way, request, take) {
                         break;
                     }
                 }
@@ -85,7 +86,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Carries out an operation that says whether the key was there.
-    fn change_served<'k, O: OnKey<K, V, S, Answer = u8>>(
+    pub(super) fn change_served<'k, O: OnKey<K, V, S, Answer = u8>>(
         &self,
         served: &Served<K, V, S>,
         n: usize,

@@ -4,6 +4,7 @@ use pgas_core::Rank;
 
 use super::concurrent::Random;
 use super::*;
+use crate::hash_map::Combine;
 
 /// Batches of finds, of `longest` at most, among keys `0..2 * n_present` of which every second one is
 /// there. Where the search for an absent key goes through all of the table, few of them are asked for.
@@ -91,6 +92,86 @@ fn long_batches_find_what_is_there_where_searches_are_long() {
 #[test]
 fn long_batches_find_what_is_there_in_a_full_table() {
     check_all((30, 30, 200));
+}
+
+/// Tells in which order values were joined.
+enum Follow {}
+
+impl Combine<u64> for Follow {
+    fn combine(there: u64, given: &u64) -> u64 {
+        there.wrapping_mul(3).wrapping_add(*given)
+    }
+}
+
+/// Several messages to each rank, in each of which there is each of the keys.
+#[test]
+fn a_long_batch_joins_values_in_their_order_and_its_last_insert_of_a_key_stays() {
+    const N_KEYS: u64 = 40;
+    everywhere(3, |world| {
+        let map = map::<u64, u64>(&world, 400);
+        // Of each rank, and in turn: a message that came too late would meet another rank's values.
+        for rank in world.ranks() {
+            let entries: Vec<(u64, u64)> = (0..3000_u64)
+                .map(|i| (i.wrapping_mul(i) % 1009 % N_KEYS, i))
+                .collect();
+            if world.rank() == rank {
+                let n_new = map.upsert_many::<Follow>(&entries).unwrap();
+                let mut joined = std::collections::BTreeMap::new();
+                for (key, value) in &entries {
+                    let join = |there: &mut u64| *there = Follow::combine(*there, value);
+                    joined.entry(*key).and_modify(join).or_insert(*value);
+                }
+                assert_eq!(n_new, joined.len());
+                for (key, value) in &joined {
+                    assert_eq!(map.find(key).unwrap(), Some(*value), "key {key}");
+                }
+                assert_eq!(map.insert_many(&entries).unwrap(), 0);
+                let last: std::collections::BTreeMap<u64, u64> = entries.into_iter().collect();
+                for (key, value) in last {
+                    assert_eq!(map.find(&key).unwrap(), Some(value), "key {key}");
+                }
+                let keys: Vec<u64> = (0..2 * N_KEYS).chain(0..N_KEYS).collect();
+                assert_eq!(map.remove_many(&keys).unwrap(), n_new);
+                assert_eq!(map.find_many(&keys).unwrap(), vec![None; keys.len()]);
+            }
+            world.barrier().unwrap();
+        }
+        assert_eq!(map.len().unwrap(), 0);
+    });
+}
+
+enum Never {}
+
+impl Combine<u64> for Never {
+    fn combine(_: u64, given: &u64) -> u64 {
+        assert_ne!(*given, 13, "values that are not joined");
+        *given
+    }
+}
+
+#[test]
+fn a_panic_where_another_rank_joins_values_ends_the_batch_there_and_leaves_the_entry() {
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, 2, &Config::default(), |world| {
+        pgas_am::attach(&world).unwrap();
+        let map = map::<u64, u64>(&world, 1 << 10);
+        if world.rank() == Rank::ZERO {
+            let home = |key: &u64| map.table.ring.home(Hash::of::<u64>(key, &RapidHasher));
+            let keys = (0..).filter(|key| home(key).rank() == Rank::new(1));
+            let keys: Vec<u64> = keys.take(3).collect();
+            let entries = |value| keys.iter().map(|&key| (key, value)).collect::<Vec<_>>();
+            map.insert_many(&entries(5)).unwrap();
+            let [a, b, c] = [(keys[0], 6), (keys[1], 13), (keys[2], 7)];
+            let refused = map.upsert_many::<Never>(&[a, b, c]).unwrap_err();
+            assert_eq!(refused.done, 0, "no answer says what was done");
+            let text = refused.error.to_string();
+            assert!(text.contains("values that are not joined"), "{text}");
+            assert_eq!(map.find(&b.0).unwrap(), Some(5));
+            assert_eq!(map.upsert_many::<Never>(&[a, c]).unwrap(), 0);
+            assert_eq!(map.find_many(&keys).unwrap(), [Some(6), Some(5), Some(7)]);
+        }
+        world.barrier().unwrap();
+    });
 }
 
 #[test]

@@ -106,6 +106,8 @@ fn a_set_has_each_key_once_in_every_phase() {
         if world.rank() == Rank::ZERO {
             assert!(set.remove(&7).unwrap() && !set.remove(&7).unwrap());
             assert_eq!(set.insert_many(&[7, 8, 30]).unwrap(), 2);
+            assert_eq!(set.remove_many(&[31, 30, 30]).unwrap(), 1);
+            assert_eq!(set.insert_many(&[30]).unwrap(), 1);
         }
         let set = set.into_find_phase().unwrap();
         assert!((0..31).all(|key| set.contains(&key).unwrap()));

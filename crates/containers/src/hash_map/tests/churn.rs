@@ -10,7 +10,7 @@ use pgas_testkit::setting;
 
 use super::concurrent::Random;
 use super::*;
-use crate::hash_map::{HashSet, Inserted, MultiMap};
+use crate::hash_map::{Combine, HashSet, Inserted, MultiMap};
 use crate::testing::over_processes;
 use crate::{Error, HashMapBuffer};
 
@@ -31,6 +31,15 @@ impl Go {
             .1
             .wait_timeout_while(is_said, limit, |is_said| !*is_said);
         assert!(!waited.unwrap().1.timed_out());
+    }
+}
+
+/// Adds up.
+enum Sum {}
+
+impl Combine<u64> for Sum {
+    fn combine(there: u64, given: &u64) -> u64 {
+        there + given
     }
 }
 
@@ -125,6 +134,32 @@ fn ever_new_keys_find_room_in_a_map_at_half_load() {
         })
         .unwrap();
     }
+}
+
+#[test]
+fn ever_new_keys_of_batches_find_room() {
+    // More than a section, and several times as many keys as there are slots.
+    const MINE: u64 = 300;
+    pgas_smp::threads(2, |world| {
+        let map = reusing::<u64, u64>(&world, 1024);
+        let keys = |round: u64| (round * MINE..(round + 1) * MINE).map(|i| key(&world, i));
+        let n = usize::try_from(MINE).unwrap();
+        for round in 0..20 {
+            let entries: Vec<_> = keys(round).map(|key| (key, round)).collect();
+            assert_eq!(map.insert_many(&entries[..n / 2]).unwrap(), n / 2);
+            assert_eq!(map.upsert_many::<Sum>(&entries).unwrap(), n - n / 2);
+            let own: Vec<_> = keys(round).collect();
+            for (i, value) in map.find_many(&own).unwrap().into_iter().enumerate() {
+                let times = if i < n / 2 { 2 } else { 1 };
+                assert_eq!(value, Some(times * round));
+            }
+            assert_eq!(map.remove_many(&own).unwrap(), n);
+            assert_eq!(map.remove_many(&own).unwrap(), 0);
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.len().unwrap(), 0);
+    })
+    .unwrap();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What each method costs, in R, W and A, as its documentation says.
 
 use super::*;
-use crate::hash_map::Inserted;
+use crate::hash_map::{Combine, Inserted};
 use pgas_core::Rank;
 
 /// A map with one entry, far from full, so that no probe is longer than one slot.
@@ -161,6 +161,19 @@ fn batches_cost_what_their_operations_cost() {
             assert!((200..205).contains(&reads), "{reads} reads");
             assert!((400..410).contains(&atomics), "{atomics} atomics");
         }
+        // As single ones, again.
+        let (reads, writes, atomics) = price(&world, || {
+            assert_eq!(map.upsert_many::<Sum>(&entries).unwrap(), 0);
+        });
+        assert_eq!(writes, 0);
+        assert!((200..205).contains(&reads), "{reads} reads");
+        assert!((600..610).contains(&atomics), "{atomics} atomics");
+        let (reads, writes, atomics) = price(&world, || {
+            assert_eq!(map.remove_many(&keys).unwrap(), 200);
+        });
+        assert_eq!(writes, 0);
+        assert!((200..205).contains(&reads), "{reads} reads");
+        assert!((400..410).contains(&atomics), "{atomics} atomics");
     });
 }
 
@@ -416,7 +429,8 @@ fn where_ranks_serve_each_other_a_batch_is_a_few_messages() {
     asking(|world, map, _| {
         let keys = keys_of(map, Rank::new(1), 1000);
         let entries: Vec<_> = keys.iter().map(|&key| (key, key + 1)).collect();
-        let limit = (16_000_u64).div_ceil(world.capabilities().max_medium as u64 - 100);
+        // What is left in the lanes travels, too.
+        let limit = 3 + (16_000_u64).div_ceil(world.capabilities().max_medium as u64 - 100);
         let n = asked(world, || {
             assert_eq!(map.insert_many(&entries).unwrap(), 1000);
         });
@@ -432,5 +446,21 @@ fn where_ranks_serve_each_other_a_batch_is_a_few_messages() {
                 .all(|(found, key)| *found == Some(key + 2))
         );
         assert!((1..=limit).contains(&n), "{n} messages");
+        let n = asked(world, || {
+            assert_eq!(map.upsert_many::<Sum>(&entries).unwrap(), 0);
+        });
+        assert!((1..=limit).contains(&n), "{n} messages");
+        assert_eq!(map.find(&keys[9]).unwrap(), Some(2 * keys[9] + 3));
+        let n = asked(world, || assert_eq!(map.remove_many(&keys).unwrap(), 1000));
+        assert!((1..=limit).contains(&n), "{n} messages");
     });
+}
+
+/// Adds what is given.
+enum Sum {}
+
+impl Combine<u64> for Sum {
+    fn combine(there: u64, given: &u64) -> u64 {
+        there + given
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::Error;
-use crate::hash_map::Inserted;
+use crate::hash_map::{Combine, Inserted};
 use pgas_core::Rank;
 use proptest::prelude::*;
 
@@ -18,7 +18,18 @@ enum Op {
     Upsert(u64, u64),
     Remove(u64),
     InsertMany(Vec<(u64, u64)>),
+    UpsertMany(Vec<(u64, u64)>),
     FindMany(Vec<u64>),
+    RemoveMany(Vec<u64>),
+}
+
+/// The value that is given.
+enum Last {}
+
+impl<V: Clone> Combine<V> for Last {
+    fn combine(_: V, given: &V) -> V {
+        given.clone()
+    }
 }
 
 /// Few keys, so that they meet, and some that collide in slot and fingerprint.
@@ -36,7 +47,9 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (key(), any::<u64>()).prop_map(|(k, v)| Op::Upsert(k, v)),
         3 => key().prop_map(Op::Remove),
         1 => prop::collection::vec((key(), any::<u64>()), 0..40).prop_map(Op::InsertMany),
+        1 => prop::collection::vec((key(), any::<u64>()), 0..40).prop_map(Op::UpsertMany),
         1 => prop::collection::vec(key(), 0..40).prop_map(Op::FindMany),
+        1 => prop::collection::vec(key(), 0..9).prop_map(Op::RemoveMany),
     ]
 }
 
@@ -73,6 +86,7 @@ enum Answer<V> {
     Upserted(Option<Option<V>>),
     Many { done: usize, n_new: Option<usize> },
     Values(Vec<Option<V>>),
+    Removed(usize),
 }
 
 /// The result, or nothing for a full table.
@@ -109,7 +123,7 @@ impl<V: Clone> Reference<V> {
                 }
             }
             Op::Remove(k) => Answer::There(self.entries.remove(k).is_some()),
-            Op::InsertMany(entries) => {
+            Op::InsertMany(entries) | Op::UpsertMany(entries) => {
                 let insert = |&(k, v): &(u64, u64)| self.insert(k, value(v));
                 let inserted: Vec<_> = entries.iter().map_while(insert).collect();
                 let n_new = inserted.iter().filter(|&&i| i == Inserted::New).count();
@@ -123,11 +137,15 @@ impl<V: Clone> Reference<V> {
                 let values = keys.iter().map(|k| self.entries.get(k).cloned());
                 Answer::Values(values.collect())
             }
+            Op::RemoveMany(keys) => {
+                let there = keys.iter().filter(|k| self.entries.remove(k).is_some());
+                Answer::Removed(there.count())
+            }
         }
     }
 }
 
-fn perform<K: Object, V: Object>(
+fn perform<K: Object, V: Object + Clone>(
     map: &HashMap<K, V>,
     op: &Op,
     key: fn(u64) -> K,
@@ -150,9 +168,12 @@ fn perform<K: Object, V: Object>(
             Answer::Upserted(unless_full(former, capacity))
         }
         Op::Remove(k) => Answer::There(map.remove(&key(*k)).unwrap()),
-        Op::InsertMany(entries) => {
+        Op::InsertMany(entries) | Op::UpsertMany(entries) => {
             let entries: Vec<_> = entries.iter().map(|&(k, v)| (key(k), value(v))).collect();
-            let inserted = map.insert_many(&entries);
+            let inserted = match op {
+                Op::UpsertMany(_) => map.upsert_many::<Last>(&entries),
+                _ => map.insert_many(&entries),
+            };
             let done = inserted.as_ref().map_or_else(|e| e.done, |_| entries.len());
             let n_new = unless_full(inserted.map_err(Error::from), capacity);
             Answer::Many { done, n_new }
@@ -160,6 +181,10 @@ fn perform<K: Object, V: Object>(
         Op::FindMany(keys) => {
             let keys: Vec<K> = keys.iter().map(|&k| key(k)).collect();
             Answer::Values(map.find_many(&keys).unwrap())
+        }
+        Op::RemoveMany(keys) => {
+            let keys: Vec<K> = keys.iter().map(|&k| key(k)).collect();
+            Answer::Removed(map.remove_many(&keys).unwrap())
         }
     }
 }
@@ -210,7 +235,9 @@ fn check<K, V>(
             let is_refused = matches!(expected, Answer::Many { n_new: None, .. });
             let answer = match op {
                 // Of entries behind the one without room some may have found some.
-                Op::InsertMany(entries) if is_refused && travels(world) => {
+                Op::InsertMany(entries) | Op::UpsertMany(entries)
+                    if is_refused && travels(world) =>
+                {
                     one_by_one(&map, entries, key, value)
                 }
                 op => perform(&map, op, key, value),

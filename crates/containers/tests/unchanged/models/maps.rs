@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pgas_containers::hash_map::Finds;
+use pgas_containers::hash_map::{Combine, Finds};
 use pgas_containers::{BatchError, HashMap, HashMapBuffer, HashSet, MultiMap, TakeError};
 use pgas_core::collective::op::Sum;
 
@@ -20,7 +20,9 @@ enum Op {
     GetOrInsert(Entry),
     GetOrInsertWith(Entry),
     Upsert(Entry),
+    UpsertMany(Vec<Entry>),
     Remove(u64),
+    RemoveMany(Vec<u64>),
     /// Collective.
     Resize(usize),
     Local(Vec<LocalOp>),
@@ -57,7 +59,9 @@ fn op() -> impl Strategy<Value = Op> {
         1 => entry().prop_map(Op::GetOrInsert),
         1 => entry().prop_map(Op::GetOrInsertWith),
         2 => entry().prop_map(Op::Upsert),
+        1 => entries().prop_map(Op::UpsertMany),
         2 => (0..N_KEYS).prop_map(Op::Remove),
+        1 => prop::collection::vec(0..N_KEYS, 0..4).prop_map(Op::RemoveMany),
         1 => capacity.prop_map(Op::Resize),
         1 => prop::collection::vec(local, 0..8).prop_map(Op::Local),
         1 => entries().prop_map(Op::Buffered),
@@ -67,6 +71,14 @@ fn op() -> impl Strategy<Value = Op> {
 
 fn longer(there: Picky) -> Picky {
     Picky(there.0 + "+")
+}
+
+enum Longer {}
+
+impl Combine<Picky> for Longer {
+    fn combine(there: Picky, _: &Picky) -> Picky {
+        longer(there)
+    }
 }
 
 /// A map and what should be in it.
@@ -87,6 +99,27 @@ impl Model {
         assert_reason(error, text, there, there.is_none());
     }
 
+    /// What became of a batch, of which each entry puts `now` in the place of what was there.
+    fn changed(
+        &mut self,
+        entries: &[Entry],
+        outcome: Result<usize, BatchError>,
+        now: impl Fn(Option<Picky>, &Picky) -> Picky,
+    ) {
+        let done = match &outcome {
+            Ok(_) => entries.len(),
+            Err(error) => error.done,
+        };
+        for (key, text) in &entries[..done] {
+            let now = now(self.0.remove(key), text);
+            self.0.insert(*key, now);
+        }
+        if let Err(error) = outcome {
+            let (key, text) = &entries[done];
+            self.assert_reason(&error.error, *key, text);
+        }
+    }
+
     /// What one rank does alone.
     fn perform(&mut self, map: &HashMap<u64, Picky>, op: &Op) {
         match op {
@@ -96,15 +129,7 @@ impl Model {
             },
             Op::InsertMany(entries) => {
                 let inserted = map.insert_many(entries);
-                let done = match &inserted {
-                    Ok(_) => entries.len(),
-                    Err(error) => error.done,
-                };
-                self.0.extend(entries[..done].iter().cloned());
-                if let Err(error) = inserted {
-                    let (key, text) = &entries[done];
-                    self.assert_reason(&error.error, *key, text);
-                }
+                self.changed(entries, inserted, |_, text| text.clone());
             }
             Op::Update((key, text)) => match map.update(key, |_| text.clone()) {
                 Ok(former) => {
@@ -130,9 +155,19 @@ impl Model {
                 }
                 Err(error) => self.assert_reason(&error, *key, text),
             },
+            Op::UpsertMany(entries) => {
+                let joined = map.upsert_many::<Longer>(entries);
+                self.changed(entries, joined, |there, text| {
+                    there.map_or_else(|| text.clone(), longer)
+                });
+            }
             Op::Remove(key) => {
                 let is_there = self.0.remove(key).is_some();
                 assert_eq!(map.remove(key).unwrap(), is_there);
+            }
+            Op::RemoveMany(keys) => {
+                let there = keys.iter().filter(|key| self.0.remove(key).is_some());
+                assert_eq!(map.remove_many(keys).unwrap(), there.count());
             }
             Op::Resize(_) | Op::Local(_) | Op::Buffered(_) | Op::InsertPhase(_) => {}
         }
