@@ -14,7 +14,7 @@ use super::slot::layout::{Blocks as _, ValueKind};
 use super::slot::remote::parse_state;
 use super::slot::{Access, GlobalSlot, LayoutOf};
 use super::table::{Table, over_slots};
-use super::view::View;
+use super::view::{View, out_of_line};
 use crate::Result;
 use crate::object::{self, KeyHasher, Object};
 
@@ -144,12 +144,29 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         }
     }
 
-    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since its upper byte tells.
+    /// The next entry, where not all slots are local.
+    fn next_far(&mut self) -> Option<Result<(K, V)>> {
+        let (table, rank) = (self.table, self.rank);
+        while self.next < table.ring.local_capacity() {
+            let local = self.next;
+            self.next += 1;
+            let entry = self.may_hold(local).and_then(|may| {
+                if !may {
+                    return Ok(None);
+                }
+                over_slots!(table, |view| view.entry_at(rank, local))
+            });
+            if let Some(entry) = entry.transpose() {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since
+    /// its upper byte tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
-        if self.table.local.is_some()
-            || self.table.reused.is_some()
-            || self.rank == self.table.world().rank()
-        {
+        if self.table.reused.is_some() || self.rank == self.table.world().rank() {
             return Ok(true);
         }
         let chunk = chunk::<K, V>();
@@ -186,18 +203,16 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        while self.next < self.table.ring.local_capacity() {
+        let Some(all) = &self.table.local else {
+            return out_of_line(|| self.next_far());
+        };
+        let view = self.table.view_local(all);
+        while self.next < view.ring.local_capacity() {
             let local = self.next;
             self.next += 1;
-            let entry = self.may_hold(local).and_then(|may| {
-                if !may {
-                    return Ok(None);
-                }
-                let (table, rank) = (self.table, self.rank);
-                over_slots!(table, |view| view.entry_at(rank, local))
-            });
-            if let Some(entry) = entry.transpose() {
-                return Some(entry);
+            match view.entry_at(self.rank, local) {
+                Ok(None) => {}
+                entry => return entry.transpose(),
             }
         }
         None

@@ -235,7 +235,8 @@ impl Sections {
     fn lock(&self) -> Option<Emptying<'_>> {
         let common = self.all.block(0, 0);
         let taken = word::compare_exchange(common.word64(LOCK), 0, 1);
-        taken.is_ok().then_some(Emptying { common })
+        // Made only by who has it: its end gives it back.
+        taken.is_ok().then(|| Emptying { common })
     }
 
     /// Whether all sections have ended that are open now; asks as long as `go_on` says so.
@@ -424,5 +425,25 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let n = self.ring.local_capacity() as u64;
         let rank = Rank::new((number / n) as u32);
         self.slot(self.ring.at(rank, (number % n) as usize))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_in_vain_for_the_right_to_empty_slots_leaves_it_where_it_is() {
+        let ends = pgas_smp::threads(1, |world| {
+            let sections = Sections::new(&world).unwrap().unwrap();
+            let emptying = sections.lock();
+            assert!(emptying.is_some());
+            for _ in 0..3 {
+                assert!(sections.lock().is_none());
+            }
+            drop(emptying);
+            assert!(sections.lock().is_some());
+        });
+        ends.unwrap();
     }
 }

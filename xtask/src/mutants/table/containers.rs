@@ -16,6 +16,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/ring.rs", "world.barrier()?;\n        let words", 0, "let words", Program("weak_network", "a_phased_queue")),
     // Slots of removed keys are used again.
     row("hash_map/reuse.rs", "self.failure = self.wait.pause(&Vec::new).err();", 0, "thread::yield_now();", Tests("whoever_waits_for_room")),
+    row("hash_map/reuse.rs", "taken.is_ok().then(|| Emptying { common })", 0, "taken.is_ok().then_some(Emptying { common })", Tests("who_asks_in_vain")),
     row("hash_map/reuse.rs", "        self.end();", 0, "", Tests("a_full_map_has_room")),
     // Queues.
     row("queue/ring.rs", "tickets.n.min(self.size.n_slots() - slot)", 0, "tickets.n", Tests("a_local_phase_empties")),
