@@ -2,7 +2,7 @@
 //!
 //! A container is spread over the segments of all ranks and used by one-sided operations: the rank that
 //! holds an element is not asked to do anything. Where the transport has it serve atomics by messages
-//! anyway, as MPI between hosts does, it serves a whole operation on a map by one. Every method says
+//! anyway, as MPI between hosts does, it serves a whole operation on a map or queue by one. Every method says
 //! what it costs, in the units of the BCL paper: `R` a remote read, `W` a remote write, `A` a remote
 //! atomic, `B` a barrier, `l` work on this rank's own memory; and `M` a message that its target serves,
 //! with the answer.
