@@ -13,6 +13,7 @@ mod distributed;
 mod hosted;
 mod layout;
 mod matrix;
+mod scattered;
 #[cfg(test)]
 mod tests;
 
