@@ -30,6 +30,7 @@
 //! | maps and sets | `hash_map` |
 //! | arrays; what is gathered for other ranks | `array`, `distributor` |
 //! | queues and filters | `bloom`, `queue` |
+//! | elements anywhere, many at once | `scattered` |
 //! | how values live in global memory; what goes to other ranks by messages | `mail`, `object`, `requests` |
 //! | errors | `error` |
 #![forbid(unsafe_code)]
@@ -43,6 +44,7 @@ mod mail;
 pub mod object;
 pub mod queue;
 mod requests;
+mod scattered;
 #[cfg(test)]
 mod sizes;
 mod store;

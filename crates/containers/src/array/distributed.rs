@@ -8,10 +8,10 @@ use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
 use super::layout::{Deal, Distribution};
-use super::scattered::{self, Served};
 use super::{copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
+use crate::scattered::{self, Served};
 use crate::{Error, Result};
 
 /// An array of a fixed length whose elements are dealt out to all ranks.

@@ -13,7 +13,6 @@ mod distributed;
 mod hosted;
 mod layout;
 mod matrix;
-mod scattered;
 #[cfg(test)]
 mod tests;
 

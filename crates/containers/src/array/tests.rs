@@ -267,6 +267,11 @@ fn scattered_elements_are_those_that_were_written_and_sums_are_exact() {
             let narrow = |i: usize| [u16::try_from(i).unwrap(); 3];
             let pairs: Vec<_> = mine.iter().map(|&i| (i, narrow(i))).collect();
             pair.put_many(&pairs).unwrap();
+            world.flush_all().unwrap();
+            // Whoever is told so finds it there, by whatever way it came.
+            for (i, value) in values {
+                assert_eq!(array.get(i).unwrap(), value);
+            }
             world.barrier().unwrap();
             // Some of them twice, of whichever rank.
             let all: Vec<_> = (0..2 * len).map(|_| random.index(len)).collect();
@@ -321,6 +326,23 @@ fn scattered_elements_cost_one_operation_each_or_a_few_messages() {
                 assert_eq!(array.get_many(&many).unwrap(), expected);
             });
             assert!((1..=limit).contains(&n), "{n} messages");
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn scattered_elements_of_a_rank_that_has_dropped_its_handle_are_reached_one_sidedly() {
+    served_counted(|world| {
+        let array = Array::new(&world, Rank::new(1), 9, &0_u32).unwrap();
+        let array = (world.rank() == Rank::ZERO).then_some(array);
+        world.barrier().unwrap();
+        if let Some(array) = array {
+            array.put_many(&[(8, 80), (2, 20)]).unwrap();
+            world.flush_all().unwrap();
+            array.add_many(&[2, 8, 2], 1).unwrap();
+            world.flush_all().unwrap();
+            assert_eq!(array.get_many(&[2, 0, 8]).unwrap(), [22, 0, 81]);
         }
         world.barrier().unwrap();
     });

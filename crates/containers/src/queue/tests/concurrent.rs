@@ -304,6 +304,28 @@ fn a_host_that_would_have_to_wait_leaves_a_pop_and_a_push_to_the_rank_that_asked
 }
 
 #[test]
+fn a_queue_whose_host_has_dropped_its_handle_is_used_one_sidedly() {
+    served_counted(|world| {
+        let queue = CircularQueue::with_capacity(&world, Rank::new(1), 4).unwrap();
+        let queue = (world.rank() == Rank::ZERO).then_some(queue);
+        world.barrier().unwrap();
+        if let Some(queue) = queue {
+            queue.push("one".to_owned()).unwrap();
+            queue
+                .push_slice(&["two".to_owned(), "x".repeat(200)])
+                .unwrap();
+            assert_eq!(queue.pop().unwrap().as_deref(), Some("one"));
+            assert_eq!(
+                queue.pop_many(9).unwrap(),
+                ["two".to_owned(), "x".repeat(200)]
+            );
+            assert_eq!(queue.pop().unwrap(), None);
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
 fn whoever_waits_for_an_element_of_a_rank_that_died_gets_an_error() {
     let waited = Mutex::new(String::new());
     let (taken, is_taken) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Many elements of an array, wherever they are, in one call.
+//! Elements in the memory of any ranks, many of them in one call.
 //!
 //! Where ranks serve each other, what is to be done travels to the ranks that have the elements, many in
 //! a message and to all of them at once. Elsewhere they are fragments of one transfer.
@@ -13,13 +13,13 @@ use pgas_core::{GlobalPtr, Pod, Rank, World, in_handler};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
-use crate::requests::{Batch, Operation, Sent};
+use crate::requests::{self, Batch, Operation, Sent};
 
-/// By which ranks name an array to each other.
-pub(super) type Served = DistObject<World>;
+/// By which ranks name an array or a filter to each other.
+pub(crate) type Served = DistObject<World>;
 
-/// The name of a new array, where ranks serve each other. Collective.
-pub(super) fn serve(world: &World) -> Option<Served> {
+/// The name of a new one, where ranks serve each other. Collective.
+pub(crate) fn serve(world: &World) -> Option<Served> {
     let is_served = world.capabilities().ranks_serve_atomics();
     // To a world without messages none was attached, on all ranks.
     let named = is_served.then(|| DistObject::new(&world.team(), world.clone()).ok());
@@ -27,9 +27,11 @@ pub(super) fn serve(world: &World) -> Option<Served> {
 }
 
 /// What is done with an element.
-trait Act: 'static {
+pub(crate) trait Act: 'static {
     type Given: Pod;
     type Answer: Pod;
+    /// Whether that has to be done in its order, on elements of one rank.
+    const IS_ORDERED: bool = false;
 
     fn act(world: &World, at: GlobalPtr<u8>, given: Self::Given) -> Result<Self::Answer>;
 }
@@ -93,7 +95,7 @@ impl<A: Act> Operation for Scattered<A> {
     type Request = At<A::Given>;
     type Answer = Sent<A::Answer>;
 
-    const IS_ORDERED: bool = false;
+    const IS_ORDERED: bool = A::IS_ORDERED;
 
     fn is_near(world: &World, rank: Rank) -> bool {
         world.is_direct(rank) || rank == world.rank()
@@ -111,7 +113,7 @@ impl<A: Act> Operation for Scattered<A> {
 }
 
 /// Has `A` done with elements; `take` gets the answers, and does what has none.
-fn travel<A: Act>(
+pub(crate) fn travel<A: Act>(
     served: &Served,
     elements: impl Iterator<Item = (GlobalPtr<u8>, A::Given)>,
     mut take: impl FnMut(usize, Option<A::Answer>) -> Result<()>,
@@ -130,12 +132,27 @@ fn travel<A: Act>(
     Ok(batch.finish(take)?)
 }
 
+/// Has `A` done with an element of another rank; nothing if it is to be done one-sidedly.
+pub(crate) fn one<A: Act>(
+    served: Option<&Served>,
+    at: GlobalPtr<u8>,
+    given: A::Given,
+) -> Result<Option<A::Answer>> {
+    let is_far = |served: &&Served| !Scattered::<A>::is_near(served, at.rank());
+    let Some(served) = asked(served).filter(is_far) else {
+        return Ok(None);
+    };
+    let ptr = at.to_bits();
+    let answer = requests::ask::<Scattered<A>>(served, at.rank(), At { ptr, given })?;
+    Ok(answer.map(|Sent(answer)| answer))
+}
+
 /// Who is asked, where something may be waited for.
-fn asked(served: Option<&Served>) -> Option<&Served> {
+pub(crate) fn asked(served: Option<&Served>) -> Option<&Served> {
     served.filter(|_| !in_handler())
 }
 
-pub(super) fn get<T: Pod>(
+pub(crate) fn get<T: Pod>(
     served: Option<&Served>,
     world: &World,
     elements: &[GlobalPtr<T>],
@@ -157,7 +174,7 @@ pub(super) fn get<T: Pod>(
     Ok(out)
 }
 
-pub(super) fn put<T: Pod>(
+pub(crate) fn put<T: Pod>(
     served: Option<&Served>,
     world: &World,
     elements: &[(GlobalPtr<T>, T)],
@@ -177,7 +194,7 @@ pub(super) fn put<T: Pod>(
     })
 }
 
-pub(super) fn add<T: AtomicInteger>(
+pub(crate) fn add<T: AtomicInteger>(
     served: Option<&Served>,
     world: &World,
     elements: &[GlobalPtr<T>],
