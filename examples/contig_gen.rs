@@ -8,8 +8,9 @@
 //!
 //! Every k-mer of the reads goes to the rank that holds its place in a hash map, with the bases before and behind it, and is counted
 //! there (`HashMapBuffer`). The map then is a graph: two k-mers are linked if each has the other one as its only
-//! neighbour on that side. From then on nobody changes it, and a find is one read: each rank looks for ends of
-//! paths among the k-mers that it holds itself, and follows them over all ranks' memory. Of the two ends of a path the one with the lesser k-mer
+//! neighbour on that side. From then on nobody changes it: each rank looks for ends of
+//! paths among the k-mers that it holds itself, and follows many of them over all ranks' memory at once, by finds of the next k-mers
+//! of all, which travel together. Of the two ends of a path the one with the lesser k-mer
 //! tells it, and of a circle its least k-mer, so a contig is told once.
 
 #[path = "support/arguments.rs"]
@@ -32,6 +33,8 @@ use pgas_genomics::{DistinctSketch, Input, Kmer, KmerLength, Kmers, Share};
 const BUNDLED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/data/lambda_NC_001416.fa.gz");
 /// The room of an inbox, in k-mers.
 const INBOX: usize = 1 << 16;
+/// Paths that a rank follows at once, at most, and k-mers of which it looks whether one begins there.
+const TOGETHER: usize = 1 << 14;
 
 /// Puts the reads of FASTA and FASTQ files, plain or gzip, together to contigs.
 #[derive(Debug, Parser)]
@@ -147,17 +150,14 @@ impl Graph<'_> {
         seen[8] >= self.min_depth && before.is_some() && behind.is_some()
     }
 
-    fn node(&self, kmer: Kmer) -> pgas::Result<Option<Node>> {
-        let canonical = kmer.canonical(self.k);
-        let Some(seen) = self.kmers.find(&canonical)? else {
-            return Ok(None);
-        };
-        let seen = if kmer == canonical {
+    /// The k-mer in this direction with what was seen of it, if it is part of a contig.
+    fn node(&self, kmer: Kmer, seen: Seen) -> Option<Node> {
+        let seen = if kmer == kmer.canonical(self.k) {
             seen
         } else {
             from_other_strand(seen)
         };
-        Ok(self.is_certain(&seen).then_some(Node { kmer, seen }))
+        self.is_certain(&seen).then_some(Node { kmer, seen })
     }
 
     fn turned(&self, node: Node) -> Node {
@@ -167,49 +167,101 @@ impl Graph<'_> {
         }
     }
 
-    /// The k-mer behind `node`, if both have each other as their only neighbours there.
-    fn next(&self, node: Node) -> pgas::Result<Option<Node>> {
-        let Some(Some(base)) = self.only(&node.seen[4..8]) else {
-            return Ok(None);
-        };
+    /// The k-mer that the only base behind `node` leads to, if there is one.
+    fn ahead(&self, node: &Node) -> Option<Kmer> {
+        let base = self.only(&node.seen[4..8])??;
         let bits = 2 * self.k.get();
         let word = (node.kmer.word() << 2 | u64::from(base)) & (u64::MAX >> (64 - bits));
-        let Some(next) = self.node(Kmer::from_word(word))? else {
-            return Ok(None);
-        };
-        let first = u8::try_from(node.kmer.word() >> (bits - 2)).expect("two bits");
-        let is_mutual = self.only(&next.seen[..4]) == Some(Some(first));
-        // A strand that turns back into the other one ends.
-        let turns = next.kmer == node.kmer.reverse_complement(self.k);
-        Ok((is_mutual && !turns).then_some(next))
+        Some(Kmer::from_word(word))
     }
 
-    /// Follows the path from `start` on; `None` if it leads back to it, or to a k-mer for which `stop`.
-    fn follow(&self, start: Node, stop: impl Fn(Kmer) -> bool) -> pgas::Result<Trail> {
-        let mut bases = start.kmer.to_text(self.k).into_bytes();
-        let mut at = start;
-        while let Some(next) = self.next(at)? {
-            if next.kmer == start.kmer {
-                return Ok(Trail::Circle(bases));
+    /// Whether `next`, to which `node` leads, has it as its only neighbour there.
+    fn is_mutual(&self, node: Node, next: Node) -> bool {
+        let bits = 2 * self.k.get();
+        let first = u8::try_from(node.kmer.word() >> (bits - 2)).expect("two bits");
+        // A strand that turns back into the other one ends.
+        let turns = next.kmer == node.kmer.reverse_complement(self.k);
+        self.only(&next.seen[..4]) == Some(Some(first)) && !turns
+    }
+
+    /// The k-mer behind each of `nodes`, if both have each other as their only neighbours there.
+    fn next(&self, nodes: &[Node]) -> pgas::Result<Vec<Option<Node>>> {
+        let ahead: Vec<_> = nodes.iter().map(|node| self.ahead(node)).collect();
+        let sought = ahead.iter().flatten();
+        let sought: Vec<_> = sought.map(|kmer| kmer.canonical(self.k)).collect();
+        let mut found = self.kmers.find_many(&sought)?.into_iter();
+        let next = |(node, kmer): (&Node, Option<Kmer>)| {
+            let kmer = kmer?;
+            let seen = found.next().expect("an answer for each")?;
+            let next = self.node(kmer, seen)?;
+            self.is_mutual(*node, next).then_some(next)
+        };
+        Ok(nodes.iter().zip(ahead).map(next).collect())
+    }
+
+    /// Follows the paths from `starts` on, many at once, and has `take` each that ends, in any order. One is
+    /// given up at a k-mer for which `stop`, which also gets the first one.
+    fn follow(
+        &self,
+        starts: impl IntoIterator<Item = Node>,
+        stop: impl Fn(Kmer, Kmer) -> bool,
+        mut take: impl FnMut(Trail),
+    ) -> pgas::Result<()> {
+        let mut starts = starts.into_iter();
+        let mut paths: Vec<Trail> = Vec::new();
+        loop {
+            let more = starts.by_ref().take(TOGETHER - paths.len());
+            paths.extend(more.map(|start| Trail::new(start, self.k)));
+            if paths.is_empty() {
+                return Ok(());
             }
-            if stop(next.kmer) {
-                return Ok(Trail::Stopped);
+            let ends: Vec<_> = paths.iter().map(|path| path.at).collect();
+            let mut next = self.next(&ends)?.into_iter();
+            let mut going = Vec::with_capacity(paths.len());
+            for mut path in paths {
+                let first = path.start.kmer;
+                match next.next().expect("one for each") {
+                    Some(next) if next.kmer == first => {
+                        path.is_circle = true;
+                        take(path);
+                    }
+                    Some(next) if stop(first, next.kmer) => {}
+                    Some(next) => {
+                        path.go_to(next);
+                        going.push(path);
+                    }
+                    None => take(path),
+                }
             }
-            bases.push(b"ACGT"[usize::from(next.kmer.word().to_le_bytes()[0] & 3)]);
-            at = next;
+            paths = going;
         }
-        Ok(Trail::Line(bases, at.kmer))
     }
 }
 
-/// Where a path leads.
-enum Trail {
-    /// To an end: its bases and last k-mer.
-    Line(Vec<u8>, Kmer),
-    /// Back to its beginning.
-    Circle(Vec<u8>),
-    /// To a k-mer at which it was not to go on.
-    Stopped,
+/// A way through the graph, as far as it was followed.
+struct Trail {
+    start: Node,
+    at: Node,
+    bases: Vec<u8>,
+    /// It leads back to its start.
+    is_circle: bool,
+}
+
+impl Trail {
+    fn new(start: Node, k: KmerLength) -> Self {
+        Self {
+            start,
+            at: start,
+            bases: start.kmer.to_text(k).into_bytes(),
+            is_circle: false,
+        }
+    }
+
+    fn go_to(&mut self, next: Node) {
+        let last = next.kmer.word().to_le_bytes()[0] & 3;
+        self.bases.push(b"ACGT"[usize::from(last)]);
+        self.at = next;
+    }
 }
 
 fn run(world: &World, options: &Options) -> Result<()> {
@@ -245,7 +297,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     let n50 = lengths.iter().find(is_half).copied().unwrap_or(0);
     let line = if options.json {
         serde_json::json!({
-            "ranks": world.n_ranks(), "k": options.k, "min_depth": options.min_depth, "reads": n_reads,
+            "ranks": world.n_ranks(), "way": "aggregated", "k": options.k, "min_depth": options.min_depth, "reads": n_reads,
             "kmers": n_kmers, "contigs": lengths.len(), "total_bp": total, "n50": n50,
             "longest": lengths.first().copied().unwrap_or(0), "seconds_read": seconds_read,
             "seconds_count": seconds_count, "seconds_total": seconds_total,
@@ -254,7 +306,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     } else {
         let n = lengths.len();
         format!(
-            "{n_reads} reads, {n_kmers} distinct {}-mers: {n} contigs with {total} bases, N50 {n50}, in {seconds_total:.2} s",
+            "{n_reads} reads, {n_kmers} distinct {}-mers: {n} contigs with {total} bases, N50 {n50}, aggregated, in {seconds_total:.2} s",
             options.k
         )
     };
@@ -353,45 +405,62 @@ fn add_read<F: FnMut(Seen, Seen) -> Seen>(
 fn traverse(world: &World, options: &Options, graph: &Graph<'_>) -> pgas::Result<Vec<Vec<u8>>> {
     let mut contigs = Vec::new();
     let (mut n_certain, mut n_told) = (0, 0);
+    let mut starts = Vec::new();
     let bar = progress_bar(world, options, "traversing", graph.kmers.local_len()?);
-    for entry in graph.kmers.local_iter() {
-        let (kmer, seen) = entry?;
-        bar.inc(1);
-        if !graph.is_certain(&seen) {
-            continue;
+    each_certain(graph, |nodes| {
+        n_certain += nodes.len() as u64;
+        let both = nodes.iter().flat_map(|node| [graph.turned(*node), *node]);
+        let both: Vec<_> = both.collect();
+        let before = graph.next(&both)?;
+        let is_start = |(_, before): &(&Node, Option<Node>)| before.is_none();
+        let ends = both.iter().zip(before).filter(is_start);
+        starts.extend(ends.map(|(node, _)| graph.turned(*node)));
+        bar.inc(nodes.len() as u64);
+        Ok(())
+    })?;
+    let never = |_, _| false;
+    graph.follow(starts, never, |path| {
+        let [first, last] = [path.start, path.at].map(|node| node.kmer.canonical(graph.k));
+        // A contig of one k-mer begins and ends with it in both directions.
+        if !path.is_circle && (first < last || (first == last && path.start.kmer == first)) {
+            n_told += (path.bases.len() - graph.k.get() + 1) as u64;
+            contigs.push(path.bases);
         }
-        n_certain += 1_u64;
-        let forward = Node { kmer, seen };
-        for start in [forward, graph.turned(forward)] {
-            if graph.next(graph.turned(start))?.is_some() {
-                continue;
-            }
-            let Trail::Line(bases, last) = graph.follow(start, |_| false)? else {
-                continue;
-            };
-            let last = last.canonical(graph.k);
-            // A contig of one k-mer begins and ends with it in both directions.
-            if kmer < last || (kmer == last && start.kmer == kmer) {
-                n_told += (bases.len() - graph.k.get() + 1) as u64;
-                contigs.push(bases);
-            }
-        }
-    }
+    })?;
     let n_certain = world.allreduce(n_certain, Sum)?;
-    if n_certain == world.allreduce(n_told, Sum)? {
-        return Ok(contigs);
+    if n_certain != world.allreduce(n_told, Sum)? {
+        // What is left are circles.
+        let is_less = |first: Kmer, other: Kmer| other.canonical(graph.k) < first;
+        each_certain(graph, |nodes| {
+            graph.follow(nodes.iter().copied(), is_less, |path| {
+                if path.is_circle {
+                    contigs.push(path.bases);
+                }
+            })
+        })?;
     }
-    // What is left are circles.
+    // The order in which paths end is that of their lengths.
+    contigs.sort_unstable();
+    Ok(contigs)
+}
+
+/// Calls `f` with the k-mers of this rank that are parts of contigs, many at once.
+fn each_certain(
+    graph: &Graph<'_>,
+    mut f: impl FnMut(&[Node]) -> pgas::Result<()>,
+) -> pgas::Result<()> {
+    let mut nodes = Vec::with_capacity(TOGETHER);
     for entry in graph.kmers.local_iter() {
         let (kmer, seen) = entry?;
         if graph.is_certain(&seen) {
-            let is_less = |other: Kmer| other.canonical(graph.k) < kmer;
-            if let Trail::Circle(bases) = graph.follow(Node { kmer, seen }, is_less)? {
-                contigs.push(bases);
-            }
+            nodes.push(Node { kmer, seen });
+        }
+        if nodes.len() == TOGETHER {
+            f(&nodes)?;
+            nodes.clear();
         }
     }
-    Ok(contigs)
+    f(&nodes)
 }
 
 /// Writes the contigs of all ranks to one file.

@@ -11,6 +11,9 @@
 //! | messages | an active message, whose handler adds to the owner's private memory |
 //! | aggregated | an item of an `Aggregator`, which sends many in one message |
 //!
+//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one alone, unless
+//! `--styles` names others.
+//!
 //! The result of each style is compared with what this rank's part must be, word by word.
 
 #[path = "support/arguments.rs"]
@@ -23,6 +26,8 @@ mod memory;
 mod support;
 #[path = "support/timing.rs"]
 mod timing;
+#[path = "support/way.rs"]
+mod way;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,6 +39,7 @@ use pgas::backend::AtomicOp;
 use pgas::message::{Payload, RequestHandler, Token};
 use pgas::prelude::*;
 use pgas::{Aggregator, CallError, quiet};
+use way::Way;
 
 /// Adds to random words of a distributed table, in three styles.
 #[derive(Debug, Parser)]
@@ -64,7 +70,9 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
         ("aggregated", aggregated),
     ];
     let mut all = Vec::new();
-    for (style, run) in styles {
+    let way = Way::of(world)?;
+    let styles = styles.into_iter();
+    for (style, run) in styles.filter(|(style, _)| options.runs(style, way)) {
         let (seconds, counts) = run(world, options, &places)?;
         all.push(Measured {
             style,
@@ -72,7 +80,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
             verified: support::all(world, counts == expected)?,
         });
     }
-    Ok(kernel::report(world, options, "histogram", &all))
+    Ok(kernel::report(world, (options, way), "histogram", &all))
 }
 
 /// The seconds that it took, and this rank's part of the table.

@@ -11,6 +11,9 @@
 //! | messages | a request, whose handler replies with the word |
 //! | aggregated | one of many indices in a remote call, whose result is as many words |
 //!
+//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one alone, unless
+//! `--styles` names others.
+//!
 //! Every word that was read is compared with what the table holds there.
 
 #[path = "support/arguments.rs"]
@@ -23,6 +26,8 @@ mod memory;
 mod support;
 #[path = "support/timing.rs"]
 mod timing;
+#[path = "support/way.rs"]
+mod way;
 
 use std::collections::VecDeque;
 use std::process::ExitCode;
@@ -34,6 +39,7 @@ use kernel::{Measured, Options, Place};
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::prelude::*;
 use pgas::{CallError, PgasFuture, quiet};
+use way::Way;
 
 /// Indices of one remote call, at most.
 const BATCH: usize = 1000;
@@ -76,7 +82,9 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
         ("aggregated", aggregated),
     ];
     let mut all = Vec::new();
-    for (style, run) in styles {
+    let way = Way::of(world)?;
+    let styles = styles.into_iter();
+    for (style, run) in styles.filter(|(style, _)| options.runs(style, way)) {
         let (seconds, words) = run(world, options, &table, &places)?;
         let is_right = words
             .into_iter()
@@ -87,7 +95,7 @@ fn run(world: &World, options: &Options) -> pgas::Result<bool> {
             verified: support::all(world, is_right)?,
         });
     }
-    Ok(kernel::report(world, options, "index_gather", &all))
+    Ok(kernel::report(world, (options, way), "index_gather", &all))
 }
 
 /// What the table holds at `place`.

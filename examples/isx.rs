@@ -6,7 +6,7 @@
 //! cargo run --release --example isx -- --ranks 4 --keys-per-rank 1000000 --json
 //! ```
 //!
-//! The keys go through a `Distributor`: no rank waits for another one before it has sent all that it has, and there is no
+//! The keys go through a `Distributor`, which sends many together, through inboxes in shared memory or by messages: no rank waits for another one before it has sent all that it has, and there is no
 //! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on their number.
 
 #[path = "support/arguments.rs"]
@@ -221,6 +221,7 @@ fn report(world: &World, options: &Options, [total, exchange, sort]: [f64; 3], v
     let line = if options.json {
         serde_json::json!({
             "ranks": ranks,
+            "way": "aggregated",
             "keys_per_rank": keys,
             "seconds_total": total,
             "seconds_exchange": exchange,
@@ -231,7 +232,7 @@ fn report(world: &World, options: &Options, [total, exchange, sort]: [f64; 3], v
     } else {
         let verdict = if verified { "in order" } else { "WRONG" };
         format!(
-            "{ranks} ranks, {keys} keys each: {total:.3} s (exchange {exchange:.3} s, sort {sort:.3} s), {verdict}"
+            "{ranks} ranks, {keys} keys each, aggregated: {total:.3} s (exchange {exchange:.3} s, sort {sort:.3} s), {verdict}"
         )
     };
     // There is nobody left to tell about a failure of this.

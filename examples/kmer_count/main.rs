@@ -6,18 +6,21 @@
 //! ```
 //!
 //! Every rank reads its share of the files' bytes and keeps it packed, two bits a base. The ranks estimate together how many
-//! distinct k-mers there are, make a hash map of that size over all their memories, and add to its counts one-sidedly: no
-//! rank ever asks another one to count for it. For the dump see [`dump`].
+//! distinct k-mers there are, make a hash map of that size over all their memories, and add to its counts. Where all memory is near,
+//! as on one host, that is done one-sidedly: no rank ever asks another one to count for it. Else, and with `--aggregate`, the
+//! k-mers travel together to the ranks that hold their counts, and are added there. For the dump see [`dump`].
 //!
-//! With `--aggregate` the k-mers travel together to the ranks that hold their counts, and are added there. With `--bloom` those that
-//! occur once never enter the table: a Bloom filter tells of each k-mer whether it came before, and only those that did get a place;
-//! then those that the filter had not seen yet are added where there is one. So all counts above one are exact.
+//! With `--bloom` those that occur once never enter the table: a Bloom filter tells of each k-mer whether it came before, and only
+//! those that did get a place; then those that the filter had not seen yet are added where there is one. So all counts above one are
+//! exact.
 //!
 //! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
 
 #[path = "../support/arguments.rs"]
 mod arguments;
 mod dump;
+#[path = "../support/way.rs"]
+mod way;
 
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
@@ -35,6 +38,7 @@ use pgas_genomics::report::{Report, Seconds, Stopwatch, peak_rss};
 use pgas_genomics::{
     DistinctSketch, Input, Kmer, KmerLength, PackedReads, Share, Spectrum, Summary,
 };
+use way::Way;
 
 const NAME: &str = "kmer_count";
 
@@ -89,7 +93,7 @@ struct Options {
     /// Keep k-mers that occur once out of the table, by a Bloom filter
     #[arg(long, conflicts_with = "aggregate")]
     bloom: bool,
-    /// Send k-mers together to the ranks that hold their counts
+    /// Send k-mers together to the ranks that hold their counts, also where all memory is near
     #[arg(long)]
     aggregate: bool,
     /// Slots of the table over all ranks [default: by an estimate of the distinct k-mers]
@@ -160,7 +164,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
     let n_distinct = estimate(world, options, &reads, n_kmers)?;
     seconds.estimate = watch.lap();
 
-    let Counted { table, bloom_bytes } = count(world, options, &reads, &n_distinct)?;
+    let (way, table, bloom_bytes) = count(world, options, &reads, &n_distinct)?;
     drop(reads);
     seconds.count = watch.lap();
 
@@ -179,6 +183,7 @@ fn run(world: &World, options: &Options) -> Result<()> {
         ranks: world.n_ranks(),
         k: options.k.get(),
         canonical: options.canonical,
+        way: way.name(),
         files: options.files.len().max(1),
         reads: summary.reads,
         bases: summary.bases,
@@ -289,41 +294,37 @@ fn estimate(
     Ok(least..=most.min(at_most))
 }
 
-/// What comes of counting.
-struct Counted {
-    table: HashMap<Kmer, u64>,
-    /// 0 without a Bloom filter.
-    bloom_bytes: u64,
-}
-
 /// Slots for so many k-mers: two of three are taken then. More would be less memory, and longer ways to a slot.
 fn slots_for(n_distinct: u64) -> usize {
     usize::try_from(n_distinct + n_distinct / 2 + 64).unwrap_or(usize::MAX)
 }
 
-/// Counts the k-mers of all ranks in one table.
+/// Counts the k-mers of all ranks in one table: the way that they go, the table, and the bytes of a Bloom filter, if there is one.
 fn count(
     world: &World,
     options: &Options,
     reads: &PackedReads,
     n_distinct: &RangeInclusive<u64>,
-) -> Result<Counted> {
+) -> Result<(Way, HashMap<Kmer, u64>, u64)> {
     let bounds = n_distinct.clone().into_inner();
+    let way = if options.aggregate {
+        Way::Aggregated
+    } else {
+        Way::of(world)?
+    };
     if options.bloom {
-        return count_repeated(world, options, reads, bounds.1);
+        let (table, bloom_bytes) = count_repeated(world, options, reads, bounds.1)?;
+        return Ok((way, table, bloom_bytes));
     }
     let add = |table: HashMap<Kmer, u64>| {
-        if options.aggregate {
+        if way == Way::Aggregated {
             return add_together(world, table, reads, options);
         }
         let mine = add_all(world, &table, reads, options);
         Ok((table, mine))
     };
     let table = in_large_enough_table(world, options, bounds, add)?;
-    Ok(Counted {
-        table,
-        bloom_bytes: 0,
-    })
+    Ok((way, table, 0))
 }
 
 /// Makes a table, and larger ones until `add` finds room, as long as the number of slots is not given.
@@ -384,13 +385,13 @@ fn add_together(
     Ok((agree(world, table)?, Ok(())))
 }
 
-/// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for them.
+/// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for them; with the bytes of the filter.
 fn count_repeated(
     world: &World,
     options: &Options,
     reads: &PackedReads,
     most: u64,
-) -> Result<Counted> {
+) -> Result<(HashMap<Kmer, u64>, u64)> {
     let n = usize::try_from(most.max(1)).unwrap_or(usize::MAX);
     // Its inserts are atomic: of all inserts of a k-mer one at most is told that it is new.
     let seen = BloomFilter::<Kmer>::with_rate(world, n, BLOOM_RATE)?;
@@ -438,7 +439,7 @@ fn count_repeated(
     });
     agree(world, mine)?;
     world.barrier()?;
-    Ok(Counted { table, bloom_bytes })
+    Ok((table, bloom_bytes))
 }
 
 /// Calls `f` with this rank's k-mers, batch by batch.

@@ -4,10 +4,14 @@ use clap::Parser;
 use pgas::{Rank, World};
 
 use crate::support::{self, mix};
+use crate::way::Way;
 use crate::{arguments, memory};
 
 /// Accesses between two steps of the progress bar.
 pub(crate) const STEP: usize = 1 << 14;
+
+/// What a kernel does in several ways.
+const STYLES: [&str; 3] = ["direct", "messages", "aggregated"];
 
 /// How much there is to do.
 #[derive(Debug, Parser)]
@@ -21,6 +25,9 @@ pub(crate) struct Options {
     /// Start N ranks, if nothing else has started several
     #[arg(long, value_name = "N", value_parser = arguments::ranks())]
     pub(crate) ranks: Option<u32>,
+    /// Styles, separated by commas [default: all where all memory is near, else the aggregated one]
+    #[arg(long, value_name = "STYLES", value_delimiter = ',', value_parser = STYLES)]
+    styles: Vec<String>,
     /// The places are others for another number
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -43,6 +50,14 @@ impl Options {
         // The places, and the words that are read there, several times.
         memory::check::<[u64; 6]>(self.accesses, "--accesses")?;
         memory::check::<[u64; 4]>(self.table as usize, "--table")
+    }
+
+    /// Whether this style is asked for, or is chosen by the way that operations take.
+    pub(crate) fn runs(&self, style: &str, way: Way) -> bool {
+        if self.styles.is_empty() {
+            return way == Way::Direct || style == way.name();
+        }
+        self.styles.iter().any(|wanted| wanted == style)
     }
 
     /// The places that `rank` accesses.
@@ -86,7 +101,12 @@ pub(crate) struct Measured {
 }
 
 /// Prints the styles, and says whether all results were right.
-pub(crate) fn report(world: &World, options: &Options, kernel: &str, all: &[Measured]) -> bool {
+pub(crate) fn report(
+    world: &World,
+    (options, way): (&Options, Way),
+    kernel: &str,
+    all: &[Measured],
+) -> bool {
     let verified = all.iter().all(|measured| measured.verified);
     #[expect(clippy::cast_precision_loss, reason = "a rate needs few digits")]
     let rate = |seconds: f64| options.accesses as f64 / seconds.max(1e-9) / 1e6;
@@ -105,6 +125,7 @@ pub(crate) fn report(world: &World, options: &Options, kernel: &str, all: &[Meas
             "ranks": ranks,
             "table_per_rank": table,
             "accesses_per_rank": accesses,
+            "way": way.name(),
             "styles": all.iter().map(row).collect::<Vec<_>>(),
             "verified": verified,
         });
@@ -120,6 +141,9 @@ pub(crate) fn report(world: &World, options: &Options, kernel: &str, all: &[Meas
         let verdict = if measured.verified { "" } else { "  WRONG" };
         let rate = rate(*seconds);
         text += &format!("\n{style:<12} {seconds:>9.4} {rate:>21.2}{verdict}");
+    }
+    if options.styles.is_empty() && way == Way::Aggregated {
+        text += "\nnot all memory is near: no other style than the aggregated one";
     }
     let verdict = if verified { "right" } else { "WRONG" };
     support::print(world, format_args!("{text}\nresults: {verdict}"));

@@ -33,6 +33,19 @@ fn all_styles_of_the_kernels_give_the_right_results_on_any_number_of_ranks() {
 }
 
 #[test]
+fn only_the_styles_that_are_asked_for_run() {
+    for kernel in KERNELS {
+        let styles = ["--styles", "messages,aggregated", "--accesses", "10"];
+        let json = json(kernel, 2, &styles);
+        assert_eq!(json["way"], "direct", "the memory of one host is near");
+        let rows = json["styles"].as_array().unwrap().iter();
+        let names: Vec<_> = rows.map(|style| style["style"].as_str()).collect();
+        assert_eq!(names, [Some("messages"), Some("aggregated")]);
+        refuses(kernel, "--styles", "direct,none");
+    }
+}
+
+#[test]
 fn the_report_for_people_says_that_the_results_are_right() {
     for kernel in KERNELS {
         let ended = run(

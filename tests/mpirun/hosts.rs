@@ -27,6 +27,7 @@ type Shape = (u32, u32, Mapping, Link);
 
 const PAIRS: Shape = (2, 2, Mapping::Slot, Link::Clean);
 const DEALT_OUT: Shape = (2, 2, Mapping::Node, Link::Clean);
+const TWO: Shape = (2, 1, Mapping::Slot, Link::Clean);
 const THREE: Shape = (3, 1, Mapping::Slot, Link::Clean);
 const FAR_PAIR: Shape = (2, 1, Mapping::Slot, BAD);
 const THREE_FAR: Shape = (3, 1, Mapping::Slot, BAD);
@@ -122,7 +123,7 @@ fn kmers_are_counted_across_hosts_as_by_one_rank() {
     } {
         fs::write(&reads, format!(">some\n{}\n", sequence(*n_bases))).unwrap();
         let args = |dump| {
-            ["-k21", "-C", "--dump"]
+            ["-k21", "-C", "--json", "--dump"]
                 .map(OsStr::new)
                 .into_iter()
                 .chain([dump, reads.as_os_str()])
@@ -134,6 +135,59 @@ fn kmers_are_counted_across_hosts_as_by_one_rank() {
         let (ended, _) = run("kmer_count", &args, *shape);
         let same = fs::read(&alone).unwrap() == fs::read(&together).unwrap();
         assert!(same, "another dump: {ended:#?}");
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(report["way"], "aggregated", "{ended:#?}");
         fs::remove_file(&together).unwrap();
+    }
+}
+
+#[test]
+fn kernels_travel_together_between_hosts_and_find_their_results_right() {
+    let args = ["--table", "50", "--accesses", "3000", "--json"].map(OsStr::new);
+    for (name, shape) in if are_wanted() {
+        &[("histogram", TWO), ("index_gather", DEALT_OUT)][..]
+    } else {
+        &[]
+    } {
+        let (ended, n_ranks) = run(name, &args, *shape);
+        let report: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(report["ranks"], n_ranks, "{ended:#?}");
+        assert_eq!(report["verified"], true, "{ended:#?}");
+        let styles = report["styles"].as_array().unwrap();
+        let names: Vec<_> = styles.iter().map(|row| row["style"].as_str()).collect();
+        assert_eq!(names, [Some("aggregated")], "{ended:#?}");
+    }
+}
+
+#[test]
+fn reads_become_the_same_contigs_across_hosts_as_on_one_rank() {
+    let folder = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let [reads, alone, together] =
+        ["reads.fa", "alone", "together"].map(|name| folder.path().join(name));
+    // Between two parts that differ, one that occurs twice: where it begins and ends there is a choice.
+    let bases = sequence(700);
+    let text = [&bases[..400], &bases[100..200], &bases[400..]].concat();
+    fs::write(&reads, format!(">some\n{text}\n")).unwrap();
+    let args = |out| {
+        let options = ["-k21", "--json", "--out"].map(OsStr::new);
+        options.into_iter().chain([out, reads.as_os_str()])
+    };
+    let contigs = |path| -> Vec<String> {
+        let text = fs::read_to_string(path).unwrap();
+        let records = text.split('>').skip(1);
+        let bases = |record: &str| record.split_once('\n').unwrap().1.to_owned();
+        let mut contigs: Vec<_> = records.map(bases).collect();
+        contigs.sort_unstable();
+        contigs
+    };
+    if are_wanted() {
+        let mut single = Command::new(example("contig_gen"));
+        single.args(args(alone.as_os_str()));
+        ends_well(single);
+        let args: Vec<&OsStr> = args(together.as_os_str()).collect();
+        let (ended, _) = run("contig_gen", &args, TWO);
+        let expected = contigs(&alone);
+        assert!(expected.len() > 2, "{expected:?}");
+        assert_eq!(contigs(&together), expected, "{ended:#?}");
     }
 }

@@ -168,8 +168,8 @@ fn the_keys_of_all_ranks_are_sorted() {
 /// Examples that check their own results, and arguments that make them short.
 #[rustfmt::skip]
 const KERNELS: &[(&str, &[&str])] = &[
-    ("histogram", &["--table", "50", "--accesses", "300"]),
-    ("index_gather", &["--table", "50", "--accesses", "300"]),
+    ("histogram", &["--table", "50", "--accesses", "300", "--styles", "direct,messages,aggregated"]),
+    ("index_gather", &["--table", "50", "--accesses", "300", "--styles", "direct,messages,aggregated"]),
     ("dht_rpc", &["--sizes", "8,4096", "--keys", "10"]),
     ("extend_add", &["--side", "6", "--rounds", "1"]),
     ("tokio_rpcs", &["--calls", "20", "--idle", "0"]),

@@ -2,7 +2,7 @@
 //!
 //! A container is spread over the segments of all ranks and used by one-sided operations: the rank that
 //! holds an element is not asked to do anything. Where the transport has it serve atomics by messages
-//! anyway, as MPI between hosts does, it serves a whole operation on a map by one. Every method says
+//! anyway, as MPI between hosts does, it serves a whole operation on a map or queue by one. Every method says
 //! what it costs, in the units of the BCL paper: `R` a remote read, `W` a remote write, `A` a remote
 //! atomic, `B` a barrier, `l` work on this rank's own memory; and `M` a message that its target serves,
 //! with the answer.
@@ -30,8 +30,8 @@
 //! | maps and sets | `hash_map` |
 //! | arrays; what is gathered for other ranks | `array`, `distributor` |
 //! | queues and filters | `bloom`, `queue` |
-//! | operations that other ranks carry out | `requests` |
-//! | how values live in global memory; elements that go to other ranks by messages | `mail`, `object` |
+//! | elements anywhere, many at once | `scattered` |
+//! | how values live in global memory; what goes to other ranks by messages | `mail`, `object`, `requests` |
 //! | errors | `error` |
 #![forbid(unsafe_code)]
 
@@ -44,6 +44,7 @@ mod mail;
 pub mod object;
 pub mod queue;
 mod requests;
+mod scattered;
 #[cfg(test)]
 mod sizes;
 mod store;

@@ -8,9 +8,10 @@
 use std::collections::VecDeque;
 use std::mem;
 
-use pgas_am::codec::Wire;
+use pgas_am::codec::{AsBytes, Wire};
 use pgas_am::{DistObject, PgasFuture, RemoteCalls as _, WeakObject};
 use pgas_core::{Pod, Rank};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::mail::{BESIDE, fit};
 use crate::{BatchError, Error, Result};
@@ -37,6 +38,15 @@ pub(crate) trait Operation: 'static {
     fn serve(on: &Self::On, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer>;
 }
 
+/// Something plain that comes as it is.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(transparent)]
+pub(crate) struct Sent<S>(pub(crate) S);
+
+impl<S: Pod> Wire for Sent<S> {
+    type By = AsBytes;
+}
+
 /// The answers that come.
 type Answers<O> = PgasFuture<Vec<<O as Operation>::Answer>>;
 
@@ -58,11 +68,11 @@ fn send<O: Operation>(on: &Served<O>, to: Rank, requests: &[O::Request]) -> Resu
     Ok(world.rpc_view(to, serve::<O>, on.downgrade(), requests)?)
 }
 
-/// The answers; none of a rank that has left the job, whose memory stays.
-fn receive<A: Pod + Wire>(from: Rank, answers: PgasFuture<Vec<A>>) -> Result<Vec<A>> {
-    match answers.wait() {
-        Ok(answers) => Ok(answers),
-        Err(pgas_am::Error::Core(error)) if is_gone(&error, from) => Ok(Vec::new()),
+/// What a rank answers; nothing if it has left the job, whose memory stays.
+pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A>) -> Result<A> {
+    match answer.wait() {
+        Ok(answer) => Ok(answer),
+        Err(pgas_am::Error::Core(error)) if is_gone(&error, from) => Ok(A::default()),
         Err(error) => Err(error.into()),
     }
 }

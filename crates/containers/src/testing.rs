@@ -126,6 +126,26 @@ pub(crate) fn price<T>(world: &World, f: impl FnOnce() -> T) -> (u64, u64, u64) 
     (costs.reads, costs.writes, costs.atomics)
 }
 
+/// The costs of `f` in messages sent, and nothing else, on the rank that asks.
+pub(crate) fn asked<T>(world: &World, f: impl FnOnce() -> T) -> u64 {
+    let before = world.costs();
+    f();
+    let costs = world.costs() - before;
+    assert_eq!((costs.reads, costs.writes, costs.atomics), (0, 0, 0));
+    costs.messages
+}
+
+/// Runs `body` as two ranks that serve each other's requests, with counted operations.
+pub(crate) fn served_counted(body: impl Fn(World) + Sync) {
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    let served = loopback::Options::default().with_served_atomics();
+    loopback::run_over(&served, 2, &config, |world| {
+        pgas_am::attach(&world).unwrap();
+        body(world);
+    });
+}
+
 /// Random numbers that are the same in every run (SplitMix64).
 pub(crate) struct Random(pub(crate) u64);
 

@@ -23,6 +23,8 @@ pub struct Report {
     pub k: usize,
     /// Whether a k-mer and its reverse complement were counted as one.
     pub canonical: bool,
+    /// How k-mers came to the ranks that count them; empty where that is not told.
+    pub way: &'static str,
     /// Files read.
     pub files: usize,
     /// Records in them.
@@ -97,7 +99,9 @@ impl fmt::Display for Report {
             output,
             total,
         } = self.seconds;
-        write!(f, "{ranks}, {total:.2} s: reading {read:.2}, ")?;
+        let way = if self.way.is_empty() { "" } else { ", " };
+        write!(f, "{ranks}{way}{}, ", self.way)?;
+        write!(f, "{total:.2} s: reading {read:.2}, ")?;
         writeln!(
             f,
             "estimating {estimate:.2}, counting {count:.2}, output {output:.2}"
@@ -181,13 +185,13 @@ mod tests {
             report.to_string(),
             format!("{expected}1 rank, 0.00 {times}")
         );
-        (report.ranks, report.canonical) = (2, true);
+        (report.ranks, report.canonical, report.way) = (2, true, "direct");
         (report.min_count, report.kmers_kept) = (3, 4);
         let expected = "1 sequence in 2 files, 30 bases\n26 canonical 5-mers, 20 distinct\n\
             4 of them occur 3 times or more\n";
         assert_eq!(
             report.to_string(),
-            format!("{expected}2 ranks, 0.00 {times}")
+            format!("{expected}2 ranks, direct, 0.00 {times}")
         );
     }
 

@@ -1,14 +1,15 @@
-//! Operations of containers one at a time, in batches and through buffers. Entries have 16 bytes, and
-//! half of them belong to the other rank.
+//! Operations of maps and arrays one at a time, in batches and through buffers. Entries have 16 bytes,
+//! and half of them belong to the other rank. What is pushed and popped is all the other rank's.
 
 use std::hint::black_box;
 
+use pgas_containers::array::Distribution;
 use pgas_containers::hash_map::Combine;
-use pgas_containers::{Distributor, HashMap, HashMapBuffer};
+use pgas_containers::{CircularQueue, DArray, Distributor, HashMap, HashMapBuffer};
 use pgas_core::Rank;
 
 use crate::floor::{Parcels, requests};
-use crate::measure::Ranks;
+use crate::measure::{Ranks, other};
 
 type Map = HashMap<u64, u64>;
 
@@ -17,6 +18,9 @@ pub(crate) fn measure(ranks: &Ranks) {
     batches(ranks);
     buffered(ranks);
     distributed(ranks);
+    sorted(ranks);
+    queues(ranks);
+    scattered(ranks);
 }
 
 /// A key of this rank that no other one has: the first rounds' keys come before the later ones'.
@@ -220,4 +224,118 @@ fn distributed(ranks: &Ranks) {
             },
         );
     }
+}
+
+/// Keys alone, and as many as a sort moves at once.
+fn sorted(ranks: &Ranks) {
+    const NAME: &str = "Distributor, the exchange of isx";
+    if !ranks.are_asked_for(NAME) {
+        return;
+    }
+    let n = ranks.times(1 << 21);
+    let keys: Vec<_> = keys(ranks, 0, n).into_iter().map(|key| [key]).collect();
+    ranks.compare(
+        NAME,
+        n,
+        |_| {
+            let parcels = Parcels::pack(2, &keys, |[key]| home(*key));
+            black_box(parcels.exchange(&ranks.comm));
+        },
+        |_| {
+            let mut distributor = Distributor::with_capacity(&ranks.world, 1 << 20).expect("room");
+            for [key] in &keys {
+                let to = Rank::new(u32::try_from(home(*key)).expect("0 or 1"));
+                distributor.send(to, *key).expect("room");
+            }
+            black_box(distributor.finish().expect("the other rank lives"));
+        },
+    );
+}
+
+/// Each rank pushes to the other one's queue, and pops there. The floor is a request to the other rank
+/// and its answer, as long as the elements where these are.
+fn queues(ranks: &Ranks) {
+    let rows = ["push", "pop", "push_slice of 64", "pop_many of 64"];
+    if !rows.iter().any(|name| ranks.are_asked_for(name)) {
+        return;
+    }
+    const MANY: usize = 64;
+    let n = ranks.times(1000);
+    let hosts = [0, 1].map(Rank::new);
+    let room = 2 * ranks.n_rounds() * n * MANY;
+    let queue = |host| CircularQueue::<u64>::with_capacity(&ranks.world, host, room).expect("room");
+    let queues = hosts.map(queue);
+    let queue = &queues[other(&ranks.world).index()];
+    let each = |_| requests::<3, 2>(&ranks.comm, n);
+    ranks.compare("push", n, each, |_| {
+        (0..n as u64).for_each(|i| queue.push(i).expect("room"));
+    });
+    // Whether or not pushes are measured.
+    let there = queue.len().expect("the other rank lives");
+    for _ in there..n * ranks.n_rounds() {
+        queue.push(1).expect("room");
+    }
+    ranks.compare("pop", n, each, |_| {
+        for _ in 0..n {
+            assert!(queue.pop().expect("no error").is_some());
+        }
+    });
+    let to = |_| requests::<{ MANY + 3 }, 2>(&ranks.comm, n);
+    ranks.compare("push_slice of 64", n, to, |_| {
+        (0..n).for_each(|_| queue.push_slice(&[1; MANY]).expect("room"));
+    });
+    while queue.len().expect("the other rank lives") < n * ranks.n_rounds() * MANY {
+        queue.push_slice(&[1; MANY]).expect("room");
+    }
+    let from = |_| requests::<3, { MANY + 2 }>(&ranks.comm, n);
+    ranks.compare("pop_many of 64", n, from, |_| {
+        for _ in 0..n {
+            assert_eq!(queue.pop_many(MANY).expect("no error").len(), MANY);
+        }
+    });
+}
+
+/// The floor packs indices by rank, and moves them and what comes back by `MPI_Alltoallv`.
+fn scattered(ranks: &Ranks) {
+    let rows = ["DArray, get_many", "DArray, put_many", "DArray, add_many"];
+    if !rows.iter().any(|name| ranks.are_asked_for(name)) {
+        return;
+    }
+    const LEN: u64 = 1 << 16;
+    let (world, len) = (&ranks.world, usize::try_from(LEN).expect("2^16"));
+    let array = DArray::new(world, len, Distribution::Block, &0_u64).expect("room");
+    for n in [1 << 10, 1 << 13] {
+        let n = ranks.times(n);
+        let indices = |round| -> Vec<usize> {
+            let keys = keys(ranks, round, n).into_iter();
+            // In the half of the rank that the key's home is.
+            keys.map(|key| usize::try_from(key >> 40 & 1).expect("a bit") * (len / 2) + place(key))
+                .collect()
+        };
+        let floor = |round| {
+            let keys = keys(ranks, round, n).into_iter();
+            let keys: Vec<_> = keys.map(|key| [key]).collect();
+            ask(ranks, &keys, |n_words| n_words);
+        };
+        ranks.compare("DArray, get_many", n, floor, |round| {
+            black_box(array.get_many(&indices(round)).expect("no error"));
+        });
+        ranks.compare("DArray, add_many", n, floor, |round| {
+            array.add_many(&indices(round), 1).expect("no error");
+        });
+        let pairs = |round| {
+            let keys = keys(ranks, round, n).into_iter();
+            let pairs: Vec<_> = keys.map(|key| [key, 1]).collect();
+            ask(ranks, &pairs, |n_words| n_words / 2);
+        };
+        ranks.compare("DArray, put_many", n, pairs, |round| {
+            let elements: Vec<_> = indices(round).into_iter().map(|i| (i, 1)).collect();
+            array.put_many(&elements).expect("no error");
+        });
+    }
+}
+
+/// A place in one rank's half of an array of 2^16.
+fn place(key: u64) -> usize {
+    usize::try_from(key & 0x7fff).expect("15 bits")
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
+use pgas_core::atomics::AtomicInteger;
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
@@ -10,6 +11,7 @@ use super::layout::{Deal, Distribution};
 use super::{copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
+use crate::scattered::{self, Served};
 use crate::{Error, Result};
 
 /// An array of a fixed length whose elements are dealt out to all ranks.
@@ -35,6 +37,7 @@ pub struct DArray<T: Object> {
     parts: Symmetric<u8>,
     cells: Cells<T>,
     deal: Deal,
+    served: Option<Served>,
 }
 
 impl<T: Object> DArray<T> {
@@ -76,6 +79,7 @@ impl<T: Object> DArray<T> {
             parts,
             cells: Cells::new(heap, initial),
             deal,
+            served: scattered::serve(world),
         })
     }
 
@@ -245,6 +249,60 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         Ok(out)
     }
 
+    /// Reads the elements with these indices, wherever they are.
+    ///
+    /// # Cost
+    ///
+    /// R for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::DArray;
+    /// # use pgas_containers::array::Distribution;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = DArray::new(&world, 1000, Distribution::Cyclic, &0_u64)?; // collective
+    /// counts.put_many(&[(3, 10), (700, 20)])?;
+    /// counts.add_many(&[700, 3, 700], 1)?;
+    /// world.barrier()?;
+    /// assert_eq!(counts.get_many(&[700, 3, 4])?, [22, 11, 0]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
+        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
+        scattered::get(self.served.as_ref(), self.world(), &at)
+    }
+
+    /// Writes elements, each to its index, in any order.
+    ///
+    /// # Cost
+    ///
+    /// W for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    /// Complete at the targets after [`flush_all`](World::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then some may be written.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element; then nothing was written.
+    #[track_caller]
+    pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
+        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
+        let at: Vec<_> = at.collect();
+        scattered::put(self.served.as_ref(), self.world(), &at)
+    }
+
     /// The ranks that hold some of `elements`, and where.
     fn shares(&self, elements: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         let (deal, elements) = (self.deal, elements.clone());
@@ -262,6 +320,28 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     fn is_one_run(&self, rank: usize, places: &Range<usize>) -> bool {
         let ends = [places.start, places.end - 1].map(|local| self.deal.element(rank, local));
         ends[1] - ends[0] + 1 == places.len()
+    }
+}
+
+impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
+    /// Adds `n` to the elements with these indices, as often as they stand there.
+    ///
+    /// # Cost
+    ///
+    /// A for each, one-sided; or M for each rank and some thousand elements. Complete at the
+    /// targets after [`flush_all`](World::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then some may be added to.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element; then nothing was added.
+    #[track_caller]
+    pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
+        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
+        scattered::add(self.served.as_ref(), self.world(), &at, n)
     }
 }
 

@@ -3,12 +3,14 @@
 use std::fmt;
 use std::ops::Range;
 
+use pgas_core::atomics::AtomicInteger;
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
 use super::{copies, index_check, range_check};
 use crate::error::agree;
 use crate::object::{self, Heap, Object, Plain, SlotOf};
+use crate::scattered::{self, Served};
 use crate::{Error, Result};
 
 /// An array of a fixed length in the memory of one rank, which all ranks read and write.
@@ -37,6 +39,7 @@ pub struct Array<T: Object> {
     cells: Cells<T>,
     block: GlobalPtr<u8>,
     len: usize,
+    served: Option<Served>,
 }
 
 impl<T: Object> Array<T> {
@@ -82,6 +85,7 @@ impl<T: Object> Array<T> {
             cells: Cells::new(heap, initial),
             block,
             len,
+            served: scattered::serve(world),
         })
     }
 
@@ -220,6 +224,68 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
         Ok(first
             .offset(elements.start)
             .get_vec(self.world(), elements.len())?)
+    }
+
+    /// Reads the elements with these indices, wherever they are.
+    ///
+    /// # Cost
+    ///
+    /// R for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element.
+    #[track_caller]
+    pub fn get_many(&self, indices: &[usize]) -> Result<Vec<T>> {
+        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
+        scattered::get(self.served.as_ref(), self.world(), &at)
+    }
+
+    /// Writes elements, each to its index, in any order.
+    ///
+    /// # Cost
+    ///
+    /// W for each, all of them at once, one-sided; or M for each rank and some thousand elements.
+    /// Complete at the targets after [`flush_all`](World::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then some may be written.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element; then nothing was written.
+    #[track_caller]
+    pub fn put_many(&self, elements: &[(usize, T)]) -> Result<()> {
+        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
+        let at: Vec<_> = at.collect();
+        scattered::put(self.served.as_ref(), self.world(), &at)
+    }
+}
+
+impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
+    /// Adds `n` to the elements with these indices, as often as they stand there.
+    ///
+    /// # Cost
+    ///
+    /// A for each, one-sided; or M for each rank and some thousand elements. Complete at the
+    /// targets after [`flush_all`](World::flush_all).
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then some may be added to.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element; then nothing was added.
+    #[track_caller]
+    pub fn add_many(&self, indices: &[usize], n: T) -> Result<()> {
+        let at: Vec<_> = indices.iter().map(|i| self.ptr(*i)).collect();
+        scattered::add(self.served.as_ref(), self.world(), &at, n)
     }
 }
 

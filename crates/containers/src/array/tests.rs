@@ -5,7 +5,7 @@ use pgas_core::{Rank, World};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{Random, everywhere, everywhere_counted, price};
+use crate::testing::{Random, asked, everywhere, everywhere_counted, price, served_counted};
 
 fn hosted(world: &World, len: usize) -> Array<u64> {
     Array::new(world, Rank::ZERO, len, &7).unwrap()
@@ -246,4 +246,112 @@ proptest! {
             prop_assert_eq!(ours, model);
         }
     }
+}
+
+#[test]
+fn scattered_elements_are_those_that_were_written_and_sums_are_exact() {
+    everywhere(3, |world| {
+        let n_ranks = world.ranks().len();
+        let mut random = Random(world.rank().index() as u64);
+        let len = 40 * n_ranks;
+        let own = |i: usize| (world.rank().index() + n_ranks * i) as u64;
+        for distribution in [Distribution::Block, Distribution::BlockCyclic(4)] {
+            let array = dealt(&world, len, distribution);
+            let pair = Array::new(&world, Rank::new(1), len, &[0_u16; 3]).unwrap();
+            let mut mine: Vec<_> = (0..40).map(|i| usize::try_from(own(i)).unwrap()).collect();
+            for i in (1..mine.len()).rev() {
+                mine.swap(i, random.index(i + 1));
+            }
+            let values: Vec<_> = mine.iter().map(|&i| (i, 1000 * i as u64)).collect();
+            array.put_many(&values).unwrap();
+            let narrow = |i: usize| [u16::try_from(i).unwrap(); 3];
+            let pairs: Vec<_> = mine.iter().map(|&i| (i, narrow(i))).collect();
+            pair.put_many(&pairs).unwrap();
+            world.flush_all().unwrap();
+            // Whoever is told so finds it there, by whatever way it came.
+            for (i, value) in values {
+                assert_eq!(array.get(i).unwrap(), value);
+            }
+            world.barrier().unwrap();
+            // Some of them twice, of whichever rank.
+            let all: Vec<_> = (0..2 * len).map(|_| random.index(len)).collect();
+            let expected: Vec<_> = all.iter().map(|&i| 1000 * i as u64).collect();
+            assert_eq!(array.get_many(&all).unwrap(), expected);
+            let expected: Vec<_> = all.iter().map(|&i| narrow(i)).collect();
+            assert_eq!(pair.get_many(&all).unwrap(), expected);
+            assert_eq!(array.get_many(&[]).unwrap(), []);
+            world.barrier().unwrap();
+            let each: Vec<_> = (0..len).chain(0..len).collect();
+            array.add_many(&each, 3).unwrap();
+            world.barrier().unwrap();
+            let sum = 6 * n_ranks as u64;
+            let expected: Vec<_> = (0..len).map(|i| 1000 * i as u64 + sum).collect();
+            assert_eq!(array.get_many(&each[..len]).unwrap(), expected);
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn scattered_elements_cost_one_operation_each_or_a_few_messages() {
+    everywhere_counted(1, |world| {
+        let array = dealt(&world, 100, Distribution::Cyclic);
+        let many: Vec<_> = (0..100).rev().collect();
+        let values: Vec<_> = many.iter().map(|&i| (i, 5)).collect();
+        assert_eq!(
+            price(&world, || array.get_many(&many).unwrap()),
+            (100, 0, 0)
+        );
+        assert_eq!(
+            price(&world, || array.put_many(&values).unwrap()),
+            (0, 100, 0)
+        );
+        assert_eq!(
+            price(&world, || array.add_many(&many, 1).unwrap()),
+            (0, 0, 100)
+        );
+    });
+    served_counted(|world| {
+        let array = Array::new(&world, Rank::new(1), 1000, &7_u64).unwrap();
+        if world.rank() == Rank::ZERO {
+            let many: Vec<_> = (0..1000).rev().collect();
+            let values: Vec<_> = many.iter().map(|&i| (i, i as u64)).collect();
+            let limit = 16_000_u64.div_ceil(world.capabilities().max_medium as u64 - 100);
+            let n = asked(&world, || array.put_many(&values).unwrap());
+            assert!((1..=limit).contains(&n), "{n} messages");
+            let n = asked(&world, || array.add_many(&many, 1).unwrap());
+            assert!((1..=limit).contains(&n), "{n} messages");
+            let n = asked(&world, || {
+                let expected: Vec<u64> = (1..=1000).rev().collect();
+                assert_eq!(array.get_many(&many).unwrap(), expected);
+            });
+            assert!((1..=limit).contains(&n), "{n} messages");
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn scattered_elements_of_a_rank_that_has_dropped_its_handle_are_reached_one_sidedly() {
+    served_counted(|world| {
+        let array = Array::new(&world, Rank::new(1), 9, &0_u32).unwrap();
+        let array = (world.rank() == Rank::ZERO).then_some(array);
+        world.barrier().unwrap();
+        if let Some(array) = array {
+            array.put_many(&[(8, 80), (2, 20)]).unwrap();
+            world.flush_all().unwrap();
+            array.add_many(&[2, 8, 2], 1).unwrap();
+            world.flush_all().unwrap();
+            assert_eq!(array.get_many(&[2, 0, 8]).unwrap(), [22, 0, 81]);
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+#[should_panic(expected = "element 100 of an array of 100")]
+fn scattered_elements_beyond_the_end_are_refused() {
+    let world = loopback::world();
+    let array = dealt(&world, 100, Distribution::Block);
+    array.put_many(&[(3, 1), (100, 1)]).unwrap();
 }

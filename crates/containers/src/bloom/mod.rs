@@ -21,6 +21,7 @@ use pgas_core::{GlobalPtr, Rank, Symmetric, World};
 
 use crate::error::agree;
 use crate::object::{self, Object, mix};
+use crate::scattered::{self, Act, Served};
 use crate::{Error, Result};
 
 /// A set of items that may claim to hold a few more than it does.
@@ -58,6 +59,8 @@ pub struct BloomFilter<T, const WORDS: usize = 1> {
     rate: f64,
     /// All blocks, if this process reaches them by its own instructions.
     near: Option<NearArray<BlockOf<WORDS>>>,
+    /// Its name for other ranks, where they serve requests.
+    served: Option<Served>,
     item: PhantomData<fn() -> T>,
 }
 
@@ -82,11 +85,12 @@ struct Item<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Item<WORDS> {
-    /// Its bits, word by word.
-    #[inline]
-    fn words(&self) -> impl Iterator<Item = (usize, u64)> {
-        let words = self.mask.iter().copied().enumerate();
-        words.filter(|(_, mask)| *mask != 0)
+    /// Whether its bits are set in its block.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "most of a query")]
+    fn is_in(&self, words: &[u64; WORDS]) -> bool {
+        let both = words.iter().zip(&self.mask);
+        both.fold(true, |all, (word, mask)| all & (word & mask == *mask))
     }
 
     /// Sets its bits by this process's own instructions, and says whether they were set. Nothing is
@@ -96,7 +100,7 @@ impl<const WORDS: usize> Item<WORDS> {
     fn insert(&self, near: &NearArray<BlockOf<WORDS>>) -> bool {
         let block = near.block(self.rank.index(), self.local);
         let mut was_there = true;
-        for (i, mask) in self.words() {
+        for (i, mask) in bits(&self.mask) {
             let set = |op, operand| -> bool {
                 let former: u64 = block.fetch_op(8 * i, op, operand);
                 former & mask == mask
@@ -104,6 +108,40 @@ impl<const WORDS: usize> Item<WORDS> {
             was_there &= set(AtomicOp::Load, 0) || set(AtomicOp::Or, mask);
         }
         was_there
+    }
+}
+
+/// The bits of an item, word by word.
+#[inline]
+fn bits<const WORDS: usize>(mask: &[u64; WORDS]) -> impl Iterator<Item = (usize, u64)> {
+    let words = mask.iter().copied().enumerate();
+    words.filter(|(_, mask)| *mask != 0)
+}
+
+/// Sets bits of a block, and says whether they were set.
+fn insert_at<const WORDS: usize>(
+    world: &World,
+    block: GlobalPtr<u64>,
+    mask: &[u64; WORDS],
+) -> Result<bool> {
+    let mut was_there = true;
+    for (i, mask) in bits(mask) {
+        let former = block.offset(i).fetch_or(world, mask)?;
+        was_there &= former & mask == mask;
+    }
+    Ok(was_there)
+}
+
+/// What the rank that has its block does with an item.
+struct Insert<const WORDS: usize>;
+
+impl<const WORDS: usize> Act for Insert<WORDS> {
+    type Given = [u64; WORDS];
+    type Answer = u8;
+    const IS_ORDERED: bool = true;
+
+    fn act(world: &World, block: GlobalPtr<u8>, mask: [u64; WORDS]) -> Result<u8> {
+        insert_at(world, block.cast(), &mask).map(u8::from)
     }
 }
 
@@ -161,6 +199,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             .next_multiple_of(8 * WORDS as u64);
         Ok(Self {
             near: world.near_array(start, local),
+            served: scattered::serve(world),
             blocks,
             start,
             n_blocks: shape.n_blocks,
@@ -180,7 +219,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Cost
     ///
     /// A; in a [`WideBloomFilter`] A for each word in which the item has bits, at most
-    /// [`n_bits`](Self::n_bits). One-sided. Complete at the target on return.
+    /// [`n_bits`](Self::n_bits). One-sided; or M. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -201,7 +240,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of as many inserts. One-sided. Complete at the targets on return.
+    /// That of as many inserts, one-sided; or M for each rank and some thousand items. Complete at
+    /// the targets on return.
     ///
     /// # Errors
     ///
@@ -217,21 +257,41 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     pub fn insert_many(&self, items: &[T]) -> Result<Vec<bool>> {
-        let one = |item: &Item<WORDS>| match &self.near {
-            Some(near) => Ok(item.insert(near)),
-            None => self.insert_elsewhere(item),
+        let served = scattered::asked(self.served.as_ref()).filter(|_| self.near.is_none());
+        let Some(served) = served else {
+            let one = |item: &Item<WORDS>| match &self.near {
+                Some(near) => Ok(item.insert(near)),
+                None => self.insert_elsewhere(item),
+            };
+            return self.for_each(items, one);
         };
-        self.for_each(items, one)
+        let located = self.locate_all(items)?;
+        let given = located
+            .iter()
+            .map(|item| (self.block(item).cast(), item.mask));
+        let mut answers = vec![false; items.len()];
+        scattered::travel::<Insert<WORDS>>(served, given, |i, was_there| {
+            answers[i] = match was_there {
+                Some(was_there) => was_there != 0,
+                None => insert_at(self.world(), self.block(&located[i]), &located[i].mask)?,
+            };
+            Ok(())
+        })?;
+        Ok(answers)
     }
 
     fn insert_elsewhere(&self, item: &Item<WORDS>) -> Result<bool> {
         let block = self.block(item);
-        let mut was_there = true;
-        for (i, mask) in item.words() {
-            let former = block.offset(i).fetch_or(self.world(), mask)?;
-            was_there &= former & mask == mask;
+        let asked = scattered::one::<Insert<WORDS>>(self.served.as_ref(), block.cast(), item.mask)?;
+        match asked {
+            Some(was_there) => Ok(was_there != 0),
+            None => insert_at(self.world(), block, &item.mask),
         }
-        Ok(was_there)
+    }
+
+    fn locate_all(&self, items: &[T]) -> Result<Vec<Item<WORDS>>> {
+        let locate = |item| Ok(self.locate(object::hash_of(item)?));
+        items.iter().map(locate).collect()
     }
 
     /// What `one` says of each item. Their blocks are asked for some items ahead.
@@ -280,13 +340,22 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of as many queries. One-sided.
+    /// That of as many queries, all of them at once, one-sided; or M for each rank and some thousand
+    /// items.
     ///
     /// # Errors
     ///
     /// As [`contains`](Self::contains).
     pub fn contains_many(&self, items: &[T]) -> Result<Vec<bool>> {
-        self.for_each(items, |item| self.has(item))
+        if self.near.is_some() {
+            return self.for_each(items, |item| self.has(item));
+        }
+        let located = self.locate_all(items)?;
+        let blocks = located.iter().map(|item| self.block(item).cast());
+        let blocks: Vec<GlobalPtr<[u64; WORDS]>> = blocks.collect();
+        let words = scattered::get(self.served.as_ref(), self.world(), &blocks)?;
+        let both = located.iter().zip(words);
+        Ok(both.map(|(item, words)| item.is_in(&words)).collect())
     }
 
     #[inline(always)]
@@ -299,8 +368,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             }
             None => self.block(item).cast::<[u64; WORDS]>().get(self.world())?,
         };
-        let both = words.iter().zip(&item.mask);
-        Ok(both.fold(true, |all, (word, mask)| all & (word & mask == *mask)))
+        Ok(item.is_in(&words))
     }
 
     /// Takes everything out.

@@ -6,7 +6,7 @@ use pgas_core::backend::loopback;
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{everywhere, everywhere_counted, price};
+use crate::testing::{asked, everywhere, everywhere_counted, price, served_counted};
 
 fn filter<const WORDS: usize>(world: &World, n: usize, rate: f64) -> BloomFilter<u64, WORDS> {
     BloomFilter::with_rate(world, n, rate).unwrap()
@@ -23,6 +23,38 @@ fn an_insert_costs_an_atomic_and_a_query_a_read() {
         assert_eq!((reads, writes), (0, 0));
         assert!((1..=u64::from(line.n_bits())).contains(&atomics));
         assert_eq!(price(&world, || line.contains(&1).unwrap()), (1, 0, 0));
+    });
+}
+
+#[test]
+fn where_ranks_serve_each_other_an_insert_is_a_message_and_a_batch_a_few() {
+    served_counted(|world| {
+        let filter = filter::<8>(&world, 10_000, 0.001);
+        let other = Rank::new(1);
+        if world.rank() == Rank::ZERO {
+            let items =
+                (0..).filter(|item| filter.locate(object::hash_of(item).unwrap()).rank == other);
+            let items: Vec<u64> = items.take(1000).collect();
+            assert_eq!(asked(&world, || filter.insert(&items[0]).unwrap()), 1);
+            assert_eq!(
+                asked(&world, || assert!(filter.insert(&items[0]).unwrap())),
+                1
+            );
+            // A request has a block and its 64 bytes, an answer at most as many.
+            let limit = 72_000_u64.div_ceil(world.capabilities().max_medium as u64 - 100);
+            let twice = [&items[..], &items[..]].concat();
+            let mut new = Vec::new();
+            let n = asked(&world, || new = filter.insert_many(&twice).unwrap());
+            assert!((1..=2 * limit).contains(&n), "{n} messages");
+            // The first one was there before, and an error of the filter is rare.
+            assert!(new[0] && new[1..1000].iter().filter(|there| **there).count() < 20);
+            assert!(new[1000..].iter().all(|there| *there));
+            let mut there = Vec::new();
+            let n = asked(&world, || there = filter.contains_many(&items).unwrap());
+            assert!((1..=2 * limit).contains(&n), "{n} messages");
+            assert_eq!(there, [true; 1000]);
+        }
+        world.barrier().unwrap();
     });
 }
 

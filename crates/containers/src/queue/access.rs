@@ -182,6 +182,10 @@ impl Request {
             meet,
         }
     }
+
+    pub(super) fn side(self) -> Side {
+        self.side
+    }
 }
 
 /// The way to one queue.
@@ -379,13 +383,15 @@ impl<T: Object> Ring<T> {
     #[inline(never)]
     fn push_slot(&self, value: T, slot: SlotOf<T>, meet: bool) -> Result<(), PushError<T>> {
         let write = |ring: &Self, tickets: Tickets| ring.write(tickets.first, slot);
-        match self.perform(Request::push(1, meet), write)? {
-            Some(_) => Ok(()),
-            None => {
-                object::release::<T>(&slot, &self.heap)?;
-                Err(PushError::Full(value))
-            }
+        let is_pushed = match self.ask_to_push(&[slot], meet)? {
+            Some(is_pushed) => is_pushed,
+            None => self.perform(Request::push(1, meet), write)?.is_some(),
+        };
+        if is_pushed {
+            return Ok(());
         }
+        object::release::<T>(&slot, &self.heap)?;
+        Err(PushError::Full(value))
     }
 
     pub(super) fn push_slice(&self, values: &[T], meet: bool) -> Result<(), PushError<()>> {
@@ -394,12 +400,15 @@ impl<T: Object> Ring<T> {
         }
         let slots = <T::Repr as Repr<T>>::to_slots(values, &self.heap)?;
         let write = |ring: &Self, tickets| ring.place.write(ring.world(), tickets, &slots);
-        let pushed = if values.len() > self.capacity() {
-            None
+        let is_pushed = if values.len() > self.capacity() {
+            false
+        } else if let Some(is_pushed) = self.ask_to_push(&slots, meet)? {
+            is_pushed
         } else {
-            self.perform(Request::push(values.len(), meet), write)?
+            let request = Request::push(values.len(), meet);
+            self.perform(request, write)?.is_some()
         };
-        if pushed.is_none() {
+        if !is_pushed {
             for slot in slots.iter() {
                 object::release::<T>(slot, &self.heap)?;
             }
@@ -422,6 +431,9 @@ impl<T: Object> Ring<T> {
 
     #[inline(never)]
     fn pop_slot(&self, meet: bool) -> Result<Option<SlotOf<T>>> {
+        if let Some(slots) = self.ask_to_pop(1, meet)? {
+            return Ok(slots.first().copied());
+        }
         let mut slot = None;
         let read = |ring: &Self, tickets: Tickets| {
             slot = Some(ring.read(tickets.first)?);
@@ -439,10 +451,13 @@ impl<T: Object> Ring<T> {
     }
 
     pub(super) fn pop_many(&self, most: usize, meet: bool) -> Result<Vec<T>, TakeError<T>> {
-        let mut slots = Vec::new();
         if most == 0 {
             return Ok(Vec::new());
         }
+        if let Some(slots) = self.ask_to_pop(most, meet)? {
+            return object::take_all(slots, &self.heap);
+        }
+        let mut slots = Vec::new();
         let read = |ring: &Self, tickets: Tickets| {
             slots = super::ring::zeroed::<SlotOf<T>>(index(tickets.n));
             ring.place.read(ring.world(), tickets, &mut slots)
@@ -456,6 +471,10 @@ impl<T: Object<Repr = Plain> + Pod> Ring<T> {
     pub(super) fn pop_slice(&self, out: &mut [T], meet: bool) -> Result<usize> {
         if out.is_empty() {
             return Ok(0);
+        }
+        if let Some(slots) = self.ask_to_pop(out.len(), meet)? {
+            out[..slots.len()].copy_from_slice(&slots);
+            return Ok(slots.len());
         }
         let request = Request::pop(out.len(), meet);
         let read = |ring: &Self, tickets: Tickets| {

@@ -86,7 +86,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at
     /// the target after the phase.
     ///
-    /// One-sided.
+    /// One-sided; or M for a rank of another host, in both phases, also if the queue is full, and more if elements that were in the
+    /// way are still being read.
     ///
     /// # Errors
     ///
@@ -105,7 +106,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// As one [`push`](Self::push), and W more where the ring begins anew. One-sided.
+    /// As one [`push`](Self::push), and W more where the ring begins anew; or M, too. None if
+    /// there are more than the queue ever has room for.
     ///
     /// # Errors
     ///
@@ -130,7 +132,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
     ///
-    /// One-sided.
+    /// One-sided; or M for a rank of another host, in both phases, also if the queue is empty, and more if the element is still
+    /// being written.
     ///
     /// # Errors
     ///
@@ -149,7 +152,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Cost
     ///
     /// As one [`pop`](Self::pop), R more where the ring begins anew, and in [`PushPop`](super::PushPop) 2A more if
-    /// this rank has not seen as many pushes yet. One-sided.
+    /// this rank has not seen as many pushes yet; or M, too.
     ///
     /// # Errors
     ///
@@ -167,7 +170,7 @@ impl<T: Object<Repr = Plain> + Pod, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// As [`pop_many`](Self::pop_many), without memory of its own. One-sided.
+    /// As [`pop_many`](Self::pop_many), one-sidedly without memory of its own.
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pgas_am::DistObject;
 use pgas_core::rma::{Block, NearArray};
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
@@ -149,7 +150,7 @@ impl Place {
 /// bounds, so that one thread's may overwrite another one's.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct SharedSeen {
+pub(super) struct SharedSeen {
     taken: AtomicU64,
     limit: AtomicU64,
 }
@@ -157,7 +158,7 @@ struct SharedSeen {
 impl SharedSeen {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "two loads")]
-    fn get(&self) -> Seen {
+    pub(super) fn get(&self) -> Seen {
         // Bounds order nothing: what is read or written under a ticket is ordered by the queue's words.
         Seen {
             taken: self.taken.load(Ordering::Relaxed),
@@ -167,9 +168,46 @@ impl SharedSeen {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "two stores")]
-    fn set(&self, seen: Seen) {
+    pub(super) fn set(&self, seen: Seen) {
         self.taken.store(seen.taken, Ordering::Relaxed);
         self.limit.store(seen.limit, Ordering::Relaxed);
+    }
+
+    /// Notes for both sides where pops and pushes are.
+    pub(super) fn see(push: &Self, pop: &Self, head: u64, tail: u64) {
+        push.set(Seen {
+            taken: tail,
+            limit: head,
+        });
+        pop.set(Seen {
+            taken: head,
+            limit: tail,
+        });
+    }
+}
+
+/// A queue as its host works on it for other ranks, and what it has seen of it for them.
+pub(super) struct Hosted {
+    pub(super) place: Place,
+    pub(super) push: SharedSeen,
+    pub(super) pop: SharedSeen,
+}
+
+pub(super) type Served = DistObject<Hosted>;
+
+impl Hosted {
+    /// The queue at `place` with slots of type `S`, where ranks serve each other. Collective.
+    fn at<S>(world: &World, place: Place) -> Option<Served> {
+        if size_of::<S>() == 0 || !world.capabilities().ranks_serve_atomics() {
+            return None;
+        }
+        let hosted = Self {
+            place,
+            push: SharedSeen::default(),
+            pop: SharedSeen::default(),
+        };
+        // To a world without messages none was attached, on all ranks.
+        DistObject::new(&world.team(), hosted).ok()
     }
 }
 
@@ -184,6 +222,8 @@ pub(crate) struct Ring<T: Object> {
     pub(super) heap: Heap,
     pub(super) place: Place,
     pub(super) near: Option<NearRing<SlotOf<T>>>,
+    /// The queue as its host works on it for others, where ranks serve each other.
+    pub(super) served: Option<Served>,
     /// Whether there are marks.
     has_marks: bool,
     push: SharedSeen,
@@ -212,6 +252,7 @@ impl<T: Object> Ring<T> {
             handle,
             heap,
             near: NearRing::of(world, place),
+            served: Hosted::at::<SlotOf<T>>(world, place),
             place,
             has_marks,
             push: SharedSeen::default(),
@@ -266,14 +307,10 @@ impl<T: Object> Ring<T> {
     }
 
     pub(super) fn see(&self, head: u64, tail: u64) {
-        self.push.set(Seen {
-            taken: tail,
-            limit: head,
-        });
-        self.pop.set(Seen {
-            taken: head,
-            limit: tail,
-        });
+        SharedSeen::see(&self.push, &self.pop, head, tail);
+        if let Some(served) = &self.served {
+            SharedSeen::see(&served.push, &served.pop, head, tail);
+        }
     }
 
     /// Brings all ranks to one state of the queue: whatever was pushed or popped is done (2B + 4A).
@@ -377,6 +414,8 @@ impl<T: Object> Ring<T> {
         })?;
         let former = std::mem::replace(&mut self.place, place);
         self.near = NearRing::of(&world, place);
+        self.served = Hosted::at::<SlotOf<T>>(&world, place);
+        self.see(head, tail);
         world.barrier()?;
         if world.rank() == former.block.rank() {
             world.free(former.block);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::hash_map::{Combine, Inserted};
+use crate::testing::{asked, served_counted};
 use pgas_core::Rank;
 
 /// A map with one entry, far from full, so that no probe is longer than one slot.
@@ -358,15 +359,6 @@ fn a_rank_fetches_the_slots_of_another_one_in_chunks() {
     });
 }
 
-/// The costs of `f` in messages sent, and nothing else, on the rank that asks.
-fn asked<T>(world: &World, f: impl FnOnce() -> T) -> u64 {
-    let before = world.costs();
-    f();
-    let costs = world.costs() - before;
-    assert_eq!((costs.reads, costs.writes, costs.atomics), (0, 0, 0));
-    costs.messages
-}
-
 /// The first `n` keys whose home rank is this one.
 fn keys_of(map: &HashMap<u64, u64>, rank: Rank, n: usize) -> Vec<u64> {
     let home = |key: &u64| {
@@ -378,11 +370,7 @@ fn keys_of(map: &HashMap<u64, u64>, rank: Rank, n: usize) -> Vec<u64> {
 
 /// Runs `body` on rank 0 of two that serve each other, with keys of rank 1.
 fn asking(body: impl Fn(&World, &HashMap<u64, u64>, [u64; 3]) + Sync) {
-    let mut config = Config::default();
-    config.statistics = Statistics::Total;
-    let served = loopback::Options::default().with_served_atomics();
-    loopback::run_over(&served, 2, &config, |world| {
-        pgas_am::attach(&world).unwrap();
+    served_counted(|world| {
         let map = map::<u64, u64>(&world, 1 << 14);
         if world.rank() == Rank::ZERO {
             let keys = keys_of(&map, Rank::new(1), 3);

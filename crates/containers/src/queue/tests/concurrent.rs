@@ -189,6 +189,8 @@ fn with_a_stalled_rank(
             let begin = std::time::Instant::now();
             while flag(i).atomic_load(&world).unwrap() == 0 {
                 assert!(begin.elapsed() < limit, "flag {i}");
+                // The others may ask this rank to push and pop for them.
+                world.progress().unwrap();
                 std::thread::yield_now();
             }
         };
@@ -257,6 +259,70 @@ fn a_rank_that_stalls_between_taking_and_reading_holds_up_no_pop() {
             }
         },
     );
+}
+
+#[test]
+fn a_host_that_would_have_to_wait_leaves_a_pop_and_a_push_to_the_rank_that_asked() {
+    served_counted(|world| {
+        let queue = queue::<u64>(&world, 2);
+        // Until the other rank was told that it is to go on by itself.
+        let serve = || {
+            let limit = std::time::Instant::now() + Duration::from_secs(20);
+            while !world.progress().unwrap() {
+                assert!(std::time::Instant::now() < limit, "nobody has asked");
+            }
+        };
+        if world.rank() == Rank::ZERO {
+            let write = |ring: &Ring<u64>, tickets: Tickets| {
+                serve();
+                ring.write(tickets.first, 1)
+            };
+            queue.ring().perform(Request::push(1, true), write).unwrap();
+        } else {
+            while queue.is_empty().unwrap() {}
+            assert_eq!(queue.pop().unwrap(), Some(1));
+        }
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            queue.push_slice(&[2, 3]).unwrap();
+            let read = |ring: &Ring<u64>, tickets: Tickets| {
+                serve();
+                assert_eq!(ring.read(tickets.first)?, 2, "nobody wrote over it");
+                Ok(())
+            };
+            queue.ring().perform(Request::pop(1, true), read).unwrap();
+        } else {
+            while queue.len().unwrap() != 1 {}
+            queue.push(4).unwrap();
+        }
+        world.barrier().unwrap();
+        if world.rank() == Rank::ZERO {
+            assert_eq!(queue.pop_many(9).unwrap(), [3, 4]);
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn a_queue_whose_host_has_dropped_its_handle_is_used_one_sidedly() {
+    served_counted(|world| {
+        let queue = CircularQueue::with_capacity(&world, Rank::new(1), 4).unwrap();
+        let queue = (world.rank() == Rank::ZERO).then_some(queue);
+        world.barrier().unwrap();
+        if let Some(queue) = queue {
+            queue.push("one".to_owned()).unwrap();
+            queue
+                .push_slice(&["two".to_owned(), "x".repeat(200)])
+                .unwrap();
+            assert_eq!(queue.pop().unwrap().as_deref(), Some("one"));
+            assert_eq!(
+                queue.pop_many(9).unwrap(),
+                ["two".to_owned(), "x".repeat(200)]
+            );
+            assert_eq!(queue.pop().unwrap(), None);
+        }
+        world.barrier().unwrap();
+    });
 }
 
 #[test]

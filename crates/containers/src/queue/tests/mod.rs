@@ -9,7 +9,9 @@ use pgas_core::{Rank, World};
 
 use super::{CircularQueue, FastQueue, PushError};
 use crate::object::Object;
-use crate::testing::{Random, everywhere, everywhere_counted, in_many_orders, price};
+use crate::testing::{
+    Random, asked, everywhere, everywhere_counted, in_many_orders, price, served_counted,
+};
 
 /// First tickets: the usual one, and some from which tickets soon wrap around, as their sign, their laps
 /// and they themselves do.

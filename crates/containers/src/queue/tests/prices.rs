@@ -129,3 +129,60 @@ fn an_element_with_a_long_encoding_costs_one_write_and_one_read_more() {
         assert_eq!(price(&world, || queue.pop().unwrap()), (2, 0, 2));
     });
 }
+
+/// What rank 0 pays in messages for `f`, while rank 1 waits for it.
+#[track_caller]
+fn asks(world: &World, n: u64, f: impl FnOnce()) {
+    if world.rank() == Rank::ZERO {
+        assert_eq!(asked(world, f), n, "messages");
+    }
+    world.barrier().unwrap();
+}
+
+#[test]
+fn where_ranks_serve_each_other_a_push_or_pop_of_any_length_is_one_message_in_each_phase() {
+    served_counted(|world| {
+        let host = Rank::new(1);
+        let queue = CircularQueue::with_capacity(&world, host, 6).unwrap();
+        let mut out = [0; 9];
+        asks(&world, 1, || queue.push(1_u64).unwrap());
+        asks(&world, 1, || queue.push_slice(&[2, 3, 4, 5, 6]).unwrap());
+        asks(&world, 1, || {
+            assert!(matches!(queue.push(7), Err(PushError::Full(7))));
+        });
+        asks(&world, 1, || assert!(queue.push_slice(&[7, 8]).is_err()));
+        asks(&world, 0, || assert!(queue.push_slice(&[7; 7]).is_err()));
+        asks(&world, 1, || assert_eq!(queue.pop().unwrap(), Some(1)));
+        asks(&world, 1, || {
+            assert_eq!(queue.pop_many(2).unwrap(), [2, 3]);
+        });
+        asks(&world, 1, || {
+            assert_eq!(queue.pop_slice(&mut out).unwrap(), 3);
+        });
+        asks(&world, 1, || assert_eq!(queue.pop().unwrap(), None));
+        let queue = queue.into_push_phase().unwrap();
+        asks(&world, 1, || queue.push(1).unwrap());
+        asks(&world, 1, || queue.push_slice(&[2, 3, 4, 5, 6]).unwrap());
+        asks(&world, 1, || assert!(queue.push(7).is_err()));
+        let queue = queue.into_pop_phase().unwrap();
+        asks(&world, 1, || assert_eq!(queue.pop().unwrap(), Some(1)));
+        asks(&world, 1, || {
+            assert_eq!(queue.pop_many(9).unwrap(), [2, 3, 4, 5, 6]);
+        });
+        asks(&world, 1, || assert_eq!(queue.pop().unwrap(), None));
+
+        // Where a queue is served moves with it, and what its own host does is no message.
+        let mut queue = queue.into_push_pop_phase().unwrap();
+        asks(&world, 1, || queue.push(1).unwrap());
+        queue.migrate(Rank::ZERO).unwrap();
+        if world.rank() == Rank::ZERO {
+            assert_eq!(price(&world, || queue.push(2).unwrap()), (0, 1, 2));
+        }
+        world.barrier().unwrap();
+        if world.rank() == host {
+            let both = || assert_eq!(queue.pop_many(9).unwrap(), [1, 2]);
+            assert_eq!(asked(&world, both), 1);
+        }
+        world.barrier().unwrap();
+    });
+}

@@ -1,0 +1,94 @@
+//! What the host of a queue does for ranks that reach it by messages only: a whole push or pop, by the
+//! protocol of its own ones.
+//!
+//! It never waits. Where it would have to, as for an element that another rank still writes, nothing is
+//! done, and the rank that asked goes the one-sided way.
+
+use pgas_am::{RemoteCalls as _, WeakObject};
+use pgas_core::{Pod, in_handler};
+
+use super::access::{Access, Request};
+use super::ring::{Hosted, Ring, Served, index, zeroed};
+use super::ticket::{Side, Tickets};
+use crate::Result;
+use crate::object::{Object, SlotOf};
+use crate::requests::{Sent, receive};
+
+/// What is wanted of a queue: by its name, and whether pushes and pops may meet.
+type Wanted = (WeakObject<Hosted>, bool);
+
+/// What the host runs for a push: whether there was room.
+fn push<S: Pod>((on, meet): Wanted, slots: &[S]) -> Option<bool> {
+    let on = on.upgrade()?;
+    let write = |access: Access<'_>, tickets| access.place.write(access.world, tickets, slots);
+    let pushed = perform::<S>(&on, Request::push(slots.len(), meet), write)?;
+    Some(pushed > 0)
+}
+
+/// What the host runs for a pop: the slots, as many as are there and wanted.
+fn pop<S: Pod>(((on, meet), most): (Wanted, u64)) -> Option<Vec<Sent<S>>> {
+    let on = on.upgrade()?;
+    let mut slots = Vec::new();
+    let read = |access: Access<'_>, tickets: Tickets| {
+        slots = zeroed::<Sent<S>>(index(tickets.n));
+        access.place.read(access.world, tickets, &mut slots)
+    };
+    perform::<S>(&on, Request::pop(index(most), meet), read)?;
+    Some(slots)
+}
+
+/// Does what is wanted, and says of how many elements; nothing if it cannot be done here and now.
+fn perform<S>(
+    on: &Served,
+    request: Request,
+    work: impl FnOnce(Access<'_>, Tickets) -> Result<()>,
+) -> Option<u64> {
+    let access = Access {
+        world: on.team().world(),
+        place: on.place,
+        slot_bytes: size_of::<S>(),
+    };
+    let shared = match request.side() {
+        Side::Push => &on.push,
+        Side::Pop => &on.pop,
+    };
+    let mut seen = shared.get();
+    let done = access.perform(&mut seen, request, |tickets| work(access, tickets));
+    shared.set(seen);
+    // Whatever keeps it from being done here, the rank that asked finds it, too.
+    Some(done.ok()?.unwrap_or(0))
+}
+
+/// The operations of a rank that does not reach the queue by its own instructions: one message each (M).
+/// Nothing if they are to be done one-sidedly.
+impl<T: Object> Ring<T> {
+    fn host_to_ask(&self) -> Option<&Served> {
+        let may_ask = self.near.is_none() && self.host() != self.world().rank() && !in_handler();
+        self.served.as_ref().filter(|_| may_ask)
+    }
+
+    /// Has the host push all of the slots, or none; whether there was room.
+    #[inline(never)]
+    pub(super) fn ask_to_push(&self, slots: &[SlotOf<T>], meet: bool) -> Result<Option<bool>> {
+        let Some(served) = self.host_to_ask() else {
+            return Ok(None);
+        };
+        let wanted = (served.downgrade(), meet);
+        let answer = self
+            .world()
+            .rpc_view(self.host(), push::<SlotOf<T>>, wanted, slots)?;
+        receive(self.host(), answer)
+    }
+
+    /// Has the host pop up to so many slots.
+    #[inline(never)]
+    pub(super) fn ask_to_pop(&self, most: usize, meet: bool) -> Result<Option<Vec<SlotOf<T>>>> {
+        let Some(served) = self.host_to_ask() else {
+            return Ok(None);
+        };
+        let wanted = ((served.downgrade(), meet), most as u64);
+        let answer = self.world().rpc(self.host(), pop::<SlotOf<T>>, wanted)?;
+        let popped = receive(self.host(), answer)?;
+        Ok(popped.map(|slots| slots.into_iter().map(|Sent(slot)| slot).collect()))
+    }
+}

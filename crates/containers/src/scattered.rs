@@ -1,0 +1,219 @@
+//! Elements in the memory of any ranks, many of them in one call.
+//!
+//! Where ranks serve each other, what is to be done travels to the ranks that have the elements, many in
+//! a message and to all of them at once. Elsewhere they are fragments of one transfer.
+
+use std::marker::PhantomData;
+
+use pgas_am::DistObject;
+use pgas_core::atomics::AtomicInteger;
+use pgas_core::backend::AtomicOp;
+use pgas_core::rma::Fragment;
+use pgas_core::{GlobalPtr, Pod, Rank, World, in_handler};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::Result;
+use crate::object::mix;
+use crate::requests::{self, Batch, Operation, Sent};
+
+/// By which ranks name an array or a filter to each other.
+pub(crate) type Served = DistObject<World>;
+
+/// The name of a new one, where ranks serve each other. Collective.
+pub(crate) fn serve(world: &World) -> Option<Served> {
+    let is_served = world.capabilities().ranks_serve_atomics();
+    // To a world without messages none was attached, on all ranks.
+    let named = is_served.then(|| DistObject::new(&world.team(), world.clone()).ok());
+    named.flatten()
+}
+
+/// What is done with an element.
+pub(crate) trait Act: 'static {
+    type Given: Pod;
+    type Answer: Pod;
+    /// Whether that has to be done in its order, on elements of one rank.
+    const IS_ORDERED: bool = false;
+
+    fn act(world: &World, at: GlobalPtr<u8>, given: Self::Given) -> Result<Self::Answer>;
+}
+
+struct Read<T>(PhantomData<T>);
+
+impl<T: Pod> Act for Read<T> {
+    type Given = ();
+    type Answer = T;
+
+    fn act(world: &World, at: GlobalPtr<u8>, (): ()) -> Result<T> {
+        Ok(at.cast().get(world)?)
+    }
+}
+
+struct Write<T>(PhantomData<T>);
+
+impl<T: Pod> Act for Write<T> {
+    type Given = T;
+    type Answer = u8;
+
+    fn act(world: &World, at: GlobalPtr<u8>, value: T) -> Result<u8> {
+        at.cast().put(world, value)?;
+        Ok(1)
+    }
+}
+
+struct Add<T>(PhantomData<T>);
+
+impl<T: AtomicInteger> Act for Add<T> {
+    type Given = T;
+    type Answer = u8;
+
+    fn act(world: &World, at: GlobalPtr<u8>, n: T) -> Result<u8> {
+        at.cast::<T>().fetch_add(world, n)?;
+        Ok(1)
+    }
+}
+
+/// An element on its way to what is done with it.
+#[derive(Debug, FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+struct At<G> {
+    ptr: u64,
+    given: G,
+}
+
+impl<G: Copy> Clone for At<G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<G: Copy> Copy for At<G> {}
+
+/// `A` as an operation on elements of any rank.
+struct Scattered<A>(PhantomData<A>);
+
+impl<A: Act> Operation for Scattered<A> {
+    type On = World;
+    type Request = At<A::Given>;
+    type Answer = Sent<A::Answer>;
+
+    const IS_ORDERED: bool = A::IS_ORDERED;
+
+    fn is_near(world: &World, rank: Rank) -> bool {
+        world.is_direct(rank) || rank == world.rank()
+    }
+
+    fn serve(world: &World, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer> {
+        let act = |at: &At<A::Given>| A::act(world, GlobalPtr::from_bits(at.ptr), at.given).ok();
+        let answers: Vec<_> = requests.iter().map_while(act).map(Sent).collect();
+        // What was written is there for whoever is told so by the rank that asked.
+        match world.flush(rank) {
+            Ok(()) => answers,
+            Err(_) => Vec::new(),
+        }
+    }
+}
+
+/// Has `A` done with elements; `take` gets the answers, and does what has none.
+pub(crate) fn travel<A: Act>(
+    served: &Served,
+    elements: impl Iterator<Item = (GlobalPtr<u8>, A::Given)>,
+    mut take: impl FnMut(usize, Option<A::Answer>) -> Result<()>,
+) -> Result<()> {
+    let take = &mut |i, answer: Option<Sent<_>>| take(i, answer.map(|Sent(answer)| answer));
+    let mut batch = Batch::<Scattered<A>>::new(served, elements.size_hint().0);
+    for (i, (ptr, given)) in elements.enumerate() {
+        let at = At {
+            ptr: ptr.to_bits(),
+            given,
+        };
+        // What is done with one element is done in its order.
+        let way = (ptr.rank(), mix(at.ptr));
+        if !batch.push(i, way, at, take) {
+            break;
+        }
+    }
+    Ok(batch.finish(take)?)
+}
+
+/// Has `A` done with an element of another rank; nothing if it is to be done one-sidedly.
+pub(crate) fn one<A: Act>(
+    served: Option<&Served>,
+    at: GlobalPtr<u8>,
+    given: A::Given,
+) -> Result<Option<A::Answer>> {
+    let is_far = |served: &&Served| !Scattered::<A>::is_near(served, at.rank());
+    let Some(served) = asked(served).filter(is_far) else {
+        return Ok(None);
+    };
+    let ptr = at.to_bits();
+    let answer = requests::ask::<Scattered<A>>(served, at.rank(), At { ptr, given })?;
+    Ok(answer.map(|Sent(answer)| answer))
+}
+
+/// Who is asked, where something may be waited for.
+pub(crate) fn asked(served: Option<&Served>) -> Option<&Served> {
+    served.filter(|_| !in_handler())
+}
+
+pub(crate) fn get<T: Pod>(
+    served: Option<&Served>,
+    world: &World,
+    elements: &[GlobalPtr<T>],
+) -> Result<Vec<T>> {
+    let n = elements.len();
+    let mut out = T::new_vec_zeroed(n).expect("memory for the elements");
+    let Some(served) = asked(served) else {
+        world.get_fragments(&fragments(elements.iter().copied()), &mut out)?;
+        return Ok(out);
+    };
+    let sought = elements.iter().map(|ptr| (ptr.cast(), ()));
+    travel::<Read<T>>(served, sought, |i, value| {
+        out[i] = match value {
+            Some(value) => value,
+            None => elements[i].get(world)?,
+        };
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+pub(crate) fn put<T: Pod>(
+    served: Option<&Served>,
+    world: &World,
+    elements: &[(GlobalPtr<T>, T)],
+) -> Result<()> {
+    let Some(served) = asked(served) else {
+        let values: Vec<T> = elements.iter().map(|(_, value)| *value).collect();
+        let at = elements.iter().map(|(ptr, _)| *ptr);
+        return Ok(world.put_fragments(&fragments(at), &values)?);
+    };
+    let given = elements.iter().map(|(ptr, value)| (ptr.cast(), *value));
+    travel::<Write<T>>(served, given, |i, is_done| {
+        if is_done.is_none() {
+            let (ptr, value) = elements[i];
+            ptr.put(world, value)?;
+        }
+        Ok(())
+    })
+}
+
+pub(crate) fn add<T: AtomicInteger>(
+    served: Option<&Served>,
+    world: &World,
+    elements: &[GlobalPtr<T>],
+    n: T,
+) -> Result<()> {
+    let one = |ptr: &GlobalPtr<T>| Ok(ptr.atomic_op(world, AtomicOp::Add, n)?);
+    let Some(served) = asked(served) else {
+        return elements.iter().try_for_each(one);
+    };
+    let given = elements.iter().map(|ptr| (ptr.cast(), n));
+    travel::<Add<T>>(served, given, |i, is_done| match is_done {
+        Some(_) => Ok(()),
+        None => one(&elements[i]),
+    })
+}
+
+fn fragments<T>(elements: impl Iterator<Item = GlobalPtr<T>>) -> Vec<Fragment<T>> {
+    elements.map(|ptr| Fragment { ptr, len: 1 }).collect()
+}
