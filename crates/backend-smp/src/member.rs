@@ -157,10 +157,10 @@ impl Member {
         let mailbox = control.mailbox(to, class as usize);
         let credits = self.credits(to, class);
         let sent = mailbox.try_send_within::<Native>(credits, self.rank, handler.0, parts);
-        if sent.is_err() {
+        let Ok(end) = sent else {
             return Ok(Sent::BackPressure);
-        }
-        if control.bell(to).ring() && handler.is_heard_of() {
+        };
+        if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
             return Err(has_left(to));
         }
         Ok(Sent::Accepted)
@@ -239,10 +239,10 @@ impl Member {
         let mailbox = control.mailbox(to, class as usize);
         let credits = self.credits(to, class);
         let sent = mailbox.try_send_whereabouts::<Native>(credits, self.rank, handler.0, at);
-        if sent.is_err() {
+        let Ok(end) = sent else {
             return Ok(Some(Sent::BackPressure));
-        }
-        if control.bell(to).ring() && handler.is_heard_of() {
+        };
+        if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {
             // It leaves at this moment, and looks once more: either it gives the buffer back, or
             // the buffer is in use for good.
             return Err(has_left(to));

@@ -18,7 +18,6 @@ use crate::error::agree;
 use crate::mail::{self, Inbox};
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{Access, Place, Request, Seen, Size, Tickets, index, layout, size_of_capacity};
-use crate::requests::is_gone;
 use crate::{Error, Result, TakeError};
 
 /// Elements of one push take this many bytes, if the inbox is not too small.
@@ -425,11 +424,8 @@ impl<T: Object> Distributor<T> {
                 outcome = outcome.and(self.ship(to, receive));
             }
             // Who is not told waits for ever.
-            if let Err(error) = self.tell(to)
-                && !has_left(&error, to)
-            {
-                return Err(give_up(&world, TELLING, error));
-            }
+            self.tell(to)
+                .map_err(|error| give_up(&world, TELLING, error))?;
         }
         self.n_rounds += 1;
         let all_told = self.n_rounds.wrapping_mul(n_ranks.into()) << COUNT_BITS;
@@ -482,13 +478,6 @@ impl<T: Object> Distributor<T> {
 pub(crate) fn agree_on_capacity(world: &World, capacity: usize) -> Result<Size> {
     agree(world, "the capacity of a distributor", capacity as u64)?;
     size_of_capacity(capacity)
-}
-
-/// Whether `rank` has left the job, as one does that was told by a message, and had all that it
-/// waited for, before its sender came to look. If it has failed with the job, the wait that follows
-/// says so.
-fn has_left(error: &Error, rank: Rank) -> bool {
-    matches!(error, Error::Core(error) if is_gone(error, rank))
 }
 
 #[cold]

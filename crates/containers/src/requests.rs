@@ -79,7 +79,7 @@ pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A
 
 /// Whether `rank` has left the job, and has done nothing of what it was asked for. If it has failed
 /// with the job, whatever is tried instead says so.
-pub(crate) fn is_gone(error: &pgas_core::Error, rank: Rank) -> bool {
+fn is_gone(error: &pgas_core::Error, rank: Rank) -> bool {
     matches!(error, pgas_core::Error::RankFailed(failure) if failure.rank == rank)
 }
 

@@ -306,7 +306,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`] for a payload over
-    /// [`Capabilities::max_medium`]; what the transport reports.
+    /// [`Capabilities::max_medium`]; what the transport reports. [`Error::RankFailed`] of a rank that has
+    /// [left](Self::leave) and has not taken the message: one that it has served is never told so.
     fn try_send(
         &self,
         to: Rank,

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, PoisonError, TryLockError};
 use std::time::Duration;
 
 use crate::Rank;
-use crate::backend::{HandlerId, Message, MessageClass, Sent};
+use crate::backend::{HandlerId, Message, MessageClass};
 use crate::locks::lock;
 
 /// Messages of one class that wait for a rank; short, so that back-pressure is met often.
@@ -24,9 +24,11 @@ pub(super) struct Mailbox {
 struct Queue {
     letters: VecDeque<Letter>,
     taken: usize,
+    offered: u64,
 }
 
 struct Letter {
+    number: u64,
     from: Rank,
     handler: HandlerId,
     payload: Vec<u8>,
@@ -56,24 +58,36 @@ impl Mailbox {
         CAPACITY.saturating_sub(lock(self.queue(class)).letters.len()) as u64
     }
 
-    /// Leaves a message, if there is room.
+    /// Leaves a message, if there is room, and gives its number.
     pub(super) fn offer(
         &self,
         class: MessageClass,
         from: Rank,
         handler: HandlerId,
         payload: Vec<u8>,
-    ) -> Sent {
+    ) -> Option<u64> {
         let mut queue = lock(self.queue(class));
         if queue.letters.len() >= CAPACITY {
-            return Sent::BackPressure;
+            return None;
         }
+        queue.offered += 1;
+        let number = queue.offered;
         queue.letters.push_back(Letter {
+            number,
             from,
             handler,
             payload,
         });
-        Sent::Accepted
+        Some(number)
+    }
+
+    /// Takes a message back, unless its receiver has taken it before.
+    #[cold]
+    pub(super) fn withdraw(&self, class: MessageClass, number: u64) -> bool {
+        let mut queue = lock(self.queue(class));
+        let n_before = queue.letters.len();
+        queue.letters.retain(|letter| letter.number != number);
+        queue.letters.len() < n_before
     }
 
     /// Hands up to `limit` messages to `sink`; returns how many, and whether a full queue has room now.
@@ -123,7 +137,7 @@ impl Mailbox {
 /// What a rank sleeps on.
 #[derive(Default)]
 pub(super) struct Bell {
-    rung: Mutex<bool>,
+    pub(super) rung: Mutex<bool>,
     changed: Condvar,
 }
 

@@ -343,15 +343,17 @@ unsafe impl Backend for Loopback {
             });
         }
         let target = self.job.member(to);
-        let sent = target.mailbox.offer(class, self.rank, handler, payload);
-        if sent == Sent::Accepted {
-            target.bell.ring();
-            // Pairs with `leave`, which looks at the mailbox, under its lock, when it has said so.
-            if handler.is_heard_of() && target.has_left.load(Ordering::Acquire) {
-                return Err(Error::rank_failed(to, "has left the job"));
-            }
+        let Some(number) = target.mailbox.offer(class, self.rank, handler, payload) else {
+            return Ok(Sent::BackPressure);
+        };
+        target.bell.ring();
+        // Pairs with `leave`, which looks at the mailbox, under its lock, when it has said so. What was
+        // taken was served, or is told by who has refused it.
+        let has_left = target.has_left.load(Ordering::Acquire);
+        if has_left && handler.is_heard_of() && target.mailbox.withdraw(class, number) {
+            return Err(Error::rank_failed(to, "has left the job"));
         }
-        Ok(sent)
+        Ok(Sent::Accepted)
     }
 
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {

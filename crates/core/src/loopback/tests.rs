@@ -320,6 +320,32 @@ fn a_rank_that_left_is_named_by_a_collective_in_flight_and_by_its_full_mailbox()
 }
 
 #[test]
+fn a_message_that_was_served_is_not_told_to_be_lost_when_its_receiver_leaves_at_once() {
+    let ranks = job(2, 1 << 16, &Options::default());
+    let (first, second) = (&ranks[0], &ranks[1]);
+    let receiver = second.job.member(second.rank);
+    // The sender comes as far as the bell.
+    let rung = lock(&receiver.bell.rung);
+    thread::scope(|scope| {
+        let (class, handler) = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
+        let sender = scope.spawn(move || first.try_send(second.rank, class, handler, &[b"once"]));
+        while second.poll(class, 1, &mut |_| {}).unwrap() == 0 {
+            thread::yield_now();
+        }
+        scope.spawn(|| second.leave(&mut |_| panic!("it was served")));
+        while !receiver.has_left.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        drop(rung);
+        assert_eq!(sender.join().unwrap().unwrap(), Sent::Accepted);
+        let late = first.try_send(second.rank, class, handler, &[]);
+        let late = late.unwrap_err().to_string();
+        assert!(late.contains("has left the job"), "{late}");
+        assert_eq!(receiver.mailbox.n_free(class), 16, "it was taken back");
+    });
+}
+
+#[test]
 fn groups_are_freed_with_their_teams() {
     let ranks = job(4, 1 << 16, &Options::default().with_collectives());
     let shared = Arc::clone(&ranks[0].job);

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{
     AtomicU32,
-    Ordering::{Acquire, Relaxed, SeqCst},
+    Ordering::{Acquire, Relaxed, Release, SeqCst},
     fence,
 };
 
@@ -85,7 +85,8 @@ impl<B: Bell> Doorbell<B> {
     fn wake(&self) -> bool {
         // For an owner that fences for itself alone. It also releases what the ring below announces.
         fence(SeqCst);
-        let n_sleepers = self.n_sleepers.load(Relaxed);
+        // Acquire: pairs with the release in `leave`.
+        let n_sleepers = self.n_sleepers.load(Acquire);
         if n_sleepers & !(IS_DEAF | HAS_LEFT) != 0 {
             // Relaxed: with the fence above, it pairs with the acquire in `sleep_until`; who sees
             // the ring sees what it announces.
@@ -105,8 +106,9 @@ impl<B: Bell> Doorbell<B> {
 
     /// Tells all who ring from here on that the owner has left. It looks once more, after this call, for what was published before.
     pub fn leave(&self) {
-        // Relaxed: the fence that follows orders it. That pairs with the fence in `ring`, as in `sleep_until`.
-        self.n_sleepers.fetch_or(HAS_LEFT, Relaxed);
+        // Release: who sees it sees what the owner has taken before. The fence that follows pairs with the one in
+        // `ring`, as in `sleep_until`.
+        self.n_sleepers.fetch_or(HAS_LEFT, Release);
         B::heavy_fence();
     }
 

@@ -1,10 +1,11 @@
 //! What senders do: they reserve slots, write a message into them, and publish it.
 
 use super::{
-    ELSEWHERE, Envelope, Full, HEAD, HEAD_HINT, Mailbox, PREFIX_WORDS, SRC_BITS, TAIL, WORD_BYTES,
-    published,
+    ELSEWHERE, Envelope, Full, HEAD, HEAD_HINT, Mailbox, PREFIX_WORDS, RECEIVED, SRC_BITS, TAIL,
+    WORD_BYTES, published,
 };
 use crate::credits::Credits;
+use crate::doorbell::{Bell, Doorbell};
 use crate::machine::{Machine, Portable};
 use crate::payload::Whereabouts;
 use crate::sync::{
@@ -33,10 +34,11 @@ impl Mailbox<'_> {
     #[track_caller]
     #[inline]
     pub fn try_send(&self, src: u32, handler: u16, parts: &[&[u8]]) -> Result<(), Full> {
-        self.send::<Portable>(None, src, handler, parts)
+        self.send::<Portable>(None, src, handler, parts).map(drop)
     }
 
-    /// As [`try_send`](Self::try_send), of a sender with `credits` that takes no more than its part of the ring.
+    /// As [`try_send`](Self::try_send), of a sender with `credits` that takes no more than its part of the ring. Gives
+    /// the ticket behind the message, for who [rings](Self::ring).
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
@@ -51,7 +53,7 @@ impl Mailbox<'_> {
         src: u32,
         handler: u16,
         parts: &[&[u8]],
-    ) -> Result<(), Full> {
+    ) -> Result<u64, Full> {
         self.send::<M>(credits, src, handler, parts)
     }
 
@@ -63,7 +65,7 @@ impl Mailbox<'_> {
         src: u32,
         handler: u16,
         parts: &[&[u8]],
-    ) -> Result<(), Full> {
+    ) -> Result<u64, Full> {
         let len = parts
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
@@ -96,10 +98,11 @@ impl Mailbox<'_> {
         writer.finish();
         // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
         self.slots[first].store(published(ticket), Release);
-        Ok(())
+        Ok(ticket.wrapping_add(envelope.n_slots() as u64))
     }
 
     /// Sends a record of a message that lies in one of the sender's buffers, which is then the owner's until it has been handled.
+    /// Gives the ticket behind it, for who [rings](Self::ring).
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
@@ -110,7 +113,7 @@ impl Mailbox<'_> {
         src: u32,
         handler: u16,
         at: Whereabouts,
-    ) -> Result<(), Full> {
+    ) -> Result<u64, Full> {
         let envelope = Envelope {
             src,
             handler,
@@ -122,7 +125,21 @@ impl Mailbox<'_> {
         self.slots[first + PREFIX_WORDS].store(at.to_word(), Relaxed);
         // Release: as in `send`; the receiver then sees what was written to the buffer too.
         self.slots[first].store(published(ticket), Release);
-        Ok(())
+        Ok(ticket.wrapping_add(1))
+    }
+
+    /// Rings the owner's `bell` for the message before ticket `end`, and says whether that is lost: the owner has left, and
+    /// has not taken it. One that was taken was served, or its owner tells that it came too late.
+    #[inline]
+    pub fn ring<B: Bell>(&self, bell: &Doorbell<B>, end: u64) -> bool {
+        bell.ring() && !self.has_taken(end)
+    }
+
+    #[cold]
+    fn has_taken(&self, end: u64) -> bool {
+        // Relaxed: what was taken before the owner has left is seen by who sees that, by the bell's word.
+        let received = self.control[RECEIVED].load(Relaxed);
+        received.wrapping_sub(end) <= u64::MAX / 2
     }
 
     /// Reserves slots for a sender that may take so many, and says which.

@@ -61,6 +61,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "self.is_over.store(true, Ordering::Relaxed);", Nobody("the thread that sees it ends, and is joined")),
     row("handles.rs", "self.is_over.load(Ordering::Acquire)", 0, "self.is_over.load(Ordering::Relaxed)", Nobody("the thread that sees it ends, and is joined")),
     row("handles.rs", "self.is_over.store(true, Ordering::Release);", 0, "", Tests("collectives_of_both_kinds")),
+    row("loopback/mod.rs", "has_left && handler.is_heard_of() && target.mailbox.withdraw(class, number)", 0, "has_left && handler.is_heard_of()", Tests("a_message_that_was_served_is_not_told")),
     row("loopback/mod.rs", "target.has_left.load(Ordering::Acquire)", 0, "target.has_left.load(Ordering::Relaxed)", Nobody("what a rank has sent lies under locks")),
     row("loopback/mod.rs", "self.job.member(rank).has_left.load(Ordering::Acquire)", 0, "self.job.member(rank).has_left.load(Ordering::Relaxed)", Nobody("what a rank has sent lies under locks")),
     row("loopback/mod.rs", "member.has_left.store(true, Ordering::Release);", 0, "member.has_left.store(true, Ordering::Relaxed);", Nobody("what a rank has sent lies under locks")),

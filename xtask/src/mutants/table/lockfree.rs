@@ -120,12 +120,16 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("roster/mod.rs", ".take_while(|byte| *byte != 0)", 0, "", Tests("roster")),
     // Doorbell.
     row("doorbell/mod.rs", "B::light_fence();", 0, "", Models("doorbell::models")),
-    row("doorbell/mod.rs", "B::heavy_fence();", 0, "", Models("loom_a_message_is_seen_by_who_leaves")),
+    row("doorbell/mod.rs", "B::heavy_fence();", 0, "", Models("loom_a_sender_hears_that_who_left")),
     row("doorbell/mod.rs", "B::heavy_fence();", 1, "", Models("doorbell::models")),
     row("doorbell/mod.rs", "        fence(SeqCst);\n", 0, "", Models("loom_an_owner_that_cannot_fence")),
     row("doorbell/mod.rs", "self.bell.word().fetch_add(1, Relaxed);", 0, "", Models("doorbell::models")),
     row("doorbell/mod.rs", "self.bell.wake_all();", 0, "", Models("doorbell::models")),
-    row("doorbell/mod.rs", "n_sleepers & HAS_LEFT != 0", 0, "false", Models("loom_a_message_is_seen_by_who_leaves")),
+    row("doorbell/mod.rs", "self.n_sleepers.fetch_or(HAS_LEFT, Release);", 0, "self.n_sleepers.fetch_or(HAS_LEFT, Relaxed);", Models("loom_a_sender_hears_that_who_left")),
+    row("doorbell/mod.rs", "let n_sleepers = self.n_sleepers.load(Acquire);", 0, "let n_sleepers = self.n_sleepers.load(Relaxed);", Models("loom_a_sender_hears_that_who_left")),
+    row("mailbox/send.rs", "bell.ring() && !self.has_taken(end)", 0, "bell.ring()", Models("loom_a_sender_hears_that_who_left")),
+    row("mailbox/send.rs", "received.wrapping_sub(end) <= u64::MAX / 2", 0, "received.wrapping_sub(end) < u64::MAX", Models("loom_a_sender_hears_that_who_left")),
+    row("doorbell/mod.rs", "n_sleepers & HAS_LEFT != 0", 0, "false", Models("loom_a_sender_hears_that_who_left")),
     row("doorbell/mod.rs", "self.bell.word().load(Acquire)", 0, "self.bell.word().load(Relaxed)", Models("doorbell::models")),
     // Answers.
     row("pending/mod.rs", "let mut head = self.free.load(Acquire);", 0, "let mut head = self.free.load(Relaxed);", Models("loom_a_slot_that_was_just_given_back")),

@@ -12,8 +12,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Barriers, messages and sleep.
     row("member.rs", "if ticket.is_last() {", 0, "if false {", Tests("who_comes_last_to_a_barrier")),
     row("member.rs", "if !control.barrier().is_complete(last) {", 0, "if false {", Tests("who_enters_a_barrier")),
-    row("member.rs", "if control.bell(to).ring() && handler.is_heard_of() {", 0, "if control.bell(to).has_left() && handler.is_heard_of() {", Tests("a_message_wakes")),
-    row("member.rs", "if control.bell(to).ring() && handler.is_heard_of() {", 1, "if control.bell(to).has_left() && handler.is_heard_of() {", Tests("filled_in_place_wakes")),
+    row("member.rs", "if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {", 0, "if control.bell(to).has_left() && handler.is_heard_of() {", Tests("a_message_wakes")),
+    row("member.rs", "if mailbox.ring(control.bell(to), end) && handler.is_heard_of() {", 1, "if control.bell(to).has_left() && handler.is_heard_of() {", Tests("filled_in_place_wakes")),
     row("member.rs", "MessageClass::Request => Some(credits),", 0, "MessageClass::Request => None,", Program("transport", "a_rank_that_floods")),
     row("member.rs", "control.leave(self.rank);", 0, "", Tests("a_rank_is_gone_when")),
     row("member.rs", "control.bell(self.rank).leave();", 0, "", Tests("who_sends_in_place_to_a_rank_that_leaves")),

@@ -1,5 +1,6 @@
 //! Tests of the map over every transport that needs nothing installed.
 
+mod asked;
 mod batches;
 mod buffers;
 mod churn;
