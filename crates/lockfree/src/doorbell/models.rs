@@ -151,3 +151,29 @@ fn loom_a_sender_hears_that_who_left_has_not_taken_its_message_and_never_else() 
         );
     });
 }
+
+#[test]
+fn loom_a_message_that_was_served_before_its_receiver_left_is_not_told_to_be_lost() {
+    loom::model(|| {
+        let words: Vec<_> = (0..Mailbox::bytes(8) / 8)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        let shared = Arc::new((Doorbell::default(), words));
+        let sender = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let mailbox = Mailbox::attach(&shared.1, 8);
+                let end = mailbox
+                    .try_send_within::<Portable>(None, 0, 7, &[])
+                    .unwrap();
+                mailbox.ring(&shared.0, end)
+            })
+        };
+        let mailbox = Mailbox::attach(&shared.1, 8);
+        while mailbox.try_receive(&mut vec![]).unwrap().is_none() {
+            thread::yield_now();
+        }
+        shared.0.leave();
+        assert!(!sender.join().unwrap());
+    });
+}
