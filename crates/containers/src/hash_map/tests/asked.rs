@@ -107,3 +107,20 @@ fn a_long_batch_of_finds_and_removals_has_an_answer_for_each_key() {
         assert_eq!(map.len().unwrap(), 0);
     });
 }
+
+#[test]
+fn updates_of_several_ranks_are_all_there() {
+    const N: u64 = 200;
+    asked(|world, map, keys| {
+        if world.rank() == Rank::ZERO {
+            map.insert(&keys[0], 0).unwrap();
+        }
+        world.barrier().unwrap();
+        for _ in 0..N {
+            map.update(&keys[0], |n| n + 1).unwrap();
+        }
+        world.barrier().unwrap();
+        assert_eq!(map.find(&keys[0]).unwrap(), Some(2 * N));
+        world.barrier().unwrap();
+    });
+}
