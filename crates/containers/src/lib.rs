@@ -31,7 +31,8 @@
 //! | arrays; what is gathered for other ranks | `array`, `distributor` |
 //! | queues and filters | `bloom`, `queue` |
 //! | elements anywhere, many at once | `scattered` |
-//! | how values live in global memory; what goes to other ranks by messages | `mail`, `object`, `requests` |
+//! | operations that other ranks carry out | `requests` |
+//! | how values live in global memory; elements that go to other ranks by messages | `mail`, `object` |
 //! | errors | `error` |
 #![forbid(unsafe_code)]
 

@@ -105,19 +105,11 @@ fn batches(ranks: &Ranks) {
     for n in [1 << 10, 1 << 13] {
         let n = ranks.times(n);
         let map = map(ranks, n);
-        ranks.compare(
-            "insert_many",
-            n,
-            |round| {
-                let entries = entries(ranks, round, n).into_iter();
-                let pairs: Vec<_> = entries.map(|(key, value)| [key, value]).collect();
-                ask(ranks, &pairs, |n_words| n_words / 2);
-            },
-            |round| {
-                let entries = entries(ranks, round, n);
-                assert_eq!(map.insert_many(&entries).expect("room"), n);
-            },
-        );
+        let changed = |round| ask_with_entries(ranks, round, n);
+        ranks.compare("insert_many", n, changed, |round| {
+            let entries = entries(ranks, round, n);
+            assert_eq!(map.insert_many(&entries).expect("room"), n);
+        });
         for round in 0..ranks.n_rounds() {
             map.insert_many(&entries(ranks, round, n)).expect("room");
         }
@@ -136,11 +128,6 @@ fn batches(ranks: &Ranks) {
         ranks.compare("add_many", n, floor, |round| {
             map.add_many(&keys(ranks, round, n), 0).expect("room");
         });
-        let changed = |round| {
-            let entries = entries(ranks, round, n).into_iter();
-            let pairs: Vec<_> = entries.map(|(key, value)| [key, value]).collect();
-            ask(ranks, &pairs, |n_words| n_words / 2);
-        };
         ranks.compare("upsert_many", n, changed, |round| {
             let entries = entries(ranks, round, n);
             assert_eq!(map.upsert_many::<Larger>(&entries).expect("room"), 0);
@@ -155,6 +142,13 @@ fn batches(ranks: &Ranks) {
             assert_eq!(map.remove_many(&keys).expect("no error"), n);
         });
     }
+}
+
+/// As what changes entries: they are sent, and a word for each comes back.
+fn ask_with_entries(ranks: &Ranks, round: usize, n: usize) {
+    let entries = entries(ranks, round, n).into_iter();
+    let pairs: Vec<_> = entries.map(|(key, value)| [key, value]).collect();
+    ask(ranks, &pairs, |n_words| n_words / 2);
 }
 
 enum Larger {}

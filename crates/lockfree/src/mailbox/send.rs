@@ -19,7 +19,7 @@ const SLOTS_AHEAD: u64 = 4;
 impl Mailbox<'_> {
     /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
     ///
-    /// The caller rings the owner's [`Doorbell`](crate::doorbell::Doorbell) afterwards, once for any number of messages.
+    /// The caller rings the owner's [`Doorbell`] afterwards, once for any number of messages.
     /// A long message needs that much free space in one piece of the ring's order; a stream of short ones from other ranks can
     /// keep it waiting, so whoever retries bounds its patience.
     ///
