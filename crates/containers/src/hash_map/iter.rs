@@ -241,7 +241,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// The entry in a slot, if it has one.
-    #[inline]
+    #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn entry_at(&self, rank: Rank, local: usize) -> Result<Option<(K, V)>> {
         let slot = self.slot_on(rank, local);
         let state = slot.load_state()?;
