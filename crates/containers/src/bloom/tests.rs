@@ -45,7 +45,8 @@ fn where_ranks_serve_each_other_an_insert_is_a_message_and_a_batch_a_few() {
             let twice = [&items[..], &items[..]].concat();
             let mut new = Vec::new();
             let n = asked(&world, || new = filter.insert_many(&twice).unwrap());
-            assert!((1..=2 * limit).contains(&n), "{n} messages");
+            // The last message of each of a few ways is not full.
+            assert!((1..=2 * limit + 8).contains(&n), "{n} messages");
             // The first one was there before, and an error of the filter is rare.
             assert!(new[0] && new[1..1000].iter().filter(|there| **there).count() < 20);
             assert!(new[1000..].iter().all(|there| *there));
