@@ -296,14 +296,23 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.empty_some(&reused.sections, n_failed)
     }
 
-    /// Counts keys that this thread has removed, and now and then empties some slots. Outside of
-    /// sections.
+    /// Counts keys that this thread has removed, and now and then empties some slots, where these
+    /// are used again. Outside of sections.
+    #[inline]
     pub(super) fn count_removals(&self, n: u64) {
         self.count_removed(n);
+        if self.reused.is_some() {
+            self.note_removals(n);
+        }
+    }
+
+    #[inline(never)]
+    fn note_removals(&self, n: u64) {
         let noted = &self.n_new.get_or_default().noted;
-        let now = noted.load(Ordering::Relaxed);
-        let is_often = now / reuse::OFTEN > now.wrapping_sub(n) / reuse::OFTEN;
-        if is_often && self.empty_some(now / reuse::OFTEN - 1) {
+        let before = noted.load(Ordering::Relaxed);
+        add(noted, n);
+        let times = (before + n) / reuse::OFTEN;
+        if times > before / reuse::OFTEN && self.empty_some(times - 1) {
             noted.store(0, Ordering::Relaxed);
         }
     }
@@ -462,7 +471,6 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
             let counter = self.n_new.get_or_default();
             add(&counter.keys, n.wrapping_neg());
             add(&counter.removed, n);
-            add(&counter.noted, n);
         }
     }
 
