@@ -163,6 +163,22 @@ fn ever_new_keys_of_batches_find_room() {
 }
 
 #[test]
+fn a_batch_of_removals_gives_slots_back() {
+    pgas_smp::threads(1, |world| {
+        let map = reusing::<u64, u64>(&world, 1024);
+        let keys: Vec<u64> = (0..600).collect();
+        let entries: Vec<_> = keys.iter().map(|&key| (key, key)).collect();
+        assert_eq!(map.insert_many(&entries).unwrap(), 600);
+        assert_eq!(n_taken(&map), 600);
+        assert_eq!(map.remove_many(&keys).unwrap(), 600);
+        // What is left was removed since slots were emptied last.
+        let n = n_taken(&map);
+        assert!(n < 256, "{n} slots");
+    })
+    .unwrap();
+}
+
+#[test]
 fn keys_and_values_of_all_kinds_find_room() {
     let text = |i: u64| format!("{i:020} ").repeat(1 + usize::try_from(i % 5).unwrap());
     pgas_smp::threads_with(2, &Config::default(), |world| {
