@@ -124,3 +124,23 @@ fn updates_of_several_ranks_are_all_there() {
         world.barrier().unwrap();
     });
 }
+
+#[test]
+fn an_update_that_was_overtaken_begins_again_with_the_newer_value() {
+    asked(|world, map, keys| {
+        if world.rank() == Rank::ZERO {
+            map.insert(&keys[0], 1).unwrap();
+            let mut seen = Vec::new();
+            let former = map.update(&keys[0], |n| {
+                seen.push(n);
+                if n == 1 {
+                    map.insert(&keys[0], 10).unwrap();
+                }
+                n + 1
+            });
+            assert_eq!((former.unwrap(), seen), (Some(10), vec![1, 10]));
+            assert_eq!(map.find(&keys[0]).unwrap(), Some(11));
+        }
+        world.barrier().unwrap();
+    });
+}
