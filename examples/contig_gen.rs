@@ -9,7 +9,8 @@
 //! Every k-mer of the reads goes to the rank that holds its place in a hash map, with the bases before and behind it, and is counted
 //! there (`HashMapBuffer`). The map then is a graph: two k-mers are linked if each has the other one as its only
 //! neighbour on that side. From then on nobody changes it: each rank looks for ends of
-//! paths among the k-mers that it holds itself, and follows many of them over all ranks' memory at once, by finds of the next k-mers
+//! paths among the k-mers that it holds itself, and follows many of them over all ranks' memory at
+//! once, by finds of the next k-mers
 //! of all, which travel together. Of the two ends of a path the one with the lesser k-mer
 //! tells it, and of a circle its least k-mer, so a contig is told once.
 

@@ -6,7 +6,9 @@
 //! cargo run --release --example isx -- --ranks 4 --keys-per-rank 1000000 --json
 //! ```
 //!
-//! The keys go through a `Distributor`, which sends many together, through inboxes in shared memory or by messages: no rank waits for another one before it has sent all that it has, and there is no
+//! The keys go through a `Distributor`, which sends many together, through inboxes in shared memory
+//! or by messages: no rank waits for another one before it has sent all that it has, and there is
+//! no
 //! barrier between sending and sorting. Weak scaling: the work of a rank does not depend on their number.
 
 #[path = "support/arguments.rs"]

@@ -6,12 +6,16 @@
 //! ```
 //!
 //! Every rank reads its share of the files' bytes and keeps it packed, two bits a base. The ranks estimate together how many
-//! distinct k-mers there are, make a hash map of that size over all their memories, and add to its counts. Where all memory is near,
-//! as on one host, that is done one-sidedly: no rank ever asks another one to count for it. Else, and with `--aggregate`, the
+//! distinct k-mers there are, make a hash map of that size over all their memories, and add to its
+//! counts. Where all memory is near,
+//! as on one host, that is done one-sidedly: no rank ever asks another one to count for it. Else,
+//! and with `--aggregate`, the
 //! k-mers travel together to the ranks that hold their counts, and are added there. For the dump see [`dump`].
 //!
-//! With `--bloom` those that occur once never enter the table: a Bloom filter tells of each k-mer whether it came before, and only
-//! those that did get a place; then those that the filter had not seen yet are added where there is one. So all counts above one are
+//! With `--bloom` those that occur once never enter the table: a Bloom filter tells of each k-mer
+//! whether it came before, and only
+//! those that did get a place; then those that the filter had not seen yet are added where there is
+//! one. So all counts above one are
 //! exact.
 //!
 //! Whatever goes wrong on one rank ends the job on all of them, with one line from rank 0: see [`agree`].
@@ -299,7 +303,8 @@ fn slots_for(n_distinct: u64) -> usize {
     usize::try_from(n_distinct + n_distinct / 2 + 64).unwrap_or(usize::MAX)
 }
 
-/// Counts the k-mers of all ranks in one table: the way that they go, the table, and the bytes of a Bloom filter, if there is one.
+/// Counts the k-mers of all ranks in one table: the way that they go, the table, and the bytes of a
+/// Bloom filter, if there is one.
 fn count(
     world: &World,
     options: &Options,
@@ -385,7 +390,8 @@ fn add_together(
     Ok((agree(world, table)?, Ok(())))
 }
 
-/// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for them; with the bytes of the filter.
+/// Counts the k-mers that occur more than once, and the few others that a Bloom filter takes for
+/// them; with the bytes of the filter.
 fn count_repeated(
     world: &World,
     options: &Options,

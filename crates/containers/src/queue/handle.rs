@@ -86,7 +86,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// [`Push`]: A + W; A more for each time that another rank pushes first. Full: ℓ. Complete at
     /// the target after the phase.
     ///
-    /// One-sided; or M for a rank of another host, in both phases, also if the queue is full, and more if elements that were in the
+    /// One-sided; or M for a rank of another host, in both phases, also if the queue is full, and
+    /// more if elements that were in the
     /// way are still being read.
     ///
     /// # Errors
@@ -132,7 +133,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// [`Pop`]: A + R; A more for each time that another rank pops first. Empty: ℓ.
     ///
-    /// One-sided; or M for a rank of another host, in both phases, also if the queue is empty, and more if the element is still
+    /// One-sided; or M for a rank of another host, in both phases, also if the queue is empty, and
+    /// more if the element is still
     /// being written.
     ///
     /// # Errors

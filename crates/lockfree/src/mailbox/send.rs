@@ -128,7 +128,8 @@ impl Mailbox<'_> {
         Ok(ticket.wrapping_add(1))
     }
 
-    /// Rings the owner's `bell` for the message before ticket `end`, and says whether that is lost: the owner has left, and
+    /// Rings the owner's `bell` for the message before ticket `end`, and says whether that is lost:
+    /// the owner has left, and
     /// has not taken it. One that was taken was served, or its owner tells that it came too late.
     #[inline]
     pub fn ring<B: Bell>(&self, bell: &Doorbell<B>, end: u64) -> bool {
