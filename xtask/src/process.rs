@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -94,6 +95,22 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// The time of processors that the processes have taken which this one has started and which are over. Nothing where
+/// the system does not tell it.
+pub(crate) fn computed() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    computed_in(&stat).unwrap_or_default()
+}
+
+/// From the text of `/proc/self/stat`: `cutime` and `cstime`, in hundredths of a second.
+fn computed_in(stat: &str) -> Option<Duration> {
+    // The name of the program, in brackets, may have blanks in it.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ').skip(13).map(str::parse);
+    let (user, system): (u64, u64) = (fields.next()?.ok()?, fields.next()?.ok()?);
+    Some(Duration::from_millis(10 * (user + system)))
+}
+
 /// The command as it would be typed into a shell.
 fn line(command: &Command) -> String {
     let quote = |word: &OsStr| {
@@ -114,7 +131,9 @@ fn line(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{command, line, root, run, succeeds};
+    use std::time::Duration;
+
+    use super::{command, computed_in, line, root, run, succeeds};
 
     #[test]
     fn the_root_holds_the_workspace_manifest() {
@@ -138,6 +157,13 @@ mod tests {
         let message = format!("{error:#}");
         assert!(message.contains("sh -c 'exit 3'"), "{message}");
         assert!(message.contains("exit status: 3"), "{message}");
+    }
+
+    #[test]
+    fn the_time_of_processes_that_are_over_is_read_behind_the_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 251 999 0 0 12 34 56 78 20 0 1 0 5 6 7";
+        assert_eq!(computed_in(stat), Some(Duration::from_millis(1340)));
+        assert_eq!(computed_in(""), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::Step;
-use crate::process::Outcome;
+use crate::process::{self, Outcome};
 
 /// What the line of a step that failed says.
 const FAILED: &str = "FAILED";
@@ -25,7 +25,7 @@ pub(super) struct Summary {
 impl Summary {
     /// Runs a step here.
     pub(super) fn run(&mut self, step: &Step) {
-        let start = Instant::now();
+        let (start, computed) = (Instant::now(), process::computed());
         let what = match (step.run)() {
             Ok(Outcome::Passed) => "passed".to_owned(),
             Ok(Outcome::NotRun(why)) => format!("NOT RUN: {why}"),
@@ -34,7 +34,9 @@ impl Summary {
                 format!("{FAILED}: {error:#}")
             }
         };
-        let line = format!("{:<12} {:>8}  {what}", step.name, seconds(start.elapsed()));
+        let computed = process::computed().saturating_sub(computed);
+        let (wall, computed) = (seconds(start.elapsed()), seconds(computed));
+        let line = format!("{:<12} {wall:>9} {computed:>9}  {what}", step.name);
         println!("=== {line}");
         self.lines.push(line);
     }
@@ -65,10 +67,11 @@ impl Summary {
         self.lines.push(line);
     }
 
-    /// Prints what failed and a line a step. Fails if one did.
+    /// Prints what failed and a line a step, with its time and that of the processors. Fails if one did.
     pub(super) fn tell(self, start: Instant) -> Result<Outcome> {
         println!("{}\n{}", self.told, self.lines.join("\n"));
-        println!("{:<12} {:>8}", "all", seconds(start.elapsed()));
+        let (wall, computed) = (seconds(start.elapsed()), seconds(process::computed()));
+        println!("{:<12} {wall:>9} {computed:>9}", "all");
         if !self.failed.is_empty() {
             let failed = self.failed.join(" ");
             bail!("failed: {failed}; repeat it with `cargo xtask test {failed}`");
