@@ -80,6 +80,9 @@ pub(crate) fn asan() -> Result<Outcome> {
     // Each of the thousands of threads gets a store for frames that are over: a small one will do.
     let options = "malloc_context_size=4:max_uar_stack_size_log=16";
     cargo.env("ASAN_OPTIONS", options);
+    // It checks accesses, which hardly depend on the order of deliveries; many orders are tried without it.
+    cargo.env("PGAS_TEST_ORDERS", "1");
+    cargo.env("PGAS_TEST_SEEDS", "100");
     process::run(&mut cargo)
 }
 

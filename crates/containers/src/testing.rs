@@ -8,8 +8,8 @@ use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Orders in which a weak network delivers, that each test is run with.
-const N_SEEDS: u64 = 2;
+/// Orders in which a weak network delivers, that each test is run with; `PGAS_TEST_ORDERS` says another number.
+const N_ORDERS: u64 = 2;
 
 /// Runs `body` as ranks over the reference transport, where everything takes the path through the
 /// backend, operations overtake each other and puts are late; over a weak network, where they are also torn
@@ -41,8 +41,8 @@ fn everywhere_with(n_ranks: u32, statistics: Statistics, body: &(dyn Fn(World) +
         loopback::run_over(&served, n_ranks, &config, attached);
     }
     // Miri takes a thousand times as long: it checks accesses, not orders.
-    let n_seeds = if cfg!(miri) { 0 } else { N_SEEDS };
-    for seed in 0..n_seeds {
+    let n_orders = if cfg!(miri) { 0 } else { N_ORDERS };
+    for seed in 0..setting("PGAS_TEST_ORDERS", n_orders) {
         weak::run(n_ranks, &config, seed, body);
         if is_served {
             weak::run_over(&served, n_ranks, &config, seed, attached);

@@ -30,7 +30,7 @@ const fn step(name: &'static str, about: &'static str, run: fn() -> Result<Outco
     }
 }
 
-/// A step that builds in a folder of its own, and so runs beside others.
+/// A step that builds in a folder of its own, or late and little in the shared one, and so runs beside others.
 const fn beside(
     lane: usize,
     name: &'static str,
@@ -72,7 +72,6 @@ pub(crate) const STEPS: &[Step] = &[
     step("clippy", "lints of the whole workspace, as errors", clippy),
     step("tests", "unit, integration and doc tests", tests),
     step("bench-smoke", "every bench, once", bench_smoke),
-    step("main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
     beside(1, "asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
@@ -82,6 +81,7 @@ pub(crate) const STEPS: &[Step] = &[
     beside(2, "mpich", "the MPI backend with MPICH", mpi::mpich),
     beside(2, "loom", "interleavings of the lock-free parts", memory::loom),
     beside(2, "miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
+    beside(2, "main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.

@@ -59,23 +59,18 @@ fn text(i: u64) -> String {
     format!("{i:030} ").repeat(1 + usize::try_from(i % 4).unwrap())
 }
 
-fn check_all(sizes: (usize, u64, u64)) {
-    everywhere(3, |world| {
-        check(&world, sizes, |i| i, |i| i + 1);
-        check(&world, sizes, small, small);
-        check(&world, sizes, small, |_| ());
-        check(&world, sizes, |i| i.to_le_bytes(), |_| ());
-        check(&world, sizes, |i| [i; 2], |i| i);
-        check(&world, sizes, |i| [i; 3], small);
-        // A slot to a block, of a word each.
-        check(&world, sizes, u128::from, |i| i);
-        check(&world, sizes, |i| i, |i| [i; 5]);
-    });
+/// Entries of each number of words, in slots that lie beside each other in a line and in blocks.
+fn check_each_layout(world: &World, sizes: (usize, u64, u64)) {
+    check(world, sizes, |i| i, |i| i + 1);
+    check(world, sizes, small, |_| ());
+    check(world, sizes, |i| [i; 2], |i| i);
+    // A slot to a block, of a word each.
+    check(world, sizes, u128::from, |i| i);
 }
 
 #[test]
 fn long_batches_find_what_is_there_at_half_load() {
-    check_all((100, 50, 1500));
+    everywhere(3, |world| check_each_layout(&world, (100, 50, 1500)));
 }
 
 #[test]
@@ -85,13 +80,20 @@ fn long_batches_find_texts_of_any_length() {
 
 #[test]
 fn long_batches_find_what_is_there_where_searches_are_long() {
-    check_all((100, 90, 400));
+    everywhere(3, |world| {
+        let sizes = (100, 90, 400);
+        check_each_layout(&world, sizes);
+        check(&world, sizes, small, small);
+        check(&world, sizes, |i| i.to_le_bytes(), |_| ());
+        check(&world, sizes, |i| [i; 3], small);
+        check(&world, sizes, |i| i, |i| [i; 5]);
+    });
 }
 
 /// Where the search for an absent key ends nowhere but where it began.
 #[test]
 fn long_batches_find_what_is_there_in_a_full_table() {
-    check_all((30, 30, 200));
+    everywhere(3, |world| check_each_layout(&world, (30, 30, 200)));
 }
 
 /// Tells in which order values were joined.
