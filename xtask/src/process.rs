@@ -95,20 +95,20 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The time of processors that the processes have taken which this one has started and which are over. Nothing where
-/// the system does not tell it.
+/// The time of processors that this process has taken, and those that it has started and which are over. Nothing
+/// where the system does not tell it.
 pub(crate) fn computed() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     computed_in(&stat).unwrap_or_default()
 }
 
-/// From the text of `/proc/self/stat`: `cutime` and `cstime`, in hundredths of a second.
+/// From the text of `/proc/self/stat`: `utime`, `stime`, `cutime` and `cstime`, in hundredths of a second.
 fn computed_in(stat: &str) -> Option<Duration> {
     // The name of the program, in brackets, may have blanks in it.
     let (_, fields) = stat.rsplit_once(") ")?;
-    let mut fields = fields.split(' ').skip(13).map(str::parse);
-    let (user, system): (u64, u64) = (fields.next()?.ok()?, fields.next()?.ok()?);
-    Some(Duration::from_millis(10 * (user + system)))
+    let fields = fields.split(' ').skip(11).map(str::parse::<u64>).take(4);
+    let all = fields.collect::<Result<Vec<_>, _>>().ok()?;
+    (all.len() == 4).then(|| Duration::from_millis(10 * all.iter().sum::<u64>()))
 }
 
 /// The command as it would be typed into a shell.
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn the_time_of_processes_that_are_over_is_read_behind_the_name() {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 251 999 0 0 12 34 56 78 20 0 1 0 5 6 7";
-        assert_eq!(computed_in(stat), Some(Duration::from_millis(1340)));
+        assert_eq!(computed_in(stat), Some(Duration::from_millis(1800)));
         assert_eq!(computed_in(""), None);
     }
 

@@ -84,8 +84,14 @@ impl World {
     /// # Errors
     ///
     /// What the transport reports.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank.
     #[inline]
+    #[track_caller]
     pub fn flush(&self, rank: Rank) -> Result<()> {
+        self.assert_rank(rank);
         self.backend().flush(rank)
     }
 

@@ -284,8 +284,14 @@ impl World {
     }
 
     /// Whether loads and stores of this process reach the memory of `rank` without the backend.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank.
     #[must_use]
+    #[track_caller]
     pub fn is_direct(&self, rank: Rank) -> bool {
+        self.assert_rank(rank);
         self.inner.memory.base(rank).is_some()
     }
 
@@ -311,8 +317,14 @@ impl World {
     }
 
     /// Whether `rank` has left the job, and all that it ever sent to this rank was served.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank.
     #[must_use]
+    #[track_caller]
     pub fn has_left(&self, rank: Rank) -> bool {
+        self.assert_rank(rank);
         self.backend().has_left(rank)
     }
 
@@ -332,8 +344,14 @@ impl World {
     }
 
     /// What this rank has done so far on `peer`, if [`Statistics::PerPeer`](crate::Statistics) is on.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank.
     #[must_use]
+    #[track_caller]
     pub fn costs_with(&self, peer: Rank) -> Option<Costs> {
+        self.assert_rank(peer);
         self.inner.counting.as_ref()?.peer(peer)
     }
 

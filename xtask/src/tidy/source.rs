@@ -36,8 +36,10 @@ pub(super) struct Source {
 impl Source {
     pub(super) fn parse(path: &str, text: &str) -> syn::Result<Self> {
         let tokens: TokenStream = text.parse()?;
+        let lines = Lines::of(text);
         let mut scan = Scan {
             text,
+            lines: &lines,
             ranges: Vec::new(),
             code_lines: BTreeSet::new(),
             unsafe_lines: Vec::new(),
@@ -52,16 +54,31 @@ impl Source {
         Ok(Self {
             path: path.to_owned(),
             syntax: syn::parse2(tokens)?,
-            comments: comments(text, &ranges),
+            comments: comments(text, &lines, &ranges),
             code_lines,
             unsafe_lines,
         })
     }
 }
 
+/// Where the lines of a text end. A question about a place in a file costs the tokens' library much more.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn of(text: &str) -> Self {
+        Self(text.match_indices('\n').map(|(at, _)| at).collect())
+    }
+
+    /// The line, counted from one, of the byte at `at`.
+    fn at(&self, at: usize) -> usize {
+        self.0.partition_point(|end| *end < at) + 1
+    }
+}
+
 /// A walk over the tokens that leaves doc comments out, which the parser turns into attributes.
 struct Scan<'a> {
     text: &'a str,
+    lines: &'a Lines,
     /// Where in the file each token stands, in the order of the file.
     ranges: Vec<Range<usize>>,
     code_lines: BTreeSet<usize>,
@@ -71,51 +88,63 @@ struct Scan<'a> {
 impl Scan<'_> {
     fn stream(&mut self, tokens: TokenStream) {
         for token in tokens {
-            if self.text[token.span().byte_range()].starts_with("//")
-                || self.text[token.span().byte_range()].starts_with("/*")
-            {
-                continue;
-            }
             match token {
                 TokenTree::Group(group) if group.delimiter() == Delimiter::None => {
                     self.stream(group.stream());
                 }
                 TokenTree::Group(group) => {
+                    let is_attribute = group.delimiter() == Delimiter::Bracket;
+                    if is_attribute && self.is_comment(&group.span().byte_range()) {
+                        continue;
+                    }
                     self.token(group.span_open());
                     self.stream(group.stream());
                     self.token(group.span_close());
                 }
                 TokenTree::Ident(ident) => {
+                    let line = self.token(ident.span());
                     if ident == "unsafe" {
-                        self.unsafe_lines.push(ident.span().start().line);
+                        self.unsafe_lines.extend(line);
                     }
-                    self.token(ident.span());
                 }
-                other => self.token(other.span()),
+                other => drop(self.token(other.span())),
             }
         }
     }
 
-    fn token(&mut self, span: Span) {
-        self.ranges.push(span.byte_range());
-        self.code_lines.extend(span.start().line..=span.end().line);
+    /// Takes note of a token that is no comment, and tells its first line.
+    fn token(&mut self, span: Span) -> Option<usize> {
+        let range = span.byte_range();
+        if self.is_comment(&range) {
+            return None;
+        }
+        let first = self.lines.at(range.start);
+        let last = self.lines.at(range.end.saturating_sub(1));
+        self.code_lines.extend(first..=last);
+        self.ranges.push(range);
+        Some(first)
+    }
+
+    fn is_comment(&self, range: &Range<usize>) -> bool {
+        let token = &self.text[range.clone()];
+        token.starts_with("//") || token.starts_with("/*")
     }
 }
 
 /// The comments of `text`, found between the tokens at `ranges`.
-fn comments(text: &str, ranges: &[Range<usize>]) -> Vec<Comment> {
+fn comments(text: &str, lines: &Lines, ranges: &[Range<usize>]) -> Vec<Comment> {
     let ends = ranges.iter().map(|range| range.end);
     let starts = ranges.iter().map(|range| range.start);
     let gaps = std::iter::once(0)
         .chain(ends)
         .zip(starts.chain([text.len()]));
-    gaps.flat_map(|(start, end)| comments_between(text, start, end))
+    gaps.flat_map(|(start, end)| comments_between(text, lines, start..end))
         .collect()
 }
 
-fn comments_between(text: &str, start: usize, end: usize) -> Vec<Comment> {
+fn comments_between(text: &str, lines: &Lines, gap: Range<usize>) -> Vec<Comment> {
     let mut found = Vec::new();
-    let mut at = start;
+    let Range { start: mut at, end } = gap;
     while let Some(skip) = text[at..end].find('/') {
         let begin = at + skip;
         let rest = &text[begin..end];
@@ -126,7 +155,7 @@ fn comments_between(text: &str, start: usize, end: usize) -> Vec<Comment> {
         };
         let line_begin = text[..begin].rfind('\n').map_or(0, |newline| newline + 1);
         found.push(Comment {
-            line: text[..begin].matches('\n').count() + 1,
+            line: lines.at(begin),
             text: rest[..len].trim_end().to_owned(),
             trails_code: !text[line_begin..begin].trim().is_empty(),
         });

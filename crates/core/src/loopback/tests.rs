@@ -367,3 +367,26 @@ fn groups_are_freed_with_their_teams() {
     });
     assert_eq!(n_groups(), 0);
 }
+
+#[test]
+fn a_question_about_a_rank_that_is_not_there_is_refused_with_its_number() {
+    let world = world();
+    let stranger = Rank::new(7);
+    let questions: [(&str, &dyn Fn()); 5] = [
+        ("flush", &|| drop(world.flush(stranger))),
+        ("is_direct", &|| _ = world.is_direct(stranger)),
+        ("has_left", &|| _ = world.has_left(stranger)),
+        ("costs_with", &|| _ = world.costs_with(stranger)),
+        ("n_credits", &|| {
+            _ = world.n_credits(stranger, MessageClass::Request);
+        }),
+    ];
+    for (name, ask) in questions {
+        let refusal = catch_unwind(AssertUnwindSafe(ask)).unwrap_err();
+        let text = refusal.downcast_ref::<String>().unwrap();
+        assert_eq!(
+            text, "rank 7 was named, but the job has ranks 0 to 0",
+            "{name}"
+        );
+    }
+}
