@@ -86,21 +86,20 @@ pub(crate) fn asan() -> Result<Outcome> {
     process::run(&mut cargo)
 }
 
-/// What Miri interprets, a package and its unit tests: those that go through unsafe code, and take
-/// it seconds. Its threads' segments are small, and what is assembly or a call of the system
-/// elsewhere is its portable twin.
+/// What Miri interprets: the unit tests that go through unsafe code, and take it seconds. Its threads' segments are
+/// small, and what is assembly or a call of the system elsewhere is its portable twin. One build serves all packages.
 #[rustfmt::skip]
-const INTERPRETED: &[(&str, &[&str])] = &[
-    ("pgas-core", &[
-        "raw::", "rma::words::", "rma::fragments::", "a_put_elsewhere_is_visible_after_a_flush",
-        "a_source_is_free_before_the_operation_is_complete", "later_operations_overtake",
-        "a_handler_that_panics_while_a_scope_ends",
-    ]),
-    ("pgas-am", &["function::", "pieces::", "future::cell", "layer::", "serve::"]),
-    ("pgas-containers", &[
-        "queue::tests::sequential::a_push_of_more_than_the_capacity",
-        "array::tests::an_element_that_is_not_there",
-    ]),
+const INTERPRETED: &[&str] = &[
+    "-p", "pgas-core", "-p", "pgas-am", "-p", "pgas-containers", "--lib", "--",
+    // Of core.
+    "raw::", "rma::words::", "rma::fragments::", "a_put_elsewhere_is_visible_after_a_flush",
+    "a_source_is_free_before_the_operation_is_complete", "later_operations_overtake",
+    "a_handler_that_panics_while_a_scope_ends",
+    // Of messages.
+    "function::", "pieces::", "future::cell", "layer::", "serve::",
+    // Of containers.
+    "queue::tests::sequential::a_push_of_more_than_the_capacity",
+    "array::tests::an_element_that_is_not_there",
 ];
 
 /// Whether each access is within bounds, initialized, aligned, by a pointer that may, and no data
@@ -111,21 +110,18 @@ pub(crate) fn miri() -> Result<Outcome> {
         let why = format!("Miri is missing; {}", toolchains::ADVICE);
         return Ok(Outcome::NotRun(why));
     }
-    for (package, tests) in INTERPRETED {
-        let mut cargo = nightly_cargo();
-        cargo.args(["miri", "test", "--lib", "-p", package, "--"]);
-        cargo.args(*tests);
-        process::apart(&mut cargo, "target/miri");
-        cargo.env("RUSTFLAGS", "--cfg pgas_portable -Awarnings");
-        // Clocks and the number of processors are the system's, and the thread that watches over
-        // handlers outlives the tests.
-        let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks";
-        cargo.env("MIRIFLAGS", flags);
-        // Interpreting what finds the lines of a panic takes minutes.
-        cargo.env("RUST_BACKTRACE", "0");
-        process::run(&mut cargo)?;
-    }
-    Ok(Outcome::Passed)
+    let mut cargo = nightly_cargo();
+    cargo.args(["miri", "test", "--no-fail-fast"]);
+    cargo.args(INTERPRETED);
+    process::apart(&mut cargo, "target/miri");
+    cargo.env("RUSTFLAGS", "--cfg pgas_portable -Awarnings");
+    // Clocks and the number of processors are the system's, and the thread that watches over
+    // handlers outlives the tests.
+    let flags = "-Zmiri-disable-isolation -Zmiri-ignore-leaks";
+    cargo.env("MIRIFLAGS", flags);
+    // Interpreting what finds the lines of a panic takes minutes.
+    cargo.env("RUST_BACKTRACE", "0");
+    process::run(&mut cargo)
 }
 
 /// Whether nightly Rust has Miri, and the sources of the standard library, which Miri builds for
