@@ -5,39 +5,31 @@
 //! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through the
 //! [`Backend`] elsewhere.
 
+mod end;
+mod memory;
+
 use std::any::Any;
 use std::fmt;
-use std::ops::Range;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
-use std::thread;
-use std::time::Duration;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities, HandlerId, Message, Stage};
+use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
 use crate::config::{Config, Progress};
 use crate::cost::{CostKind, Costs, Counting};
 use crate::error::{Error, Result};
-use crate::global_ptr::GlobalPtr;
-use crate::handler::{Handlers, in_handler};
+use crate::handler::Handlers;
 use crate::handles::Handles;
-use crate::locks::lock;
 use crate::members::Shared;
-use crate::notice;
 use crate::orphans::Orphans;
 use crate::rank::Rank;
-use crate::raw::map::{EvenMap, Mapped, SegmentMap};
+use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::tasks::Tasks;
 use crate::waits::Watch;
 use crate::wire::Wire;
-
-/// Rounds of yielding, for a rank that has to wait before it can leave, and its naps after these.
-const LEAVING_YIELDS: u32 = 400;
-const LEAVING_NAP: Duration = Duration::from_millis(1);
 
 /// What a crate adds to every world above core, such as active messages: messages of its own
 /// ([`HandlerId::LAYER`]), and work whenever the rank makes progress. See [`World::attach`].
@@ -283,24 +275,6 @@ impl World {
         self.inner.backend.name()
     }
 
-    /// Whether loads and stores of this process reach the memory of `rank` without the backend.
-    ///
-    /// # Panics
-    ///
-    /// If the job has no such rank.
-    #[must_use]
-    #[track_caller]
-    pub fn is_direct(&self, rank: Rank) -> bool {
-        self.assert_rank(rank);
-        self.inner.memory.base(rank).is_some()
-    }
-
-    /// Whether this world's atomics are CPU atomics (else they all go through the backend).
-    #[must_use]
-    pub fn has_direct_atomics(&self) -> bool {
-        self.inner.words.base(self.rank()).is_some()
-    }
-
     /// The size of every rank's segment in bytes.
     #[must_use]
     #[inline]
@@ -377,60 +351,6 @@ impl World {
         &*self.inner.backend
     }
 
-    /// Where the `n` elements at `ptr` are, if they lie within a segment, are aligned, and can be read
-    /// and written without further ado; else the slow way finds out what is the matter.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "all of a direct access besides the access"
-    )]
-    pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<Mapped<'_, T>> {
-        self.inner.fast_memory.place(ptr, n)
-    }
-
-    /// As [`direct`](Self::direct), for a word that is changed by CPU atomics.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "all of a direct access besides the access"
-    )]
-    pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
-        self.inner.fast_words.place(ptr, 1)
-    }
-
-    /// As [`direct_word`](Self::direct_word), for a block with words and other parts.
-    #[inline(always)]
-    #[expect(
-        clippy::inline_always,
-        reason = "all of a direct access besides the access"
-    )]
-    pub(crate) fn direct_block(
-        &self,
-        ptr: GlobalPtr<u8>,
-        bytes: usize,
-        align: usize,
-    ) -> Option<NonNull<u8>> {
-        // A rank whose words are changed by this CPU is also read and written by it.
-        self.inner.fast_words.block(ptr, bytes, align)
-    }
-
-    /// The ranks whose words [`direct_word`](Self::direct_word) finds.
-    pub(crate) fn direct_ranks(&self) -> Range<u32> {
-        self.inner.fast_words.ranks()
-    }
-
-    /// The segments that are read and written directly.
-    #[inline]
-    pub(crate) fn memory(&self) -> &SegmentMap {
-        &self.inner.memory
-    }
-
-    /// The segments whose words are changed by CPU atomics.
-    #[inline]
-    pub(crate) fn words(&self) -> &SegmentMap {
-        &self.inner.words
-    }
-
     /// The handlers of messages.
     pub(crate) fn handlers(&self) -> &Handlers<Handler> {
         &self.inner.handlers
@@ -489,14 +409,6 @@ impl World {
         // A count: it orders nothing.
         self.inner.n_teams.fetch_add(1, Ordering::Relaxed) + 1
     }
-
-    pub(crate) fn symmetric_heap(&self) -> MutexGuard<'_, SymmetricHeap> {
-        lock(&self.inner.symmetric)
-    }
-
-    pub(crate) fn local_heap(&self) -> MutexGuard<'_, Heap> {
-        lock(&self.inner.local)
-    }
 }
 
 /// Which segments are accessed directly, and on which of them CPU atomics are right: one word must
@@ -532,26 +444,6 @@ impl Clone for World {
     }
 }
 
-impl Drop for World {
-    fn drop(&mut self) {
-        if self.is_counted {
-            if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
-                // What the job's failure leaves undone is nobody's any more; else nobody is left to
-                // return an error to.
-                if let Err(error) = self.settle()
-                    && self.backend().health().is_ok()
-                {
-                    notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
-                }
-            }
-            let backend = self.backend();
-            self.inner
-                .handles
-                .drop_handle(|| backend.notify(self.rank()));
-        }
-    }
-}
-
 impl fmt::Debug for World {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -561,56 +453,5 @@ impl fmt::Debug for World {
             self.inner.n_ranks,
             self.inner.backend.name()
         )
-    }
-}
-
-impl Drop for Inner {
-    /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank that
-    /// panics does not leave in good order, and its death is reported as such.
-    fn drop(&mut self) {
-        let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
-        let mut rounds = 0_u32;
-        while self.orphans.len() > 0 || self.tasks.has_some() && !thread::panicking() {
-            let step = self
-                .backend
-                .health()
-                .and_then(|()| self.backend.progress())
-                .and_then(|_| self.wire.receive(&mut |message| self.refuse(&message)));
-            if step.is_err() {
-                self.orphans.leak();
-                return;
-            }
-            self.tasks.advance();
-            self.orphans.reap(is_over);
-            rounds = rounds.saturating_add(1);
-            if rounds < LEAVING_YIELDS {
-                thread::yield_now();
-            } else {
-                self.backend.park(LEAVING_NAP);
-            }
-        }
-        if !thread::panicking() {
-            self.backend.leave(&mut |message| self.refuse(&message));
-            if let Some(layer) = self.layer.get() {
-                layer.end();
-            }
-            if let Some(text) = self.refused.text(self.rank) {
-                notice::tell(&text);
-            }
-        }
-    }
-}
-
-impl Inner {
-    /// Takes note of a message that comes too late; those of the layer are the layer's.
-    fn refuse(&self, message: &Message<'_>) {
-        let HandlerId(id) = message.handler;
-        if HandlerId::LAYER.contains(&id)
-            && let Some(layer) = self.layer.get()
-        {
-            layer.refuse(message);
-        } else {
-            self.refused.add(message);
-        }
     }
 }

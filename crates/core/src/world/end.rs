@@ -1,0 +1,84 @@
+//! How a rank leaves the job: with its last handle, when nothing of its own is in flight.
+
+use std::thread;
+use std::time::Duration;
+
+use super::{Inner, World};
+use crate::backend::{HandlerId, Message, Stage};
+use crate::handler::in_handler;
+use crate::notice;
+
+/// Rounds of yielding, for a rank that has to wait before it can leave, and its naps after these.
+const LEAVING_YIELDS: u32 = 400;
+const LEAVING_NAP: Duration = Duration::from_millis(1);
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if self.is_counted {
+            if self.inner.handles.is_last() && !thread::panicking() && !in_handler() {
+                // What the job's failure leaves undone is nobody's any more; else nobody is left to
+                // return an error to.
+                if let Err(error) = self.settle()
+                    && self.backend().health().is_ok()
+                {
+                    notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
+                }
+            }
+            let backend = self.backend();
+            self.inner
+                .handles
+                .drop_handle(|| backend.notify(self.rank()));
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank that
+    /// panics does not leave in good order, and its death is reported as such.
+    fn drop(&mut self) {
+        let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
+        let mut rounds = 0_u32;
+        while self.orphans.len() > 0 || self.tasks.has_some() && !thread::panicking() {
+            let step = self
+                .backend
+                .health()
+                .and_then(|()| self.backend.progress())
+                .and_then(|_| self.wire.receive(&mut |message| self.refuse(&message)));
+            if step.is_err() {
+                self.orphans.leak();
+                return;
+            }
+            self.tasks.advance();
+            self.orphans.reap(is_over);
+            rounds = rounds.saturating_add(1);
+            if rounds < LEAVING_YIELDS {
+                thread::yield_now();
+            } else {
+                self.backend.park(LEAVING_NAP);
+            }
+        }
+        if !thread::panicking() {
+            self.backend.leave(&mut |message| self.refuse(&message));
+            if let Some(layer) = self.layer.get() {
+                layer.end();
+            }
+            if let Some(text) = self.refused.text(self.rank) {
+                notice::tell(&text);
+            }
+        }
+    }
+}
+
+impl Inner {
+    /// Takes note of a message that comes too late; those of the layer are the layer's.
+    fn refuse(&self, message: &Message<'_>) {
+        let HandlerId(id) = message.handler;
+        if HandlerId::LAYER.contains(&id)
+            && let Some(layer) = self.layer.get()
+        {
+            layer.refuse(message);
+        } else {
+            self.refused.add(message);
+        }
+    }
+}

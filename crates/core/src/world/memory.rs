@@ -1,0 +1,94 @@
+//! The segments as this process reaches them: which it maps, and where in these an element is.
+
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::MutexGuard;
+
+use super::World;
+use crate::global_ptr::GlobalPtr;
+use crate::locks::lock;
+use crate::rank::Rank;
+use crate::raw::map::{Mapped, SegmentMap};
+use crate::segment::{Heap, SymmetricHeap};
+
+impl World {
+    /// Whether loads and stores of this process reach the memory of `rank` without the backend.
+    ///
+    /// # Panics
+    ///
+    /// If the job has no such rank.
+    #[must_use]
+    #[track_caller]
+    pub fn is_direct(&self, rank: Rank) -> bool {
+        self.assert_rank(rank);
+        self.inner.memory.base(rank).is_some()
+    }
+
+    /// Whether this world's atomics are CPU atomics (else they all go through the backend).
+    #[must_use]
+    pub fn has_direct_atomics(&self) -> bool {
+        self.inner.words.base(self.rank()).is_some()
+    }
+
+    /// Where the `n` elements at `ptr` are, if they lie within a segment, are aligned, and can be read
+    /// and written without further ado; else the slow way finds out what is the matter.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct<T>(&self, ptr: GlobalPtr<T>, n: usize) -> Option<Mapped<'_, T>> {
+        self.inner.fast_memory.place(ptr, n)
+    }
+
+    /// As [`direct`](Self::direct), for a word that is changed by CPU atomics.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
+        self.inner.fast_words.place(ptr, 1)
+    }
+
+    /// As [`direct_word`](Self::direct_word), for a block with words and other parts.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "all of a direct access besides the access"
+    )]
+    pub(crate) fn direct_block(
+        &self,
+        ptr: GlobalPtr<u8>,
+        bytes: usize,
+        align: usize,
+    ) -> Option<NonNull<u8>> {
+        // A rank whose words are changed by this CPU is also read and written by it.
+        self.inner.fast_words.block(ptr, bytes, align)
+    }
+
+    /// The ranks whose words [`direct_word`](Self::direct_word) finds.
+    pub(crate) fn direct_ranks(&self) -> Range<u32> {
+        self.inner.fast_words.ranks()
+    }
+
+    /// The segments that are read and written directly.
+    #[inline]
+    pub(crate) fn memory(&self) -> &SegmentMap {
+        &self.inner.memory
+    }
+
+    /// The segments whose words are changed by CPU atomics.
+    #[inline]
+    pub(crate) fn words(&self) -> &SegmentMap {
+        &self.inner.words
+    }
+
+    pub(crate) fn symmetric_heap(&self) -> MutexGuard<'_, SymmetricHeap> {
+        lock(&self.inner.symmetric)
+    }
+
+    pub(crate) fn local_heap(&self) -> MutexGuard<'_, Heap> {
+        lock(&self.inner.local)
+    }
+}
