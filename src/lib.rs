@@ -70,7 +70,7 @@ pub use pgas_am::{
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, Error, FastQueue,
     HashMap, HashMapBuffer, HashSet, MultiMap, Object, Result, WideBloomFilter, array, bloom,
-    hash_map, object, queue,
+    hash_map, object, queue, route,
 };
 pub use pgas_core::{
     Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,

@@ -102,9 +102,16 @@ pub struct Disagreement {
 
 /// Finds out whether all ranks have the same `value` (an allreduce).
 pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()> {
-    let Some([(rank_a, value_a), (rank_b, value_b)]) = differing(world, value)? else {
+    let [of_all] = extremes(world, [value])?;
+    same(what, of_all)
+}
+
+/// An error if the smallest and the largest value of all ranks differ.
+pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
+    let [(rank_a, value_a), (rank_b, value_b)] = of_all;
+    if value_a == value_b {
         return Ok(());
-    };
+    }
     Err(Error::from(Box::new(Disagreement {
         what,
         rank_a,
@@ -116,9 +123,11 @@ pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()>
 
 /// Finds out whether all ranks ask for the same capacity (an allreduce).
 pub(crate) fn agree_on_capacity(world: &World, capacity: u64) -> Result<()> {
-    let Some([(rank_a, capacity_a), (rank_b, capacity_b)]) = differing(world, capacity)? else {
+    let [of_all] = extremes(world, [capacity])?;
+    let [(rank_a, capacity_a), (rank_b, capacity_b)] = of_all;
+    if capacity_a == capacity_b {
         return Ok(());
-    };
+    }
     Err(Error::from(Box::new(CapacitiesDiffer {
         rank_a,
         capacity_a,
@@ -127,22 +136,23 @@ pub(crate) fn agree_on_capacity(world: &World, capacity: u64) -> Result<()> {
     })))
 }
 
-/// The smallest and the largest value of all ranks, each with a rank that has it, if they differ (an allreduce).
-fn differing(world: &World, value: u64) -> Result<Option<[(Rank, u64); 2]>> {
+/// The smallest and the largest value of all ranks, each with a rank that has it.
+pub(crate) type Extremes = [(Rank, u64); 2];
+
+/// Those of each of several values (an allreduce).
+pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Result<[Extremes; N]> {
     let rank = u64::from(world.rank().number());
-    let mut extremes = [[value, rank], [!value, rank]];
+    let both = |value: u64| [[value, rank], [!value, rank]];
+    let mut mine: Vec<[u64; 2]> = values.into_iter().flat_map(both).collect();
     world
         .team()
-        .allreduce_slice(&mut extremes, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
-    let [[smallest, rank_a], [not_largest, rank_b]] = extremes;
-    if smallest == !not_largest {
-        return Ok(None);
-    }
+        .allreduce_slice(&mut mine, |a: [u64; 2], b: [u64; 2]| a.min(b))?;
     let rank = |number| Rank::new(u32::try_from(number).expect("a rank's number"));
-    Ok(Some([
-        (rank(rank_a), smallest),
-        (rank(rank_b), !not_largest),
-    ]))
+    Ok(std::array::from_fn(|i| {
+        let [smallest, not_largest] = [mine[2 * i], mine[2 * i + 1]];
+        let smallest = (rank(smallest[1]), smallest[0]);
+        [smallest, (rank(not_largest[1]), !not_largest[0])]
+    }))
 }
 
 /// What was taken out of a container, where some of it could not be read.

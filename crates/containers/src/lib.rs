@@ -29,7 +29,7 @@
 //! | checkpoints | `store` |
 //! | maps and sets | `hash_map` |
 //! | arrays; what is gathered for other ranks | `array`, `distributor` |
-//! | queues and filters | `bloom`, `queue` |
+//! | queues and filters; ways of many hops | `bloom`, `queue`, `route` |
 //! | elements anywhere, many at once | `scattered` |
 //! | operations that other ranks carry out | `requests` |
 //! | how values live in global memory; elements that go to other ranks by messages | `mail`, `object` |
@@ -45,6 +45,7 @@ mod mail;
 pub mod object;
 pub mod queue;
 mod requests;
+pub mod route;
 mod scattered;
 #[cfg(test)]
 mod sizes;

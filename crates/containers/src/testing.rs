@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use pgas_core::backend::loopback;
+use pgas_core::config::Routing;
 use pgas_core::{Config, Statistics, World};
 use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
@@ -16,22 +17,29 @@ const N_ORDERS: u64 = 2;
 /// and in random orders; over both with ranks that serve each other's requests; over shared memory; and
 /// over shared memory with the direct path turned off.
 pub(crate) fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Statistics::Off, &body);
+    everywhere_with(n_ranks, Config::default(), &body);
+}
+
+/// As [`everywhere`], where elements that travel together take such a route.
+pub(crate) fn everywhere_by(routing: Routing, n_ranks: u32, body: impl Fn(World) + Sync) {
+    let mut config = Config::default();
+    config.routing = Some(routing);
+    everywhere_with(n_ranks, config, &body);
 }
 
 /// As [`everywhere`], with counted operations, which take a slower way through core, and without
 /// ranks that serve each other.
 pub(crate) fn everywhere_counted(n_ranks: u32, body: impl Fn(World) + Sync) {
-    everywhere_with(n_ranks, Statistics::Total, &body);
+    let mut config = Config::default();
+    config.statistics = Statistics::Total;
+    everywhere_with(n_ranks, config, &body);
 }
 
 /// One function for all bodies: what starts ranks is long to compile.
-fn everywhere_with(n_ranks: u32, statistics: Statistics, body: &(dyn Fn(World) + Sync)) {
-    let mut config = Config::default();
-    config.statistics = statistics;
+fn everywhere_with(n_ranks: u32, mut config: Config, body: &(dyn Fn(World) + Sync)) {
     config.segment_bytes = Some(if cfg!(miri) { 1 << 18 } else { 16 << 20 });
     loopback::run_with(n_ranks, &config, body);
-    let is_served = statistics == Statistics::Off;
+    let is_served = config.statistics == Statistics::Off;
     let served = loopback::Options::default().with_served_atomics();
     let attached = |world: World| {
         pgas_am::attach(&world).unwrap();
@@ -137,10 +145,20 @@ pub(crate) fn asked<T>(world: &World, f: impl FnOnce() -> T) -> u64 {
 
 /// Runs `body` as two ranks that serve each other's requests, with counted operations.
 pub(crate) fn served_counted(body: impl Fn(World) + Sync) {
+    served_counted_by(None, 2, body);
+}
+
+/// The same with so many ranks, where elements that travel together take such a route.
+pub(crate) fn served_counted_by(
+    routing: Option<Routing>,
+    n_ranks: u32,
+    body: impl Fn(World) + Sync,
+) {
     let mut config = Config::default();
     config.statistics = Statistics::Total;
+    config.routing = routing;
     let served = loopback::Options::default().with_served_atomics();
-    loopback::run_over(&served, 2, &config, |world| {
+    loopback::run_over(&served, n_ranks, &config, |world| {
         pgas_am::attach(&world).unwrap();
         body(world);
     });

@@ -7,10 +7,14 @@ use std::task::{Context, Poll};
 
 use crate::backend::{OpId, Stage};
 use crate::error::{Error, Result};
+use crate::few_words::{FewWords, N_WORDS};
 use crate::handler::in_handler;
 use crate::rank::Rank;
 use crate::waits::Awaited;
 use crate::world::World;
+
+/// What an event of a transfer or an atomic is waited for.
+const AN_OPERATION: &str = "the completion of an operation";
 
 /// A non-blocking operation and its result.
 ///
@@ -27,6 +31,7 @@ pub struct Event<T: Send + 'static> {
 
 enum State<T: Send + 'static> {
     Ready(T),
+    Brief(Brief<T>),
     Pending(Box<Pending<T>>),
     Task(Box<dyn Task<T>>),
     Taken,
@@ -56,6 +61,18 @@ struct Pending<T: Send + 'static> {
     finish: Option<Finish<T>>,
 }
 
+/// An operation on a few bytes, which needs no memory of its own but the buffer.
+struct Brief<T: Send + 'static> {
+    world: World,
+    op: OpId,
+    /// `None` once the operation is over.
+    words: Option<FewWords>,
+    finish: FinishBrief<T>,
+}
+
+/// Turns the words of a brief operation into its result.
+pub(crate) type FinishBrief<T> = fn([u64; N_WORDS]) -> T;
+
 /// Turns the filled buffers into an operation's result.
 pub(crate) type Finish<T> = Box<dyn FnOnce() -> T + Send>;
 
@@ -82,6 +99,23 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
+    /// As [`pending`](Self::pending), of an operation that reads or writes only `words`.
+    #[inline]
+    pub(crate) fn brief(world: &World, op: OpId, words: FewWords, finish: FinishBrief<T>) -> Self {
+        if op == OpId::DONE {
+            return Self::ready(finish(words.take()));
+        }
+        let brief = Brief {
+            world: world.clone(),
+            op,
+            words: Some(words),
+            finish,
+        };
+        Self {
+            state: State::Brief(brief),
+        }
+    }
+
     pub(crate) fn task(task: Box<dyn Task<T>>) -> Self {
         Self {
             state: State::Task(task),
@@ -98,6 +132,7 @@ impl<T: Send + 'static> Event<T> {
             return Ok(true);
         }
         match &self.state {
+            State::Brief(brief) => brief.world.progress()?,
             State::Pending(pending) => pending.world.progress()?,
             State::Task(task) => task.world().progress()?,
             State::Ready(_) | State::Taken => return Ok(true),
@@ -113,6 +148,13 @@ impl<T: Send + 'static> Event<T> {
     pub fn is_complete(&mut self) -> Result<bool> {
         match &mut self.state {
             State::Ready(_) | State::Taken => Ok(true),
+            State::Brief(brief) => match brief.try_finish()? {
+                Some(value) => {
+                    self.state = State::Ready(value);
+                    Ok(true)
+                }
+                None => Ok(false),
+            },
             State::Pending(pending) => match pending.try_finish()? {
                 Some(value) => {
                     self.state = State::Ready(value);
@@ -136,6 +178,7 @@ impl<T: Send + 'static> Event<T> {
             return Ok(true);
         }
         let world = match &self.state {
+            State::Brief(brief) => &brief.world,
             State::Pending(pending) => &pending.world,
             State::Task(task) => task.world(),
             State::Ready(_) | State::Taken => return Ok(true),
@@ -155,6 +198,12 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// What the transport reports; then the operation is over.
     pub fn test_source(&mut self) -> Result<bool> {
+        if let State::Brief(brief) = &self.state
+            && brief.words.is_some()
+        {
+            brief.world.progress()?;
+            return brief.world.backend().test(brief.op, Stage::Source);
+        }
         if let State::Pending(pending) = &mut self.state
             && pending.finish.is_some()
         {
@@ -182,10 +231,19 @@ impl<T: Send + 'static> Event<T> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
             State::Taken => panic!("the event's result was taken already"),
+            State::Brief(mut brief) => {
+                let world = brief.world.clone();
+                let mut result = None;
+                world.wait_until(&Awaited::new(AN_OPERATION), || {
+                    result = brief.try_finish()?;
+                    Ok(result.is_some())
+                })?;
+                Ok(result.expect("the wait ended because the result is there"))
+            }
             State::Pending(mut pending) => {
                 let world = pending.world.clone();
                 let mut result = None;
-                world.wait_until(&Awaited::new("the completion of an operation"), || {
+                world.wait_until(&Awaited::new(AN_OPERATION), || {
                     result = pending.try_finish()?;
                     Ok(result.is_some())
                 })?;
@@ -209,6 +267,34 @@ impl<T: Send + 'static> Event<T> {
                 waited.map_err(|error| given_up(&*task, error))?;
                 task.take()
             }
+        }
+    }
+}
+
+impl<T: Send + 'static> Brief<T> {
+    /// As [`Pending::try_finish`].
+    #[inline]
+    fn try_finish(&mut self) -> Result<Option<T>> {
+        if self.words.is_none() {
+            return Ok(None);
+        }
+        match self.world.backend().test(self.op, Stage::Operation) {
+            Ok(false) => Ok(None),
+            Ok(true) => Ok(self.words.take().map(|words| (self.finish)(words.take()))),
+            Err(error) => {
+                self.words = None;
+                Err(error)
+            }
+        }
+    }
+}
+
+impl<T: Send + 'static> Drop for Brief<T> {
+    /// As that of [`Pending`].
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(words) = self.words.take() {
+            self.world.orphans().adopt(self.op, Box::new(words));
         }
     }
 }
@@ -248,12 +334,14 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
             Ok(true) => match std::mem::replace(&mut event.state, State::Taken) {
                 State::Ready(value) => Poll::Ready(Ok(value)),
                 State::Task(mut task) => Poll::Ready(task.take()),
-                State::Pending(_) | State::Taken => panic!("polled after completion"),
+                State::Brief(_) | State::Pending(_) | State::Taken => {
+                    panic!("polled after completion")
+                }
             },
             Ok(false) => Poll::Pending,
             Err(error) => Poll::Ready(Err(match &event.state {
                 State::Task(task) => given_up(&**task, error),
-                State::Ready(_) | State::Pending(_) | State::Taken => error,
+                State::Ready(_) | State::Brief(_) | State::Pending(_) | State::Taken => error,
             })),
         }
     }
@@ -273,7 +361,7 @@ impl<T: Send + 'static> fmt::Debug for Event<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.state {
             State::Ready(_) => "Event(ready)",
-            State::Pending(_) | State::Task(_) => "Event(in flight)",
+            State::Brief(_) | State::Pending(_) | State::Task(_) => "Event(in flight)",
             State::Taken => "Event(taken)",
         })
     }

@@ -14,6 +14,7 @@
 //! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
 //! | errors, counts and watches | `cost`, `error`, `lookout`, `tasks`, `waits` |
+//! | buffers | `few_words` |
 //! | what stands alone | `launch`, `locks`, `notice`, `pod`, `rank` |
 
 #[cfg(not(target_pointer_width = "64"))]
@@ -28,6 +29,7 @@ pub mod config;
 mod cost;
 mod error;
 mod event;
+mod few_words;
 mod global_ptr;
 mod handler;
 mod handles;

@@ -1,6 +1,7 @@
 //! What operations in flight still read or write after their events were dropped.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::backend::OpId;
 use crate::locks::lock;
 
-/// Operations whose events were dropped in flight, with their buffers.
+/// How many of them are asked after at once, so that a round of progress is not longer the more there are.
+const ASKED: usize = 64;
+
+/// Operations whose events were dropped in flight, with their buffers; the one next that was not asked after
+/// for the longest time.
 #[derive(Default)]
 pub(crate) struct Orphans {
-    list: Mutex<Vec<Orphan>>,
+    list: Mutex<VecDeque<Orphan>>,
     len: AtomicUsize,
 }
 
@@ -30,7 +35,7 @@ impl Orphans {
     /// Keeps the buffers of an operation until it is over.
     pub(crate) fn adopt(&self, op: OpId, buffers: Box<dyn Any + Send>) {
         let mut list = lock(&self.list);
-        list.push(Orphan {
+        list.push_back(Orphan {
             op,
             _buffers: buffers,
         });
@@ -42,13 +47,29 @@ impl Orphans {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Frees the buffers of the operations that are over; `over` asks the backend.
-    pub(crate) fn reap(&self, mut over: impl FnMut(OpId) -> bool) {
+    /// Frees the buffers of operations that are over, among as many as are asked after in one round; `over`
+    /// asks the backend.
+    pub(crate) fn reap(&self, over: impl FnMut(OpId) -> bool) {
+        self.reap_among(ASKED, over);
+    }
+
+    /// The same among all.
+    pub(crate) fn reap_all(&self, over: impl FnMut(OpId) -> bool) {
+        self.reap_among(usize::MAX, over);
+    }
+
+    fn reap_among(&self, most: usize, mut over: impl FnMut(OpId) -> bool) {
         if self.len() == 0 {
             return;
         }
         let mut list = lock(&self.list);
-        list.retain(|orphan| !over(orphan.op));
+        for _ in 0..list.len().min(most) {
+            if let Some(orphan) = list.pop_front()
+                && !over(orphan.op)
+            {
+                list.push_back(orphan);
+            }
+        }
         self.len.store(list.len(), Ordering::Relaxed);
     }
 
@@ -86,6 +107,50 @@ mod tests {
         assert_eq!((orphans.len(), are_kept()), (1, [false, true]));
         orphans.reap(|_| true);
         assert_eq!((orphans.len(), are_kept()), (0, [false, false]));
+    }
+
+    /// However many there are, a round takes as long as it takes for a few, and all have their turn.
+    #[test]
+    fn a_round_asks_after_a_few_operations() {
+        let orphans = Orphans::default();
+        let n = 10 * ASKED + 1;
+        for op in 1..=n as u64 {
+            orphans.adopt(OpId(op), Box::new(()));
+        }
+        let mut asked = vec![0; n + 1];
+        for _ in 0..22 {
+            let mut n_asked = 0;
+            orphans.reap(|OpId(op)| {
+                n_asked += 1;
+                asked[usize::try_from(op).unwrap()] += 1;
+                false
+            });
+            assert_eq!(n_asked, ASKED);
+        }
+        assert!(asked[1..].iter().all(|n| (2..=3).contains(n)));
+        orphans.reap_all(|_| true);
+        assert_eq!(orphans.len(), 0);
+    }
+
+    /// The transport for tests completes nothing early.
+    #[test]
+    fn a_brief_operation_is_complete_when_its_value_is_there() {
+        let world = loopback::world();
+        let cells = world.alloc::<u64>(2).unwrap();
+        let mut put = cells.put_nb(&world, 7).unwrap();
+        assert!(!put.is_complete().unwrap());
+        assert!(format!("{put:?}").contains("in flight"));
+        put.wait().unwrap();
+        let mut get = cells.get_nb(&world).unwrap();
+        assert!(!get.is_complete().unwrap());
+        assert_eq!(get.wait().unwrap(), 7);
+        let mut got = cells.get_nb(&world).unwrap();
+        while !got.test().unwrap() {}
+        assert!(got.test_source().unwrap());
+        assert_eq!(world.block_on(got).unwrap().unwrap(), 7);
+        drop(cells.put_nb(&world, 8).unwrap());
+        drop(cells.get_nb(&world).unwrap());
+        assert_eq!(world.orphans().len(), 2);
     }
 
     #[test]

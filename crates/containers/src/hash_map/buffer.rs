@@ -322,13 +322,13 @@ where
         let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
         let is_local = is_small && map.table.local.is_some();
         let all_are_local = map.world().allreduce(u64::from(is_local), Min)? == 1;
-        let size = distributor::agree_on_capacity(map.world(), capacity)?;
+        let plan = distributor::agree_on_plan(map.world(), capacity)?;
         let way = if all_are_local {
             Way::Local(Ahead::new())
         } else {
             // Memory behind the slots that are sent is freed by the rank that inserts them.
             let heap = Arc::clone(&map.table.heap);
-            Way::Sent(Box::new(Distributor::with_heap(map.world(), size, heap)?))
+            Way::Sent(Box::new(Distributor::with_heap(map.world(), plan, heap)?))
         };
         let target = Target {
             map: map.into_local_phase()?,
@@ -389,7 +389,7 @@ where
     ///
     /// # Cost
     ///
-    /// 2 allreduces, and for each rank A, and 2A + W if something is left for it. If keys have found no
+    /// 2 allreduces, and that of [`Distributor::finish`]. If keys have found no
     /// place on their home ranks: 2B + 2 allreduces more, and 3A + W for each of these keys; and that
     /// of a [`resize`](HashMap::resize) if three quarters of the slots are taken then. Where ranks
     /// insert small entries into local memory, the map may grow several times. Collective over the

@@ -107,7 +107,7 @@ impl<T: Atomic> GlobalPtr<T> {
         world.count(CostKind::Atomic, Some(word.rank()), 1, size_of::<T>());
         let atomic = word.atomic(call(op, operand));
         let begin = |former| world.backend().fetch_atomic_nb(atomic, former);
-        world.begin_atomic(begin, T::from_bits)
+        world.begin_atomic(0, begin, |[former, _]| T::from_bits(former))
     }
 
     /// Replaces the value by `new` if it is `current`; returns the former value, as `Ok` if it was
@@ -208,7 +208,7 @@ impl<T: Atomic> GlobalPtr<T> {
         };
         let swap = word.atomic(call);
         let begin = |former| world.backend().compare_swap_nb(swap, former);
-        world.begin_atomic(begin, move |former| {
+        world.begin_atomic(expected, begin, |[former, expected]| {
             let value = T::from_bits(former);
             if former == expected {
                 Ok(value)

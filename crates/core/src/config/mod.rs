@@ -52,6 +52,7 @@ use crate::error::{Error, Result};
 /// | `PGAS_STATS` | [`statistics`](Self::statistics) | `0`, `1`, `peers` | `0` |
 /// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
 /// | `PGAS_HUGE_PAGES` | [`huge_pages`](Self::huge_pages) | `0`, `1` | `1` |
+/// | `PGAS_ROUTE` | [`routing`](Self::routing) | `direct`, `grid`, `cube` | by the number of ranks and hosts |
 /// | `PGAS_TIMEOUT` | [`timeout`](Self::timeout) | seconds that a wait may take, `0` for no limit | `0` |
 /// | `PGAS_STALL` | [`stall`](Self::stall) | seconds until a long wait is reported and a stopped rank counts as failed, `0` for never | `60` |
 /// | `PGAS_STALL_END` | [`stall_ends`](Self::stall_ends) | whether the job ends after the report: `0`, `1` | `0` |
@@ -89,6 +90,9 @@ pub struct Config {
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
     pub huge_pages: bool,
+    /// By how many hops elements travel to their ranks, where many of them travel together; `None` lets the
+    /// library choose.
+    pub routing: Option<Routing>,
     /// How long a wait may take before it is an error; `None` for no limit.
     pub timeout: Option<Duration>,
     /// How long a rank may be stopped while another one waits before it counts as failed; and how long a wait may take before it
@@ -115,6 +119,17 @@ pub enum BackendKind {
     Sim,
 }
 
+/// By how many hops elements travel to their ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// By one: each rank sends to every other rank.
+    Direct,
+    /// By two at most: ranks are a grid, and each sends to those of its row and of its column.
+    Grid,
+    /// By three at most: the same in three dimensions.
+    Cube,
+}
+
 /// Who makes progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
@@ -136,6 +151,7 @@ impl Default for Config {
             statistics: Statistics::Off,
             progress: Progress::Poll,
             huge_pages: true,
+            routing: None,
             timeout: None,
             stall: Some(Duration::from_secs(60)),
             stall_ends: false,
@@ -194,6 +210,7 @@ impl Config {
             statistics: setting(lookup, "PGAS_STATS", statistics)?.unwrap_or(defaults.statistics),
             progress: setting(lookup, "PGAS_PROGRESS", progress)?.unwrap_or(defaults.progress),
             huge_pages: setting(lookup, "PGAS_HUGE_PAGES", switch)?.unwrap_or(defaults.huge_pages),
+            routing: setting(lookup, "PGAS_ROUTE", routing)?,
             timeout: timeout.unwrap_or(defaults.timeout),
             stall: stall.unwrap_or(defaults.stall),
             stall_ends: setting(lookup, "PGAS_STALL_END", switch)?.unwrap_or(defaults.stall_ends),
@@ -238,6 +255,15 @@ fn progress(value: &str) -> Result<Progress, &'static str> {
         "poll" => Ok(Progress::Poll),
         "thread" => Ok(Progress::Thread),
         _ => Err("say poll or thread"),
+    }
+}
+
+fn routing(value: &str) -> Result<Routing, &'static str> {
+    match value {
+        "direct" => Ok(Routing::Direct),
+        "grid" => Ok(Routing::Grid),
+        "cube" => Ok(Routing::Cube),
+        _ => Err("say direct, grid or cube"),
     }
 }
 
@@ -321,6 +347,20 @@ mod tests {
         ] {
             assert!(bytes(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn routes_have_names() {
+        let routing = |name: &'static str| {
+            let lookup = |asked: &str| (asked == "PGAS_ROUTE").then(|| name.to_owned());
+            Config::from_lookup(&lookup).map(|config| config.routing)
+        };
+        assert_eq!(routing("direct").unwrap(), Some(Routing::Direct));
+        assert_eq!(routing("grid").unwrap(), Some(Routing::Grid));
+        assert_eq!(routing("cube").unwrap(), Some(Routing::Cube));
+        let error = routing("square").unwrap_err().to_string();
+        assert_eq!(error, "PGAS_ROUTE=square: say direct, grid or cube");
+        assert_eq!(Config::default().routing, None);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Once;
 use crate::{Error, Result, notice};
 
 /// All variables that the library reads.
-pub(crate) const KNOWN: [&str; 15] = [
+pub(crate) const KNOWN: [&str; 16] = [
     "PGAS_BACKEND",
     "PGAS_CHECK",
     "PGAS_DIRECT",
@@ -17,6 +17,7 @@ pub(crate) const KNOWN: [&str; 15] = [
     "PGAS_PROGRESS",
     "PGAS_RANK",
     "PGAS_RANKS",
+    "PGAS_ROUTE",
     "PGAS_SEGMENT",
     "PGAS_SILENCE",
     "PGAS_STALL",
@@ -159,6 +160,7 @@ mod tests {
         ("PGAS_PROGRESS", Kind::Word),
         ("PGAS_RANK", Kind::Count),
         ("PGAS_RANKS", Kind::Count),
+        ("PGAS_ROUTE", Kind::Word),
         ("PGAS_SEGMENT", Kind::Bytes),
         ("PGAS_SILENCE", Kind::Seconds),
         ("PGAS_STALL", Kind::Seconds),

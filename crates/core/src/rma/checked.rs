@@ -12,6 +12,8 @@ use zerocopy::IntoBytes;
 
 use super::cut;
 use crate::backend::{self, Call, Former, Get, GetGrid, OpId, Put, PutGrid, RemoteAddr, Shape};
+use crate::event::FinishBrief;
+use crate::few_words::{self, FewWords};
 use crate::raw::copy;
 use crate::raw::map::Mapped;
 use crate::segment::NULL_BYTES;
@@ -188,6 +190,37 @@ impl<T: Pod> Checked<T> {
         Ok(Event::pending(world, op, Box::new(move || finish(buffer))))
     }
 
+    /// Begins to write `value`, the only element, by the backend.
+    pub(super) fn begin_put_one(&self, world: &World, value: &T) -> Result<Event<()>> {
+        if !FewWords::fit::<T>() {
+            return self.begin_put(world, vec![*value], drop);
+        }
+        assert_eq!(self.n, 1, "one element");
+        let mut words = FewWords::new();
+        let bytes = words.bytes_of::<T>();
+        bytes.copy_from_slice(value.as_bytes());
+        // SAFETY: `checked` found the element, which has as many bytes, inside a segment of the job. The
+        // event owns the words until the operation is complete, or for ever; they stay where they are
+        // while it moves.
+        let put = unsafe { Put::new(self.at, bytes.as_ptr(), bytes.len()) };
+        let op = world.backend().put_nb(put)?;
+        Ok(Event::brief(world, op, words, |_| ()))
+    }
+
+    /// Begins to read the only element by the backend.
+    pub(super) fn begin_get_one(&self, world: &World) -> Result<Event<T>> {
+        if !FewWords::fit::<T>() {
+            return self.begin_get(world, |values| values[0]);
+        }
+        assert_eq!(self.n, 1, "one element");
+        let mut words = FewWords::new();
+        let bytes = words.bytes_of::<T>();
+        // SAFETY: as in `begin_put_one`.
+        let get = unsafe { Get::new(self.at, bytes.as_mut_ptr(), bytes.len()) };
+        let op = world.backend().get_nb(get)?;
+        Ok(Event::brief(world, op, words, few_words::value_of::<T>))
+    }
+
     /// Writes `values`, which are as many elements, by the backend, and then does `signal`, on the
     /// same rank. What the backend does not take at once goes ahead, and is there before the rest
     /// is sent.
@@ -301,17 +334,21 @@ impl<T: Pod> Checked<T> {
 }
 
 impl World {
-    /// Begins an atomic by `begin`, whose event gives what `finish` makes of the former bits.
+    /// Begins an atomic by `begin`, whose event gives what `finish` makes of the former bits and of
+    /// `given`.
     pub(crate) fn begin_atomic<R: Send + 'static>(
         &self,
+        given: u64,
         begin: impl FnOnce(Former) -> Result<OpId>,
-        finish: impl FnOnce(u64) -> R + Send + 'static,
+        finish: FinishBrief<R>,
     ) -> Result<Event<R>> {
-        // A vector, since its heap memory may be written through a pointer while it is moved.
-        let mut bits = vec![0_u64];
-        // SAFETY: the event owns the vector until the operation is complete, or for ever.
-        let op = begin(unsafe { Former::new(bits.as_mut_ptr()) })?;
-        Ok(Event::pending(self, op, Box::new(move || finish(bits[0]))))
+        let mut buffer = FewWords::new();
+        let words = buffer.words();
+        words.copy_from_slice(&[0, given]);
+        // SAFETY: the event owns the words until the operation is complete, or for ever; they stay where
+        // they are while it moves.
+        let op = begin(unsafe { Former::new(words.as_mut_ptr()) })?;
+        Ok(Event::brief(self, op, buffer, finish))
     }
 }
 

@@ -200,7 +200,7 @@ impl<T: Pod> GlobalPtr<T> {
             return self.get(world).map(Event::ready);
         }
         world.count(CostKind::Read, Some(from.rank()), 1, size_of::<T>());
-        from.begin_get(world, |value| value[0])
+        from.begin_get_one(world)
     }
 
     /// Begins to read `n` elements.
@@ -249,7 +249,7 @@ impl<T: Pod> GlobalPtr<T> {
             return Ok(Event::ready(()));
         }
         world.count(CostKind::Write, Some(to.rank()), 1, size_of::<T>());
-        to.begin_put(world, vec![value], drop)
+        to.begin_put_one(world, &value)
     }
 
     /// Begins to write the elements of `values`. The event is complete when they are at the target,

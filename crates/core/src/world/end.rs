@@ -49,7 +49,7 @@ impl Drop for Inner {
                 return;
             }
             self.tasks.advance();
-            self.orphans.reap(is_over);
+            self.orphans.reap_all(is_over);
             rounds = rounds.saturating_add(1);
             if rounds < LEAVING_YIELDS {
                 thread::yield_now();

@@ -12,6 +12,7 @@ use crate::{Case, rng_of};
 
 pub(super) const CASES: &[Case] = &[
     case!(1, events_may_be_waited_for_in_any_order),
+    case!(1, floods_are_waited_for_in_any_order),
     case!(1, a_put_vec_gives_its_vector_back),
     case!(1, events_can_be_awaited_and_joined),
     case!(1, puts_whose_events_are_dropped_complete_by_the_flush),
@@ -51,6 +52,51 @@ fn events_may_be_waited_for_in_any_order(world: &World) -> Result<()> {
         assert_eq!(get.wait()?, values[i]);
     }
     world.barrier()
+}
+
+/// Some hundred operations of each kind at once, of words and of more than words, waited for from the first
+/// to the last, from the last to the first, and only some of them.
+fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
+    const N: usize = 300;
+    let words = world.alloc_symmetric::<u64>(N)?;
+    let blocks = world.alloc_symmetric::<[u32; 5]>(N)?;
+    let to = neighbour(world, 1);
+    let (words, blocks) = (words.on(to), blocks.on(to));
+    for order in 0..3 {
+        let value = |i: usize| (order * N + i) as u64;
+        let block = |i: usize| [u32::try_from(value(i)).expect("small"); 5];
+        let mut puts = Vec::new();
+        for i in 0..N {
+            puts.push(words.offset(i).put_nb(world, value(i))?);
+            puts.push(blocks.offset(i).put_nb(world, block(i))?);
+        }
+        in_order(order, puts).try_for_each(Event::wait)?;
+        // Also those that were dropped.
+        world.flush(to)?;
+        let begun = (0..N).map(|i| Ok((i, words.offset(i).get_nb(world)?)));
+        for (i, get) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
+            assert_eq!(get.wait()?, value(i));
+        }
+        let begun = (0..N).map(|i| Ok((i, blocks.offset(i).get_nb(world)?)));
+        for (i, get) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
+            assert_eq!(get.wait()?, block(i));
+        }
+        let swap = |i| words.offset(i).compare_exchange_nb(world, value(i), 7);
+        let begun = (0..N).map(|i| Ok((i, swap(i)?)));
+        for (i, swap) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
+            assert_eq!(swap.wait()?, Ok(value(i)));
+        }
+    }
+    world.barrier()
+}
+
+/// The elements from the first to the last, from the last to the first, or every third of them.
+fn in_order<T: 'static>(order: usize, elements: Vec<T>) -> Box<dyn Iterator<Item = T>> {
+    match order {
+        0 => Box::new(elements.into_iter()),
+        1 => Box::new(elements.into_iter().rev()),
+        _ => Box::new(elements.into_iter().step_by(3)),
+    }
 }
 
 fn a_put_vec_gives_its_vector_back(world: &World) -> Result<()> {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::concurrent::Random;
 use super::*;
 use crate::hash_map::{HashMapBuffer, HashSet};
+use crate::testing::everywhere_by;
 use pgas_core::Rank;
+use pgas_core::config::Routing;
 
 /// Every rank adds to random keys, through buffers and inboxes of some size into a map of some size, in two rounds.
 fn check_counts(world: &World, capacity: usize, inbox: usize, n: u64, n_keys: u64) {
@@ -49,27 +51,40 @@ fn buffered_inserts_are_done_once_whatever_the_sizes_of_buffer_inbox_and_map() {
     }
 }
 
+/// Every rank appends texts to values of its own keys.
+fn check_texts(world: &World) {
+    let texts = map::<String, String>(world, 8);
+    let mut buffer = HashMapBuffer::new(texts, 4, |there: String, more: String| there + &more);
+    let buffer_ref = buffer.as_mut().unwrap();
+    let me = world.rank().number();
+    for i in 0..20 {
+        let key = format!("key {me} {}", i % 4);
+        buffer_ref.insert(key, format!("{i} ")).unwrap();
+    }
+    let texts = buffer.unwrap().into_map().unwrap();
+    for rank in 0..world.n_ranks() {
+        for k in 0..4 {
+            let expected: String = (0..5).map(|i| format!("{} ", 4 * i + k)).collect();
+            let found = texts.find(&format!("key {rank} {k}")).unwrap();
+            assert_eq!(found, Some(expected));
+        }
+    }
+    world.barrier().unwrap();
+}
+
 #[test]
 fn values_of_any_type_are_combined_in_the_order_of_their_sender() {
-    everywhere(3, |world| {
-        let texts = map::<String, String>(&world, 8);
-        let mut buffer = HashMapBuffer::new(texts, 4, |there: String, more: String| there + &more);
-        let buffer_ref = buffer.as_mut().unwrap();
-        let me = world.rank().number();
-        for i in 0..20 {
-            let key = format!("key {me} {}", i % 4);
-            buffer_ref.insert(key, format!("{i} ")).unwrap();
-        }
-        let texts = buffer.unwrap().into_map().unwrap();
-        for rank in 0..3 {
-            for k in 0..4 {
-                let expected: String = (0..5).map(|i| format!("{} ", 4 * i + k)).collect();
-                let found = texts.find(&format!("key {rank} {k}")).unwrap();
-                assert_eq!(found, Some(expected));
-            }
-        }
-        world.barrier().unwrap();
-    });
+    everywhere(3, |world| check_texts(&world));
+}
+
+#[test]
+fn entries_that_other_ranks_pass_on_are_inserted_once_and_in_order() {
+    for (routing, n_ranks) in [(Routing::Grid, 7), (Routing::Cube, 9)] {
+        everywhere_by(routing, n_ranks, |world| {
+            check_counts(&world, 100, 5, 60, 100);
+            check_texts(&world);
+        });
+    }
 }
 
 #[test]

@@ -1,0 +1,317 @@
+//! One hop of elements: lanes in which they are collected, and an inbox for what comes.
+
+use pgas_am::DistObject;
+use pgas_core::{Pod, Rank, Symmetric, World};
+
+use crate::Result;
+use crate::mail::{self, Inbox};
+use crate::queue::{Access, Place, Request, Seen, Size, Tickets, index, layout};
+use crate::route::Route;
+
+/// Elements of one push take this many bytes, if the inbox is not too small.
+const BATCH_BYTES: usize = 32 << 10;
+/// The count of elements in a rank's last word of a round; above it is the count of such words.
+const COUNT_BITS: u32 = 40;
+
+/// Takes elements to the ranks that a hop of a route leads to.
+pub(super) struct Channel<S> {
+    way: Way<S>,
+    /// One for each value of the hop's digit.
+    lanes: Vec<Lane<S>>,
+    /// Which one of them is for this rank itself.
+    own: usize,
+    batch: usize,
+    /// How many ranks send to this one, itself included.
+    n_sources: u32,
+    /// How many have come from other ranks.
+    n_from_others: u64,
+    /// How often all ranks have sent all.
+    n_rounds: u64,
+}
+
+/// How elements come to other ranks.
+enum Way<S> {
+    Queues(Queues),
+    Messages(DistObject<Inbox<S>>),
+}
+
+/// Inboxes in global memory.
+struct Queues {
+    /// The block of an inbox on each rank.
+    inboxes: Symmetric<u8>,
+    /// On each rank, how many elements it gets, from those ranks that have sent all; over all rounds,
+    /// modulo 2^64.
+    totals: Symmetric<u64>,
+    size: Size,
+    /// What was seen of this rank's own inbox.
+    seen: Seen,
+}
+
+/// What is to go to one rank.
+struct Lane<S> {
+    /// That rank, if there is one.
+    to: Option<Rank>,
+    /// Room for as many as travel together, once there has been one.
+    slots: Vec<S>,
+    /// How many of these are there.
+    len: usize,
+    seen: Seen,
+    /// How many were sent in this round.
+    n_sent: u64,
+    /// How many messages were sent.
+    n_messages: u64,
+}
+
+impl<S> Lane<S> {
+    fn collected(&self) -> &[S] {
+        &self.slots[..self.len]
+    }
+}
+
+/// The bytes of elements that travel together at most.
+pub(super) fn message_bytes(world: &World) -> usize {
+    let capabilities = world.capabilities();
+    if capabilities.ranks_serve_atomics() {
+        capabilities.max_medium
+    } else {
+        BATCH_BYTES
+    }
+}
+
+impl<S: Pod> Channel<S> {
+    /// For a hop of `route`, with inboxes of that size. Collective.
+    pub(super) fn new(world: &World, (route, hop): (&Route, usize), size: Size) -> Result<Self> {
+        let here = world.rank();
+        let lane = |lane| Lane {
+            to: route.target(hop, here, lane),
+            slots: Vec::new(),
+            len: 0,
+            seen: Seen::default(),
+            n_sent: 0,
+            n_messages: 0,
+        };
+        let capabilities = world.capabilities();
+        let are_messages = capabilities.ranks_serve_atomics();
+        let inbox = are_messages.then(|| DistObject::new(&world.team(), Inbox::new()));
+        let (way, batch) = match inbox {
+            Some(Ok(inbox)) => {
+                let most = Inbox::<S>::most(message_bytes(world));
+                (Way::Messages(inbox), most)
+            }
+            // To a world without messages none was attached, on all ranks.
+            Some(Err(_)) | None => {
+                let (bytes, align) = layout::<S>(size, true);
+                let queues = Queues {
+                    inboxes: world.alloc_symmetric_aligned(bytes, align)?,
+                    totals: world.alloc_symmetric(1)?,
+                    size,
+                    seen: Seen::default(),
+                };
+                let most = BATCH_BYTES / size_of::<S>().max(1);
+                (Way::Queues(queues), most.min(index(size.capacity)).max(1))
+            }
+        };
+        Ok(Self {
+            way,
+            lanes: (0..route.n_lanes_of(hop)).map(lane).collect(),
+            own: route.lane(hop, here) as usize,
+            batch,
+            n_sources: route.n_sources(hop, here),
+            n_from_others: 0,
+            n_rounds: 0,
+        })
+    }
+
+    /// Bytes of the lanes that were used.
+    #[cfg(test)]
+    pub(super) fn lanes_bytes(&self) -> usize {
+        let slots = self.lanes.iter().map(|lane| lane.slots.capacity());
+        slots.sum::<usize>() * size_of::<S>()
+    }
+
+    /// Collects an element in that lane; whether there was such a lane, and room in it.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "all of most sends")]
+    pub(super) fn collect(&mut self, lane: usize, slot: S) -> bool {
+        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong half of the time.
+        let Some(lane) = self.lanes.get_mut(lane) else {
+            return false;
+        };
+        let Some(place) = lane.slots.get_mut(lane.len) else {
+            return false;
+        };
+        *place = slot;
+        lane.len += 1;
+        true
+    }
+
+    /// Makes the room that a lane has, if it has none yet; whether it had none.
+    pub(super) fn open(&mut self, lane: usize) -> bool {
+        let slots = &mut self.lanes[lane].slots;
+        if !slots.is_empty() {
+            return false;
+        }
+        slots.resize_with(self.batch, S::new_zeroed);
+        true
+    }
+
+    /// Whether that lane is for this rank itself.
+    pub(super) fn is_own(&self, lane: usize) -> bool {
+        lane == self.own
+    }
+
+    /// The rank that a lane is for.
+    pub(super) fn to(&self, lane: usize) -> Rank {
+        self.lanes[lane].to.expect("elements are for ranks")
+    }
+
+    /// Sends what is collected in a lane of another rank, unless there is no room in its inbox; by a message,
+    /// it waits for room.
+    pub(super) fn try_ship(&mut self, world: &World, lane: usize) -> Result<bool> {
+        match &self.way {
+            Way::Messages(_) => self.post(lane, 0).map(|()| true),
+            Way::Queues(_) => self.try_push(world, lane),
+        }
+    }
+
+    /// Sends what is collected in a lane, and tells its rank something.
+    fn post(&mut self, lane: usize, told: u64) -> Result<()> {
+        let to = self.to(lane);
+        let Way::Messages(inbox) = &self.way else {
+            unreachable!("elements go by messages");
+        };
+        let lane = &mut self.lanes[lane];
+        mail::send(inbox, to, (lane.n_messages, told), lane.collected())?;
+        lane.n_messages += 1;
+        lane.n_sent += lane.len as u64;
+        lane.len = 0;
+        Ok(())
+    }
+
+    fn try_push(&mut self, world: &World, lane: usize) -> Result<bool> {
+        let to = self.to(lane);
+        let Way::Queues(queues) = &self.way else {
+            unreachable!("elements go to queues");
+        };
+        let lane = &mut self.lanes[lane];
+        let access = queues.access::<S>(world, to);
+        let slots = lane.collected();
+        let write = |tickets| access.place.write(access.world, tickets, slots);
+        let request = Request::push(slots.len(), true);
+        let mut seen = lane.seen;
+        let pushed = access.perform(&mut seen, request, write)?;
+        lane.seen = seen;
+        if let Some(n) = pushed {
+            lane.n_sent += n;
+            lane.len = 0;
+        }
+        Ok(pushed.is_some())
+    }
+
+    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox; how many
+    /// elements that is.
+    pub(super) fn receive_into(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
+        let n_own = self.take_own(slots);
+        let n = self.receive_from_others(world, slots)?;
+        self.n_from_others += n;
+        Ok(n_own + n)
+    }
+
+    /// Appends to `slots` what was collected for this rank itself; how many elements that is.
+    pub(super) fn take_own(&mut self, slots: &mut Vec<S>) -> u64 {
+        let own = &mut self.lanes[self.own];
+        slots.extend_from_slice(own.collected());
+        std::mem::take(&mut own.len) as u64
+    }
+
+    fn receive_from_others(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
+        let queues = match &mut self.way {
+            Way::Messages(inbox) => {
+                world.progress()?;
+                return Ok(inbox.take_to(slots));
+            }
+            Way::Queues(queues) => queues,
+        };
+        let mut seen = queues.seen;
+        let access = queues.access::<S>(world, world.rank());
+        let read = |tickets: Tickets| {
+            let start = slots.len();
+            // Not all at once: the zeros are overwritten while they are in the cache.
+            slots.resize_with(start + index(tickets.n), S::new_zeroed);
+            let read = access
+                .place
+                .read(access.world, tickets, &mut slots[start..]);
+            read.inspect_err(|_| slots.truncate(start))
+        };
+        let popped = access.perform(&mut seen, Request::pop(self.batch, true), read);
+        queues.seen = seen;
+        Ok(popped?.unwrap_or(0))
+    }
+
+    /// The lanes that lead to ranks, from that behind this rank's own one on, so that not all ranks come to
+    /// one at once; the own one is the first.
+    pub(super) fn lanes_in_turn(&self) -> impl Iterator<Item = usize> + use<S> {
+        let n = self.lanes.len();
+        let own = self.own;
+        (0..n).map(move |distance| (own + distance) % n)
+    }
+
+    /// Whether that lane leads to a rank.
+    pub(super) fn leads_somewhere(&self, lane: usize) -> bool {
+        self.lanes[lane].to.is_some()
+    }
+
+    /// Whether something is to be shipped before the lane's rank can be [told](Self::tell).
+    pub(super) fn is_to_be_shipped(&self, lane: usize) -> bool {
+        let is_message = matches!(self.way, Way::Messages(_));
+        self.lanes[lane].len > 0 && (self.is_own(lane) || !is_message)
+    }
+
+    /// Tells the rank of a lane how many elements it has got of this rank, all that could be shipped, or
+    /// ships the rest with that, where elements go by messages.
+    pub(super) fn tell(&mut self, world: &World, lane: usize) -> Result<()> {
+        let to = self.to(lane);
+        let is_own = self.is_own(lane);
+        let there = &mut self.lanes[lane];
+        let n_sent = std::mem::take(&mut there.n_sent);
+        let word = 1 << COUNT_BITS | n_sent;
+        match &self.way {
+            Way::Queues(queues) => {
+                queues.totals.on(to).fetch_add(world, word)?;
+            }
+            Way::Messages(inbox) if is_own => inbox.tell(word),
+            Way::Messages(_) => {
+                let n_left = there.len as u64;
+                self.post(lane, word + n_left)?;
+                self.lanes[lane].n_sent = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// This rank has told all others.
+    pub(super) fn end_round(&mut self) {
+        self.n_rounds += 1;
+    }
+
+    /// Whether all ranks that send to this one have told it so, and all that they have sent has come.
+    pub(super) fn has_all(&self, world: &World) -> Result<bool> {
+        let all_told = self.n_rounds.wrapping_mul(self.n_sources.into()) << COUNT_BITS;
+        let total = match &self.way {
+            Way::Messages(inbox) => inbox.told(),
+            Way::Queues(queues) => queues.totals.here().atomic_load(world)?,
+        };
+        Ok(total == all_told.wrapping_add(self.n_from_others))
+    }
+}
+
+impl Queues {
+    fn access<'w, S>(&self, world: &'w World, on: Rank) -> Access<'w> {
+        let place = Place::new::<S>(self.inboxes.on(on), self.size);
+        Access {
+            world,
+            place,
+            slot_bytes: size_of::<S>(),
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! Many-to-many redistribution without a barrier: every rank sends elements to ranks of their choice.
+//!
+//! Each rank has an inbox, a [queue](crate::queue) that all others push to. Elements for one rank are
+//! collected here until there are enough for one push. Who meets a full inbox empties its own one first,
+//! so no circle of ranks waits for each other. When a rank has sent all it tells every other one how many
+//! elements it got (A each), and a rank is done when all have told it and it has received as many.
+//!
+//! Where ranks serve atomics by messages, a push would be three round trips. There the elements are
+//! [messages](crate::mail) themselves, several of which are on their way at once.
+//!
+//! Among many ranks elements take a [route](crate::route) of two or three hops. Each hop is such an exchange
+//! with inboxes of its own, among the ranks that it leads to, and a rank that has all of one hop tells those
+//! of the next one. What has come by the last hop can always be taken, and so what has come by the one
+//! before it can be passed on, sooner or later.
+
+mod channel;
+mod passing;
+
+use std::fmt;
+use std::sync::Arc;
+
+use pgas_core::{Pod, Rank, World};
+
+use self::channel::{Channel, message_bytes};
+use self::passing::{Passing, Place};
+use crate::error::{extremes, same};
+use crate::object::{self, Heap, Object, SlotOf};
+use crate::queue::{Size, size_of_capacity};
+use crate::route::{Model, Route, Shape};
+use crate::{Error, Result, TakeError};
+
+/// What fails when a rank cannot be told how many elements it gets.
+const TELLING: &str = "telling what a distributor has sent";
+/// What fails when an element that has come cannot be received.
+const RECEIVING: &str = "receiving by a distributor";
+/// Sends elements to other ranks and receives those that are for this one.
+///
+/// Each rank sends what it has and then calls [`finish`](Self::finish), which returns what the others
+/// have sent here. Elements of one sender arrive in their order; those of several, in any.
+///
+/// Nothing is lost and nothing comes twice, whatever the capacity of the inboxes; a rank that neither
+/// sends nor finishes for long holds up those that send to it once its inbox is full.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::Distributor;
+/// use pgas_core::Rank;
+///
+/// let sums = pgas_smp::threads(3, |world| {
+///     let mut numbers = Distributor::<u32>::with_capacity(&world, 1 << 10)?; // collective
+///     for number in 0..99 {
+///         numbers.send(Rank::new(number % 3), number)?;
+///     }
+///     let mine = numbers.finish()?;
+///     assert!(mine.iter().all(|number| number % 3 == world.rank().number()));
+///     Ok::<_, pgas_containers::Error>(mine.len())
+/// })?;
+/// assert_eq!(sums.into_iter().collect::<Result<Vec<_>, _>>()?, [99, 99, 99]);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+pub struct Distributor<T: Object> {
+    world: World,
+    heap: Arc<Heap>,
+    /// Takes elements to their ranks.
+    last: Channel<SlotOf<T>>,
+    /// What takes them to those that send them there.
+    passing: Passing<SlotOf<T>>,
+    /// Zero if elements go to their ranks at once: then a rank's number is that of its lane. Else all
+    /// bits, which is no lane.
+    routed_mask: usize,
+    received: Vec<SlotOf<T>>,
+}
+
+/// What all ranks want of a distributor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    size: Size,
+    route: Route,
+}
+
+impl<T: Object> Distributor<T> {
+    /// A distributor whose inboxes have room for `capacity` elements.
+    ///
+    /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself is up
+    /// to 32 KiB for each rank that it sends to. Where
+    /// [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) elements travel by
+    /// messages, which wait for the receiver to make progress; an inbox then takes what has come, and
+    /// its capacity says nothing.
+    ///
+    /// By how many hops elements travel follows from the number of ranks and of those that share a host, by
+    /// [`Model::choose`](crate::route::Model::choose), unless `PGAS_ROUTE` says it. Up to some hundred
+    /// ranks it is one. With more a rank sends to those of its row and its column only, and passes on what
+    /// comes from them: of 65,536 ranks to 512, for which it keeps 16 MiB instead of 2 GiB. There is an
+    /// inbox for each hop.
+    ///
+    /// # Cost
+    ///
+    /// 2B + 4 allreduces. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31,
+    /// [`Error::Disagreement`](crate::Error::Disagreement) if the
+    /// ranks give different ones, or different settings, [`Exhausted`](pgas_core::Error::Exhausted) in
+    /// [`Error::Core`](crate::Error::Core) if the symmetric heap has no room.
+    pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
+        let plan = agree_on_plan(world, capacity)?;
+        Self::with_heap(world, plan, Arc::new(Heap::of::<T>(world)?))
+    }
+
+    /// As [`with_capacity`](Self::with_capacity), by a plan that was agreed on; long elements lie
+    /// in `heap`, and go on to whatever else has it.
+    pub(crate) fn with_heap(world: &World, plan: Plan, heap: Arc<Heap>) -> Result<Self> {
+        let Plan { size, route } = plan;
+        let n_hops = route.n_hops();
+        Ok(Self {
+            world: world.clone(),
+            heap,
+            last: Channel::new(world, (&route, n_hops - 1), size)?,
+            passing: Passing::new(world, route, size)?,
+            routed_mask: if n_hops == 1 { 0 } else { usize::MAX },
+            received: Vec::new(),
+        })
+    }
+
+    /// The world whose ranks exchange elements.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Sends `value` to `to`, maybe later.
+    ///
+    /// # Cost
+    ///
+    /// ℓ, and once for every 32 KiB 2A + W, as
+    /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice), one-sided; or M without an
+    /// answer. By a route of several hops as much for each hop, but the first by ranks that pass it on. Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport reports; the failure of the job
+    /// while waiting.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such rank.
+    #[inline]
+    #[track_caller]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a queue"
+    )]
+    pub fn send(&mut self, to: Rank, value: T) -> Result<()> {
+        let slot = self.slot_of(&value)?;
+        if self.collect(to, slot) {
+            return Ok(());
+        }
+        self.ship_before(to, slot)
+    }
+
+    #[cold]
+    #[track_caller]
+    fn ship_before(&mut self, to: Rank, slot: SlotOf<T>) -> Result<()> {
+        if let Err(error) = self.ship(to, &mut Self::receive) {
+            object::release::<T>(&slot, &self.heap)?;
+            return Err(error);
+        }
+        assert!(self.collect(to, slot), "there is room now");
+        Ok(())
+    }
+
+    /// What travels of `value`.
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a copy for plain values")]
+    pub(crate) fn slot_of(&self, value: &T) -> Result<SlotOf<T>> {
+        object::to_slot(value, &self.heap)
+    }
+
+    /// Collects an element for `to`, if there is room until the others are [shipped](Self::ship).
+    #[inline(always)]
+    #[track_caller]
+    #[expect(clippy::inline_always, reason = "all of most sends")]
+    pub(crate) fn collect(&mut self, to: Rank, slot: SlotOf<T>) -> bool {
+        self.last.collect(to.index() | self.routed_mask, slot) || self.collect_on_way(to, slot)
+    }
+
+    /// As [`collect`](Self::collect), where elements take several hops.
+    #[inline(never)]
+    #[track_caller]
+    fn collect_on_way(&mut self, to: Rank, slot: SlotOf<T>) -> bool {
+        self.world.assert_rank(to);
+        let place = self.passing.place(0, to);
+        self.routed_mask != 0 && self.passing.collect(&mut self.last, (to, slot), place)
+    }
+
+    /// Sends what is collected for `to`, or passes by the same rank, so that there is room for more. While
+    /// an inbox is full, and if it is this rank's, `receive` is to [take](Self::receive_into) what has come,
+    /// and to say how much that was.
+    #[track_caller]
+    pub(crate) fn ship(
+        &mut self,
+        to: Rank,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<()> {
+        let place = self.passing.place(0, to);
+        if place.hop == self.passing.hops.len() && self.last.open(place.lane) {
+            return Ok(());
+        }
+        self.ship_lane(place, receive)
+    }
+
+    fn ship_lane(
+        &mut self,
+        place: Place,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<()> {
+        let is_last = place.hop == self.passing.hops.len();
+        if is_last && self.last.is_own(place.lane) {
+            return receive(self).map(drop);
+        }
+        if !self.try_ship(place)? {
+            let (world, to) = (self.world.clone(), self.target(place));
+            let missing = || vec![to];
+            let mut waiting = world.own_wait("room in the inbox of a distributor");
+            while !self.try_ship(place)? {
+                if receive(self)? == 0 {
+                    waiting.pause(&missing)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn try_ship(&mut self, Place { hop, lane }: Place) -> Result<bool> {
+        match self.passing.hops.get_mut(hop) {
+            Some(hop) => hop.channel.try_ship(&self.world, lane),
+            None => self.last.try_ship(&self.world, lane),
+        }
+    }
+
+    /// The rank that a lane leads to.
+    fn target(&self, Place { hop, lane }: Place) -> Rank {
+        match self.passing.hops.get(hop) {
+            Some(hop) => hop.channel.to(lane),
+            None => self.last.to(lane),
+        }
+    }
+
+    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox, and passes on
+    /// what is for others; how many elements that is.
+    pub(crate) fn receive_into(&mut self, slots: &mut Vec<SlotOf<T>>) -> Result<u64> {
+        let Self {
+            world,
+            last,
+            passing,
+            ..
+        } = self;
+        let n_passed_on = passing.pass_on(world, last, slots)?;
+        Ok(n_passed_on + last.receive_into(world, slots)?)
+    }
+
+    /// Takes what has come; how many elements that is.
+    fn receive(&mut self) -> Result<u64> {
+        let mut received = std::mem::take(&mut self.received);
+        let n = self.receive_into(&mut received);
+        self.received = received;
+        n
+    }
+
+    /// Sends what is left, waits until all ranks have sent what is for this one, and returns it.
+    ///
+    /// # Cost
+    ///
+    /// For each rank that it sends to A, and 2A + W if something is left for it; what is received, as
+    /// [`CircularQueue::pop_many`](crate::CircularQueue::pop_many); or M without an answer for each
+    /// such rank. Those are all ranks, or by a route of several hops about the square root of their number
+    /// for each of two hops, and the cube root for each of three. Collective over the world, without a
+    /// barrier: a rank returns as soon as it has its own, and has passed on what is for others.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot be read, which is then gone; with
+    /// the elements that could be. That is this rank's outcome: the others are not told. What the
+    /// transport reports while they wait for this rank is the failure of the job.
+    #[track_caller]
+    pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
+        let finished = self.finish_round(&mut Self::receive);
+        match (finished, self.take_received()) {
+            (Ok(()), received) => received,
+            (Err(error), Ok(taken)) => Err(TakeError::new(taken, 0, error)),
+            (Err(error), Err(received)) => {
+                Err(TakeError::new(received.taken, received.lost.n, error))
+            }
+        }
+    }
+
+    /// Receives what has come, without waiting, and returns it. What is for others is passed on.
+    ///
+    /// # Cost
+    ///
+    /// As [`CircularQueue::pop_many`](crate::CircularQueue::pop_many), and by a route of several hops that
+    /// of [`send`](Self::send) for what is passed on. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// As [`finish`](Self::finish).
+    pub fn poll(&mut self) -> Result<Vec<T>, TakeError<T>> {
+        self.receive()?;
+        self.take_received()
+    }
+
+    /// Where long elements are.
+    pub(crate) fn heap(&self) -> &Heap {
+        &self.heap
+    }
+
+    /// Sends what is left, and waits until all ranks have sent what is for this one; `receive` as for
+    /// [`ship`](Self::ship). Elements may be sent again behind a collective that all ranks call next.
+    #[track_caller]
+    pub(crate) fn finish_round(
+        &mut self,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<()> {
+        let mut outcome = Ok(());
+        for hop in 0..self.passing.hops.len() {
+            let finished =
+                self.finish_hop(hop, |from| &mut from.passing.hops[hop].channel, receive)?;
+            outcome = outcome.and(finished);
+        }
+        let last = self.passing.hops.len();
+        outcome.and(self.finish_hop(last, |from| &mut from.last, receive)?)
+    }
+
+    /// Sends what is left for a hop, and waits until all ranks have sent what comes to this one by it, and
+    /// until that is passed on. The inner outcome is that of what was left.
+    #[track_caller]
+    fn finish_hop<S: Pod>(
+        &mut self,
+        hop: usize,
+        channel: impl Fn(&mut Self) -> &mut Channel<S>,
+        receive: &mut dyn FnMut(&mut Self) -> Result<u64>,
+    ) -> Result<Result<()>> {
+        let world = self.world.clone();
+        let mut outcome = Ok(());
+        for lane in channel(self).lanes_in_turn() {
+            if !channel(self).leads_somewhere(lane) {
+                continue;
+            }
+            if channel(self).is_to_be_shipped(lane) {
+                outcome = outcome.and(self.ship_lane(Place { hop, lane }, receive));
+            }
+            // Who is not told waits for ever.
+            let told = channel(self).tell(&world, lane);
+            told.map_err(|error| give_up(&world, TELLING, error))?;
+        }
+        channel(self).end_round();
+        let mut waiting = world.own_wait("what others send by a distributor");
+        loop {
+            // While this rank receives the others wait for room in its inbox.
+            let received = receive(self).map_err(|error| give_up(&world, RECEIVING, error))?;
+            if received > 0 {
+                waiting.begin_anew();
+                continue;
+            }
+            let has_all = channel(self).has_all(&world);
+            if has_all.map_err(|error| give_up(&world, RECEIVING, error))?
+                && !self.passing.holds_some()
+            {
+                return Ok(outcome);
+            }
+            waiting.pause(&Vec::new)?;
+        }
+    }
+
+    fn take_received(&mut self) -> Result<Vec<T>, TakeError<T>> {
+        object::take_all(std::mem::take(&mut self.received), &self.heap)
+    }
+}
+
+/// A plan for inboxes with room for `capacity` elements, which all ranks ask for. Collective.
+pub(crate) fn agree_on_plan(world: &World, capacity: usize) -> Result<Plan> {
+    let wanted = world.config().routing;
+    let [least, most] = Shape::seen_by(world);
+    let code = wanted.map_or(0, |routing| routing as u64 + 1);
+    let [capacities, routings, [(_, least), _], [_, (_, most)]] =
+        extremes(world, [capacity as u64, code, least, most])?;
+    same("the capacity of a distributor", capacities)?;
+    same("the hops of PGAS_ROUTE, from 1 on", routings)?;
+    let shape = Shape::agreed(world.n_ranks(), [least, most]);
+    let size = size_of_capacity(capacity)?;
+    let message_bytes = message_bytes(world) as u64;
+    let route = Model::shipped().choose(shape, message_bytes, wanted);
+    Ok(Plan { size, route })
+}
+
+#[cold]
+fn give_up(world: &World, what: &'static str, error: Error) -> Error {
+    match error {
+        Error::Core(error) => world.give_up(what, error).into(),
+        error => error,
+    }
+}
+
+impl<T: Object> fmt::Debug for Distributor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let n = self.received.len();
+        write!(
+            f,
+            "Distributor({n} received on rank {})",
+            self.world().rank()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,162 @@
+//! Elements that others pass on: the hops of a route before the last one.
+
+use pgas_core::{Pod, Rank, World};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use super::channel::Channel;
+use crate::Result;
+use crate::queue::Size;
+use crate::route::Route;
+
+/// An element on its way to a rank that passes it on.
+#[derive(FromBytes, IntoBytes, Immutable)]
+#[repr(C, packed)]
+pub(super) struct Passed<S> {
+    to: u32,
+    slot: S,
+}
+
+impl<S: Copy> Clone for Passed<S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S: Copy> Copy for Passed<S> {}
+
+/// A hop before the last one.
+pub(super) struct Hop<S> {
+    pub(super) channel: Channel<Passed<S>>,
+    /// What has come, and how much of it was passed on.
+    held: Vec<Passed<S>>,
+    n_passed_on: usize,
+}
+
+/// Where an element is collected: a hop and one of its lanes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) hop: usize,
+    pub(super) lane: usize,
+}
+
+/// All hops of a route but the last one, in their order; none if it has only one.
+pub(super) struct Passing<S> {
+    pub(super) route: Route,
+    here: Rank,
+    pub(super) hops: Vec<Hop<S>>,
+}
+
+impl<S: Pod> Passing<S> {
+    /// With inboxes of that size for each hop. Collective.
+    pub(super) fn new(world: &World, route: Route, size: Size) -> Result<Self> {
+        let n_before_last = route.n_hops() - 1;
+        let hop = |hop| -> Result<Hop<S>> {
+            Ok(Hop {
+                channel: Channel::new(world, (&route, hop), size)?,
+                held: Vec::new(),
+                n_passed_on: 0,
+            })
+        };
+        Ok(Self {
+            route,
+            here: world.rank(),
+            hops: (0..n_before_last).map(hop).collect::<Result<_>>()?,
+        })
+    }
+
+    /// Where an element for `to` is collected that has taken the hops before `hop`: for the next one that
+    /// leaves this rank, or for the last one.
+    pub(super) fn place(&self, mut hop: usize, to: Rank) -> Place {
+        while hop < self.hops.len() && self.route.next(hop, self.here, to) == self.here {
+            hop += 1;
+        }
+        let lane = self.route.lane(hop, to) as usize;
+        Place { hop, lane }
+    }
+
+    /// Collects an element at that place, if there is room.
+    pub(super) fn collect(
+        &mut self,
+        last: &mut Channel<S>,
+        (to, slot): (Rank, S),
+        Place { hop, lane }: Place,
+    ) -> bool {
+        let Some(before_last) = self.hops.get_mut(hop) else {
+            return last.collect(lane, slot) || last.open(lane) && last.collect(lane, slot);
+        };
+        let (channel, to) = (&mut before_last.channel, to.number());
+        let passed = Passed { to, slot };
+        channel.collect(lane, passed) || channel.open(lane) && channel.collect(lane, passed)
+    }
+
+    /// Takes what has come to be passed on, and collects it for the next hop, as far as there is room;
+    /// what is for this rank itself goes to `slots` if its lane is full. How many elements that is.
+    pub(super) fn pass_on(
+        &mut self,
+        world: &World,
+        last: &mut Channel<S>,
+        slots: &mut Vec<S>,
+    ) -> Result<u64> {
+        let mut n = 0;
+        // The last one of them first, so that there is room for those before.
+        for hop in (0..self.hops.len()).rev() {
+            n += self.pass_on_held(hop, world, last, slots)?;
+            let Hop { channel, held, .. } = &mut self.hops[hop];
+            if held.is_empty() && channel.receive_into(world, held)? > 0 {
+                n += self.pass_on_held(hop, world, last, slots)?;
+            }
+        }
+        Ok(n)
+    }
+
+    /// Collects what has come by a hop for the next ones, until there is no room.
+    fn pass_on_held(
+        &mut self,
+        hop: usize,
+        world: &World,
+        last: &mut Channel<S>,
+        slots: &mut Vec<S>,
+    ) -> Result<u64> {
+        let n_before = self.hops[hop].n_passed_on;
+        while let Some(&Passed { to, slot }) = self.hops[hop].held.get(self.hops[hop].n_passed_on) {
+            let to = Rank::new(to);
+            let place = self.place(hop + 1, to);
+            if !self.collect(last, (to, slot), place) {
+                if !self.try_ship(world, last, place, slots)? {
+                    break;
+                }
+                continue;
+            }
+            self.hops[hop].n_passed_on += 1;
+        }
+        let Hop {
+            held, n_passed_on, ..
+        } = &mut self.hops[hop];
+        let n = *n_passed_on - n_before;
+        if *n_passed_on == held.len() {
+            held.clear();
+            *n_passed_on = 0;
+        }
+        Ok(n as u64)
+    }
+
+    /// Empties a lane, if there is room where it leads to.
+    fn try_ship(
+        &mut self,
+        world: &World,
+        last: &mut Channel<S>,
+        Place { hop, lane }: Place,
+        slots: &mut Vec<S>,
+    ) -> Result<bool> {
+        match self.hops.get_mut(hop) {
+            Some(hop) => hop.channel.try_ship(world, lane),
+            None if last.is_own(lane) => Ok(last.take_own(slots) > 0),
+            None => last.try_ship(world, lane),
+        }
+    }
+
+    /// Whether something has come that is not passed on yet.
+    pub(super) fn holds_some(&self) -> bool {
+        self.hops.iter().any(|hop| !hop.held.is_empty())
+    }
+}

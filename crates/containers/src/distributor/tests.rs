@@ -1,0 +1,288 @@
+//! Elements arrive once and in order, by one hop and by several, whatever inboxes and other ranks do.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+
+use pgas_core::Config;
+use pgas_core::config::Routing;
+
+use super::*;
+use crate::testing::{Random, everywhere, everywhere_by, served_counted_by};
+
+const ROUTINGS: [Routing; 2] = [Routing::Grid, Routing::Cube];
+
+/// What a distributor has for what it sends is no more than its route says.
+fn assert_lanes_are_bounded<T: Object>(distributor: &Distributor<T>) {
+    let Distributor { last, passing, .. } = distributor;
+    let of_hops = passing.hops.iter().map(|hop| hop.channel.lanes_bytes());
+    let bytes = (last.lanes_bytes() + of_hops.sum::<usize>()) as u64;
+    let message_bytes = message_bytes(&distributor.world) as u64;
+    assert!(bytes <= passing.route.n_lanes() * message_bytes, "{bytes}");
+}
+
+/// Every rank sends `n` random elements; each arrives once, in the order of its sender.
+fn check(world: &World, capacity: usize, n: u32) {
+    let me = world.rank().number();
+    let mut random = Random(u64::from(me) + (u64::from(n) << 20));
+    let mut distributor = Distributor::with_capacity(world, capacity).unwrap();
+    let mut sent = vec![0_u64; world.n_ranks() as usize];
+    // The number of an element is that among those of its two ranks.
+    for _ in 0..n {
+        let to = u32::try_from(random.below(world.n_ranks().into())).unwrap();
+        let i = u32::try_from(sent[to as usize]).unwrap();
+        distributor.send(Rank::new(to), (me, to, i)).unwrap();
+        sent[to as usize] += 1;
+    }
+    assert_lanes_are_bounded(&distributor);
+    let received: Vec<(u32, u32, u32)> = distributor.finish().unwrap();
+    world
+        .team()
+        .allreduce_slice(&mut sent, |a: u64, b| a + b)
+        .unwrap();
+    assert_eq!(received.len() as u64, sent[me as usize]);
+    for from in 0..world.n_ranks() {
+        let of_sender = received.iter().filter(|element| element.0 == from);
+        let numbers: Vec<u32> = of_sender
+            .map(|&(_, to, i)| (i, assert_eq!(to, me)).0)
+            .collect();
+        let n = u32::try_from(numbers.len()).unwrap();
+        assert!(numbers.into_iter().eq(0..n), "once, in order, of {from}");
+    }
+}
+
+#[test]
+fn every_element_arrives_once_whatever_the_capacity_of_the_inboxes() {
+    for n_ranks in [1, 2, 3, 4] {
+        everywhere(n_ranks, |world| {
+            for (capacity, n) in [(1, 30), (7, 300), (64, 0), (100_000, 3000)] {
+                check(&world, capacity, n);
+            }
+        });
+    }
+}
+
+#[test]
+fn a_rank_that_sends_nothing_receives_all_the_same() {
+    everywhere(3, |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+        if world.rank() == Rank::ZERO {
+            for i in 0..100 {
+                distributor.send(Rank::new(2), i).unwrap();
+            }
+        }
+        let expected = if world.rank() == Rank::new(2) {
+            (0..100).collect()
+        } else {
+            vec![]
+        };
+        assert_eq!(distributor.finish().unwrap(), expected);
+    });
+}
+
+#[test]
+fn elements_of_any_type_arrive_and_leave_no_memory_behind() {
+    everywhere(3, |world| {
+        for _ in 0..3 {
+            let mut distributor = Distributor::<String>::with_capacity(&world, 8).unwrap();
+            for i in 0..30_u32 {
+                let text = "text ".repeat(i as usize);
+                distributor.send(Rank::new(i % 3), text).unwrap();
+            }
+            let received = distributor.finish().unwrap();
+            assert_eq!(received.len(), 30);
+            assert!(
+                received
+                    .iter()
+                    .all(|text| text.len() / 5 % 3 == world.rank().index())
+            );
+        }
+        world.barrier().unwrap();
+        world.reclaim().unwrap();
+        assert_eq!(world.local_heap_use().used, 0);
+    });
+}
+
+#[test]
+fn bad_capacities_are_errors_on_every_rank() {
+    everywhere(2, |world| {
+        let error = Distributor::<u8>::with_capacity(&world, 0).unwrap_err();
+        assert!(
+            error.to_string().contains("capacity was to be 0"),
+            "{error}"
+        );
+        let mine = 5 + world.rank().index();
+        let error = Distributor::<u8>::with_capacity(&world, mine).unwrap_err();
+        assert!(
+            error.to_string().contains("rank 0 has 5, rank 1 has 6"),
+            "{error}"
+        );
+    });
+}
+
+#[test]
+fn elements_that_are_passed_on_arrive_once_and_in_order() {
+    for (routing, n_ranks) in [
+        (Routing::Grid, 4),
+        (Routing::Grid, 7),
+        (Routing::Cube, 8),
+        (Routing::Cube, 11),
+    ] {
+        everywhere_by(routing, n_ranks, |world| {
+            for (capacity, n) in [(1, 30), (7, 300), (64, 0), (10_000, 700)] {
+                check(&world, capacity, n);
+            }
+        });
+    }
+}
+
+/// Ranks that send much, little or nothing, to all others or a few, in a grid and a cube with gaps.
+#[test]
+fn elements_arrive_once_among_many_ranks() {
+    for (routing, n_ranks, n) in [
+        (Routing::Grid, 64, 400),
+        (Routing::Cube, 64, 400),
+        (Routing::Grid, 101, 200),
+        (Routing::Cube, 127, 200),
+        (Routing::Grid, 256, 50),
+        (Routing::Cube, 256, 50),
+    ] {
+        let mut config = Config::default();
+        config.routing = Some(routing);
+        config.segment_bytes = Some(1 << 20);
+        let run = pgas_smp::threads_with(n_ranks, &config, |world| {
+            let me = world.rank().number();
+            check(&world, 16, n * (me % 5) / 2);
+        });
+        run.unwrap();
+    }
+}
+
+/// One rank has all elements, and one rank gets them.
+#[test]
+fn a_way_that_is_crowded_loses_nothing() {
+    const N: u32 = 400;
+    for routing in ROUTINGS {
+        everywhere_by(routing, 9, |world| {
+            let (from, to) = (Rank::new(7), Rank::new(2));
+            let mut distributor = Distributor::<u32>::with_capacity(&world, 3).unwrap();
+            for _ in 0..2 {
+                let sent = if world.rank() == from { N } else { 0 };
+                for i in 0..sent {
+                    distributor.send(to, i).unwrap();
+                }
+                distributor.finish_round(&mut Distributor::receive).unwrap();
+                let received = distributor.take_received().unwrap();
+                let expected = if world.rank() == to { N } else { 0 };
+                assert!(received.into_iter().eq(0..expected));
+                world.barrier().unwrap();
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_passed_on_has_come_while_a_rank_polls() {
+    everywhere_by(Routing::Grid, 4, |world| {
+        let mut distributor = Distributor::<u64>::with_capacity(&world, 8).unwrap();
+        let me = u64::from(world.rank().number());
+        let mut received = Vec::new();
+        for i in 0..500 {
+            for to in world.ranks() {
+                distributor.send(to, me * 10_000 + i).unwrap();
+            }
+            received.extend(distributor.poll().unwrap());
+        }
+        received.extend(distributor.finish().unwrap());
+        assert_eq!(received.len(), 4 * 500);
+        received.sort_unstable();
+        received.dedup();
+        assert_eq!(received.len(), 4 * 500);
+    });
+}
+
+/// The messages of a round in which nothing is sent, by the model.
+fn predicted(distributor: &Distributor<u64>) -> u64 {
+    let mut model = *Model::shipped();
+    model.round_bytes = 0.0;
+    let route = distributor.passing.route;
+    let shape = Shape::one_rank_a_host(route.n_ranks());
+    let messages = model.predict(&route, shape, 1 << 14).n_messages;
+    (0..1000_u32)
+        .find(|n| f64::from(*n) == messages)
+        .unwrap()
+        .into()
+}
+
+/// Who has nothing to send tells those of its row and its column, and no others.
+#[test]
+fn messages_grow_with_the_root_of_the_number_of_ranks() {
+    for (routing, n_ranks, expected) in [
+        (Routing::Direct, 36, 35),
+        (Routing::Grid, 36, 5 + 5),
+        (Routing::Cube, 27, 2 + 2 + 2),
+        (Routing::Cube, 64, 3 + 3 + 3),
+    ] {
+        served_counted_by(Some(routing), n_ranks, |world| {
+            let mut distributor = Distributor::<u64>::with_capacity(&world, 8).unwrap();
+            world.barrier().unwrap();
+            let before = world.costs();
+            distributor.finish_round(&mut Distributor::receive).unwrap();
+            assert_eq!((world.costs() - before).messages, expected);
+            assert_eq!(predicted(&distributor), expected);
+            world.barrier().unwrap();
+        });
+    }
+}
+
+/// A rank dies while others pass on elements through it: all are told, and nobody waits for ever.
+#[test]
+fn the_death_of_a_rank_that_passes_on_ends_the_others() {
+    for routing in ROUTINGS {
+        for dying in [0, 5, 15] {
+            let mut config = Config::default();
+            config.routing = Some(routing);
+            config.segment_bytes = Some(1 << 20);
+            let n_told = Mutex::new(0);
+            let body = |world: World| {
+                let mut distributor = Distributor::<u64>::with_capacity(&world, 4).unwrap();
+                let ranks = world.ranks().cycle().take(1000);
+                for (i, to) in ranks.enumerate() {
+                    assert!(world.rank().number() != dying || i < 300, "dies");
+                    if distributor.send(to, 1).is_err() {
+                        break;
+                    }
+                }
+                if distributor.finish().is_err() {
+                    *n_told.lock().unwrap() += 1;
+                }
+            };
+            let job = || pgas_smp::threads_with(16, &config, body);
+            catch_unwind(AssertUnwindSafe(job)).unwrap_err();
+            assert_eq!(n_told.into_inner().unwrap(), 15, "{routing:?} {dying}");
+        }
+    }
+}
+
+/// The setting that differs is named, before anything is made.
+#[test]
+fn ranks_that_want_different_routes_are_told() {
+    let world = pgas_core::backend::loopback::world();
+    let plan = agree_on_plan(&world, 8).unwrap();
+    assert_eq!(plan.route, Route::direct(1));
+    let of_all = [(Rank::new(0), 0), (Rank::new(1), 2)];
+    let error = same("the hops of PGAS_ROUTE, from 1 on", of_all).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("rank 0 has 0, rank 1 has 2"), "{text}");
+}
+
+/// Asks the code that is shipped: 65,536 ranks need no more than 64 MiB each for their lanes, and of
+/// some ranks each has its own.
+#[test]
+fn lanes_of_many_ranks_fit() {
+    let model = Model::shipped();
+    for per_host in [1, 4, 64, 128] {
+        let n_ranks = 65_536;
+        let route = model.choose(Shape { n_ranks, per_host }, 64 << 10, None);
+        assert!(route.n_lanes() * (64 << 10) <= 64 << 20, "{route:?}");
+    }
+}
