@@ -274,7 +274,7 @@ impl Flushes {
 
 /// A hash of one number.
 #[derive(Debug, Default)]
-struct Mix(u64);
+pub(crate) struct Mix(u64);
 
 impl Hasher for Mix {
     fn write(&mut self, bytes: &[u8]) {

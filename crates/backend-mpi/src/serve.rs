@@ -20,14 +20,15 @@ const YIELDS_A_LOOK: u32 = 8;
 const SPINS: u32 = 200;
 
 impl Network {
-    /// Serves all that has come, and says whether there was anything.
+    /// Serves what has come up to the first message, and says whether there was anything. A message is
+    /// for the caller to take, who does not wait until MPI has looked once more.
     pub(crate) fn pump(&self, state: &mut State, mpi: &Mpi) -> Result<bool> {
         let mut worked = false;
         // With the open barrier, since each look of MPI is one at the network.
         while let Some(arrived) = state.post.next(mpi, state.barrier.request())? {
             worked = true;
             match arrived {
-                Arrived::Message => {}
+                Arrived::Message => break,
                 Arrived::Note(from, note) => self.heed(state, mpi, from, note)?,
                 Arrived::Other => state.barrier.complete(),
             }

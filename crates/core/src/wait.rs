@@ -32,6 +32,10 @@ const YIELDS_PER_LOOK: u32 = 8;
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(2);
+/// One in how many rounds of a wait of one's own yields, where others wait for a rank that serves them
+/// and each has a processor: a yield is as long as what they wait for, and longer where other programs
+/// want the processor.
+const PAUSES_PER_YIELD: u32 = 32;
 /// How many rounds in which there was progress may follow each other without a look at the job's health:
 /// messages may come for ever from ranks that do not wait.
 const BUSY_ROUNDS: u32 = 64;
@@ -148,7 +152,18 @@ impl World {
             began: None,
             noted: None,
             failure: None,
+            pauses_per_yield: if self.is_needed() {
+                PAUSES_PER_YIELD
+            } else {
+                1
+            },
         }
+    }
+
+    /// Whether others wait for this rank while it does not serve them, and it has a processor for that.
+    fn is_needed(&self) -> bool {
+        let serves = self.capabilities().needs_target != NeedsTarget::NOTHING;
+        serves && !self.backend().is_oversubscribed()
     }
 
     /// Looks at the clock and at the job's health: whether a wait has reached its limit, is to be
@@ -289,6 +304,7 @@ pub struct OwnWait<'w> {
     began: Option<Instant>,
     noted: Option<Noted<'w>>,
     failure: Option<Error>,
+    pauses_per_yield: u32,
 }
 
 impl OwnWait<'_> {
@@ -302,7 +318,7 @@ impl OwnWait<'_> {
         self.noted = None;
     }
 
-    /// Makes progress, at user level, and lets others run if there was none. `missing` names the ranks that are waited for, as far as that is known, in
+    /// Makes progress, at user level, and lets others run if there was none, now and then where other ranks wait for this one's. `missing` names the ranks that are waited for, as far as that is known, in
     /// the report of a wait that takes long.
     ///
     /// # Cost
@@ -338,7 +354,7 @@ impl OwnWait<'_> {
         }
         if self.failure.is_some() {
             self.world.take_in_what_came()?;
-        } else if !worked {
+        } else if !worked && self.n_pauses.is_multiple_of(self.pauses_per_yield) {
             thread::yield_now();
         }
         Ok(())

@@ -404,6 +404,19 @@ pub(super) fn testany(
     unsafe { ffi::MPI_Testany(n, first, index, flag, status) }
 }
 
+/// `MPI_Testsome`, on these requests: those that are complete are null then.
+pub(super) fn testsome<const N: usize>(requests: &mut [Request; N]) -> c_int {
+    let (mut n_complete, mut indices) = (0, [0; N]);
+    let n = list_len(requests);
+    let (first, to) = (requests.as_mut_ptr().cast(), indices.as_mut_ptr());
+    // SAFETY: a constant of the library, for which no status is written.
+    let no_statuses = unsafe { ffi::RSMPI_STATUSES_IGNORE };
+    // SAFETY: during the call MPI reads and writes `n` requests, and writes up to `n` indices: so
+    // many are in each array, the former of a transparent type around what MPI has. The count is a
+    // reference.
+    unsafe { ffi::MPI_Testsome(n, first, &raw mut n_complete, to, no_statuses) }
+}
+
 /// `MPI_Recv`, of up to as many bytes as there are.
 pub(super) fn recv(
     bytes: &mut [u8],

@@ -8,7 +8,7 @@ use pgas_core::Result;
 
 use super::ffi::{
     MPI_Cancel, MPI_Get_count, MPI_Ibarrier, MPI_Iprobe, MPI_Test, MPI_Wait, RSMPI_ANY_SOURCE,
-    RSMPI_STATUS_IGNORE, RSMPI_UINT8_T, Request, empty_status, recv, testany,
+    RSMPI_STATUS_IGNORE, RSMPI_UINT8_T, Request, empty_status, recv, testany, testsome,
 };
 use super::{Call, Comm, Mpi, check};
 
@@ -116,6 +116,11 @@ pub(crate) fn test_any(
         from: status.MPI_SOURCE,
         bytes: usize::try_from(bytes).unwrap_or(0),
     }))
+}
+
+/// Finds which of the sends are complete; their requests are null then. Makes MPI's progress.
+pub(crate) fn test_some<const N: usize>(_: &Mpi, requests: &mut [Request; N]) -> Result<()> {
+    check(Call::Testsome, testsome(requests))
 }
 
 /// Takes back a receive that nothing will come for.

@@ -41,7 +41,9 @@ pub(crate) use ffi::{Comm, Datatype, Info, Request};
 pub(crate) use hydra::{finalize_may_hang, leave as leave_launcher};
 pub(crate) use info::{info_create, info_free};
 use lock::{Guard, Lock};
-pub(crate) use message::{Mode, cancel, ibarrier, irecv, isend, receive_now, test, test_any};
+pub(crate) use message::{
+    Mode, cancel, ibarrier, irecv, isend, receive_now, test, test_any, test_some,
+};
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
@@ -97,6 +99,7 @@ pub(crate) enum Call {
     Issend,
     Test,
     Testany,
+    Testsome,
     GetCount,
     Cancel,
     Wait,
@@ -123,7 +126,7 @@ pub(crate) enum Call {
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 66] = [
+const NAMES: [&str; 67] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -167,6 +170,7 @@ const NAMES: [&str; 66] = [
     "MPI_Issend",
     "MPI_Test",
     "MPI_Testany",
+    "MPI_Testsome",
     "MPI_Get_count",
     "MPI_Cancel",
     "MPI_Wait",

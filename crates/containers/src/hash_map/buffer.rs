@@ -73,6 +73,16 @@ struct Target<K: Object, V: Object, F, S> {
     left: Left<K, V>,
 }
 
+/// What a flush has met on some rank besides entries that were inserted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Met {
+    Nothing,
+    /// What costs entries, or this rank's part of the round.
+    Failures,
+    /// Entries whose places were not on their home ranks.
+    Left,
+}
+
 /// An entry whose place is on its way into the cache, with the hash of its key.
 type Begun<K, V> = (Hash, SlotOf<(K, V)>);
 
@@ -176,16 +186,24 @@ where
     }
 
     /// Inserts the entries that are left on all ranks, in a map with room for their keys, as far as
-    /// there is memory; returns whether there were any. If the ranks' keys `are_shared`, some of
-    /// them may be the same ones. Collective.
-    fn insert_left(&mut self, are_shared: bool) -> Result<bool> {
+    /// there is memory. If the ranks' keys `are_shared`, some of them may be the same ones.
+    /// Collective.
+    fn insert_left(&mut self, are_shared: bool) -> Result<Met> {
         let mut former = None;
         loop {
-            let mine = [self.left.n_keys(); 2];
-            let sum_and_most = |a: [u64; 2], b: [u64; 2]| [a[0] + b[0], a[1].max(b[1])];
-            let [all, most] = self.map.world().allreduce(mine, sum_and_most)?;
+            let n_keys = self.left.n_keys();
+            let mine = [n_keys, n_keys, self.left.has_failed().into()];
+            let sums_and_most = |a: [u64; 3], b: [u64; 3]| {
+                let [sum, most, failed] = a;
+                [sum + b[0], most.max(b[1]), failed + b[2]]
+            };
+            let [all, most, n_failed] = self.map.world().allreduce(mine, sums_and_most)?;
             if all == 0 || former.is_some_and(|former| all >= former) {
-                return Ok(former.is_some());
+                return Ok(match (former, n_failed) {
+                    (Some(_), _) => Met::Left,
+                    (None, 0) => Met::Nothing,
+                    (None, _) => Met::Failures,
+                });
             }
             if former.is_none() {
                 // The end of what each rank has written to its own places.
@@ -389,8 +407,8 @@ where
     ///
     /// # Cost
     ///
-    /// 2 allreduces, and that of [`Distributor::finish`]. If keys have found no
-    /// place on their home ranks: 2B + 2 allreduces more, and 3A + W for each of these keys; and that
+    /// An allreduce, and that of [`Distributor::finish`]. If something fails, an allreduce more. If keys
+    /// have found no place on their home ranks: 2B + 3 allreduces more, and 3A + W for each of these keys; and that
     /// of a [`resize`](HashMap::resize) if three quarters of the slots are taken then. Where ranks
     /// insert small entries into local memory, the map may grow several times. Collective over the
     /// world.
@@ -433,16 +451,22 @@ where
         if let Err(error) = ended {
             target.left.note(error);
         }
-        let were_left = target.insert_left(matches!(way, Way::Local(_)))?;
+        let met = target.insert_left(matches!(way, Way::Local(_)))?;
+        if met == Met::Nothing {
+            return Ok(());
+        }
         let (outcome, panic) = target.left.outcome();
         let world = target.map.world();
         let agreed = world.team().all_succeeded(WHAT, outcome);
-        let met = if were_left { world.barrier() } else { Ok(()) };
+        let all_are_done = match met {
+            Met::Left => world.barrier(),
+            Met::Failures | Met::Nothing => Ok(()),
+        };
         if let Some(panic) = panic {
             resume_unwind(panic);
         }
         agreed?;
-        Ok(met?)
+        Ok(all_are_done?)
     }
 
     /// Completes all inserts of all ranks, and gives the map back.

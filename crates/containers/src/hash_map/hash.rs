@@ -55,10 +55,12 @@ impl Hash {
         Self(<K::Repr as Repr<K>>::hash_key(key, hasher))
     }
 
+    #[inline]
     pub(super) const fn bits(self) -> u64 {
         self.0
     }
 
+    #[inline]
     pub(super) const fn fingerprint(self) -> Fingerprint {
         Fingerprint::of(self.0)
     }
@@ -79,6 +81,7 @@ pub(super) struct Place {
 impl Place {
     /// The first slot of a block.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a rank")]
+    #[inline]
     pub(super) const fn begin(rank: usize, block: usize) -> Self {
         Self {
             rank: rank as u32,
@@ -88,31 +91,37 @@ impl Place {
         }
     }
 
+    #[inline]
     pub(super) fn rank(self) -> Rank {
         Rank::new(self.rank)
     }
 
+    #[inline]
     pub(super) const fn rank_index(self) -> usize {
         self.rank as usize
     }
 
+    #[inline]
     pub(super) const fn index(self) -> usize {
         self.index as usize
     }
 
     /// The slot of the same block with this index.
     #[expect(clippy::cast_possible_truncation, reason = "a block has few slots")]
+    #[inline]
     pub(super) const fn with_index(self, index: usize) -> Self {
         let index = index as u16;
         Self { index, ..self }
     }
 
     /// Whether the two are in one block.
+    #[inline]
     pub(super) const fn is_same_block(self, other: Self) -> bool {
         self.rank == other.rank && self.block == other.block
     }
 
     /// Whether the two are one slot, wherever the searches begin that came there.
+    #[inline]
     pub(super) const fn is_same(self, other: Self) -> bool {
         self.is_same_block(other) && self.index == other.index
     }
@@ -154,6 +163,7 @@ impl<B: Blocks> Ring<B> {
         }
     }
 
+    #[inline]
     pub(super) const fn is_part(&self) -> bool {
         self.is_part
     }
@@ -179,11 +189,13 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// Those of them that have as many slots as a block may have: all but maybe the last one.
+    #[inline]
     pub(super) fn n_whole_blocks(&self) -> usize {
         self.n_whole_blocks
     }
 
     /// The slots of a block.
+    #[inline]
     pub(super) fn slots_of(&self, block: usize) -> usize {
         if B::IS_PACKED {
             B::SLOTS.min(self.local_capacity - block * B::SLOTS)
@@ -277,6 +289,7 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// Where the search begins in the block of `place`.
+    #[inline]
     fn first(&self, place: Place) -> Place {
         let first = usize::from(place.first);
         let is_there = first < self.slots_of(place.block);

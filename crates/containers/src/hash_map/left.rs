@@ -107,6 +107,11 @@ impl<K: Object, V: Object> Left<K, V> {
         self.failure.get_or_insert(why);
     }
 
+    /// Whether there is an error that [`outcome`](Self::outcome) gives; there is one with each panic.
+    pub(super) const fn has_failed(&self) -> bool {
+        self.failure.is_some() || self.reason.is_some()
+    }
+
     /// The first error since the last call, and the first panic.
     pub(super) fn outcome(&mut self) -> (Result<()>, Option<Panic>) {
         let error = self.failure.take().or(self.reason.take());

@@ -1,8 +1,8 @@
 //! The phase in which each rank works on what it holds itself, without atomics.
 
+use pgas_lockfree::slots::Intent;
 use pgas_lockfree::slots::probe::{self, Probed, Slots as _};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
-use pgas_lockfree::slots::{Intent, SlotMemory as _};
 
 use super::HashMap;
 use super::hash::Hash;
@@ -194,6 +194,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         }))
     }
 
+    #[inline]
     fn is_here(&self, slot: &GlobalSlot<K, V, R>) -> bool {
         self.ring.is_part() || slot.place().rank() == self.world.rank()
     }
@@ -224,7 +225,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
                 return Ok(Some((slot, seen)));
             }
             slot = self.next(&slot);
-            if slot.is_same(home) {
+            if self.is_around(&slot, home) {
                 break;
             }
         }
@@ -285,5 +286,46 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             object::release::<V>(former, self.heap)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_lockfree::slots::SlotMemory as _;
+
+    use super::*;
+    use crate::hash_map::hash::Place;
+    use crate::hash_map::part::Parts;
+    use crate::hash_map::slot::layout::MOST;
+
+    #[test]
+    fn a_key_without_a_place_up_to_the_end_of_its_part_takes_none_at_its_beginning() {
+        let ends = pgas_smp::threads(2, |world| {
+            let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
+            let table = &map.table;
+            let ring = (&table.ring, table.start);
+            let parts = Parts::<u64, u64, _>::new(map.world(), ring, &table.heap, &table.hasher);
+            let view = parts.near(world.rank()).unwrap();
+            let first = view.slot(Place::begin(0, 0));
+            let vacated = first.swap_state(StateWord::FREE, StateWord::VACANT);
+            assert_eq!(vacated.unwrap(), Ok(()));
+            let last = table.ring.n_blocks() - 1;
+            let is_last = |key: &u64| {
+                let hash = view.hash(key);
+                let home = table.ring.home(hash);
+                home.rank() == world.rank() && home.block == last
+            };
+            let keys = (0..).filter(is_last).take(2 * MOST);
+            let placed = keys.filter(|&key| {
+                let put = view.change(view.hash(&key), &key, |_, _| Ok(Some(key)));
+                put.unwrap().is_some()
+            });
+            let n_placed = placed.count();
+            assert_eq!(first.load_state().unwrap(), StateWord::VACANT);
+            world.barrier().unwrap();
+            n_placed
+        });
+        // As many as the last block has.
+        assert!(ends.unwrap().iter().all(|n| (1..=MOST).contains(n)));
     }
 }

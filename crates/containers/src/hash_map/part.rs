@@ -58,6 +58,7 @@ impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
     }
 
     /// What `rank` has, if this process reaches it by its own instructions.
+    #[inline]
     pub(super) fn near(&self, rank: Rank) -> Option<NearView<'_, K, V, S>> {
         let index = rank.number().wrapping_sub(self.first);
         let part = self.near.get(index as usize)?;
@@ -79,6 +80,7 @@ impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
         self.near(rank).is_some() || rank == self.world.rank()
     }
 
+    #[inline]
     fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
         View {
             all,

@@ -73,6 +73,7 @@ impl<V: Pod> Wire for There<V> {
 }
 
 impl<V: Pod> There<V> {
+    #[inline]
     fn new(value: Option<V>) -> Self {
         Self {
             is_there: value.is_some().into(),
@@ -80,6 +81,7 @@ impl<V: Pod> There<V> {
         }
     }
 
+    #[inline]
     pub(super) fn value(self) -> Option<V> {
         (self.is_there != 0).then_some(self.value)
     }
@@ -308,6 +310,7 @@ impl<K: Object, V: Object, S: KeyHasher, O: OnKey<K, V, S>> Operation for OnPart
 
     const IS_ORDERED: bool = O::IS_ORDERED;
 
+    #[inline]
     fn is_near(on: &Arc<Parts<K, V, S>>, rank: Rank) -> bool {
         on.is_here(rank)
     }

@@ -136,6 +136,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
         self.ring.is_around(slot.place(), home.place())
     }
 
+    #[inline]
     fn heap(&self) -> &Heap {
         self.heap
     }
@@ -167,6 +168,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
 }
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
+    #[inline]
     pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
         GlobalSlot::new(R::new(self.all, place))
     }

@@ -38,10 +38,12 @@ impl<K: Copy, V: Copy> Clone for Pair<K, V> {
 impl<K: Copy, V: Copy> Copy for Pair<K, V> {}
 
 impl<K: Copy, V: Copy> Pair<K, V> {
+    #[inline]
     pub(in super::super) fn new(key: K, value: V) -> Self {
         Self { key, value }
     }
 
+    #[inline]
     pub(in super::super) fn parts(self) -> (K, V) {
         (self.key, self.value)
     }
@@ -134,6 +136,7 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     pub(super) const USED: usize = Self::KEY + (Self::SLOTS - 1) * Self::STRIDE + Self::PAIR_BYTES;
 
     /// The place in a block of what is at `offset` in its first slot's key and value, for the slot with this index.
+    #[inline]
     pub(super) const fn of_slot(offset: usize, index: usize) -> usize {
         if Self::IS_PACKED {
             // Tells the compiler that the part lies within the block.
@@ -145,6 +148,7 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     }
 
     /// Where the state of the slot with this index is.
+    #[inline]
     pub(in super::super) const fn state(index: usize) -> StateAt {
         if Self::IS_PACKED {
             assert!(index < Self::SLOTS, "no such slot in a block");

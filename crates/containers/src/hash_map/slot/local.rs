@@ -53,10 +53,12 @@ impl<'a, L: Block> Access<'a> for Local<'a, L> {
         Self { all, place, block }
     }
 
+    #[inline]
     fn world(&self) -> &'a World {
         self.all.world()
     }
 
+    #[inline]
     fn place(&self) -> Place {
         self.place
     }
@@ -85,6 +87,7 @@ impl<'a, L: Block> Access<'a> for Local<'a, L> {
         })
     }
 
+    #[inline]
     fn rest(line: &Share<'a, L>) -> u64 {
         line.rest
     }
@@ -118,6 +121,7 @@ impl<'a, L: Block> Access<'a> for Local<'a, L> {
         Ok(memory::load(&self.block, offset))
     }
 
+    #[inline]
     fn see(&self, _: usize) -> Result<()> {
         Ok(())
     }

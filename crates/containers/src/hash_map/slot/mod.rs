@@ -138,21 +138,25 @@ impl<K, V, R: Copy> Clone for GlobalSlot<K, V, R> {
 impl<K, V, R: Copy> Copy for GlobalSlot<K, V, R> {}
 
 impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
+    #[inline]
     pub(super) fn new(access: R) -> Self {
         let entry = PhantomData;
         Self { access, entry }
     }
 
+    #[inline]
     pub(super) fn place(&self) -> Place {
         self.access.place()
     }
 
     /// Where the slot's state is.
+    #[inline]
     fn state_at(&self) -> StateAt {
         LayoutOf::<K, V>::state(self.place().index())
     }
 
     /// Where the key is, and the value behind it.
+    #[inline]
     fn entry_at(&self) -> PartAt {
         PartAt {
             offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::KEY, self.place().index()),
@@ -160,6 +164,7 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
         }
     }
 
+    #[inline]
     fn value_at(&self) -> PartAt {
         PartAt {
             offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::VALUE, self.place().index()),
@@ -181,6 +186,7 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
     }
 
     /// Reads the slot's block, in which nobody writes (R).
+    #[inline]
     pub(super) fn see(&self) -> Result<R::Seen> {
         self.access.see(LayoutOf::<K, V>::USED)
     }
