@@ -119,8 +119,8 @@ impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Find {
         key: &KeyOf<K>,
         (): (),
     ) -> Result<There<SlotOf<V>>> {
-        let found = view.find(hash, key)?;
-        let slot = found.map(|value| object::to_slot(&value, view.heap));
+        let found = view.find(hash, key, false)?;
+        let slot = found.map(|value| object::to_slot(&value, view.heap()));
         Ok(There::new(slot.transpose()?))
     }
 }
@@ -138,11 +138,9 @@ impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Seek {
         key: &KeyOf<K>,
         (): (),
     ) -> Result<There<SlotOf<V>>> {
-        // There is no shorter way to local slots.
-        if R::IS_LOCAL {
-            return Find::perform(view, hash, key, ());
-        }
-        view.seek(hash, key).map(There::new)
+        let found = view.find(hash, key, true)?;
+        let slot = found.map(|value| object::to_slot(&value, view.heap()));
+        Ok(There::new(slot.transpose()?))
     }
 }
 
@@ -159,7 +157,7 @@ impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Contains {
         key: &KeyOf<K>,
         (): (),
     ) -> Result<u8> {
-        view.contains(hash, key).map(u8::from)
+        view.contains(hash, key, false).map(u8::from)
     }
 }
 
@@ -194,7 +192,7 @@ impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for GetOrInsert {
         value: SlotOf<V>,
     ) -> Result<There<SlotOf<V>>> {
         let there = view.get_or_insert(hash, key, value)?;
-        let slot = there.map(|value| object::to_slot(&value, view.heap));
+        let slot = there.map(|value| object::to_slot(&value, view.heap()));
         Ok(There::new(slot.transpose()?))
     }
 }
@@ -215,10 +213,10 @@ impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Replace {
         let (expected, new) = values.parts();
         let mut former = None;
         view.update(hash, key, |there| {
-            let slot = object::to_slot(&there, view.heap)?;
+            let slot = object::to_slot(&there, view.heap())?;
             former = Some(slot);
             if slot.as_bytes() == expected.as_bytes() {
-                object::from_slot::<V>(new, view.heap)
+                object::from_slot::<V>(new, view.heap())
             } else {
                 Ok(there)
             }
@@ -291,7 +289,7 @@ where
         key: &KeyOf<K>,
         value: SlotOf<V>,
     ) -> Result<u8> {
-        let value = object::from_slot::<V>(value, view.heap)?;
+        let value = object::from_slot::<V>(value, view.heap())?;
         let inserted = view.combine::<C>(hash, key, &value)?;
         Ok((inserted == Inserted::Replaced).into())
     }
@@ -333,7 +331,7 @@ where
 {
     let key_of = |i: usize| -> Result<_> {
         let (key, given) = requests[i].parts();
-        Ok((<K::Repr as Repr<K>>::key_in(key, view.heap)?, given))
+        Ok((<K::Repr as Repr<K>>::key_in(key, view.heap())?, given))
     };
     let mut answers = Vec::with_capacity(requests.len());
     let mut end = |i, hash: Option<Hash>| -> Result<()> {
@@ -349,7 +347,7 @@ where
         let begin = |i| {
             let (key, _) = key_of(i).ok()?;
             let hash = view.hash(&key);
-            R::prefetch(view.all, hash.bits());
+            R::prefetch(view.all, hash);
             Some(hash)
         };
         each_ahead(requests.len(), begin, end)
@@ -371,15 +369,14 @@ mod tests {
 
     /// The parts of a map whose slots are all local, as if they were not.
     fn parts(map: &Map) -> Arc<Parts<u64, u64, RapidHasher>> {
-        let table = &map.table;
-        let ring = (&table.ring, table.start);
-        Arc::new(Parts::new(map.world(), ring, &table.heap, &table.hasher))
+        Arc::new(Parts::new(&map.table.shape))
     }
 
     /// The keys whose home rank is `rank`, in requests to insert them.
     fn requests_for(map: &Map, rank: Rank, n: u64) -> Vec<Pair<u64, u64>> {
         let home = |key: &u64| {
             map.table
+                .shape
                 .ring
                 .home(Hash::of::<u64>(key, &RapidHasher))
                 .rank()
