@@ -146,7 +146,7 @@ where
         let view = table.view_local(all);
         let key = view.key_of(&slot).map(|key| (hash, key));
         view.insert_or_keep(&slot, key, &mut self.left, |hash, key, value| {
-            let more = |there| Ok(combine(there, object::from_slot::<V>(value, view.heap)?));
+            let more = |there| Ok(combine(there, object::from_slot::<V>(value, view.heap())?));
             let there = view.upsert(hash, key, value, more)?;
             Ok(Some(there.is_none()))
         })
@@ -234,7 +234,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let arrive = |i: usize| {
             let key = self.key_of(&slots[i])?;
             let hash = self.hash(&key);
-            R::prefetch(self.all, hash.bits());
+            R::prefetch(self.all, hash);
             Ok((hash, key))
         };
         let begin = |i| Some(arrive(i));
@@ -253,7 +253,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     #[inline]
     fn key_of(&self, slot: &SlotOf<(K, V)>) -> Result<KeyOf<K>> {
         let (key, _) = slot.members();
-        Ok(<K::Repr as Repr<K>>::key_in(key, self.heap)?)
+        Ok(<K::Repr as Repr<K>>::key_in(key, self.heap())?)
     }
 
     /// Inserts the entry in `slot`, whose key was `sought` with its hash; whether it is new. `insert`
@@ -270,7 +270,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let (hash, key) = match sought {
             Ok(sought) => sought,
             Err(why) => {
-                left.give_up(slot, why, self.heap);
+                left.give_up(slot, why, self.heap());
                 return false;
             }
         };
@@ -281,13 +281,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         match catch_unwind(AssertUnwindSafe(|| insert(hash, &key, value))) {
             Ok(Ok(Some(is_new))) => {
                 if const { object::has_heap::<(K, V)>() } {
-                    left.release(slot, self.heap);
+                    left.release(slot, self.heap());
                 }
                 return is_new;
             }
             // Why it fails is told when it is tried again, at the end of the round, and fails again.
             Ok(Ok(None) | Err(_)) => left.keep(hash, key, slot),
-            Err(panic) => left.give_up_panicked(slot, panic, self.heap),
+            Err(panic) => left.give_up_panicked(slot, panic, self.heap()),
         }
         false
     }
@@ -303,7 +303,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     ) -> Result<Option<bool>> {
         // Where operations are counted no slot is local.
         if !R::IS_LOCAL {
-            self.world.count_local();
+            self.shape.world.count_local();
         }
         let changed = self.change(hash, key, |former, heap| {
             let value = object::from_slot::<V>(value, heap)?;
@@ -345,7 +345,7 @@ where
             Way::Local(Ahead::new())
         } else {
             // Memory behind the slots that are sent is freed by the rank that inserts them.
-            let heap = Arc::clone(&map.table.heap);
+            let heap = Arc::clone(&map.table.shape.heap);
             Way::Sent(Box::new(Distributor::with_heap(map.world(), plan, heap)?))
         };
         let target = Target {
@@ -384,11 +384,11 @@ where
             Way::Sent(distributor) => distributor,
             Way::Local(ahead) => {
                 let table = &target.map.table;
-                let hash = Hash::of::<K>(&object::key(&key)?, &*table.hasher);
+                let hash = Hash::of::<K>(&object::key(&key)?, &*table.shape.hasher);
                 if let Some(all) = &table.local {
                     all.share(hash.bits()).block.prefetch(0);
                 }
-                let slot = object::to_slot(&(key, value), &table.heap)?;
+                let slot = object::to_slot(&(key, value), table.heap())?;
                 if let Some(former) = ahead.turn((hash, slot)) {
                     ahead.n_new += u64::from(target.insert_beside_others(former));
                 }

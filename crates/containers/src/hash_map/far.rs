@@ -49,8 +49,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if !Self::TRAVELS {
             return Ok(None);
         }
-        let hash = Hash::of::<K>(key, &*self.hasher);
-        let home = self.ring.home(hash).rank();
+        let hash = Hash::of::<K>(key, &*self.shape.hasher);
+        let home = self.shape.ring.home(hash).rank();
         if let Some(view) = self.parts.as_ref().and_then(|parts| parts.near(home)) {
             return match O::perform(&view, hash, key, given) {
                 Ok(done) => Ok(Some(done)),
@@ -60,7 +60,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         match self.served() {
             Some(served) if may_ask && home != self.world().rank() => {
-                let key = <K::Repr as Repr<K>>::key_slot(key, &self.heap)?;
+                let key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
                 let request = Pair::new(key, given);
                 requests::ask::<OnParts<O, K, V, S>>(served, home, request)
             }
@@ -70,39 +70,33 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     pub(super) fn find_far(&self, key: &KeyOf<K>, is_read_only: bool) -> Result<Option<V>> {
         if let Some(reused) = &self.reused {
-            return self.look(reused, |view| view.find(view.hash(key), key));
+            return self.look(reused, |view| view.find(view.hash(key), key, is_read_only));
         }
-        let from_slot = |slot| object::from_slot::<V>(slot, &self.heap);
+        let from_slot = |slot| object::from_slot::<V>(slot, self.heap());
         let may_ask = !is_read_only || self.reads_by_messages();
         if let Some(there) = self.at_home::<Find>(key, (), may_ask)? {
             return there.value().map(from_slot).transpose();
         }
         let view = self.view_remote();
-        let hash = view.hash(key);
-        if is_read_only {
-            return view.seek(hash, key)?.map(from_slot).transpose();
-        }
-        view.find(hash, key)
+        view.find(view.hash(key), key, is_read_only)
     }
 
     pub(super) fn contains_far(&self, key: &KeyOf<K>, is_read_only: bool) -> Result<bool> {
         if let Some(reused) = &self.reused {
-            return self.look(reused, |view| view.contains(view.hash(key), key));
+            return self.look(reused, |view| {
+                view.contains(view.hash(key), key, is_read_only)
+            });
         }
         let may_ask = !is_read_only || self.reads_by_messages();
         if let Some(is_there) = self.at_home::<Contains>(key, (), may_ask)? {
             return Ok(is_there != 0);
         }
         let view = self.view_remote();
-        let hash = view.hash(key);
-        if is_read_only {
-            return Ok(view.seek(hash, key)?.is_some());
-        }
-        view.contains(hash, key)
+        view.contains(view.hash(key), key, is_read_only)
     }
 
     pub(super) fn insert_far(&self, key: &KeyOf<K>, value: &V) -> Result<Inserted> {
-        let slot = || object::to_slot(value, &self.heap);
+        let slot = || object::to_slot(value, self.heap());
         if let Some(reused) = &self.reused {
             return self
                 .where_room_is_made(reused, |view| view.insert(view.hash(key), key, slot()?));
@@ -116,7 +110,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     pub(super) fn get_or_insert_far(&self, key: &KeyOf<K>, value: &V) -> Result<Option<V>> {
-        let slot = || object::to_slot(value, &self.heap);
+        let slot = || object::to_slot(value, self.heap());
         if let Some(reused) = &self.reused {
             return self.where_room_is_made(reused, |view| {
                 view.get_or_insert(view.hash(key), key, slot()?)
@@ -124,7 +118,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let value = slot()?;
         if let Some(there) = self.at_home::<GetOrInsert>(key, value, true)? {
-            let from_slot = |slot| object::from_slot::<V>(slot, &self.heap);
+            let from_slot = |slot| object::from_slot::<V>(slot, self.heap());
             return there.value().map(from_slot).transpose();
         }
         let view = self.view_remote();
@@ -173,12 +167,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             let Some(expected) = found.value() else {
                 return Ok(Some(None));
             };
-            let new = f(object::from_slot::<V>(expected, &self.heap)?)?;
-            let values = Pair::new(expected, object::to_slot(&new, &self.heap)?);
+            let new = f(object::from_slot::<V>(expected, self.heap())?)?;
+            let values = Pair::new(expected, object::to_slot(&new, self.heap())?);
             there = self.at_home::<Replace>(key, values, true)?;
             let former = there.and_then(There::value);
             if former.is_some_and(|former| former.as_bytes() == expected.as_bytes()) {
-                let former = object::from_slot::<V>(expected, &self.heap)?;
+                let former = object::from_slot::<V>(expected, self.heap())?;
                 return Ok(Some(Some(former)));
             }
         }

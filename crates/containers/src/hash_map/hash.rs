@@ -64,6 +64,12 @@ impl Hash {
     pub(super) const fn fingerprint(self) -> Fingerprint {
         Fingerprint::of(self.0)
     }
+
+    /// What chooses the home slot among those of the home rank, which is one of `n_ranks`.
+    #[inline]
+    pub(super) fn of_rank(self, n_ranks: usize) -> Self {
+        Self(widening_mul(self.0, n_ranks).1)
+    }
 }
 
 /// One slot of the ring.
@@ -71,9 +77,9 @@ impl Hash {
 pub(super) struct Place {
     rank: u32,
     /// Which one of the block's slots.
-    index: u16,
+    index: u8,
     /// The one at which the search begins in each block.
-    first: u16,
+    first: u8,
     /// Which one of the rank's blocks.
     pub(super) block: usize,
 }
@@ -110,7 +116,7 @@ impl Place {
     #[expect(clippy::cast_possible_truncation, reason = "a block has few slots")]
     #[inline]
     pub(super) const fn with_index(self, index: usize) -> Self {
-        let index = index as u16;
+        let index = index as u8;
         Self { index, ..self }
     }
 
@@ -133,10 +139,10 @@ impl Place {
 /// A search goes once around in each block, from where it begins there, and then on to the next one.
 ///
 /// A *part* of the ring are the slots of one rank alone, which has number 0 there: a search for a key
-/// whose home slot is one of them goes the same way, up to the last one.
+/// whose home slot is one of them goes the same way, by [`of_rank`](Hash::of_rank), up to the last
+/// one.
 pub(super) struct Ring<B> {
     n_ranks: usize,
-    is_part: bool,
     local_capacity: usize,
     n_blocks: usize,
     n_whole_blocks: usize,
@@ -147,7 +153,6 @@ impl<B: Blocks> Ring<B> {
     pub(super) fn new(n_ranks: usize, local_capacity: usize) -> Self {
         Self {
             n_ranks,
-            is_part: false,
             local_capacity,
             n_blocks: local_capacity.div_ceil(B::SLOTS),
             n_whole_blocks: local_capacity / B::SLOTS,
@@ -157,22 +162,7 @@ impl<B: Blocks> Ring<B> {
 
     /// The part of one rank.
     pub(super) fn part(&self) -> Self {
-        Self {
-            is_part: true,
-            ..*self
-        }
-    }
-
-    #[inline]
-    pub(super) const fn is_part(&self) -> bool {
-        self.is_part
-    }
-
-    /// Whether a search that began at `home` has been at all slots when it comes to `place`.
-    #[inline]
-    pub(super) fn is_around(&self, place: Place, home: Place) -> bool {
-        // Behind the last block of a part comes its first one.
-        place.is_same(home) || self.is_part && place.block < home.block
+        Self::new(1, self.local_capacity)
     }
 
     pub(super) fn capacity(&self) -> u64 {
@@ -216,10 +206,9 @@ impl<B: Blocks> Ring<B> {
     pub(super) fn home(&self, hash: Hash) -> Place {
         let (rank, fraction) = widening_mul(hash.0, self.n_ranks);
         let (block, fraction) = widening_mul(fraction, self.n_blocks);
-        let first = first_in_block::<B>(fraction) as u16;
-        let rank = if self.is_part { 0 } else { rank as u32 };
+        let first = first_in_block::<B>(fraction) as u8;
         self.first(Place {
-            rank,
+            rank: rank as u32,
             index: first,
             first,
             block,
@@ -278,7 +267,7 @@ impl<B: Blocks> Ring<B> {
         }
         let rank = place.rank + 1;
         self.first(Place {
-            rank: if (rank as usize) < self.n_ranks && !self.is_part {
+            rank: if (rank as usize) < self.n_ranks {
                 rank
             } else {
                 0
@@ -434,7 +423,7 @@ mod tests {
         let part = ring.part();
         for i in 0..200_u64 {
             let hash = Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let (home, begin) = (ring.home(hash), part.home(hash));
+            let (home, begin) = (ring.home(hash), part.home(hash.of_rank(n_ranks)));
             let (mut slot, mut seen) = (home, begin);
             while slot.rank == home.rank {
                 let same = Place {
@@ -444,7 +433,8 @@ mod tests {
                 assert_eq!((seen.rank, same), (0, slot));
                 (slot, seen) = (ring.next(slot), part.next(seen));
                 let is_over = slot.rank != home.rank || slot == home;
-                assert_eq!(part.is_around(seen, begin), is_over);
+                let is_around = seen.is_same(begin) || seen.block < begin.block;
+                assert_eq!(is_around, is_over);
                 if is_over {
                     break;
                 }

@@ -147,7 +147,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
     /// The next entry, where not all slots are local.
     fn next_far(&mut self) -> Option<Result<(K, V)>> {
         let (table, rank) = (self.table, self.rank);
-        while self.next < table.ring.local_capacity() {
+        while self.next < table.shape.ring.local_capacity() {
             let local = self.next;
             self.next += 1;
             let entry = self.may_hold(local).and_then(|may| {
@@ -182,9 +182,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn states(&self, rank: Rank, first: usize) -> Result<Vec<StateWord>> {
         let (slots, stride) = (LayoutOf::<K, V>::SLOTS, LayoutOf::<K, V>::BYTES);
         let first = first / slots;
-        let n = (chunk::<K, V>() / slots).min(self.ring.n_blocks() - first);
+        let n = (chunk::<K, V>() / slots).min(self.shape.ring.n_blocks() - first);
         let world: &World = self.world();
-        let start = pgas_core::GlobalPtr::<u8>::new(rank, self.start);
+        let start = pgas_core::GlobalPtr::<u8>::new(rank, self.shape.start);
         let bytes = start
             .byte_offset((first * stride) as u64)
             .get_vec(world, n * stride)?;
@@ -207,7 +207,7 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
             return out_of_line(|| self.next_far());
         };
         let view = self.table.view_local(all);
-        while self.next < view.ring.local_capacity() {
+        while self.next < view.shape.ring.local_capacity() {
             let local = self.next;
             self.next += 1;
             match view.entry_at(self.rank, local) {
@@ -219,7 +219,7 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.table.ring.local_capacity() - self.next;
+        let left = self.table.shape.ring.local_capacity() - self.next;
         (0, Some(left))
     }
 }
@@ -227,12 +227,12 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     #[inline]
     fn slot_on(&self, rank: Rank, local: usize) -> GlobalSlot<K, V, R> {
-        self.slot(self.ring.at(rank, local))
+        self.slot(self.shape.ring.at(rank, local))
     }
 
     fn local_len(&self, here: Rank) -> Result<u64> {
         let mut n = 0;
-        for local in 0..self.ring.local_capacity() {
+        for local in 0..self.shape.ring.local_capacity() {
             let state = self.slot_on(here, local).load_state()?;
             let is_there = matches!(state.state(), SlotState::Ready | SlotState::Locked);
             n += u64::from(is_there && !state.is_gone());
@@ -257,7 +257,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let Some(value) = self.value_held(&slot, held)? else {
             return Ok(None);
         };
-        Ok(Some((object::from_slot::<K>(key, self.heap)?, value)))
+        Ok(Some((object::from_slot::<K>(key, self.heap())?, value)))
     }
 }
 

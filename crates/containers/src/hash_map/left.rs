@@ -146,7 +146,7 @@ impl<K: Object, V: Object> Left<K, V> {
         waiting: &mut Waiting<K, V>,
         combine: &mut impl FnMut(V, V) -> V,
     ) {
-        let (heap, n_all) = (&table.heap, waiting.slots.len());
+        let (heap, n_all) = (table.heap(), waiting.slots.len());
         // All at once, since that is one operation on the map; if that cannot be, one by one.
         for at_once in [n_all, 1] {
             while !waiting.slots.is_empty() {
@@ -181,7 +181,7 @@ impl<K: Object, V: Object> Waiting<K, V> {
         table: &Table<K, V, S>,
         combine: &mut impl FnMut(V, V) -> V,
     ) -> Result<()> {
-        let (hash, key, heap) = (self.hash, &self.key, &*table.heap);
+        let (hash, key, heap) = (self.hash, &self.key, table.heap());
         // Another rank may come in between, so each time the entries are read anew.
         let mut fold = |there: Option<V>| -> Result<V> {
             let read = |slot: &SlotOf<(K, V)>| object::from_slot::<V>(slot.members().1, heap);

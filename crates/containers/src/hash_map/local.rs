@@ -105,7 +105,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
             let own = view.own(view.hash(&key), &key);
             own.map(|own| own.and_then(|own| own.former))
         });
-        let from_slot = |value| object::from_slot::<V>(value, &self.table.heap);
+        let from_slot = |value| object::from_slot::<V>(value, self.table.heap());
         own?.map(from_slot).transpose()
     }
 
@@ -121,8 +121,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     #[inline]
     pub fn home(&self, key: &K) -> Result<pgas_core::Rank> {
         let key = object::key(key)?;
-        let hash = Hash::of::<K>(&key, &*self.table.hasher);
-        Ok(self.table.ring.home(hash).rank())
+        let hash = Hash::of::<K>(&key, &*self.table.shape.hasher);
+        Ok(self.table.shape.ring.home(hash).rank())
     }
 
     /// Puts what `f` makes of the value, and returns whether the key's place is on this rank; else `f` is not called.
@@ -172,7 +172,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     fn own(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<OwnOf<'a, K, V, R>>> {
         let (line, _) = self.fast_path(hash, key, Intent::Look)?;
         let sought = (hash.fingerprint(), key, Intent::Look);
-        let found = |slot, _| Ok::<_, Error>(slot);
+        let found = |slot, _| Ok::<_, Error>(Some(slot));
         let there = match probe::probe(self, line, sought, found)? {
             Some(Probed::Found(slot) | Probed::Free(slot)) if self.is_here(&slot) => {
                 Some((slot, slot.see()?))
@@ -196,7 +196,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     #[inline]
     fn is_here(&self, slot: &GlobalSlot<K, V, R>) -> bool {
-        self.ring.is_part() || slot.place().rank() == self.world.rank()
+        R::IS_PART || slot.place().rank() == self.shape.world.rank()
     }
 
     /// The slot that holds `key` or is free for it, and what was read with it, if it is on this
@@ -206,11 +206,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let mut slot = home.slot;
         while self.is_here(&slot) {
             let seen = slot.see()?;
-            slot = match self.step(slot, &seen, &home, key)? {
-                Step::Found(slot, ..) | Step::Free(slot) => return Ok(Some((slot, seen))),
-                Step::Absent => return self.vacant_here(&home.slot),
-                Step::Onward(next) => next,
-            };
+            match self.step(&mut slot, &seen, &home, key)? {
+                None => {}
+                Some(Step::Found(_) | Step::Free) => return Ok(Some((slot, seen))),
+                Some(Step::Absent) => return self.vacant_here(&home.slot),
+            }
         }
         Ok(None)
     }
@@ -244,7 +244,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let Some(own) = self.own(hash, key)? else {
             return Ok(None);
         };
-        let new = f(own.former, self.heap)?;
+        let new = f(own.former, self.heap())?;
         self.write(&own, hash, key, new)?;
         Ok(Some((own.former.is_some(), new.is_some())))
     }
@@ -260,10 +260,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     ) -> Result<()> {
         match new {
             Some(new) if matches!(own.state.state(), SlotState::Free | SlotState::Vacant) => {
-                let key_slot = match <K::Repr as Repr<K>>::key_slot(key, self.heap) {
+                let key_slot = match <K::Repr as Repr<K>>::key_slot(key, self.heap()) {
                     Ok(slot) => slot,
                     Err(error) => {
-                        object::release::<V>(&new, self.heap)?;
+                        object::release::<V>(&new, self.heap())?;
                         return Err(error);
                     }
                 };
@@ -283,7 +283,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             },
         }
         if let Some(former) = &own.former {
-            object::release::<V>(former, self.heap)?;
+            object::release::<V>(former, self.heap())?;
         }
         Ok(())
     }
@@ -303,16 +303,15 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let ring = (&table.ring, table.start);
-            let parts = Parts::<u64, u64, _>::new(map.world(), ring, &table.heap, &table.hasher);
+            let parts = Parts::new(&table.shape);
             let view = parts.near(world.rank()).unwrap();
             let first = view.slot(Place::begin(0, 0));
             let vacated = first.swap_state(StateWord::FREE, StateWord::VACANT);
             assert_eq!(vacated.unwrap(), Ok(()));
-            let last = table.ring.n_blocks() - 1;
+            let last = table.shape.ring.n_blocks() - 1;
             let is_last = |key: &u64| {
                 let hash = view.hash(key);
-                let home = table.ring.home(hash);
+                let home = table.shape.ring.home(hash);
                 home.rank() == world.rank() && home.block == last
             };
             let keys = (0..).filter(is_last).take(2 * MOST);

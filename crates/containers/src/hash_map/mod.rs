@@ -240,7 +240,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Nothing: it is known here.
     #[must_use]
     pub fn capacity(&self) -> u64 {
-        self.table.ring.capacity()
+        self.table.shape.ring.capacity()
     }
 
     /// The number of keys in the map, exact if nobody inserts or removes meanwhile.
@@ -743,7 +743,7 @@ where
 
 impl<K: Object, V: Object, P: Phase, S> fmt::Debug for HashMap<K, V, P, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (n, phase) = (self.table.ring.capacity(), P::NAME);
+        let (n, phase) = (self.table.shape.ring.capacity(), P::NAME);
         write!(f, "HashMap({n} slots, phase: {phase})")
     }
 }

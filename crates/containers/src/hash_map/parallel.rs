@@ -41,7 +41,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Looks,
     {
         let rank = self.world().rank();
-        (0..self.table.ring.local_capacity())
+        (0..self.table.shape.ring.local_capacity())
             .into_par_iter()
             .with_min_len(CHUNK)
             .try_for_each(|local| {

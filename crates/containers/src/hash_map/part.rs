@@ -2,58 +2,47 @@
 //!
 //! Ranks of this host, this one among them, are reached by instructions, whatever the others are.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use pgas_am::DistObject;
-use pgas_core::rma::{Block as _, NearArray};
-use pgas_core::{Rank, World};
+use pgas_core::rma::NearArray;
+use pgas_core::{GlobalPtr, Rank};
 
-use super::hash::Ring;
+use super::slot::LayoutOf;
 use super::slot::local::Local;
-use super::slot::remote::{Remote, RemoteArray};
-use super::slot::{Access, LayoutOf};
-use super::view::View;
-use crate::object::{Heap, KeyHasher, Object};
+use super::slot::remote::Remote;
+use super::view::{Shape, View};
+use crate::object::{KeyHasher, Object};
 
 /// The parts of a map's slots that a rank works on.
 pub(super) struct Parts<K: Object, V: Object, S> {
-    world: World,
     /// Of any one rank.
-    ring: Ring<LayoutOf<K, V>>,
-    start: u64,
+    shape: Shape<K, V, S>,
     /// The first rank of this host, and what this process reaches of it and those behind it.
     first: u32,
     near: Box<[NearArray<LayoutOf<K, V>>]>,
-    heap: Arc<Heap>,
-    hasher: Arc<S>,
 }
 
 /// A part that this process reaches by its own instructions.
-type NearView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>>>;
+pub(super) type NearView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, true>>;
 
 /// A map's parts on all ranks.
 pub(super) type Served<K, V, S> = DistObject<Arc<Parts<K, V, S>>>;
 
 impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
     /// Of a map whose slots are not all local.
-    pub(super) fn new(
-        world: &World,
-        (ring, start): (&Ring<LayoutOf<K, V>>, u64),
-        heap: &Arc<Heap>,
-        hasher: &Arc<S>,
-    ) -> Self {
-        let ranks = world.near_ranks();
+    pub(super) fn new(whole: &Shape<K, V, S>) -> Self {
+        let ranks = whole.world.near_ranks();
         let first = ranks.clone().next().map_or(0, Rank::number);
-        let near = ranks.map(|rank| world.near_part(rank, start, ring.n_blocks()));
+        let n_blocks = whole.ring.n_blocks();
+        let near = ranks.map(|rank| {
+            let start = GlobalPtr::new(rank, whole.start);
+            whole.world.near_run(start, n_blocks)
+        });
         Self {
-            world: world.clone(),
-            ring: ring.part(),
-            start,
+            shape: whole.part(),
             first,
             near: near.collect::<Option<_>>().unwrap_or_default(),
-            heap: Arc::clone(heap),
-            hasher: Arc::clone(hasher),
         }
     }
 
@@ -62,33 +51,16 @@ impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
     pub(super) fn near(&self, rank: Rank) -> Option<NearView<'_, K, V, S>> {
         let index = rank.number().wrapping_sub(self.first);
         let part = self.near.get(index as usize)?;
-        Some(self.view(part))
+        Some(self.shape.view(part))
     }
 
     /// What `rank` has, by operations on global pointers.
-    pub(super) fn part(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_>> {
-        self.view(RemoteArray {
-            world: &self.world,
-            first: rank,
-            start: self.start,
-            stride: LayoutOf::<K, V>::BYTES,
-        })
+    pub(super) fn part(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_, true>> {
+        self.shape.view_remote(rank)
     }
 
     /// Whether this process works on what `rank` has without asking it.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
-        self.near(rank).is_some() || rank == self.world.rank()
-    }
-
-    #[inline]
-    fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
-        View {
-            all,
-            world: &self.world,
-            ring: &self.ring,
-            heap: &self.heap,
-            hasher: &self.hasher,
-            slot: PhantomData,
-        }
+        self.near(rank).is_some() || rank == self.shape.world.rank()
     }
 }

@@ -102,7 +102,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Collective.
     fn rehash(&mut self, capacity: usize) -> Result<()> {
         let world = self.world().clone();
-        let (hasher, heap) = (Arc::clone(&self.hasher), Arc::clone(&self.heap));
+        let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
         // Its memory is zero on all ranks on return, which no rank does before all have come.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
@@ -126,13 +126,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 fn forget_removed<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
 ) {
-    let here = from.world.rank();
-    for local in 0..from.ring.local_capacity() {
-        let slot = from.slot(from.ring.at(here, local));
+    let here = from.shape.world.rank();
+    for local in 0..from.shape.ring.local_capacity() {
+        let slot = from.slot(from.shape.ring.at(here, local));
         let forget = |slot: GlobalSlot<K, V, R>| -> Result<()> {
             let (state, (key, _)) = slot.pick(&slot.see()?);
             if state.state() == SlotState::Removed {
-                object::release::<K>(&key, from.heap)?;
+                object::release::<K>(&key, from.heap())?;
             }
             Ok(())
         };
@@ -154,14 +154,14 @@ where
     B: Access<'b>,
 {
     let mut n = 0;
-    let here = from.world.rank();
-    for local in 0..from.ring.local_capacity() {
-        let slot = from.slot(from.ring.at(here, local));
+    let here = from.shape.world.rank();
+    for local in 0..from.shape.ring.local_capacity() {
+        let slot = from.slot(from.shape.ring.at(here, local));
         let (state, (key, value)) = slot.pick(&slot.see()?);
         if state.state() != SlotState::Ready {
             continue;
         }
-        let seek = <K::Repr as Repr<K>>::key_in(key, from.heap)?;
+        let seek = <K::Repr as Repr<K>>::key_in(key, from.heap())?;
         let hash = to.hash(&seek);
         let home = to.home(hash);
         let Place::Free(slot) = probe::walk(to, home, &seek, Wanted::Key, Intent::Claim)? else {

@@ -307,7 +307,7 @@ impl Drop for Emptying<'_> {
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, K, V, S, R> {
     fn n_slots(&self, slot: &GlobalSlot<K, V, R>) -> usize {
-        self.ring.slots_of(slot.place().block)
+        self.shape.ring.slots_of(slot.place().block)
     }
 
     fn of_block(&self, slot: &GlobalSlot<K, V, R>, index: usize) -> GlobalSlot<K, V, R> {
@@ -315,7 +315,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
     }
 
     fn next_block(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.ring.next_block(slot.place()))
+        self.slot(self.shape.ring.next_block(slot.place()))
     }
 
     fn is_same_block(&self, a: &GlobalSlot<K, V, R>, b: &GlobalSlot<K, V, R>) -> bool {
@@ -324,7 +324,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 
     fn n_passed(&self, taken: &GlobalSlot<K, V, R>) -> pgas_core::Result<usize> {
         let home = self.home_in(taken)?;
-        let n_blocks = |home| self.ring.n_blocks_to(home, taken.place());
+        let n_blocks = |home| self.shape.ring.n_blocks_to(home, taken.place());
         Ok(home.map_or(usize::MAX, n_blocks))
     }
 
@@ -333,7 +333,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
         taken: &GlobalSlot<K, V, R>,
         slot: &GlobalSlot<K, V, R>,
     ) -> pgas_core::Result<bool> {
-        let is_before = |home| self.ring.is_before(home, slot.place(), taken.place());
+        let is_before = |home| self.shape.ring.is_before(home, slot.place(), taken.place());
         Ok(self.home_in(taken)?.is_none_or(is_before))
     }
 
@@ -344,7 +344,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
     fn forget(&self, key: SlotOf<K>) {
         if object::has_heap::<K>() {
             // What cannot be given back is lost until the map is.
-            drop(object::release::<K>(&key, self.heap));
+            drop(object::release::<K>(&key, self.heap()));
         }
     }
 }
@@ -352,8 +352,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Where the search for the key in a slot begins, if the key can be read.
     fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> pgas_core::Result<Option<Place>> {
-        let key = <K::Repr as Repr<K>>::key_in(slot.key()?, self.heap);
-        Ok(key.ok().map(|key| self.ring.home(self.hash(&key))))
+        let key = <K::Repr as Repr<K>>::key_in(slot.key()?, self.heap());
+        Ok(key.ok().map(|key| self.shape.ring.home(self.hash(&key))))
     }
 
     /// Empties slots of keys that were removed, of the next ones in the ring; whether it could. The
@@ -376,7 +376,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     pub(super) fn make_room(&self, sections: &Sections, room: &mut Room<'_>) -> Result<bool> {
         // Who is within another operation is in the way of it himself.
         let is_within = ManuallyDrop::new(sections.own()).n_open() > 0;
-        let mut n_left = if is_within { 0 } else { self.ring.capacity() };
+        let mut n_left = if is_within {
+            0
+        } else {
+            self.shape.ring.capacity()
+        };
         while n_left > 0 && Instant::now() < room.end {
             let n = n_left.min(AT_ONCE);
             if self.empty_next(sections, n, &mut || room.goes_on()) {
@@ -400,7 +404,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             }
         };
         let next = emptying.common.word64(NEXT);
-        let (capacity, first) = (self.ring.capacity(), next.load(Relaxed));
+        let (capacity, first) = (self.shape.ring.capacity(), next.load(Relaxed));
         let n = n.min(capacity);
         let slots: Vec<_> = (first..first + n)
             .map(|i| self.numbered(i % capacity))
@@ -422,9 +426,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         reason = "of a rank, and in its memory"
     )]
     fn numbered(&self, number: u64) -> GlobalSlot<K, V, R> {
-        let n = self.ring.local_capacity() as u64;
+        let n = self.shape.ring.local_capacity() as u64;
         let rank = Rank::new((number / n) as u32);
-        self.slot(self.ring.at(rank, (number % n) as usize))
+        self.slot(self.shape.ring.at(rank, (number % n) as usize))
     }
 }
 

@@ -21,7 +21,7 @@ use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::{Inserted, View};
 use crate::Result;
-use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::requests::Operation;
 
 /// Evaluates `$body` with the part of the ring that rank `$rank` has in `$view`, which this process
@@ -87,186 +87,109 @@ impl<V: Pod> There<V> {
     }
 }
 
-/// As [`HashMap::insert`](super::HashMap::insert): whether the key was there.
-pub(super) enum Insert {}
+/// As [`There::new`], with what a slot holds of the value.
+fn there<V: Object>(value: Option<V>, heap: &Heap) -> Result<There<SlotOf<V>>> {
+    let slot = value.map(|value| object::to_slot(&value, heap));
+    Ok(There::new(slot.transpose()?))
+}
 
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Insert {
-    type Given = SlotOf<V>;
-    type Answer = u8;
-    const IS_ORDERED: bool = true;
+/// An operation on a key of a map whose values are as `$value` says: what it is given beside the
+/// key, its answer, and what it does to the slots that a view reaches.
+macro_rules! on_key {
+    (
+        $(#[$doc:meta])*
+        $op:ident of [$($value:tt)+] $(, $constant:ident = $is:literal)?:
+        |$view:ident, $hash:ident, $key:ident, $given:ident: $Given:ty| -> $Answer:ty $perform:block
+    ) => {
+        $(#[$doc])*
+        pub(super) enum $op {}
 
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        value: SlotOf<V>,
-    ) -> Result<u8> {
+        impl<K: Object, V: $($value)+, S: KeyHasher> OnKey<K, V, S> for $op {
+            type Given = $Given;
+            type Answer = $Answer;
+            $(const $constant: bool = $is;)?
+
+            fn perform<'a, R: Access<'a>>(
+                $view: &View<'a, K, V, S, R>,
+                $hash: Hash,
+                $key: &KeyOf<K>,
+                $given: $Given,
+            ) -> Result<$Answer> $perform
+        }
+    };
+}
+
+on_key! {
+    /// As [`HashMap::insert`](super::HashMap::insert): whether the key was there.
+    Insert of [Object], IS_ORDERED = true: |view, hash, key, value: SlotOf<V>| -> u8 {
         let inserted = view.insert(hash, key, value)?;
         Ok((inserted == Inserted::Replaced).into())
     }
 }
 
-/// As [`HashMap::find`](super::HashMap::find).
-pub(super) enum Find {}
-
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Find {
-    type Given = ();
-    type Answer = There<SlotOf<V>>;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        (): (),
-    ) -> Result<There<SlotOf<V>>> {
-        let found = view.find(hash, key)?;
-        let slot = found.map(|value| object::to_slot(&value, view.heap));
-        Ok(There::new(slot.transpose()?))
+on_key! {
+    /// As [`HashMap::find`](super::HashMap::find).
+    Find of [Object]: |view, hash, key, _none: ()| -> There<SlotOf<V>> {
+        there(view.find(hash, key, false)?, view.heap())
     }
 }
 
-/// As [`Find`], while nobody changes anything.
-pub(super) enum Seek {}
-
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Seek {
-    type Given = ();
-    type Answer = There<SlotOf<V>>;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        (): (),
-    ) -> Result<There<SlotOf<V>>> {
-        // There is no shorter way to local slots.
-        if R::IS_LOCAL {
-            return Find::perform(view, hash, key, ());
-        }
-        view.seek(hash, key).map(There::new)
+on_key! {
+    /// As [`Find`], while nobody changes anything.
+    Seek of [Object]: |view, hash, key, _none: ()| -> There<SlotOf<V>> {
+        there(view.find(hash, key, true)?, view.heap())
     }
 }
 
-/// As [`HashMap::contains`](super::HashMap::contains).
-pub(super) enum Contains {}
-
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Contains {
-    type Given = ();
-    type Answer = u8;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        (): (),
-    ) -> Result<u8> {
-        view.contains(hash, key).map(u8::from)
+on_key! {
+    /// As [`HashMap::contains`](super::HashMap::contains).
+    Contains of [Object]: |view, hash, key, _none: ()| -> u8 {
+        view.contains(hash, key, false).map(u8::from)
     }
 }
 
-/// As [`HashMap::remove`](super::HashMap::remove).
-pub(super) enum Remove {}
-
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Remove {
-    type Given = ();
-    type Answer = u8;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        (): (),
-    ) -> Result<u8> {
+on_key! {
+    /// As [`HashMap::remove`](super::HashMap::remove).
+    Remove of [Object]: |view, hash, key, _none: ()| -> u8 {
         view.remove(hash, key).map(u8::from)
     }
 }
 
-/// The value that is there, if it was there before; else the one that is given is.
-pub(super) enum GetOrInsert {}
-
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for GetOrInsert {
-    type Given = SlotOf<V>;
-    type Answer = There<SlotOf<V>>;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        value: SlotOf<V>,
-    ) -> Result<There<SlotOf<V>>> {
-        let there = view.get_or_insert(hash, key, value)?;
-        let slot = there.map(|value| object::to_slot(&value, view.heap));
-        Ok(There::new(slot.transpose()?))
+on_key! {
+    /// The value that is there, if it was there before; else the one that is given is.
+    GetOrInsert of [Object]: |view, hash, key, value: SlotOf<V>| -> There<SlotOf<V>> {
+        there(view.get_or_insert(hash, key, value)?, view.heap())
     }
 }
 
-/// Puts the second value in the place of the first one, if that is there, and tells what was there.
-pub(super) enum Replace {}
-
-impl<K: Object, V: Object, S: KeyHasher> OnKey<K, V, S> for Replace {
-    type Given = Pair<SlotOf<V>, SlotOf<V>>;
-    type Answer = There<SlotOf<V>>;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        values: Pair<SlotOf<V>, SlotOf<V>>,
-    ) -> Result<There<SlotOf<V>>> {
+on_key! {
+    /// Puts the second value in the place of the first one, if that is there, and tells what was there.
+    Replace of [Object]: |view, hash, key, values: Pair<SlotOf<V>, SlotOf<V>>| -> There<SlotOf<V>> {
         let (expected, new) = values.parts();
         let mut former = None;
-        view.update(hash, key, |there| {
-            let slot = object::to_slot(&there, view.heap)?;
+        let replaced = view.update(hash, key, |there| {
+            let slot = object::to_slot(&there, view.heap())?;
             former = Some(slot);
             if slot.as_bytes() == expected.as_bytes() {
-                object::from_slot::<V>(new, view.heap)
+                object::from_slot::<V>(new, view.heap())
             } else {
                 Ok(there)
             }
-        })?
-        .map_or(Ok(There::new(None)), |_| Ok(There::new(former)))
+        })?;
+        Ok(There::new(replaced.and(former)))
     }
 }
 
-/// As [`HashMap::fetch_add`](super::HashMap::fetch_add).
-pub(super) enum Add {}
-
-impl<K, V, S> OnKey<K, V, S> for Add
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    S: KeyHasher,
-{
-    type Given = V;
-    type Answer = There<V>;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        n: V,
-    ) -> Result<There<V>> {
+on_key! {
+    /// As [`HashMap::fetch_add`](super::HashMap::fetch_add).
+    Add of [AtomicInteger + Object<Repr = Plain>]: |view, hash, key, n: V| -> There<V> {
         view.add(hash, key, n).map(There::new)
     }
 }
 
-/// As [`Add`], told only whether the key was there.
-pub(super) enum Count {}
-
-impl<K, V, S> OnKey<K, V, S> for Count
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    S: KeyHasher,
-{
-    type Given = V;
-    type Answer = u8;
-
-    fn perform<'a, R: Access<'a>>(
-        view: &View<'a, K, V, S, R>,
-        hash: Hash,
-        key: &KeyOf<K>,
-        n: V,
-    ) -> Result<u8> {
+on_key! {
+    /// As [`Add`], told only whether the key was there.
+    Count of [AtomicInteger + Object<Repr = Plain>]: |view, hash, key, n: V| -> u8 {
         Ok(view.add(hash, key, n)?.is_some().into())
     }
 }
@@ -291,7 +214,7 @@ where
         key: &KeyOf<K>,
         value: SlotOf<V>,
     ) -> Result<u8> {
-        let value = object::from_slot::<V>(value, view.heap)?;
+        let value = object::from_slot::<V>(value, view.heap())?;
         let inserted = view.combine::<C>(hash, key, &value)?;
         Ok((inserted == Inserted::Replaced).into())
     }
@@ -333,7 +256,7 @@ where
 {
     let key_of = |i: usize| -> Result<_> {
         let (key, given) = requests[i].parts();
-        Ok((<K::Repr as Repr<K>>::key_in(key, view.heap)?, given))
+        Ok((<K::Repr as Repr<K>>::key_in(key, view.heap())?, given))
     };
     let mut answers = Vec::with_capacity(requests.len());
     let mut end = |i, hash: Option<Hash>| -> Result<()> {
@@ -349,7 +272,7 @@ where
         let begin = |i| {
             let (key, _) = key_of(i).ok()?;
             let hash = view.hash(&key);
-            R::prefetch(view.all, hash.bits());
+            R::prefetch(view.all, hash);
             Some(hash)
         };
         each_ahead(requests.len(), begin, end)
@@ -371,15 +294,14 @@ mod tests {
 
     /// The parts of a map whose slots are all local, as if they were not.
     fn parts(map: &Map) -> Arc<Parts<u64, u64, RapidHasher>> {
-        let table = &map.table;
-        let ring = (&table.ring, table.start);
-        Arc::new(Parts::new(map.world(), ring, &table.heap, &table.hasher))
+        Arc::new(Parts::new(&map.table.shape))
     }
 
     /// The keys whose home rank is `rank`, in requests to insert them.
     fn requests_for(map: &Map, rank: Rank, n: u64) -> Vec<Pair<u64, u64>> {
         let home = |key: &u64| {
             map.table
+                .shape
                 .ring
                 .home(Hash::of::<u64>(key, &RapidHasher))
                 .rank()

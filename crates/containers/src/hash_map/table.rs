@@ -1,6 +1,5 @@
 //! The slots of a map over all ranks, whatever the phase is.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -12,12 +11,12 @@ use pgas_core::{Rank, Symmetric, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
-use super::part::{Parts, Served};
+use super::part::{NearView, Parts, Served};
 use super::reuse::{self, Room, Sections};
+use super::slot::LayoutOf;
 use super::slot::local::Local;
-use super::slot::remote::{Remote, RemoteArray};
-use super::slot::{Access, LayoutOf};
-use super::view::{Inserted, View, out_of_line};
+use super::slot::remote::Remote;
+use super::view::{Inserted, Shape, View, out_of_line};
 use crate::error::{agree, agree_on_capacity};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain};
 use crate::{Error, Result};
@@ -72,10 +71,9 @@ pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K,
 
 /// A map without its phase.
 pub(super) struct Table<K: Object, V: Object, S> {
-    pub(super) slots: Symmetric<u8>,
-    /// The offset of the first block of every rank.
-    pub(super) start: u64,
-    pub(super) ring: Ring<LayoutOf<K, V>>,
+    /// The memory.
+    _slots: Symmetric<u8>,
+    pub(super) shape: Shape<K, V, S>,
     /// All slots, if this process reaches them by its own instructions, and those of removed keys
     /// stay theirs.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
@@ -85,8 +83,6 @@ pub(super) struct Table<K: Object, V: Object, S> {
     pub(super) served: Option<Served<K, V, S>>,
     /// Likewise, if those of removed keys are used again.
     pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
-    pub(super) heap: Arc<Heap>,
-    pub(super) hasher: Arc<S>,
     n_new: ThreadLocal<Counter>,
 }
 
@@ -144,17 +140,21 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let bytes = ring.n_blocks().saturating_mul(stride);
         let slots = world.alloc_symmetric::<u8>(bytes.saturating_add(align - 1))?;
         let start = slots.here().offset_bytes().next_multiple_of(align as u64);
-        let local = world.near_array(start, ring.n_blocks());
-        let parts = local.is_none().then(|| {
-            let parts = Parts::new(world, (&ring, start), &heap, &hasher);
-            Arc::new(parts)
-        });
+        let shape = Shape {
+            world: world.clone(),
+            ring,
+            start,
+            heap,
+            hasher,
+        };
+        let local = world.near_array(start, shape.ring.n_blocks());
+        let new_parts = || Arc::new(Parts::new(&shape));
+        let parts = local.is_none().then(new_parts);
         // The same on all ranks, also where one alone reaches all slots.
         let is_served = Self::TRAVELS && world.capabilities().ranks_serve_atomics();
         let served = is_served.then(|| {
-            let parts = parts.as_ref().map(Arc::clone);
-            let new = || Arc::new(Parts::new(world, (&ring, start), &heap, &hasher));
-            DistObject::new(&world.team(), parts.unwrap_or_else(new))
+            let parts = parts.as_ref().map_or_else(new_parts, Arc::clone);
+            DistObject::new(&world.team(), parts)
         });
         Ok(Self {
             local,
@@ -162,11 +162,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             // Without messages there is the one-sided way.
             served: served.and_then(|served| served.ok()),
             reused: None,
-            slots,
-            start,
-            ring,
-            heap,
-            hasher,
+            _slots: slots,
+            shape,
             n_new: ThreadLocal::new(),
         })
     }
@@ -176,35 +173,17 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &'a self,
         all: &'a NearArray<LayoutOf<K, V>>,
     ) -> LocalView<'a, K, V, S> {
-        self.view(all)
+        self.shape.view(all)
     }
 
     /// The slots, wherever they are.
     pub(super) fn view_remote(&self) -> View<'_, K, V, S, Remote<'_>> {
-        let (world, start) = (self.world(), self.start);
-        let stride = LayoutOf::<K, V>::BYTES;
-        self.view(RemoteArray {
-            world,
-            first: Rank::ZERO,
-            start,
-            stride,
-        })
+        self.shape.view_remote(Rank::ZERO)
     }
 
     /// The slots of this rank, if they are local and not all are.
-    pub(super) fn view_own(&self) -> Option<LocalView<'_, K, V, S>> {
+    pub(super) fn view_own(&self) -> Option<NearView<'_, K, V, S>> {
         self.parts.as_ref()?.near(self.world().rank())
-    }
-
-    fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
-        View {
-            all,
-            world: self.world(),
-            ring: &self.ring,
-            heap: &self.heap,
-            hasher: &self.hasher,
-            slot: PhantomData,
-        }
     }
 }
 
@@ -328,7 +307,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         match &self.local {
             Some(all) => {
                 let view = self.view_local(all);
-                view.find(view.hash(&key), &key)
+                view.find(view.hash(&key), &key, is_read_only)
             }
             None => out_of_line(move || self.find_far(&key, is_read_only)),
         }
@@ -341,7 +320,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         match &self.local {
             Some(all) => {
                 let view = self.view_local(all);
-                view.contains(view.hash(&key), &key)
+                view.contains(view.hash(&key), &key, is_read_only)
             }
             None => out_of_line(move || self.contains_far(&key, is_read_only)),
         }
@@ -353,7 +332,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let key = object::key(key)?;
         let inserted = match &self.local {
             Some(all) => {
-                let value = object::to_slot(value, &self.heap)?;
+                let value = object::to_slot(value, self.heap())?;
                 let view = self.view_local(all);
                 view.insert(view.hash(&key), &key, value)
             }
@@ -369,13 +348,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let key = object::key(key)?;
         let there = match &self.local {
             Some(all) => {
-                let value = object::to_slot(value, &self.heap)?;
+                let value = object::to_slot(value, self.heap())?;
                 let view = self.view_local(all);
                 view.get_or_insert(view.hash(&key), &key, value)
             }
             None => out_of_line(move || self.get_or_insert_far(&key, value)),
         }?;
-        self.count_new(u64::from(there.is_none()));
+        if there.is_none() {
+            self.count_new(1);
+        }
         Ok(there)
     }
 
@@ -456,7 +437,13 @@ where
 impl<K: Object, V: Object, S> Table<K, V, S> {
     #[inline]
     pub(super) fn world(&self) -> &World {
-        self.slots.world()
+        &self.shape.world
+    }
+
+    /// Where keys and values point to.
+    #[inline]
+    pub(super) fn heap(&self) -> &Heap {
+        &self.shape.heap
     }
 
     #[inline]

@@ -1,18 +1,20 @@
 //! The operations of a map, over slots that are all reached in the same way.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use pgas_core::World;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::FourWords;
+use pgas_core::rma::{Block as _, FourWords};
+use pgas_core::{Rank, World};
 use pgas_lockfree::slots::probe::{self, Lines, Place, Probed, Slots, States};
-use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::state::StateWord;
 use pgas_lockfree::slots::{self, Held, Intent, SlotMemory as _, Wanted};
 use zerocopy::FromZeros as _;
 
 use super::hash::{self, Hash, Ring};
 use super::slot::layout::Blocks as _;
+use super::slot::remote::{Remote, RemoteArray};
 use super::slot::{Access, GlobalSlot, LayoutOf};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{Error, Result};
@@ -40,6 +42,7 @@ pub(super) fn out_of_line<R>(body: impl FnOnce() -> R) -> R {
 
 /// Evaluates `$found` with the slot that holds `$key`, or `$free` with the first free one on the
 /// way to it, or `$absent` if there is neither; by the fast path, or else by the fallback `$walk`.
+/// The fast path evaluates `$once` instead of `$found`, which may leave it to the fallback, too.
 /// `$of_key` is what a slot is to hold of the key. Where there is a fast path, the fallback is a
 /// call with code of its own, and with copies of the view and the key, so that the fast path has
 /// all that it needs in registers. A macro, since closures that are called in two places would not
@@ -50,8 +53,17 @@ macro_rules! at_place {
         |$slot:ident, $held:ident| $found:expr, else $absent:expr
     ) => {
         at_place!(
+            look: $view, $hash, $key, $wanted,
+            |$slot, $held| $found, once $found.map(Some), else $absent
+        )
+    };
+    (
+        look: $view:ident, $hash:ident, $key:ident, $wanted:expr,
+        |$slot:ident, $held:ident| $found:expr, once $once:expr, else $absent:expr
+    ) => {
+        at_place!(
             $view, $hash, $key, Intent::Look, _none, $view.walk($hash, $key, $wanted),
-            |$slot, $held| $found, |_| $absent, else $absent
+            |$slot, $held| $found, once $once, |_| $absent, else $absent
         )
     };
     (
@@ -61,18 +73,19 @@ macro_rules! at_place {
         at_place!(
             $view, $hash, $key, Intent::Claim, of_key,
             $view.walk_to_claim($hash, $key, $value, $wanted),
-            |$slot, $held| $found,
+            |$slot, $held| $found, once $found.map(Some),
             |slot| Self::publish(slot, $hash, of_key, $value).map(|()| $new),
             else Err($view.full())
         )
     };
     (
         $view:ident, $hash:ident, $key:ident, $intent:expr, $of_key:ident, $walk:expr,
-        |$slot:ident, $held:ident| $found:expr, |$open:pat_param| $free:expr, else $absent:expr
+        |$slot:ident, $held:ident| $found:expr, once $once:expr,
+        |$open:pat_param| $free:expr, else $absent:expr
     ) => {{
         let (line, $of_key) = $view.fast_path($hash, $key, $intent)?;
         let sought = ($hash.fingerprint(), $key, $intent);
-        let probed = probe::probe($view, line, sought, |$slot, $held| -> Result<_> { $found })?;
+        let probed = probe::probe($view, line, sought, |$slot, $held| -> Result<_> { $once })?;
         if let Some(Probed::Found(done)) = probed {
             Ok(done)
         } else if let Some(Probed::Free($open)) = probed {
@@ -99,14 +112,57 @@ macro_rules! at_place {
     }};
 }
 
+/// What all ways to a map's slots, or to a part of them, have in common.
+pub(super) struct Shape<K: Object, V: Object, S> {
+    pub(super) world: World,
+    pub(super) ring: Ring<LayoutOf<K, V>>,
+    /// The offset of the first block of every rank.
+    pub(super) start: u64,
+    pub(super) heap: Arc<Heap>,
+    pub(super) hasher: Arc<S>,
+}
+
+impl<K: Object, V: Object, S> Shape<K, V, S> {
+    /// That of the part of any one rank.
+    pub(super) fn part(&self) -> Self {
+        Self {
+            world: self.world.clone(),
+            ring: self.ring.part(),
+            start: self.start,
+            heap: Arc::clone(&self.heap),
+            hasher: Arc::clone(&self.hasher),
+        }
+    }
+
+    /// The slots, as `R` reaches them.
+    pub(super) fn view<'a, R: Access<'a>>(&'a self, all: R::All) -> View<'a, K, V, S, R> {
+        let slot = PhantomData;
+        View {
+            all,
+            shape: self,
+            slot,
+        }
+    }
+
+    /// The slots from those of rank `first` on, by operations on global pointers.
+    pub(super) fn view_remote<const IS_PART: bool>(
+        &self,
+        first: Rank,
+    ) -> View<'_, K, V, S, Remote<'_, IS_PART>> {
+        self.view(RemoteArray {
+            world: &self.world,
+            first,
+            start: self.start,
+            stride: LayoutOf::<K, V>::BYTES,
+        })
+    }
+}
+
 /// A map's slots, reached as `R` says.
 pub(super) struct View<'a, K: Object, V: Object, S, R: Access<'a>> {
     pub(super) all: R::All,
-    pub(super) world: &'a World,
-    pub(super) ring: &'a Ring<LayoutOf<K, V>>,
-    pub(super) heap: &'a Heap,
-    pub(super) hasher: &'a S,
-    pub(super) slot: PhantomData<GlobalSlot<K, V, R>>,
+    pub(super) shape: &'a Shape<K, V, S>,
+    slot: PhantomData<GlobalSlot<K, V, R>>,
 }
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> Clone for View<'a, K, V, S, R> {
@@ -128,17 +184,19 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
 
     #[inline]
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.ring.next(slot.place()))
+        self.slot(self.shape.ring.next(slot.place()))
     }
 
     #[inline]
     fn is_around(&self, slot: &GlobalSlot<K, V, R>, home: &GlobalSlot<K, V, R>) -> bool {
-        self.ring.is_around(slot.place(), home.place())
+        let is_wrapped = || slot.place().block < home.place().block;
+        // Behind the last block of a part comes its first one.
+        slot.is_same(home) || R::IS_PART && is_wrapped()
     }
 
     #[inline]
     fn heap(&self) -> &Heap {
-        self.heap
+        &self.shape.heap
     }
 }
 
@@ -163,11 +221,17 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
 
     #[inline]
     fn next_line(&self, line: R::Line) -> Option<R::Line> {
-        R::next_line(self.all, line, self.ring.n_whole_blocks())
+        R::next_line(self.all, line, self.shape.ring.n_whole_blocks())
     }
 }
 
 impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Where keys and values point to.
+    #[inline]
+    pub(super) fn heap(&self) -> &'a Heap {
+        &self.shape.heap
+    }
+
     #[inline]
     pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
         GlobalSlot::new(R::new(self.all, place))
@@ -186,13 +250,19 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     #[inline]
     pub(super) fn hash(&self, key: &KeyOf<K>) -> Hash {
-        Hash::of::<K>(key, self.hasher)
+        Hash::of::<K>(key, &*self.shape.hasher)
     }
 
     #[inline]
     pub(super) fn home(&self, hash: Hash) -> Home<K, V, R> {
+        let n_ranks = || self.shape.world.ranks().len();
+        let of_place = if R::IS_PART {
+            hash.of_rank(n_ranks())
+        } else {
+            hash
+        };
         Home {
-            slot: self.slot(self.ring.home(hash)),
+            slot: self.slot(self.shape.ring.home(of_place)),
             fingerprint: hash.fingerprint(),
         }
     }
@@ -212,12 +282,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             return Ok((None, SlotOf::<K>::new_zeroed()));
         }
         let of_key = if claims {
-            <K::Repr as Repr<K>>::key_slot(key, self.heap)?
+            <K::Repr as Repr<K>>::key_slot(key, self.heap())?
         } else {
             SlotOf::<K>::new_zeroed()
         };
-        let n_whole = self.ring.n_whole_blocks();
-        Ok((R::home_line(self.all, hash.bits(), n_whole), of_key))
+        let n_whole = self.shape.ring.n_whole_blocks();
+        Ok((R::home_line(self.all, hash, n_whole), of_key))
     }
 
     /// The place of `key` by the fallback. In the part of a rank a search that ends behind its last
@@ -226,7 +296,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     fn walk(&self, hash: Hash, key: &KeyOf<K>, wanted: Wanted) -> Result<(PlaceOf<K, V, R>, ())> {
         let home = self.home(hash);
         match probe::walk(self, home, key, wanted, Intent::Look)? {
-            Place::Absent if self.ring.is_part() => Err(self.full()),
+            Place::Absent if R::IS_PART => Err(self.full()),
             place => Ok((place, ())),
         }
     }
@@ -244,7 +314,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         match self.claim(hash, key, wanted) {
             Ok(claimed) => Ok(claimed),
             Err(error) => {
-                object::release::<V>(&value, self.heap)?;
+                object::release::<V>(&value, self.heap())?;
                 Err(error)
             }
         }
@@ -264,10 +334,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if is_outside && let (found @ Place::Found(..), ()) = self.walk(hash, key, wanted)? {
             return Ok((found, SlotOf::<K>::new_zeroed()));
         }
-        let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap)?;
+        let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
         let place = probe::walk(self, self.home(hash), key, wanted, Intent::Claim)?;
         if is_outside && !matches!(place, Place::Free(_)) {
-            object::release::<K>(&of_key, self.heap)?;
+            object::release::<K>(&of_key, self.heap())?;
         }
         match place {
             Place::Absent => Err(self.full()),
@@ -278,7 +348,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     #[cold]
     pub(super) fn full(&self) -> Error {
         Error::Full {
-            capacity: self.ring.capacity(),
+            capacity: self.shape.ring.capacity(),
         }
     }
 
@@ -329,7 +399,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let view = self;
         at_place!(
             claim: view, hash, key, value, wanted,
-            |slot, held| slots::store(&slot, view.heap, held, value).map(Inserted::over),
+            |slot, held| slots::store(&slot, view.heap(), held, value).map(Inserted::over),
             new Inserted::New
         )
     }
@@ -348,7 +418,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             |slot, held| Self::held_or_again(slot, held, value, |held| {
                 let there = view.value_held(&slot, held)?;
                 if there.is_some() {
-                    object::release::<V>(&value, view.heap)?;
+                    object::release::<V>(&value, view.heap())?;
                 }
                 Ok(there)
             }), new None
@@ -362,14 +432,19 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         slot: &GlobalSlot<K, V, R>,
         held: Held<SlotOf<V>>,
     ) -> Result<Option<V>> {
-        match slots::load(slot, self.heap, held)? {
+        match slots::load(slot, self.heap(), held)? {
             Some(loaded) => <V::Repr as Repr<V>>::decode(loaded).map(Some),
             None => Ok(None),
         }
     }
 
+    /// The value of `key`. If that `is_read_only`, nobody changes anything meanwhile.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn find(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<V>> {
+    pub(super) fn find(&self, hash: Hash, key: &KeyOf<K>, is_read_only: bool) -> Result<Option<V>> {
+        if is_read_only && !Self::HAS_LINES {
+            let from_slot = |slot| object::from_slot::<V>(slot, self.heap());
+            return self.seek(hash, key)?.map(from_slot).transpose();
+        }
         let view = self;
         at_place!(
             look: view, hash, key, Wanted::Value,
@@ -377,8 +452,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         )
     }
 
+    /// Whether `key` is there, likewise.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn contains(&self, hash: Hash, key: &KeyOf<K>) -> Result<bool> {
+    pub(super) fn contains(&self, hash: Hash, key: &KeyOf<K>, is_read_only: bool) -> Result<bool> {
+        if is_read_only && !Self::HAS_LINES {
+            return Ok(self.seek(hash, key)?.is_some());
+        }
         let view = self;
         at_place!(
             look: view, hash, key, Wanted::Key,
@@ -396,7 +475,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let view = self;
         at_place!(
             look: view, hash, key, Wanted::Value,
-            |slot, held| view.update_held(slot, held, &mut f), else Ok(None)
+            |slot, held| view.update_held(slot, held, &mut f),
+            once view.update_once(slot, held, &mut f).map(|former| former.map(Some)),
+            else Ok(None)
         )
     }
 
@@ -404,7 +485,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let view = self;
         at_place!(
             look: view, hash, key, Wanted::Value,
-            |slot, held| slots::remove(&slot, view.heap, held), else Ok(false)
+            |slot, held| slots::remove(&slot, view.heap(), held), else Ok(false)
         )
     }
 
@@ -415,11 +496,30 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         held: Held<SlotOf<V>>,
         mut f: impl FnMut(V) -> Result<V>,
     ) -> Result<Option<V>> {
+        let heap = self.heap();
+        let replace = move |loaded| {
+            let value = f(<V::Repr as Repr<V>>::decode(loaded)?)?;
+            object::to_slot(&value, heap)
+        };
+        match slots::update(&slot, heap, held, replace)? {
+            Some(former) => <V::Repr as Repr<V>>::decode(former).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// As `update_held` of a value that is a word and there, unless another rank is faster.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn update_once(
+        &self,
+        slot: GlobalSlot<K, V, R>,
+        held: Held<SlotOf<V>>,
+        mut f: impl FnMut(V) -> Result<V>,
+    ) -> Result<Option<V>> {
         let replace = |loaded| {
             let value = f(<V::Repr as Repr<V>>::decode(loaded)?)?;
-            object::to_slot(&value, self.heap)
+            object::to_slot(&value, self.heap())
         };
-        match slots::update(&slot, self.heap, held, replace)? {
+        match slots::update_once(&slot, self.heap(), held, replace)? {
             Some(former) => <V::Repr as Repr<V>>::decode(former).map(Some),
             None => Ok(None),
         }
@@ -445,74 +545,76 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 }
 
-/// What a search in slots that nobody writes has come to, at the end of a block that was read.
-pub(super) enum Step<S, V> {
+/// What a search in slots that nobody writes has come to.
+pub(super) enum Step<V> {
     /// The slot with the key, and the value, unless it was removed.
-    Found(S, Option<V>),
+    Found(Option<V>),
     /// The first free slot on the way.
-    Free(S),
+    Free,
     /// All slots hold other keys.
     Absent,
-    /// It goes on with this slot, in another block.
-    Onward(S),
 }
 
-impl<S, V> Step<S, V> {
+impl<V> Step<V> {
     /// What the slot holds of the value, if the key is there.
     pub(super) fn value(self) -> Option<V> {
         match self {
-            Self::Found(_, value) => value,
-            _ => None,
+            Self::Found(value) => value,
+            Self::Free | Self::Absent => None,
         }
     }
 }
 
-/// The step of a search over a map's slots.
-pub(super) type StepOf<K, V, R> = Step<GlobalSlot<K, V, R>, SlotOf<V>>;
-
 /// While nobody writes, or this rank alone to slots of its own: a block is read at once, and needs
 /// no second look.
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Goes on with a search from `slot` to the end of its block, which was read.
+    /// Goes on with a search from `slot` to its end, or else to the block behind the one that was
+    /// read.
     #[inline]
     pub(super) fn step(
         &self,
-        mut slot: GlobalSlot<K, V, R>,
+        slot: &mut GlobalSlot<K, V, R>,
         seen: &R::Seen,
         home: &Home<K, V, R>,
         key: &KeyOf<K>,
-    ) -> Result<StepOf<K, V, R>> {
+    ) -> Result<Option<Step<SlotOf<V>>>> {
         loop {
             let (state, (there, value)) = slot.pick(seen);
-            if state.state() == SlotState::Free {
-                return Ok(Step::Free(slot));
+            let is_ready = state.is_ready_with(home.fingerprint);
+            if is_ready && <K::Repr as Repr<K>>::has_key(&there, key, self.heap())? {
+                return Ok(Some(Step::Found(Some(value))));
             }
-            let has_key = state.has(home.fingerprint) && state != StateWord::VACANT;
-            if has_key && <K::Repr as Repr<K>>::has_key(&there, key, self.heap)? {
-                let is_ready = state.state() == SlotState::Ready;
-                return Ok(Step::Found(slot, is_ready.then_some(value)));
+            if state == StateWord::FREE {
+                return Ok(Some(Step::Free));
             }
-            let next = self.next(&slot);
+            let is_gone = !is_ready && state.has(home.fingerprint) && state != StateWord::VACANT;
+            if is_gone && <K::Repr as Repr<K>>::has_key(&there, key, self.heap())? {
+                return Ok(Some(Step::Found(None)));
+            }
+            let next = self.next(slot);
             if self.is_around(&next, &home.slot) {
-                return Ok(Step::Absent);
+                return Ok(Some(Step::Absent));
             }
-            if !next.place().is_same_block(slot.place()) {
-                return Ok(Step::Onward(next));
+            let is_onward = !next.place().is_same_block(slot.place());
+            *slot = next;
+            if is_onward {
+                return Ok(None);
             }
-            slot = next;
         }
     }
 
     /// What the slot that holds `key` holds of its value, while nobody changes anything (R for each
     /// block).
+    #[inline]
     pub(super) fn seek(&self, hash: Hash, key: &KeyOf<K>) -> Result<Option<SlotOf<V>>> {
         let home = self.home(hash);
         let mut slot = home.slot;
         loop {
-            match self.step(slot, &slot.see()?, &home, key)? {
-                Step::Onward(next) => slot = next,
-                Step::Absent if self.ring.is_part() => return Err(self.full()),
-                step => return Ok(step.value()),
+            let seen = slot.see()?;
+            match self.step(&mut slot, &seen, &home, key)? {
+                None => {}
+                Some(Step::Absent) if R::IS_PART => return Err(self.full()),
+                Some(step) => return Ok(step.value()),
             }
         }
     }

@@ -157,12 +157,6 @@ pub struct NearArray<B> {
     world: World,
     /// The first block of each rank, of which there is one.
     bases: Box<[Shared]>,
-    /// How many ranks have shares of numbers: as many as there are bases, or, where there is one
-    /// base alone, any number.
-    n_shares: usize,
-    /// The bits of a rank's number by which its base is found: all of them, or none where there is
-    /// one base alone. With a mask a number's share is found without a branch.
-    mask: usize,
     /// Not zero.
     len: usize,
     block: PhantomData<fn() -> B>,
@@ -190,8 +184,6 @@ impl World {
         };
         let bases: Box<[Shared]> = self.ranks().map(base).collect::<Option<_>>()?;
         Some(NearArray {
-            n_shares: bases.len(),
-            mask: usize::MAX,
             bases,
             world: self.clone(),
             len,
@@ -210,53 +202,6 @@ impl World {
         self.direct_ranks().map(Rank::new)
     }
 
-    /// What `rank` has of an array of all ranks, the `len` blocks behind `offset_bytes` in its
-    /// segment, if there are some and they are [near](GlobalPtr::near). As of an array of that rank
-    /// alone, whose number is 0, but [shares](NearArray::share) are those of all ranks' array: a
-    /// number is to be one of the rank's.
-    ///
-    /// # Cost
-    ///
-    /// ℓ.
-    ///
-    /// # Panics
-    ///
-    /// If `offset_bytes` is no offset of a global pointer.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # use pgas_core::rma::Block;
-    /// # struct Word;
-    /// # impl Block for Word {
-    /// #     const BYTES: usize = 8;
-    /// #     const ALIGN: usize = 8;
-    /// # }
-    /// # let world = pgas_core::backend::loopback::world();
-    /// let words = world.alloc_symmetric::<u64>(10)?;
-    /// let offset = words.here().offset_bytes();
-    /// for rank in world.near_ranks() {
-    ///     let part = world.near_part::<Word>(rank, offset, 10).expect("of this host");
-    ///     assert_eq!(part.block(0, 9).load::<u64>(0), 0);
-    /// }
-    /// # Ok::<(), pgas_core::Error>(())
-    /// ```
-    #[must_use]
-    #[track_caller]
-    pub fn near_part<B: Block>(
-        &self,
-        rank: Rank,
-        offset_bytes: u64,
-        len: usize,
-    ) -> Option<NearArray<B>> {
-        let run = self.near_run(GlobalPtr::new(rank, offset_bytes), len)?;
-        Some(NearArray {
-            n_shares: self.ranks().len(),
-            mask: 0,
-            ..run
-        })
-    }
-
     /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if there are some and they are
     /// [near](GlobalPtr::near).
     ///
@@ -269,8 +214,6 @@ impl World {
         let base = self.direct_block(start, bytes, alignment::<B>())?;
         Some(NearArray {
             bases: Box::new([Shared(base)]),
-            n_shares: 1,
-            mask: usize::MAX,
             world: self.clone(),
             len,
             block: PhantomData,
@@ -367,12 +310,10 @@ impl<B: Block> NearArray<B> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "two multiplications and an address")]
     pub fn share(&self, number: u64) -> Share<'_, B> {
-        let (rank, rest) = fraction(number, self.n_shares);
+        let (rank, rest) = fraction(number, self.bases.len());
         let (index, rest) = fraction(rest, self.len);
-        let rank = rank & self.mask;
-        // SAFETY: there is a base, since a job has a rank. Where the mask leaves all bits, there are
-        // as many shares as bases, and `fraction` gives a number below that of the shares; else the
-        // mask leaves none, and this is base 0.
+        // SAFETY: there is a base, since a job has a rank, and `fraction` gives a number below that
+        // of the bases.
         let base = unsafe { *self.bases.get_unchecked(rank) };
         // SAFETY: `fraction` gives a number below `len`, unless that is zero, which no array is
         // made with.

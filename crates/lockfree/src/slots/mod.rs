@@ -399,12 +399,25 @@ pub fn load<M: SlotMemory>(
     M::fetch(slot.load_word()?, heap).map(Some)
 }
 
-/// A wide value that was read whole.
+/// A value that was read whole.
 struct Whole<M: SlotMemory> {
-    /// In which the slot was ready with it.
+    /// In which the slot was ready with it, if it is wide.
     state: StateWord,
     value: M::Value,
     loaded: M::Loaded,
+}
+
+impl<M: SlotMemory> Whole<M> {
+    /// A word, which is always whole.
+    #[inline]
+    fn of_word(state: StateWord, value: M::Value, heap: &M::Heap) -> Result<Self, M::Error> {
+        let loaded = M::fetch(value, heap)?;
+        Ok(Self {
+            state,
+            value,
+            loaded,
+        })
+    }
 }
 
 /// A wide value, `None` if it was removed.
@@ -573,57 +586,88 @@ pub fn update<M: SlotMemory>(
     held: Held<M::Value>,
     mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Option<M::Loaded>, M::Failure> {
-    if M::IS_WORD {
-        if !has_word(slot, held)? {
-            return Ok(None);
+    let mut now = if !M::IS_WORD {
+        load_wide(slot, heap, held)?
+    } else if has_word(slot, held)? {
+        Some(Whole::of_word(held.state, slot.load_word()?, heap)?)
+    } else {
+        None
+    };
+    for _ in 0..ATTEMPTS {
+        let Some(there) = now else { return Ok(None) };
+        match replace(slot, heap, there, &mut f)? {
+            Ok(former) => return Ok(Some(former)),
+            Err(again) => now = again,
         }
-        let mut former = slot.load_word()?;
-        return until_done(slot, || {
-            let loaded = M::fetch(former, heap)?;
-            match slot.compare_swap_word(former, f(loaded.clone())?)? {
-                Ok(()) => return Ok(Some(Some(loaded))),
-                Err(now) => former = now,
-            }
-            Ok(None)
-        });
     }
-    let mut now = load_wide(slot, heap, held)?;
-    until_done(slot, || {
-        let Some(whole) = &now else {
-            return Ok(Some(None));
-        };
-        let value = f(whole.loaded.clone())?;
-        if slot.swap_state(whole.state, whole.state.locked())?.is_ok() {
-            slot.publish_value(value, whole.state.overwritten())?;
-            M::release(&whole.value, heap)?;
-            return Ok(Some(now.take().map(|whole| whole.loaded)));
-        }
-        M::release(&value, heap)?;
-        now = load_wide_again(*slot, heap)?;
-        Ok(None)
-    })
+    replace_at_last(*slot, heap, now, f)
+}
+
+/// As [`update`] of a word that is there, once: nothing if another rank was faster.
+#[inline]
+pub fn update_once<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Option<M::Loaded>, M::Failure> {
+    let there = Whole::of_word(held.state, slot.load_word()?, heap)?;
+    Ok(replace(slot, heap, there, &mut f)?.ok())
 }
 
 /// How often something is tried that fails only if another thread has changed the slot meanwhile, before each
 /// further attempt is a look of a wait.
 const ATTEMPTS: u32 = 1 << 16;
 
-/// What `attempt` returns at last. A function of the user that changes the slot itself makes each attempt fail, and
-/// then that is reported, and ended, as every wait is.
+/// A value in whose place another one was put, or what was there instead of it.
+type Replaced<M> = Result<<M as SlotMemory>::Loaded, Option<Whole<M>>>;
+
+/// Puts `f` of a value in its place.
 #[inline]
-fn until_done<M: SlotMemory, T>(
+fn replace<M: SlotMemory>(
     slot: &M,
-    mut attempt: impl FnMut() -> Result<Option<T>, M::Failure>,
-) -> Result<T, M::Failure> {
-    for _ in 0..ATTEMPTS {
-        if let Some(done) = attempt()? {
-            return Ok(done);
-        }
+    heap: &M::Heap,
+    there: Whole<M>,
+    f: &mut impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Replaced<M>, M::Failure> {
+    let value = f(there.loaded.clone())?;
+    let state = there.state;
+    if M::IS_WORD {
+        return Ok(match slot.compare_swap_word(there.value, value)? {
+            Ok(()) => Ok(there.loaded),
+            Err(now) => Err(Some(Whole::of_word(state, now, heap)?)),
+        });
     }
+    if slot.swap_state(state, state.locked())?.is_ok() {
+        slot.publish_value(value, state.overwritten())?;
+        M::release(&there.value, heap)?;
+        return Ok(Ok(there.loaded));
+    }
+    M::release(&value, heap)?;
+    Ok(Err(load_wide_again(*slot, heap)?))
+}
+
+/// As [`update`], when that was tried in vain for long. A function of the user that changes the slot itself makes each
+/// attempt fail, and then that is reported, and ended, as every wait is.
+#[cold]
+fn replace_at_last<M: SlotMemory>(
+    slot: M,
+    heap: &M::Heap,
+    mut now: Option<Whole<M>>,
+    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Option<M::Loaded>, M::Failure> {
     loop {
         let mut done = None;
         slot.wait_until(&mut || {
-            done = attempt().transpose();
+            done = match now.take().map(|there| replace(&slot, heap, there, &mut f)) {
+                None => Some(Ok(None)),
+                Some(Ok(Ok(former))) => Some(Ok(Some(former))),
+                Some(Err(error)) => Some(Err(error)),
+                Some(Ok(Err(again))) => {
+                    now = again;
+                    None
+                }
+            };
             Ok(done.is_some())
         })?;
         if let Some(done) = done {

@@ -85,14 +85,13 @@ pub enum Probed<T, S> {
 }
 
 /// The place of a key, and what `found` makes of a slot that holds it, from the line on where the
-/// search for it begins; or nothing if only the
-/// [walk] can tell.
+/// search for it begins; or nothing if only the [walk] can tell, as `found` may find, too.
 #[inline(always)]
 pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
     slots: &S,
     line: Option<S::Line>,
     (fingerprint, key, intent): (Fingerprint, &KeyOf<S>, Intent),
-    found: impl FnOnce(S::Slot, HeldOf<S>) -> Result<T, E>,
+    found: impl FnOnce(S::Slot, HeldOf<S>) -> Result<Option<T>, E>,
 ) -> Result<Option<Probed<T, S::Slot>>, E> {
     let mut next = line;
     while let Some(line) = next {
@@ -107,11 +106,10 @@ pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
         };
         if candidates != 0 {
             let slot = slots.of_line(&line, candidates.trailing_zeros() as usize);
-            // A state of a line has no version.
-            let is_ready = looks || slot.load_state()? == StateWord::ready(fingerprint);
+            let is_ready = looks || slot.load_state()?.is_ready_with(fingerprint);
             if is_ready && slot.has_key(key, slots.heap())? {
                 let made = found(slot, Held::ready(fingerprint))?;
-                return Ok(Some(Probed::Found(made)));
+                return Ok(made.map(Probed::Found));
             }
             return Ok(None);
         }

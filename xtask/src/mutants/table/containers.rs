@@ -31,7 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/far.rs", "former.as_bytes() == expected.as_bytes()", 0, "former.as_bytes() != [0; 0]", Tests("an_update_that_was_overtaken")),
     row("hash_map/far.rs", ".filter(|_| !in_handler())", 0, "", Tests("an_operation_in_a_handler")),
     row("hash_map/served.rs", "if slot.as_bytes() == expected.as_bytes() {", 0, "if true {", Tests("an_update_that_was_overtaken")),
-    row("hash_map/view.rs", "Place::Absent if self.ring.is_part() => Err(self.full()),", 0, "", Tests("every_sequence_of_operations")),
+    row("hash_map/view.rs", "Place::Absent if R::IS_PART => Err(self.full()),", 0, "", Tests("every_sequence_of_operations")),
     row("hash_map/batch/change.rs", "table.count_removals(n_removed as u64);", 0, "", Tests("a_long_batch_joins")),
     row("hash_map/batch/change.rs", "table.count_removals(n_removed as u64);", 0, "table.count_removed(n_removed as u64);", Tests("a_batch_of_removals_gives")),
     row("hash_map/batch/change.rs", "if self.update_held(search.slot, held, join)?.is_some() {", 0, "self.update_held(search.slot, held, join)?;\n                {", NoTest("another rank would have to remove the key between two steps of one operation")),

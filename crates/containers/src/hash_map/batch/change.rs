@@ -127,7 +127,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     ) -> Result<Inserted> {
         let join = |there| Ok(C::combine(there, value));
         if !object::has_heap::<V>() {
-            let slot = object::to_slot(value, self.heap)?;
+            let slot = object::to_slot(value, self.heap())?;
             let former = self.upsert(hash, key, slot, join)?;
             return Ok(Inserted::over(former.is_some()));
         }
@@ -135,7 +135,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             if self.update(hash, key, join)?.is_some() {
                 return Ok(Inserted::Replaced);
             }
-            let slot = object::to_slot(value, self.heap)?;
+            let slot = object::to_slot(value, self.heap())?;
             if self.get_or_insert(hash, key, slot)?.is_none() {
                 return Ok(Inserted::New);
             }
@@ -156,14 +156,10 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     }
 
     fn upsert_ahead<C: Combine<V>>(&self, entries: &[(K, V)]) -> Outcome {
-        let mut n_new = 0;
         let key = |i: usize| &entries[i].0;
-        let result = self.keys_ahead(entries.len(), key, |i, hash, key| {
-            let inserted = self.combine::<C>(hash, key, &entries[i].1)?;
-            n_new += usize::from(inserted == Inserted::New);
-            Ok(())
-        });
-        Outcome { n_new, result }
+        self.change_ahead(entries.len(), key, |i, hash, key| {
+            self.combine::<C>(hash, key, &entries[i].1)
+        })
     }
 }
 
@@ -173,7 +169,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             keys.len(),
             |i| &keys[i],
             |_, search| {
-                let remove = |held| slots::remove(&search.slot, self.heap, held);
+                let remove = |held| slots::remove(&search.slot, self.heap(), held);
                 count(search.held().map_or(Ok(false), remove)?);
                 Ok(())
             },
@@ -226,7 +222,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         entries: &[(K, V)],
     ) -> Outcome {
         let view = self.view_remote();
-        let value = |i: usize| object::to_slot(&entries[i].1, &self.heap);
+        let value = |i: usize| object::to_slot(&entries[i].1, self.heap());
         let alone =
             |i: usize, key: &KeyOf<K>| view.combine::<C>(view.hash(key), key, &entries[i].1);
         let key = |i: usize| &entries[i].0;

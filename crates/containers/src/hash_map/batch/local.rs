@@ -16,6 +16,7 @@ use pgas_core::atomics::AtomicInteger;
 use pgas_core::rma::Near;
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::States;
+use pgas_lockfree::slots::state::Fingerprint;
 
 use super::super::hash::Hash;
 use super::super::slot::layout::{Blocks as _, LINE};
@@ -89,11 +90,23 @@ fn each_in_ring<T: Default, E>(
 
 impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     pub(super) fn insert_ahead(&self, entries: &[(K, V)]) -> Outcome {
-        let mut n_new = 0;
         let key = |i: usize| &entries[i].0;
-        let result = self.keys_ahead(entries.len(), key, |i, hash, key| {
-            let value = object::to_slot(&entries[i].1, self.heap)?;
-            n_new += usize::from(self.insert(hash, key, value)? == Inserted::New);
+        self.change_ahead(entries.len(), key, |i, hash, key| {
+            let value = object::to_slot(&entries[i].1, self.heap())?;
+            self.insert(hash, key, value)
+        })
+    }
+
+    /// As [`keys_ahead`](Self::keys_ahead), with operations that may insert their keys.
+    pub(super) fn change_ahead<'k>(
+        &self,
+        n: usize,
+        key: impl Fn(usize) -> &'k K,
+        mut op: impl FnMut(usize, Hash, &KeyOf<K>) -> Result<Inserted>,
+    ) -> Outcome {
+        let mut n_new = 0;
+        let result = self.keys_ahead(n, key, |i, hash, key| {
+            n_new += usize::from(op(i, hash, key)? == Inserted::New);
             Ok(())
         });
         Outcome { n_new, result }
@@ -111,7 +124,7 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
         // A key that cannot be written is refused in its turn, when those before it are done.
         let begin = |i| -> Option<Hash> {
             let hash = self.hash(&object::key(key(i)).ok()?);
-            Local::prefetch(self.all, hash.bits());
+            Local::<_>::prefetch(self.all, hash);
             Some(hash)
         };
         each_ahead(n, begin, |i, hash| {
@@ -136,12 +149,10 @@ where
         key: impl Fn(usize) -> &'k K,
         n: impl Fn(usize) -> V,
     ) -> Outcome {
-        let mut n_new = 0;
-        let result = self.keys_ahead(len, &key, |i, hash, key| {
-            n_new += usize::from(self.add(hash, key, n(i))?.is_none());
-            Ok(())
-        });
-        Outcome { n_new, result }
+        self.change_ahead(len, key, |i, hash, key| {
+            let former = self.add(hash, key, n(i))?;
+            Ok(Inserted::over(former.is_some()))
+        })
     }
 }
 
@@ -157,10 +168,15 @@ const FEW: usize = STRETCH / 8;
 
 /// A search whose home line was prefetched.
 struct Search<'a, K: Object, V: Object> {
-    hash: Hash,
     line: Near<'a, LayoutOf<K, V>>,
-    /// Whether the line has all its slots.
-    is_whole: bool,
+    /// The key's hash without its highest bit, and behind it whether the line has all its slots.
+    tag: u64,
+}
+
+impl<K: Object, V: Object> Search<'_, K, V> {
+    const fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self.tag >> 1)
+    }
 }
 
 impl<K: Object, V: Object> Clone for Search<'_, K, V> {
@@ -188,12 +204,17 @@ struct Glance<V> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
-    pub(super) fn find_ahead(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+    pub(super) fn find_ahead(
+        &self,
+        keys: &[K],
+        values: &mut [Option<V>],
+        is_read_only: bool,
+    ) -> Result<()> {
         let is_short = keys.len() < 2 * AHEAD || size_of::<SlotOf<K>>() > 16;
         if is_short || !Self::HAS_LINES || object::has_heap::<K>() {
             let key = |i: usize| &keys[i];
             self.keys_ahead(keys.len(), key, |i, hash, key| {
-                values[i] = self.find(hash, key)?;
+                values[i] = self.find(hash, key, is_read_only)?;
                 Ok(())
             })?;
             return Ok(());
@@ -265,10 +286,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         let hash = self.hash(&object::key(key)?);
         let share = self.all.share(hash.bits());
         share.block.prefetch(0);
+        let is_whole = share.index < self.shape.ring.n_whole_blocks();
         Ok(Search {
-            hash,
             line: share.block,
-            is_whole: share.index < self.ring.n_whole_blocks(),
+            tag: hash.bits() << 1 | u64::from(is_whole),
         })
     }
 
@@ -280,21 +301,21 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     #[inline(always)]
     fn ready_at_home(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
-        let ready = states.ready(search.hash.fingerprint());
+        let ready = states.ready(search.fingerprint());
         if ready == 0 {
             return Ok(None);
         }
         let slot = self.slot_of(search, ready.trailing_zeros());
-        if !slot.has_key(key, self.heap)? {
+        if !slot.has_key(key, self.heap())? {
             return Ok(None);
         }
-        object::from_slot::<V>(slot.load_word()?, self.heap).map(Some)
+        object::from_slot::<V>(slot.load_word()?, self.heap()).map(Some)
     }
 
     /// Looks at all slots of the home line without a branch.
     #[inline(always)]
     fn glance(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Glance<V>> {
-        let fingerprint = search.hash.fingerprint();
+        let fingerprint = search.fingerprint();
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let written = states.written_or_free(fingerprint);
         // Any slot if none may hold the key: it is compared all the same, and does not count.
@@ -303,12 +324,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
             (written | 1 << (LayoutOf::<K, V>::SLOTS - 1)).trailing_zeros(),
         );
         let is_ready = slot.load_state()?.is_ready_with(fingerprint);
-        let is_held = is_ready & slot.has_key(key, self.heap)?;
+        let is_held = is_ready & slot.has_key(key, self.heap())?;
         // The state, which has no version, was read first.
-        let word = <V::Repr as Repr<V>>::from_slot(slot.load_word()?, self.heap)?;
+        let word = <V::Repr as Repr<V>>::from_slot(slot.load_word()?, self.heap())?;
         // A slot of the key's fingerprint that does not hold it, or not now, says nothing of other
         // ones, and a line without all its slots has places that only look free.
-        let is_absent = (written == 0) & (states.free() != 0) & search.is_whole;
+        let is_absent = (written == 0) & (states.free() != 0) & (search.tag & 1 != 0);
         Ok(Glance {
             value: select_unpredictable(is_held, Some(word), None),
             is_all: is_held | is_absent,
@@ -320,7 +341,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     fn find_late(&self, batch: &mut Batch<'_, K, V>) -> Result<()> {
         for &i in &batch.late[..mem::take(&mut batch.n_late)] {
             let key = object::key(&batch.keys[i])?;
-            batch.values[i] = self.find(self.hash(&key), &key)?;
+            batch.values[i] = self.find(self.hash(&key), &key, false)?;
         }
         Ok(())
     }

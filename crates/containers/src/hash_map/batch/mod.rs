@@ -41,7 +41,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let mut parts = keys.chunks(n_together).zip(values.chunks_mut(n_together));
         parts.try_for_each(|(keys, values)| {
             self.together(|local| match (local, self.served()) {
-                (Some(view), _) => view.find_ahead(keys, values),
+                (Some(view), _) => view.find_ahead(keys, values, is_read_only),
                 (None, Some(served)) => self.find_served(served, keys, values, is_read_only),
                 (None, None) if is_read_only => self.view_remote().find_read_only(keys, values),
                 (None, None) => self.view_remote().find_together(keys, values),

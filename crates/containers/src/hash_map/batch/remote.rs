@@ -15,7 +15,7 @@ use pgas_lockfree::slots::{self, Held, Intent, Met, SlotMemory as _, Wanted};
 use super::super::slot::layout::{Blocks as _, ValueKind};
 use super::super::slot::remote::Remote;
 use super::super::slot::{GlobalSlot, LayoutOf, of_word, to_word};
-use super::super::view::{Home, Inserted, Step, View};
+use super::super::view::{Home, Inserted, View};
 use super::Outcome;
 use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
@@ -101,7 +101,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let mut states = Vec::with_capacity(searches.len());
         for search in searches.iter_mut().filter(|search| search.found.is_none()) {
             let word = search.slot.state_word::<W>();
-            let event = word.fetch_op_nb(self.world, AtomicOp::Load, W::from_bits(0))?;
+            let event = word.fetch_op_nb(&self.shape.world, AtomicOp::Load, W::from_bits(0))?;
             states.push((search, event));
         }
         let mut candidates = Vec::new();
@@ -126,7 +126,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
         for (search, state, entry) in candidates {
             let (key, value) = entry.wait()?.parts();
-            if <K::Repr as Repr<K>>::has_key(&key, &search.key, self.heap)? {
+            if <K::Repr as Repr<K>>::has_key(&key, &search.key, self.heap())? {
                 search.found = Some(Found::Held(Held::new(state, value)));
             } else {
                 self.walk_on(search);
@@ -141,7 +141,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     fn wait_for(&self, search: &mut Search<'a, K, V>) -> Result<()> {
         let (slot, fingerprint) = (&search.slot, search.home.fingerprint);
         let (wanted, intent) = (Wanted::Value, Intent::Look);
-        match slots::meet(slot, &search.key, self.heap, fingerprint, wanted, intent)? {
+        match slots::meet(slot, &search.key, self.heap(), fingerprint, wanted, intent)? {
             Met::Held(held) => search.found = Some(Found::Held(held)),
             Met::Free | Met::Vacant | Met::Other => self.walk_on(search),
         }
@@ -167,7 +167,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let key = |i: usize| &keys[i];
         let found = self.in_groups(keys.len(), key, &load, |i, search, word| {
             values[i] = match (word, search.found) {
-                (Some(word), _) => Some(object::from_slot::<V>(of_word(word), self.heap)?),
+                (Some(word), _) => Some(object::from_slot::<V>(of_word(word), self.heap())?),
                 (None, Some(Found::Held(held))) => self.value_held(&search.slot, held)?,
                 (None, Some(Found::Absent) | None) => None,
             };
@@ -184,7 +184,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 
     fn insert_by<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
-        let value = |i: usize| object::to_slot(&entries[i].1, self.heap);
+        let value = |i: usize| object::to_slot(&entries[i].1, self.heap());
         let swap = (AtomicOp::Swap, |i| Ok(to_word::<W, _>(&value(i)?)));
         let key = |i: usize| &entries[i].0;
         self.in_groups(entries.len(), key, &swap, |i, search, former| {
@@ -192,7 +192,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 return Ok(Inserted::Replaced);
             }
             if let Some(Found::Held(held)) = search.found {
-                let was_there = slots::store(&search.slot, self.heap, held, value(i)?)?;
+                let was_there = slots::store(&search.slot, self.heap(), held, value(i)?)?;
                 return Ok(Inserted::over(was_there));
             }
             self.insert(self.hash(&search.key), &search.key, value(i)?)
@@ -275,7 +275,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             }
             if outcome.is_ok() && search.has_word() {
                 let word = search.slot.value_pointer::<W>();
-                let begin = |operand| Ok(word.fetch_op_nb(self.world, *op, operand)?);
+                let begin = |operand| Ok(word.fetch_op_nb(&self.shape.world, *op, operand)?);
                 match operand(start + k).and_then(begin) {
                     Ok(event) => in_flight.push((k, event)),
                     Err(error) => outcome = end(k, Err(error)),
@@ -320,14 +320,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 }
                 for (mut search, value, event) in in_flight {
                     let seen = event.wait()?;
-                    match self.step(search.slot, &seen, &search.home, &search.key)? {
-                        Step::Onward(slot) => {
-                            search.slot = slot;
-                            searches.push((search, value));
-                        }
-                        step => {
+                    match self.step(&mut search.slot, &seen, &search.home, &search.key)? {
+                        None => searches.push((search, value)),
+                        Some(step) => {
                             let found = step.value();
-                            let found = found.map(|slot| object::from_slot::<V>(slot, self.heap));
+                            let found = found.map(|slot| object::from_slot::<V>(slot, self.heap()));
                             *value = found.transpose()?;
                         }
                     }

@@ -28,9 +28,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let mut batch = Batch::<OnParts<O, K, V, S>>::new(served, n);
         let request = |i| -> Result<_> {
             let key = object::key(key(i))?;
-            let hash = Hash::of::<K>(&key, &*self.hasher);
-            let way = (self.ring.home(hash).rank(), hash.bits());
-            let key = <K::Repr as Repr<K>>::key_slot(&key, &self.heap)?;
+            let hash = Hash::of::<K>(&key, &*self.shape.hasher);
+            let way = (self.shape.ring.home(hash).rank(), hash.bits());
+            let key = <K::Repr as Repr<K>>::key_slot(&key, self.heap())?;
             Ok((way, Pair::new(key, given(i)?)))
         };
         for i in 0..n {
@@ -57,13 +57,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         is_read_only: bool,
     ) -> Result<()> {
         let view = self.view_remote();
-        let from_slot = |slot| object::from_slot::<V>(slot, &self.heap);
+        let from_slot = |slot| object::from_slot::<V>(slot, self.heap());
         let take = &mut |i: usize, there: Option<There<SlotOf<V>>>| {
             values[i] = match there {
                 Some(there) => there.value().map(from_slot).transpose()?,
                 None => {
                     let key = object::key(&keys[i])?;
-                    view.find(view.hash(&key), &key)?
+                    view.find(view.hash(&key), &key, is_read_only)?
                 }
             };
             Ok(())
@@ -79,7 +79,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     pub(super) fn insert_served(&self, served: &Served<K, V, S>, entries: &[(K, V)]) -> Outcome {
         let view = self.view_remote();
-        let value = |i: usize| object::to_slot(&entries[i].1, &self.heap);
+        let value = |i: usize| object::to_slot(&entries[i].1, self.heap());
         let alone = |i: usize, key: &KeyOf<K>| view.insert(view.hash(key), key, value(i)?);
         let key = |i: usize| &entries[i].0;
         self.change_served::<Insert>(served, entries.len(), key, value, alone)

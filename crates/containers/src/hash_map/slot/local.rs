@@ -9,24 +9,24 @@ use pgas_lockfree::slots::local;
 use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 
-use super::super::hash::Place;
+use super::super::hash::{Hash, Place};
 use super::layout::LINE;
 use super::{Access, PartAt, Swapped};
 
-/// A slot in blocks like `L`.
-pub(in super::super) struct Local<'a, L> {
+/// A slot in blocks like `L`, of one rank alone if it `IS_PART`.
+pub(in super::super) struct Local<'a, L, const IS_PART: bool = false> {
     all: &'a NearArray<L>,
     place: Place,
     block: Near<'a, L>,
 }
 
-impl<L> Clone for Local<'_, L> {
+impl<L, const IS_PART: bool> Clone for Local<'_, L, IS_PART> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<L> Copy for Local<'_, L> {}
+impl<L, const IS_PART: bool> Copy for Local<'_, L, IS_PART> {}
 
 impl<'a, L: Block> Local<'a, L> {
     /// A slot of a block that is known, wherever that is.
@@ -40,12 +40,27 @@ impl<'a, L: Block> Local<'a, L> {
     }
 }
 
-impl<'a, L: Block> Access<'a> for Local<'a, L> {
+impl<'a, L: Block, const IS_PART: bool> Local<'a, L, IS_PART> {
+    /// The block to whose share of all hashes this one belongs.
+    #[inline]
+    fn share(all: &'a NearArray<L>, hash: Hash) -> Share<'a, L> {
+        let n_ranks = || all.world().ranks().len();
+        let hash = if IS_PART {
+            hash.of_rank(n_ranks())
+        } else {
+            hash
+        };
+        all.share(hash.bits())
+    }
+}
+
+impl<'a, L: Block, const IS_PART: bool> Access<'a> for Local<'a, L, IS_PART> {
     type All = &'a NearArray<L>;
     type Seen = ();
     type Line = Share<'a, L>;
 
     const IS_LOCAL: bool = true;
+    const IS_PART: bool = IS_PART;
 
     #[inline]
     fn new(all: &'a NearArray<L>, place: Place) -> Self {
@@ -64,8 +79,8 @@ impl<'a, L: Block> Access<'a> for Local<'a, L> {
     }
 
     #[inline]
-    fn home_line(all: &'a NearArray<L>, hash: u64, n_whole: usize) -> Option<Share<'a, L>> {
-        let line = all.share(hash);
+    fn home_line(all: &'a NearArray<L>, hash: Hash, n_whole: usize) -> Option<Share<'a, L>> {
+        let line = Self::share(all, hash);
         (line.index < n_whole).then_some(line)
     }
 
@@ -105,8 +120,8 @@ impl<'a, L: Block> Access<'a> for Local<'a, L> {
     }
 
     #[inline]
-    fn prefetch(all: &'a NearArray<L>, hash: u64) {
-        let block = all.share(hash).block;
+    fn prefetch(all: &'a NearArray<L>, hash: Hash) {
+        let block = Self::share(all, hash).block;
         block.prefetch(0);
         // Slots that do not divide a cache line may lie in two, and the next line also has the
         // slots to which the search goes on: a tenth to a quarter off the time of a batch at half

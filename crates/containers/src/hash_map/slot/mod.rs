@@ -16,7 +16,7 @@ use pgas_lockfree::slots::state::{StateAt, StateWord};
 use zerocopy::FromZeros as _;
 
 use self::layout::{Layout, Pair, ValueKind};
-use super::hash::Place;
+use super::hash::{Hash, Place};
 use crate::Result as ContainerResult;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 
@@ -38,6 +38,9 @@ pub(super) trait Access<'a>: Copy {
     /// Whether a load of the state costs as good as nothing.
     const IS_LOCAL: bool;
 
+    /// Whether all slots are those of one rank.
+    const IS_PART: bool;
+
     fn new(all: Self::All, place: Place) -> Self;
 
     fn world(&self) -> &'a World;
@@ -46,7 +49,7 @@ pub(super) trait Access<'a>: Copy {
 
     /// The block to whose share of all hashes this one belongs, if it is among the first `n_whole`
     /// of its rank.
-    fn home_line(all: Self::All, hash: u64, n_whole: usize) -> Option<Self::Line>;
+    fn home_line(all: Self::All, hash: Hash, n_whole: usize) -> Option<Self::Line>;
 
     /// The one behind, likewise.
     fn next_line(all: Self::All, line: Self::Line, n_whole: usize) -> Option<Self::Line>;
@@ -61,7 +64,7 @@ pub(super) trait Access<'a>: Copy {
     fn of_line(all: Self::All, line: &Self::Line, index: usize) -> Self;
 
     /// Asks for the cache lines where the search for a key with this hash begins.
-    fn prefetch(all: Self::All, hash: u64);
+    fn prefetch(all: Self::All, hash: Hash);
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;

@@ -11,7 +11,7 @@ use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
-use super::super::hash::Place;
+use super::super::hash::{Hash, Place};
 use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
@@ -27,16 +27,16 @@ pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) stride: usize,
 }
 
-/// A slot.
+/// A slot, of one rank alone if it `IS_PART`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Remote<'a> {
+pub(in super::super) struct Remote<'a, const IS_PART: bool = false> {
     world: &'a World,
     place: Place,
     /// The block.
     at: GlobalPtr<u8>,
 }
 
-impl Remote<'_> {
+impl<const IS_PART: bool> Remote<'_, IS_PART> {
     /// Writes the part, then the state.
     fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         let (part, at) = (self.part(at.offset), at.state);
@@ -84,13 +84,14 @@ impl<K: Object, V: Object> GlobalSlot<K, V, Remote<'_>> {
     }
 }
 
-impl<'a> Access<'a> for Remote<'a> {
+impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
     type All = RemoteArray<'a>;
     /// Its bytes.
     type Seen = Vec<u8>;
     type Line = Infallible;
 
     const IS_LOCAL: bool = false;
+    const IS_PART: bool = IS_PART;
 
     fn new(all: RemoteArray<'a>, place: Place) -> Self {
         let rank = Rank::new(all.first.number() + place.rank().number());
@@ -110,7 +111,7 @@ impl<'a> Access<'a> for Remote<'a> {
         self.place
     }
 
-    fn home_line(_: RemoteArray<'a>, _: u64, _: usize) -> Option<Infallible> {
+    fn home_line(_: RemoteArray<'a>, _: Hash, _: usize) -> Option<Infallible> {
         None
     }
 
@@ -130,7 +131,7 @@ impl<'a> Access<'a> for Remote<'a> {
         match *line {}
     }
 
-    fn prefetch(_: RemoteArray<'a>, _: u64) {}
+    fn prefetch(_: RemoteArray<'a>, _: Hash) {}
 
     #[inline(never)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {

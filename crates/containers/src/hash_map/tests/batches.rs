@@ -157,7 +157,12 @@ fn a_panic_where_another_rank_joins_values_ends_the_batch_there_and_leaves_the_e
         pgas_am::attach(&world).unwrap();
         let map = map::<u64, u64>(&world, 1 << 10);
         if world.rank() == Rank::ZERO {
-            let home = |key: &u64| map.table.ring.home(Hash::of::<u64>(key, &RapidHasher));
+            let home = |key: &u64| {
+                map.table
+                    .shape
+                    .ring
+                    .home(Hash::of::<u64>(key, &RapidHasher))
+            };
             let keys = (0..).filter(|key| home(key).rank() == Rank::new(1));
             let keys: Vec<u64> = keys.take(3).collect();
             let entries = |value| keys.iter().map(|&key| (key, value)).collect::<Vec<_>>();

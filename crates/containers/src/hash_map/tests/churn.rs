@@ -107,11 +107,12 @@ fn n_taken<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
         .table
         .view_local(&map.table.reused.as_ref().unwrap().all);
     let is_taken = |rank, slot| {
-        let slot = view.slot(view.ring.at(rank, slot));
+        let slot = view.slot(view.shape.ring.at(rank, slot));
         let state = slot.load_state().unwrap().state();
         !matches!(state, SlotState::Free | SlotState::Vacant)
     };
-    let slots = |rank| (0..view.ring.local_capacity()).filter(move |&slot| is_taken(rank, slot));
+    let slots =
+        |rank| (0..view.shape.ring.local_capacity()).filter(move |&slot| is_taken(rank, slot));
     map.world()
         .ranks()
         .map(|rank| slots(rank).count() as u64)

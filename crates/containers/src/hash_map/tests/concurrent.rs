@@ -204,7 +204,12 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
             }
             claimed.lock().unwrap().recv_timeout(limit).unwrap();
             // No other key is held up, and what lies behind is not hidden.
-            let home = |key: u64| map.table.ring.home(Hash::of::<u64>(&key, &RapidHasher));
+            let home = |key: u64| {
+                map.table
+                    .shape
+                    .ring
+                    .home(Hash::of::<u64>(&key, &RapidHasher))
+            };
             let behind = (8..).find(|&key| home(key) == home(7)).unwrap();
             assert_eq!(map.insert(&behind, 1).unwrap(), Inserted::New);
             assert_eq!(map.find(&behind).unwrap(), Some(1));

@@ -363,7 +363,7 @@ fn a_rank_fetches_the_slots_of_another_one_in_chunks() {
 fn keys_of(map: &HashMap<u64, u64>, rank: Rank, n: usize) -> Vec<u64> {
     let home = |key: &u64| {
         let hash = Hash::of::<u64>(key, &RapidHasher);
-        map.table.ring.home(hash).rank()
+        map.table.shape.ring.home(hash).rank()
     };
     (0..).filter(|key| home(key) == rank).take(n).collect()
 }

@@ -34,7 +34,7 @@ impl<'a> Lines for &'a Table<true> {
 fn place(table: &Table<true>, key: u64, intent: Intent) -> Place<Slot<'_, true>> {
     let home = home(table, key);
     let sought = (home.fingerprint, &key, intent);
-    let found = |slot, held| Ok::<_, Infallible>(Place::Found(slot, held));
+    let found = |slot, held| Ok::<_, Infallible>(Some(Place::Found(slot, held)));
     match probe::probe(&table, Some(()), sought, found).unwrap() {
         Some(Probed::Found(place)) => place,
         Some(Probed::Free(slot)) => Place::Free(slot),
