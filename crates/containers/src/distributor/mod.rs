@@ -211,6 +211,7 @@ impl<T: Object> Distributor<T> {
         self.ship_lane(place, receive)
     }
 
+    #[track_caller]
     fn ship_lane(
         &mut self,
         place: Place,
