@@ -86,6 +86,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::backend::loopback;
+    use crate::pod::Pod;
 
     use super::*;
 
@@ -133,24 +134,37 @@ mod tests {
     }
 
     /// The transport for tests completes nothing early.
-    #[test]
-    fn a_brief_operation_is_complete_when_its_value_is_there() {
+    fn is_complete_when_its_value_is_there<T>(value: T)
+    where
+        T: Pod + Copy + PartialEq + fmt::Debug + Unpin,
+    {
         let world = loopback::world();
-        let cells = world.alloc::<u64>(2).unwrap();
-        let mut put = cells.put_nb(&world, 7).unwrap();
+        let cells = world.alloc::<T>(2).unwrap();
+        let mut put = cells.put_nb(&world, value).unwrap();
         assert!(!put.is_complete().unwrap());
         assert!(format!("{put:?}").contains("in flight"));
         put.wait().unwrap();
         let mut get = cells.get_nb(&world).unwrap();
         assert!(!get.is_complete().unwrap());
-        assert_eq!(get.wait().unwrap(), 7);
+        assert_eq!(get.wait().unwrap(), value);
         let mut got = cells.get_nb(&world).unwrap();
         while !got.test().unwrap() {}
         assert!(got.test_source().unwrap());
-        assert_eq!(world.block_on(got).unwrap().unwrap(), 7);
-        drop(cells.put_nb(&world, 8).unwrap());
+        assert_eq!(world.block_on(got).unwrap().unwrap(), value);
+        drop(cells.put_nb(&world, value).unwrap());
         drop(cells.get_nb(&world).unwrap());
         assert_eq!(world.orphans().len(), 2);
+    }
+
+    #[test]
+    fn a_brief_operation_is_complete_when_its_value_is_there() {
+        is_complete_when_its_value_is_there(7_u64);
+        is_complete_when_its_value_is_there([7_u64, 8]);
+    }
+
+    #[test]
+    fn a_longer_operation_is_complete_when_its_value_is_there() {
+        is_complete_when_its_value_is_there([7_u64, 8, 9]);
     }
 
     #[test]

@@ -99,7 +99,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("distributor/passing.rs", "if held.is_empty() && channel", 0, "if channel", Nobody("what has come before is passed on first")),
     row("route/mod.rs", "Rank::new(number - self.stride(self.n_hops - 1))", 0, "Rank::new(number - self.stride(1))", Tests("every_element_comes_to_its_rank")),
     row("route/mod.rs", "beside.checked_add(highest)", 0, "None::<u32>", Tests("a_rank_knows_how_many")),
-    row("route/model.rs", "let excess = (predicted.lanes_bytes - self.lanes_bytes).max(0.0);", 0, "let excess = 0.0;", Tests("lanes_that_do_not_fit")),
+    row("route/model.rs", "let excess = (predicted.lanes_bytes - self.lanes_bytes).max(0.0);", 0, "let excess = 0.0_f64;", Tests("lanes_that_do_not_fit")),
     row("route/model.rs", "messages * (near + far)", 0, "near + far", Tests("a_prediction_is_what")),
     // What others wait for and is not done fails them.
     row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),

@@ -48,7 +48,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("event.rs", "Ok(false) => Ok(None),", 0, "Ok(false) => Ok(self.words.take().map(|words| (self.finish)(words.take()))),", Tests("a_brief_operation_is_complete")),
     row("few_words.rs", "if kept.len() < N_KEPT {", 0, "if true {", Tests("buffers_are_used_again")),
     row("event.rs", "State::Task(task) => Ok(task.is_done()),", 0, "State::Task(_) => Ok(true),", Tests("an_event_is_complete_once_all")),
-    row("event.rs", "Ok(false) => Ok(None),", 1, "Ok(false) => Ok(self.finish.take().map(|finish| finish())),", Tests("a_source_is_free_before")),
+    row("event.rs", "Ok(false) => Ok(None),", 1, "Ok(false) => Ok(self.finish.take().map(|finish| finish())),", Tests("a_longer_operation_is_complete")),
     row("rma/scope.rs", "Ok(done) => !done,", 0, "Ok(_) => false,", Tests("a_handler_that_panics_while_a_scope")),
     // Waits end.
     row("wait.rs", "self.look();", 0, "", Tests("a_rank_that_is_never_without_work")),
