@@ -231,23 +231,9 @@ impl<T: Send + 'static> Event<T> {
         match std::mem::replace(&mut self.state, State::Taken) {
             State::Ready(value) => Ok(value),
             State::Taken => panic!("the event's result was taken already"),
-            State::Brief(mut brief) => {
-                let world = brief.world.clone();
-                let mut result = None;
-                world.wait_until(&Awaited::new(AN_OPERATION), || {
-                    result = brief.try_finish()?;
-                    Ok(result.is_some())
-                })?;
-                Ok(result.expect("the wait ended because the result is there"))
-            }
+            State::Brief(mut brief) => value_of(&brief.world.clone(), || brief.try_finish()),
             State::Pending(mut pending) => {
-                let world = pending.world.clone();
-                let mut result = None;
-                world.wait_until(&Awaited::new(AN_OPERATION), || {
-                    result = pending.try_finish()?;
-                    Ok(result.is_some())
-                })?;
-                Ok(result.expect("the wait ended because the result is there"))
+                value_of(&pending.world.clone(), || pending.try_finish())
             }
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
@@ -269,6 +255,17 @@ impl<T: Send + 'static> Event<T> {
             }
         }
     }
+}
+
+/// Waits for the value that `try_finish` has when an operation is complete.
+#[track_caller]
+fn value_of<T>(world: &World, mut try_finish: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let mut result = None;
+    world.wait_until(&Awaited::new(AN_OPERATION), || {
+        result = try_finish()?;
+        Ok(result.is_some())
+    })?;
+    Ok(result.expect("the wait ended because the result is there"))
 }
 
 impl<T: Send + 'static> Brief<T> {

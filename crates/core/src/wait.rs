@@ -318,8 +318,9 @@ impl OwnWait<'_> {
         self.noted = None;
     }
 
-    /// Makes progress, at user level, and lets others run if there was none, now and then where other ranks wait for this one's. `missing` names the ranks that are waited for, as far as that is known, in
-    /// the report of a wait that takes long.
+    /// Makes progress, at user level, and lets others run if there was none, now and then where other ranks
+    /// wait for this one's. `missing` names the ranks that are waited for, as far as that is known, in the
+    /// report of a wait that takes long.
     ///
     /// # Cost
     ///

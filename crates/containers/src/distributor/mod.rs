@@ -136,12 +136,13 @@ impl<T: Object> Distributor<T> {
     ///
     /// ℓ, and once for every 32 KiB 2A + W, as
     /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice), one-sided; or M without an
-    /// answer. By a route of several hops as much for each hop, but the first by ranks that pass it on. Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
+    /// answer. By a route of several hops as much for each hop, but the first by ranks that pass it on.
+    /// Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport reports; the failure of the job
-    /// while waiting.
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport reports; the
+    /// failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -282,8 +283,8 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot be read, which is then gone; with
-    /// the elements that could be. That is this rank's outcome: the others are not told. What the
+    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot
+    /// be read, which is then gone; with the elements that could be. That is this rank's outcome: the others are not told. What the
     /// transport reports while they wait for this rank is the failure of the job.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {

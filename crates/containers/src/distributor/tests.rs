@@ -275,8 +275,7 @@ fn ranks_that_want_different_routes_are_told() {
     assert!(text.contains("rank 0 has 0, rank 1 has 2"), "{text}");
 }
 
-/// Asks the code that is shipped: 65,536 ranks need no more than 64 MiB each for their lanes, and of
-/// some ranks each has its own.
+/// Asks the code that is shipped: 65,536 ranks need no more than 64 MiB each for their lanes.
 #[test]
 fn lanes_of_many_ranks_fit() {
     let model = Model::shipped();

@@ -32,7 +32,8 @@ use crate::waits::Watch;
 use crate::wire::Wire;
 
 /// What a crate adds to every world above core, such as active messages: messages of its own
-/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes progress. See [`World::attach`].
+/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes progress.
+/// See [`World::attach`].
 pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits inside it
     /// is [`Error::InHandler`].
