@@ -1,6 +1,6 @@
 //! What the counts should be: by a plain loop over the text, and by jellyfish.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -9,22 +9,24 @@ use std::process::Command;
 
 /// The counts of the k-mers of these sequences.
 pub(crate) fn counts(sequences: &[String], k: usize, canonical: bool) -> BTreeMap<String, u64> {
-    let mut counts = BTreeMap::new();
+    let mut counts = HashMap::new();
     for sequence in sequences {
         let sequence = sequence.to_ascii_uppercase();
-        for start in 0..(sequence.len() + 1).saturating_sub(k) {
-            let kmer = &sequence[start..start + k];
-            if kmer.bytes().all(|letter| b"ACGT".contains(&letter)) {
-                let reverse = reverse_complement(kmer);
-                let counted = match canonical && *reverse < *kmer {
-                    true => reverse,
-                    false => kmer.to_owned(),
-                };
-                *counts.entry(counted).or_insert(0) += 1;
+        for known in sequence.split(|letter| !"ACGT".contains(letter)) {
+            let other_strand = reverse_complement(known);
+            for (start, end) in (k..=known.len()).enumerate() {
+                let mut counted = &known[start..end];
+                if canonical {
+                    counted = counted.min(&other_strand[known.len() - end..known.len() - start]);
+                }
+                match counts.get_mut(counted) {
+                    Some(count) => *count += 1,
+                    None => drop(counts.insert(counted.to_owned(), 1)),
+                }
             }
         }
     }
-    counts
+    counts.into_iter().collect()
 }
 
 fn reverse_complement(kmer: &str) -> String {
