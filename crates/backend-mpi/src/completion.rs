@@ -10,7 +10,7 @@ use pgas_core::{Rank, Result};
 use crate::network::{Network, State};
 use crate::ops::Plain;
 use crate::session::c_rank;
-use crate::sys::{self, Mpi};
+use crate::sys::{self, Mpi, Probe};
 
 /// Rounds of a wait outside of MPI before it is noted as a long one. Each yields, which takes tens of
 /// milliseconds where many programs wait for a processor.
@@ -42,24 +42,11 @@ impl Network {
         Ok(())
     }
 
-    #[inline(always)]
-    #[expect(clippy::inline_always, reason = "as for a put")]
     pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
-        if self.is_direct || self.at_target || self.is_polite {
-            return self.flush_with_care(rank);
-        }
-        self.flush_open(&mut sys::enter()?, rank.number())
-    }
-
-    /// A flush of `rank` that may be more than that of the window.
-    #[inline(never)]
-    fn flush_with_care(&self, rank: Rank) -> Result<()> {
         if self.near(rank).is_some() {
             return self.member.flush_all();
         }
-        if self.at_target {
-            self.await_answers(Some(rank.number()))?;
-        }
+        self.await_answers(Some(rank.number()))?;
         if self.is_polite && self.flushes.get(&mut sys::enter()?).is_open(rank.number()) {
             self.approach(&[rank])?;
         }
@@ -155,7 +142,7 @@ impl Network {
         let mut outcome = Ok(());
         let mut probes = Vec::with_capacity(ranks.len());
         for rank in ranks {
-            let begun = sys::enter().and_then(|mpi| self.begin_probe(&mpi, rank.number()));
+            let begun = sys::enter().and_then(|mpi| Probe::begin(&mpi, &self.window, *rank));
             match begun {
                 Ok(probe) => probes.push((probe, rank.number())),
                 Err(error) => outcome = Err(error),
@@ -230,7 +217,7 @@ impl Network {
             other => other,
         };
         match tested {
-            Ok(true) => state.ops.finish(index),
+            Ok(true) => state.ops.release(index),
             Ok(false) => {}
             Err(_) => state.ops.release(index),
         }
@@ -267,7 +254,7 @@ impl Network {
             Some(Some(behind)) => return behind.test(mpi),
             Some(None) => {}
         }
-        let begun = self.begin_probe(mpi, rank)?;
+        let begun = Probe::begin(mpi, &self.window, Rank::new(rank))?;
         if let Some(behind) = state.ops.behind(index) {
             *behind = Some(begun);
         }

@@ -11,7 +11,7 @@
 //! | ranks of a job on one host | loads and stores | CPU atomics | mailboxes in shared memory | a counter in shared memory |
 //! | ranks of one host, in a job on several | loads and stores | CPU atomics | mailboxes in shared memory | `MPI_Ibarrier` |
 //! | hosts | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
-//! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | `MPI_Fetch_and_op`, ... | `MPI_Isend`, credits | `MPI_Ibarrier` |
+//! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //!
 //! Collectives are MPI's own, non-blocking ones on a communicator for each team; on one host only the long ones in which
 //! MPI is faster. What MPI computes otherwise than this library promises stays core's: floats, operators of the user's
@@ -19,9 +19,9 @@
 //! 32 bits, and with MPICH comparisons of unsigned ones.
 //!
 //! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a job uses
-//! one kind only. Where Open MPI's component `rdma` may serve the window (attached with `MPI_THREAD_MULTIPLE`, or chosen by
-//! the user) that is CPU atomics at the target always: its compare-and-swap crashes.
-
+//! one kind only: the CPU's, of the rank that has the word. So ranks [serve
+//! atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) in every job with a window, and containers send
+//! it whole operations.
 //!
 //! # Lost hosts
 //!

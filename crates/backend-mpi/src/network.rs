@@ -23,7 +23,7 @@ use crate::session::Session;
 use crate::settings;
 use crate::staging::Staging;
 use crate::sys::{self, Inside, Mode, Mpi, Window};
-use crate::window::{self, Nature};
+use crate::window;
 
 /// The longest single transfer, in bytes: MPI counts in `int`.
 pub(crate) const MAX_TRANSFER: u64 = 1 << 30;
@@ -38,8 +38,6 @@ pub(crate) struct Network {
     pub(crate) member: Arc<Member>,
     /// Whether ranks of this host use its memory.
     pub(crate) is_direct: bool,
-    /// Whether atomics are executed at their target by its CPU, and not by MPI.
-    pub(crate) at_target: bool,
     pub(crate) capabilities: Capabilities,
     pub(crate) window: Window,
     /// Whether this rank waits outside of MPI: there are more ranks than processors, and this MPI does not yield
@@ -47,8 +45,6 @@ pub(crate) struct Network {
     pub(crate) is_polite: bool,
     /// Which of the two libraries it is, whose local flushes have different traps.
     pub(crate) is_open_mpi: bool,
-    /// Whether MPI compares unsigned integers as such.
-    pub(crate) compares_unsigned: bool,
     pub(crate) collectives: Collectives,
     /// What a flush has to complete.
     pub(crate) flushes: Inside<Flushes>,
@@ -127,24 +123,16 @@ impl Network {
             (window, state)
         };
         let window = session.agree(window)?;
-        let (is_open_mpi, nature) = {
+        let (is_open_mpi, needs_target) = {
             let mpi = sys::enter()?;
             let is_open_mpi = sys::library_version(&mpi)?.starts_with("Open MPI");
-            (is_open_mpi, Nature::of(&mpi, is_open_mpi)?)
+            (is_open_mpi, window::needs_target(&mpi, is_open_mpi)?)
         };
-        // All ranks must do the same.
-        let has_swaps = session.extremes(u64::from(nature.has_swaps))?.0 == 1;
-        let at_target = config.direct || !has_swaps;
         let is_polite =
             !is_open_mpi && (member.is_oversubscribed() || settings::is_mpich_told_to_yield());
-        let compares_unsigned = at_target || window::compares_unsigned(&window, &session)?;
         let capabilities = Capabilities {
-            atomics: if at_target {
-                AtomicsBy::Cpu
-            } else {
-                AtomicsBy::Network
-            },
-            needs_target: nature.needs_target,
+            atomics: AtomicsBy::Cpu,
+            needs_target,
             max_short: MAX_SHORT,
             max_medium: MAX_MEDIUM,
             max_transfer: MAX_TRANSFER,
@@ -156,12 +144,10 @@ impl Network {
             host,
             member,
             is_direct: config.direct,
-            at_target,
             capabilities,
             window,
             is_polite,
             is_open_mpi,
-            compares_unsigned,
             collectives,
             flushes: Inside::new(Flushes::default()),
             staging: Inside::new(Staging::new()),

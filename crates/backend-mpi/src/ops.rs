@@ -23,12 +23,6 @@ pub(crate) enum Flight {
     },
     /// A get: its request.
     Get { request: Request },
-    /// An atomic by MPI: its request, then the result is copied. The operand and the former bits are the slot's words.
-    Fetch {
-        request: Request,
-        bytes: usize,
-        result: Former,
-    },
     /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only counted.
     Answer { from: u32, result: Option<Former> },
     /// Nothing any more.
@@ -40,8 +34,6 @@ struct Slot {
     generation: u32,
     /// `None` if the slot is free.
     flight: Option<Flight>,
-    /// An operand and a result, which MPI reads and writes.
-    words: Vec<[u64; 2]>,
 }
 
 /// The table.
@@ -65,7 +57,6 @@ impl Ops {
         self.slots.push(Slot {
             generation: 0,
             flight: None,
-            words: vec![[0; 2]],
         });
         Some(self.slots.len() - 1)
     }
@@ -76,13 +67,6 @@ impl Ops {
         slot.flight = None;
         slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
         self.free.push(index);
-    }
-
-    /// The words of a slot, an operand and a result, for its operation.
-    pub(crate) fn lend_words(&mut self, index: usize, operand: u64) -> *mut [u64; 2] {
-        let words = &mut self.slots[index].words;
-        words[0] = [operand, 0];
-        words.as_mut_ptr()
     }
 
     /// The id that the operation in slot `index` has.
@@ -181,11 +165,7 @@ impl Ops {
         match self.slots[index].flight.as_mut() {
             None | Some(Flight::Done) => Ok(true),
             Some(Flight::Answer { .. }) => Ok(false),
-            Some(
-                Flight::Put { request, .. }
-                | Flight::Get { request }
-                | Flight::Fetch { request, .. },
-            ) => sys::test(mpi, request),
+            Some(Flight::Put { request, .. } | Flight::Get { request }) => sys::test(mpi, request),
         }
     }
 
@@ -209,15 +189,6 @@ impl Ops {
             }) => Some((*rank, *n_flushes, behind.is_some())),
             _ => None,
         }
-    }
-
-    /// The operation in slot `index` is over: hands its result out, and gives up the slot.
-    pub(crate) fn finish(&mut self, index: usize) {
-        let slot = &mut self.slots[index];
-        if let Some(Flight::Fetch { bytes, result, .. }) = slot.flight.take() {
-            result.set(unpack(slot.words[0][1], bytes));
-        }
-        self.release(index);
     }
 }
 
@@ -258,24 +229,6 @@ impl Plain {
     /// Whether there was a flush after it, of now so many.
     pub(crate) fn is_complete(self, n_flushes: u64) -> bool {
         n_flushes & Self::FLUSHES != self.n_flushes
-    }
-}
-
-/// The word that has the low `bytes` bytes of `bits` at its beginning.
-pub(crate) fn pack(bits: u64, bytes: usize) -> u64 {
-    if bytes == 8 || cfg!(target_endian = "little") {
-        bits
-    } else {
-        bits << 32
-    }
-}
-
-/// The number in the first `bytes` bytes of `word`.
-pub(crate) fn unpack(word: u64, bytes: usize) -> u64 {
-    match (bytes, cfg!(target_endian = "little")) {
-        (4, true) => word & 0xffff_ffff,
-        (4, false) => word >> 32,
-        _ => word,
     }
 }
 
@@ -331,12 +284,5 @@ mod tests {
         assert_eq!(Plain::of(ops.id(index)), None);
         ops.release(index);
         assert_eq!(Plain::of(ops.id(index)), None);
-    }
-
-    #[test]
-    fn words_of_four_bytes_survive_packing() {
-        assert_eq!(unpack(pack(0xdead_beef, 4), 4), 0xdead_beef);
-        assert_eq!(unpack(pack(u64::MAX, 8), 8), u64::MAX);
-        assert_eq!(unpack(u64::MAX, 4), 0xffff_ffff);
     }
 }

@@ -77,8 +77,8 @@ struct Way {
 }
 
 /// Namespaces that are joined by TCP show what a network costs. A library that is told that its ranks
-/// share no memory has less of it, so that the rest is seen better. Open MPI cannot be told in a way
-/// that the host's memory stays near to its own rank.
+/// share no memory has less of it, so that the rest is seen better. Open MPI cannot be told so, but this
+/// library can: without its direct path, a rank reaches its own memory alone.
 fn ways(library: &str) -> Vec<Way> {
     let launcher = if library.starts_with("Open MPI") {
         Launcher::OpenMpi
@@ -99,8 +99,8 @@ fn ways(library: &str) -> Vec<Way> {
             on_one_host: Some(&[("MPIR_CVAR_NOLOCAL", "1")]),
         },
         Launcher::OpenMpi => Way {
-            name: "one host, all memory by MPI",
-            about: "one host, and all memory by MPI, one's own, too",
+            name: "one host, others' memory by MPI",
+            about: "one host, and the other rank's memory by MPI",
             launcher,
             on_one_host: Some(&[
                 ("OMPI_MCA_btl", "self,tcp"),

@@ -6,36 +6,9 @@ use mpi::ffi::MPI_Aint;
 use pgas_core::Result;
 
 use super::ffi::{
-    Datatype, MPI_Type_commit, MPI_Type_create_hvector, MPI_Type_free, RSMPI_DOUBLE, RSMPI_FLOAT,
-    RSMPI_INT32_T, RSMPI_INT64_T, RSMPI_UINT32_T, RSMPI_UINT64_T, type_create_hindexed,
+    Datatype, MPI_Type_commit, MPI_Type_create_hvector, MPI_Type_free, type_create_hindexed,
 };
 use super::{Call, Mpi, check};
-
-impl Datatype {
-    pub(crate) fn uint32() -> &'static Self {
-        &RSMPI_UINT32_T
-    }
-
-    pub(crate) fn int32() -> &'static Self {
-        &RSMPI_INT32_T
-    }
-
-    pub(crate) fn uint64() -> &'static Self {
-        &RSMPI_UINT64_T
-    }
-
-    pub(crate) fn int64() -> &'static Self {
-        &RSMPI_INT64_T
-    }
-
-    pub(crate) fn float() -> &'static Self {
-        &RSMPI_FLOAT
-    }
-
-    pub(crate) fn double() -> &'static Self {
-        &RSMPI_DOUBLE
-    }
-}
 
 /// `count` times `inner`, `stride` bytes from one to the next.
 pub(crate) fn type_hvector(

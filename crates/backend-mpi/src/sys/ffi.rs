@@ -257,8 +257,6 @@ unsafe extern "C" {
     pub(super) safe static RSMPI_UINT16_T: Datatype;
     pub(super) safe static RSMPI_UINT32_T: Datatype;
     pub(super) safe static RSMPI_UINT64_T: Datatype;
-    pub(super) safe static RSMPI_FLOAT: Datatype;
-    pub(super) safe static RSMPI_DOUBLE: Datatype;
 
     pub(super) safe static RSMPI_MAX: Object<Operators>;
     pub(super) safe static RSMPI_MIN: Object<Operators>;
@@ -269,8 +267,6 @@ unsafe extern "C" {
     pub(super) safe static RSMPI_LOR: Object<Operators>;
     pub(super) safe static RSMPI_BOR: Object<Operators>;
     pub(super) safe static RSMPI_BXOR: Object<Operators>;
-    pub(super) safe static pgas_mpi_no_op: Object<Operators>;
-    pub(super) safe static pgas_mpi_replace: Object<Operators>;
 
     pub(super) safe static RSMPI_UNDEFINED: c_int;
     pub(super) safe static RSMPI_ANY_SOURCE: c_int;

@@ -47,9 +47,8 @@ pub(crate) use message::{
 pub(crate) use sharing::ranks_on_this_host;
 pub(crate) use tool::setting;
 pub(crate) use window::{
-    Layout, Op, Probe, Window, accumulate, compare_and_swap, count_of, fetch_and_op, fetch_first,
-    flush, flush_all, flush_local, flush_local_all, get, get_pieces, put, put_pieces, rget,
-    rget_accumulate, rput, win_create, win_free, win_is_unified,
+    Layout, Probe, Window, count_of, flush, flush_all, flush_local, flush_local_all, get,
+    get_pieces, put, put_pieces, rget, rput, win_create, win_free, win_is_unified,
 };
 
 /// The calls, for messages and for counting.
@@ -86,10 +85,6 @@ pub(crate) enum Call {
     Get,
     Rput,
     Rget,
-    FetchAndOp,
-    RgetAccumulate,
-    Accumulate,
-    CompareAndSwap,
     WinFlush,
     WinFlushLocal,
     WinFlushLocalAll,
@@ -126,7 +121,7 @@ pub(crate) enum Call {
 }
 
 /// In the order of [`Call`].
-const NAMES: [&str; 67] = [
+const NAMES: [&str; 63] = [
     "MPI_Initialized",
     "MPI_Finalized",
     "MPI_Init_thread",
@@ -157,10 +152,6 @@ const NAMES: [&str; 67] = [
     "MPI_Get",
     "MPI_Rput",
     "MPI_Rget",
-    "MPI_Fetch_and_op",
-    "MPI_Rget_accumulate",
-    "MPI_Accumulate",
-    "MPI_Compare_and_swap",
     "MPI_Win_flush",
     "MPI_Win_flush_local",
     "MPI_Win_flush_local_all",

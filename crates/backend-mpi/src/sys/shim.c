@@ -1,8 +1,6 @@
 // What mpi.h has as macros that bindgen cannot see.
 #include <mpi.h>
 
-const MPI_Op pgas_mpi_no_op = MPI_NO_OP;
-const MPI_Op pgas_mpi_replace = MPI_REPLACE;
 const void *const pgas_mpi_in_place = MPI_IN_PLACE;
 
 // Whether the window's public and private copies are one (MPI-3.1, section 11.4).

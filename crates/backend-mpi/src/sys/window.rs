@@ -6,48 +6,16 @@ use std::sync::Arc;
 
 use mpi::ffi;
 use pgas_core::backend::Backend as _;
-use pgas_core::backend::{
-    self, Atomic, AtomicCall, AtomicOp, AtomicType, Get, Put, RemoteAddr, SwapCall,
-};
+use pgas_core::backend::{Get, Put, RemoteAddr};
 use pgas_core::{Rank, Result};
 use pgas_smp::Member;
 
 use super::ffi::{
     Handle, MPI_Win_flush, MPI_Win_flush_all, MPI_Win_flush_local, MPI_Win_flush_local_all,
-    MPI_Win_free, MPI_Win_lock_all, MPI_Win_set_errhandler, MPI_Win_unlock_all, RSMPI_BAND,
-    RSMPI_BOR, RSMPI_BXOR, RSMPI_ERRORS_RETURN, RSMPI_MAX, RSMPI_MIN, RSMPI_SUM, Windows,
-    pgas_mpi_is_unified, pgas_mpi_no_op, pgas_mpi_replace,
+    MPI_Win_free, MPI_Win_lock_all, MPI_Win_set_errhandler, MPI_Win_unlock_all,
+    RSMPI_ERRORS_RETURN, Windows, pgas_mpi_is_unified,
 };
 use super::{Call, Comm, Datatype, Info, Mpi, Request, begin_wait, check};
-
-/// What an accumulating call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Op {
-    Nothing,
-    Replace,
-    Sum,
-    And,
-    Or,
-    Xor,
-    Min,
-    Max,
-}
-
-impl Op {
-    fn raw(self) -> ffi::MPI_Op {
-        let op = match self {
-            Self::Nothing => &pgas_mpi_no_op,
-            Self::Replace => &pgas_mpi_replace,
-            Self::Sum => &RSMPI_SUM,
-            Self::And => &RSMPI_BAND,
-            Self::Or => &RSMPI_BOR,
-            Self::Xor => &RSMPI_BXOR,
-            Self::Min => &RSMPI_MIN,
-            Self::Max => &RSMPI_MAX,
-        };
-        op.raw()
-    }
-}
 
 /// A rank and an offset as MPI has them.
 #[inline]
@@ -241,120 +209,24 @@ pub(crate) fn rget(_: &Mpi, window: &Window, get: &Get) -> Result<Request> {
     Ok(request)
 }
 
-/// How MPI does an atomic: the operator, and the type of the word.
-pub(crate) type By<'a> = (Op, &'a Datatype);
-
-/// Begins an atomic on `word`, of which `by` has the type.
-///
-/// # Safety
-///
-/// A word is readable at `operand` and writable at `former`, both until local completion.
-#[inline]
-pub(crate) unsafe fn fetch_and_op<C: backend::Call>(
-    _: &Mpi,
-    window: &Window,
-    (op, ty): By<'_>,
-    word: &Atomic<C>,
-    (operand, former): (*const u64, *mut u64),
-) -> Result<()> {
-    let ((rank, at), ty, op) = (target(word.target()), ty.raw(), op.raw());
-    let (operand, former, window) = (operand.cast(), former.cast(), window.raw());
-    // SAFETY: the caller promises both words until local completion. That of the target is aligned
-    // for its type and lies in a segment, as who made the operand promised, and so in the window.
-    let code = unsafe { ffi::MPI_Fetch_and_op(operand, former, ty, rank, at, op, window) };
-    check(Call::FetchAndOp, code)
-}
-
-/// As [`fetch_and_op`], with a request.
-///
-/// # Safety
-///
-/// At `words` an operand is readable, and behind it a word writable, until the request is complete.
-pub(crate) unsafe fn rget_accumulate<C: backend::Call>(
-    _: &Mpi,
-    window: &Window,
-    (op, ty): By<'_>,
-    word: &Atomic<C>,
-    words: *mut [u64; 2],
-) -> Result<Request> {
-    let mut request = Request::null();
-    let ((rank, at), ty, op) = (target(word.target()), ty.raw(), op.raw());
-    let first = words.cast::<u64>();
-    let (operand, former) = (first.cast(), first.wrapping_add(1).cast());
-    let (window, of) = (window.raw(), request.place());
-    // SAFETY: the caller promises both words until the request is complete. That of the target is
-    // as in `fetch_and_op`.
-    let code = unsafe {
-        ffi::MPI_Rget_accumulate(
-            operand, 1, ty, former, 1, ty, rank, at, 1, ty, op, window, of,
-        )
-    };
-    check(Call::RgetAccumulate, code)?;
-    Ok(request)
-}
-
-/// An atomic on the first word of a rank, with the former bits; complete there and here.
-pub(crate) fn fetch_first(
-    mpi: &Mpi,
-    window: &Window,
-    rank: Rank,
-    by: By<'_>,
-    operand: u64,
-) -> Result<u64> {
-    let first = RemoteAddr { rank, offset: 0 };
-    let load = AtomicCall {
-        op: AtomicOp::Load,
-        ty: AtomicType::U64,
-        operand,
-    };
-    // SAFETY: every segment has a first word, which is aligned as the segment is.
-    let word = unsafe { Atomic::new(first, load) };
-    let mut words = vec![operand, 0];
-    let (operand, former) = words.split_at_mut(1);
-    let lent = (operand.as_ptr(), former.as_mut_ptr());
-    // SAFETY: both words are left alone until the flush has completed the operation, or for ever.
-    let begun = unsafe { fetch_and_op(mpi, window, by, &word, lent) };
-    let rank = c_int::try_from(rank.number()).expect("MPI counts its ranks with such integers");
-    if let Err(error) = begun.and_then(|()| flush(mpi, window, rank)) {
-        words.leak();
-        return Err(error);
-    }
-    Ok(words[1])
-}
-
 /// A read of the first word of a rank, which that one's progress answers after all that was begun
-/// before, with the words that MPI has until then.
+/// before, with the word that MPI has until then.
 #[derive(Debug)]
 pub(crate) struct Probe {
     request: Request,
-    /// An operand and a result. A vector, since MPI writes to its memory while it is moved.
-    words: Vec<[u64; 2]>,
+    /// The result. A vector, since MPI writes to its memory while it is moved.
+    word: Vec<u64>,
 }
 
 impl Probe {
-    /// `by_get` says that a get will do; elsewhere this process's CPU alone may do one, where MPI
-    /// has the target's memory.
-    pub(crate) fn begin(mpi: &Mpi, window: &Window, rank: Rank, by_get: bool) -> Result<Self> {
-        let mut words = vec![[0_u64; 2]];
-        let (first, at) = (RemoteAddr { rank, offset: 0 }, words.as_mut_ptr());
-        let request = if by_get {
-            // SAFETY: every segment has a first word. The other place is the probe's, which keeps
-            // it until the request is complete, or for ever.
-            let get = unsafe { Get::new(first, at.cast(), size_of::<u64>()) };
-            rget(mpi, window, &get)?
-        } else {
-            let load = AtomicCall {
-                op: AtomicOp::Load,
-                ty: AtomicType::U64,
-                operand: 0,
-            };
-            // SAFETY: every segment has a first word, which is aligned as the segment is.
-            let word = unsafe { Atomic::new(first, load) };
-            let by = (Op::Nothing, Datatype::uint64());
-            // SAFETY: both words are the probe's, as above.
-            unsafe { rget_accumulate(mpi, window, by, &word, at) }?
-        };
-        Ok(Self { request, words })
+    pub(crate) fn begin(mpi: &Mpi, window: &Window, rank: Rank) -> Result<Self> {
+        let mut word = vec![0];
+        let first = RemoteAddr { rank, offset: 0 };
+        // SAFETY: every segment has a first word. The other place is the probe's, which keeps it until
+        // the request is complete, or for ever.
+        let get = unsafe { Get::new(first, word.as_mut_ptr().cast(), size_of::<u64>()) };
+        let request = rget(mpi, window, &get)?;
+        Ok(Self { request, word })
     }
 
     /// Whether it was answered.
@@ -364,55 +236,12 @@ impl Probe {
 }
 
 impl Drop for Probe {
-    /// The words of one that is given up are MPI's for ever.
+    /// The word of one that is given up is MPI's for ever.
     fn drop(&mut self) {
         if !self.request.is_null() {
-            std::mem::take(&mut self.words).leak();
+            std::mem::take(&mut self.word).leak();
         }
     }
-}
-
-/// As [`fetch_and_op`], without a result.
-///
-/// # Safety
-///
-/// A word is readable at `operand` until local completion.
-pub(crate) unsafe fn accumulate(
-    _: &Mpi,
-    window: &Window,
-    (op, ty): By<'_>,
-    word: &Atomic,
-    operand: *const u64,
-) -> Result<()> {
-    let ((rank, at), ty, op) = (target(word.target()), ty.raw(), op.raw());
-    let (operand, window) = (operand.cast(), window.raw());
-    // SAFETY: the caller promises the operand until local completion. The word at the target is as
-    // in `fetch_and_op`.
-    let code = unsafe { ffi::MPI_Accumulate(operand, 1, ty, rank, at, 1, ty, op, window) };
-    check(Call::Accumulate, code)
-}
-
-/// As [`fetch_and_op`], of a compare-and-swap.
-///
-/// # Safety
-///
-/// A word is readable at `expected` and at `desired` and writable at `former`, until local
-/// completion.
-#[inline]
-pub(crate) unsafe fn compare_and_swap(
-    _: &Mpi,
-    window: &Window,
-    ty: &Datatype,
-    word: &Atomic<SwapCall>,
-    (expected, desired): (*const u64, *const u64),
-    former: *mut u64,
-) -> Result<()> {
-    let ((rank, at), ty, window) = (target(word.target()), ty.raw(), window.raw());
-    let (old, new, former) = (expected.cast(), desired.cast(), former.cast());
-    // SAFETY: the caller promises the three words until local completion. That of the target is as
-    // in `fetch_and_op`.
-    let code = unsafe { ffi::MPI_Compare_and_swap(new, old, former, ty, rank, at, window) };
-    check(Call::CompareAndSwap, code)
 }
 
 /// Completes this process's operations on `rank`, there and here.

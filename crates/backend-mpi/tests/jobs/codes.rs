@@ -2,7 +2,7 @@
 #![expect(unsafe_code, reason = "wraps calls of MPI")]
 
 use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use mpi::ffi;
 use pgas_core::{Error, Rank};
@@ -31,7 +31,7 @@ pub(crate) fn err(_: &str) {
         type Operation<'a> = &'a dyn Fn() -> pgas_core::Result<()>;
         // Those that are the same calls however this rank waits.
         let operations: [(&str, Operation<'_>); 2] =
-            [("MPI_Compare_and_swap", &swap), ("MPI_Win_flush", &flush)];
+            [("MPI_Isend", &swap), ("MPI_Win_flush", &flush)];
         for code in [ffi::MPI_ERR_RANK, ffi::MPI_ERR_OTHER] {
             let code = c_int::try_from(code).expect("a small number");
             for (call, operation) in operations {
@@ -72,6 +72,46 @@ fn failure() -> Option<c_int> {
     (code != 0).then_some(code)
 }
 
+/// What this process has sent that a program pays for, and what it has sent for credits. The rest are answers, and questions
+/// of ranks that wait for long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) requests: u64,
+    pub(crate) orders: u64,
+    pub(crate) credits: u64,
+}
+
+static REQUESTS: AtomicU64 = AtomicU64::new(0);
+static ORDERS: AtomicU64 = AtomicU64::new(0);
+static CREDITS: AtomicU64 = AtomicU64::new(0);
+
+/// The tags of requests and of the library's own notes, and the first words of notes with credits and of those that order an
+/// atomic.
+const REQUEST: c_int = 0;
+const NOTE: c_int = 2;
+const CREDIT: u64 = 0;
+const EXECUTE: u64 = 6;
+
+/// All that was sent until now.
+pub(crate) fn sent() -> Sent {
+    Sent {
+        requests: REQUESTS.load(Ordering::Relaxed),
+        orders: ORDERS.load(Ordering::Relaxed),
+        credits: CREDITS.load(Ordering::Relaxed),
+    }
+}
+
+fn note_sent(bytes: &[u8], tag: c_int) {
+    let word = bytes.first_chunk().map(|word| u64::from_ne_bytes(*word));
+    let counter = match (tag, word) {
+        (REQUEST, _) => &REQUESTS,
+        (NOTE, Some(EXECUTE)) => &ORDERS,
+        (NOTE, Some(CREDIT)) => &CREDITS,
+        _ => return,
+    };
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
 /// MPI's own, which programs may wrap in this way (MPI-3.1, section 14.2).
 ///
 /// # Safety
@@ -79,23 +119,26 @@ fn failure() -> Option<c_int> {
 /// As MPI's.
 #[unsafe(no_mangle)]
 #[expect(unreachable_pub, reason = "the linker reaches it")]
-pub unsafe extern "C" fn MPI_Compare_and_swap(
-    new: *const c_void,
-    expected: *const c_void,
-    former: *mut c_void,
+pub unsafe extern "C" fn MPI_Isend(
+    from: *const c_void,
+    count: c_int,
     ty: ffi::MPI_Datatype,
-    rank: c_int,
-    at: ffi::MPI_Aint,
-    window: ffi::MPI_Win,
+    to: c_int,
+    tag: c_int,
+    comm: ffi::MPI_Comm,
+    request: *mut ffi::MPI_Request,
 ) -> c_int {
     failure().unwrap_or_else(|| {
+        let len = usize::try_from(count).expect("a length");
+        // SAFETY: the caller lends so many bytes to MPI, which nobody writes meanwhile.
+        note_sent(unsafe { std::slice::from_raw_parts(from.cast(), len) }, tag);
         // SAFETY: the function behind MPI's profiling name is the one that the caller has called,
         // and it gets his arguments (MPI-3.1, section 14.2).
-        unsafe { ffi::PMPI_Compare_and_swap(new, expected, former, ty, rank, at, window) }
+        unsafe { ffi::PMPI_Isend(from, count, ty, to, tag, comm, request) }
     })
 }
 
-/// As [`MPI_Compare_and_swap`].
+/// As [`MPI_Isend`].
 ///
 /// # Safety
 ///

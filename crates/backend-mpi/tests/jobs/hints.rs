@@ -16,15 +16,7 @@ use crate::{assert_well, ranks, run, world};
 const ASKED: &str = "PGAS_TEST_HINTS";
 
 /// What both libraries are told, and MPICH understands.
-const COMMON: &[(&str, &str)] = &[
-    ("accumulate_ordering", "rar,raw,war,waw"),
-    ("same_disp_unit", "true"),
-    ("same_size", "true"),
-    (
-        "which_accumulate_ops",
-        "band,bor,bxor,cswap,max,min,no_op,replace,sum",
-    ),
-];
+const TOLD: &[(&str, &str)] = &[("same_disp_unit", "true"), ("same_size", "true")];
 
 /// MPICH gives back what it has understood, and Open MPI whatever it was told.
 pub(crate) fn taken() {
@@ -32,13 +24,7 @@ pub(crate) fn taken() {
     command.env(ASKED, "1");
     let ended = run(command);
     assert_well(&ended);
-    let own: &[_] = if is_open_mpi() {
-        &[("acc_single_intrinsic", "false")]
-    } else {
-        // Its default; what is promised by it is not true here, and not needed.
-        &[("accumulate_ops", "same_op_no_op")]
-    };
-    for (key, value) in COMMON.iter().chain(own) {
+    for (key, value) in TOLD {
         let line = format!("hint {key}={value}");
         let n_told = ended.stdout.lines().filter(|told| *told == line).count();
         assert_eq!(n_told, 2, "{line}: {ended:?}");

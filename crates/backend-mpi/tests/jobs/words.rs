@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pgas_containers::HashMap;
 use pgas_core::{GlobalPtr, Rank, World};
 
+use crate::codes::{Sent, sent};
 use crate::support::is_open_mpi;
 use crate::{assert_well, ranks, run, world};
 
@@ -65,53 +66,47 @@ fn hammer_words(
 }
 
 pub(crate) fn prices() {
-    let mut command = ranks(2, "pay", "", "0");
+    let mut command = ranks(3, "pay", "", "0");
     command.env("PGAS_STATS", "1");
     assert_well(&run(command));
 }
 
-/// Counts the calls of MPI that operations of a hash map make: one for each R, W and A, which its methods'
-/// prices are stated and tested in, one that completes it here, and two more that complete a put and its signal.
+/// Counts the calls of MPI that puts, atomics and operations of a hash map make where no rank reaches another one's memory:
+/// the message that is an operation's price, and nothing for an own key.
 pub(crate) fn pay(_: &str) {
     let world = world();
+    assert!(world.capabilities().ranks_serve_atomics());
+    pgas_am::attach(&world).expect("once for a world");
     let map = HashMap::<u64, u64>::with_capacity(&world, 1 << 10).expect("a map");
     let words = world.alloc_symmetric::<u64>(1).expect("a word");
     if world.rank() == Rank::ZERO {
         let price = |what: &str, operation: &dyn Fn(u64)| {
-            let (costs, calls) = (world.costs(), calls());
+            let (costs, calls, before) = (world.costs(), calls(), sent());
             (0..200).for_each(operation);
             let paid = |name: &str| calls_of(name) - calls.get(name).copied().unwrap_or(0);
             let paid_for = |names: &[&str]| names.iter().map(|name| paid(name)).sum::<u64>();
-            let now = world.costs();
-            let (r, w, a) = (
-                now.reads - costs.reads,
-                now.writes - costs.writes,
-                now.atomics - costs.atomics,
-            );
-            assert!(a >= 200, "{what} is not free: {a}");
-            assert_eq!(paid_for(&["MPI_Get", "MPI_Rget"]), r, "{what}");
-            assert_eq!(paid_for(&["MPI_Put", "MPI_Rput"]), w, "{what}");
-            let atomics = [
-                "MPI_Fetch_and_op",
-                "MPI_Compare_and_swap",
-                "MPI_Accumulate",
-                "MPI_Rget_accumulate",
-            ];
-            assert_eq!(paid_for(&atomics), a, "{what}");
-            assert!(paid("MPI_Win_flush_local") <= r + w + a, "{what}");
-            // A put is complete before its signal is, and that before the method returns.
-            assert!(paid("MPI_Win_flush") <= 2 * w, "{what}");
+            let now = world.costs() - costs;
+            let m = now.messages;
+            assert!((80..190).contains(&m), "{what}: most keys are far: {m}");
+            let after = sent();
+            assert_eq!(after.requests - before.requests, m, "{what}");
+            assert!(after.credits - before.credits <= m / 16 + 2, "{what}");
+            assert_eq!(after.orders, before.orders, "{what}");
             let others = [
+                "MPI_Get",
+                "MPI_Rget",
+                "MPI_Put",
+                "MPI_Rput",
+                "MPI_Win_flush",
+                "MPI_Win_flush_local",
                 "MPI_Win_flush_all",
                 "MPI_Win_flush_local_all",
                 "MPI_Ibarrier",
             ];
             assert_eq!(paid_for(&others), 0, "{what}");
         };
-        pay_for_short_puts(
-            &world,
-            [Rank::ZERO, Rank::new(1)].map(|rank| words.on(rank)),
-        );
+        pay_for_short_puts(&world, [1, 2].map(|rank| words.on(Rank::new(rank))));
+        pay_for_atomics(&world, words.on(Rank::new(1)));
         price("insert", &|key| {
             map.insert(&key, key).expect("room");
         });
@@ -124,8 +119,38 @@ pub(crate) fn pay(_: &str) {
         price("find of nothing", &|key| {
             assert_eq!(map.find(&(key + 1000)).expect("no error"), None);
         });
+        pay_for_a_batch(&world, &map);
     }
     world.barrier().expect("all are here");
+}
+
+/// An atomic on a word of another rank is one message.
+fn pay_for_atomics(world: &World, word: GlobalPtr<u64>) {
+    const N: u64 = 100;
+    let before = sent();
+    for _ in 0..N {
+        word.fetch_add(world, 1).expect("an atomic");
+    }
+    let orders = before.orders + N;
+    assert_eq!(sent(), Sent { orders, ..before });
+}
+
+/// A batch is a message to each other rank.
+fn pay_for_a_batch(world: &World, map: &HashMap<u64, u64>) {
+    let keys: Vec<u64> = (0..200).collect();
+    let (costs, before) = (world.costs(), sent());
+    let found = map.find_many(&keys).expect("no error");
+    let after = sent();
+    assert!(
+        found
+            .iter()
+            .zip(&keys)
+            .all(|(found, key)| *found == Some(key + 1))
+    );
+    assert_eq!((world.costs() - costs).messages, 2);
+    assert_eq!(after.requests - before.requests, 2);
+    assert!(after.credits - before.credits <= 2);
+    assert_eq!(after.orders, before.orders);
 }
 
 /// A short put is one call of MPI. That its source is free takes another one at most: with Open MPI only when puts turn to
@@ -142,10 +167,10 @@ fn pay_for_short_puts(world: &World, words: [GlobalPtr<u64>; 2]) {
     };
     let put = |to: GlobalPtr<u64>, value| to.put(world, value).expect("a put");
     let flush = |rank| world.flush(rank).expect("a flush");
-    let [here, there] = words;
-    let in_turn = paid(&|i| put(if i % 2 == 0 { here } else { there }, i));
+    let [other, there] = words;
+    let in_turn = paid(&|i| put(if i % 2 == 0 { other } else { there }, i));
     assert!(in_turn.0 <= N_PUTS && in_turn.1 == 0, "{in_turn:?}");
-    flush(here.rank());
+    flush(other.rank());
     flush(there.rank());
     let (to_one, flushed) = (
         paid(&|i| put(there, i)),

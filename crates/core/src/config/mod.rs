@@ -80,7 +80,9 @@ pub struct Config {
     pub backend: Option<BackendKind>,
     /// The size of each rank's segment in bytes; `None` lets the backend choose.
     pub segment_bytes: Option<u64>,
-    /// Whether mapped segments are loaded from and stored to directly, without the backend.
+    /// Whether mapped segments are loaded from and stored to directly, without the backend. Without it a
+    /// rank's own one still is where [ranks serve
+    /// atomics](crate::backend::Capabilities::ranks_serve_atomics), as over MPI.
     pub direct: bool,
     /// Whether collectives compare their arguments across ranks.
     pub check: bool,

@@ -157,9 +157,8 @@ impl SegmentMap {
         }
     }
 
-    /// The segments that `backend` has mapped.
-    pub(crate) fn of(backend: &dyn Backend) -> Self {
-        let ranks = backend.mapped_ranks();
+    /// Those of the segments of `ranks` that `backend` has mapped.
+    pub(crate) fn of(backend: &dyn Backend, ranks: Range<u32>) -> Self {
         let base = |rank| backend.mapped(Rank::new(rank)).map(Shared);
         Self {
             first: ranks.start,
@@ -220,9 +219,8 @@ impl EvenMap {
         }
     }
 
-    /// The mapped segments of `backend`, if they lie in one mapping.
-    pub(crate) fn of(backend: &dyn Backend) -> Self {
-        let ranks = backend.mapped_ranks();
+    /// Those of the segments of `ranks` that `backend` has mapped, if they lie in one mapping.
+    pub(crate) fn of(backend: &dyn Backend, ranks: Range<u32>) -> Self {
         let start = (!ranks.is_empty()).then(|| backend.mapped(Rank::new(ranks.start)));
         match (backend.mapped_stride(), start.flatten()) {
             (Some(stride), Some(start)) => Self {

@@ -10,6 +10,7 @@ mod memory;
 
 use std::any::Any;
 use std::fmt;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
@@ -173,13 +174,14 @@ impl World {
                 reason,
             ));
         }
-        let (memory, words) = maps(&*backend, &config);
+        let direct = direct_ranks(&*backend, &config);
+        let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
         let counting = Counting::new(config.statistics, backend.n_ranks());
         let fast = |map: &SegmentMap| {
             let is_used = counting.is_none() && map.base(backend.rank()).is_some();
             if is_used {
-                EvenMap::of(&*backend)
+                EvenMap::of(&*backend, direct.clone())
             } else {
                 EvenMap::empty()
             }
@@ -412,16 +414,26 @@ impl World {
     }
 }
 
-/// Which segments are accessed directly, and on which of them CPU atomics are right: one word must
-/// never have two kinds of executors.
-fn maps(backend: &dyn Backend, config: &Config) -> (SegmentMap, SegmentMap) {
-    if !config.direct {
-        return (SegmentMap::empty(), SegmentMap::empty());
+/// The ranks whose segments are accessed directly, if they are mapped. With the direct path off that is this
+/// rank alone, where ranks serve atomics: to its own words nobody else has a way then, but by asking it.
+fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
+    let own = backend.rank().number();
+    if config.direct {
+        backend.mapped_ranks()
+    } else if backend.capabilities().ranks_serve_atomics() {
+        own..own + 1
+    } else {
+        0..0
     }
-    let memory = SegmentMap::of(backend);
+}
+
+/// Which segments of `ranks` are accessed directly, and on which of them CPU atomics are right: one word must
+/// never have two kinds of executors.
+fn maps(backend: &dyn Backend, ranks: Range<u32>) -> (SegmentMap, SegmentMap) {
+    let memory = SegmentMap::of(backend, ranks.clone());
     let by_cpu = backend.capabilities().atomics == AtomicsBy::Cpu;
     let words = if by_cpu || memory.covers(backend.n_ranks()) {
-        SegmentMap::of(backend)
+        SegmentMap::of(backend, ranks)
     } else {
         SegmentMap::empty()
     };
