@@ -34,6 +34,9 @@ pub(crate) const MAX_SHORT: usize = 1024;
 const CREDITS: u16 = 32;
 /// How many are given back by a note if no message goes that way.
 const CREDITS_A_NOTE: u16 = CREDITS / 2;
+/// Credits for replies that may be on their way with requests. The others come by replies and notes, and
+/// are enough for a note.
+const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
 /// Receives posted for each class, and for notes. UCX looks for that of a message among all that are
 /// for messages from anybody, whatever their tags: with four times as many notes and twice as many of
 /// the others that was a tenth of the time of a short call.
@@ -89,6 +92,10 @@ struct Peer {
     credits: [u16; 2],
     /// Messages of each class that it may be told to send.
     owed: [u16; 2],
+    /// Credits for replies that went with requests which it may not have taken yet, each with the number
+    /// of the request, and how many they are.
+    riding: VecDeque<(u64, u16)>,
+    n_riding: u16,
     /// Messages of each class that were sent to it, and that came from it and were handed out.
     sent: [u64; 2],
     got: [u64; 2],
@@ -103,6 +110,8 @@ impl Peer {
         Self {
             credits: [CREDITS; 2],
             owed: [0; 2],
+            riding: VecDeque::new(),
+            n_riding: 0,
             sent: [0; 2],
             got: [0; 2],
             total: None,
@@ -110,14 +119,36 @@ impl Peer {
         }
     }
 
-    /// The credits that a message of `class` takes along. Those for replies never ride on a request: a rank may
-    /// leave requests alone until it has got rid of a reply, and that may need these credits.
+    /// The credits that a message of `class` takes along. A rank may leave requests alone until it has got rid of a
+    /// reply, and that may need a credit. So only some of those for replies ride on requests: when there is no other one,
+    /// as many are owed as make a note.
     fn give_back(&mut self, class: usize) -> [u16; 2] {
-        let mut given = [mem::take(&mut self.owed[0]), 0];
+        let [requests, replies] = mem::take(&mut self.owed);
         if class == MessageClass::Reply as usize {
-            given[1] = mem::take(&mut self.owed[1]);
+            return [requests, replies];
         }
-        given
+        let riding = replies.min(MOST_RIDING - self.n_riding);
+        self.owed[1] = replies - riding;
+        if riding > 0 {
+            self.n_riding += riding;
+            self.riding.push_back((self.sent[0], riding));
+        }
+        [requests, riding]
+    }
+
+    /// More messages of each class may be sent. It has taken as many requests, in their order.
+    fn credit(&mut self, credits: [u16; 2]) {
+        for (credit, more) in self.credits.iter_mut().zip(credits) {
+            *credit = credit.saturating_add(more);
+        }
+        let n_open = u64::from(CREDITS.saturating_sub(self.credits[0]));
+        let n_taken = self.sent[0].saturating_sub(n_open);
+        while let Some((number, riding)) = self.riding.front()
+            && *number < n_taken
+        {
+            self.n_riding -= riding;
+            self.riding.pop_front();
+        }
     }
 
     fn is_drained(&self) -> bool {
@@ -304,7 +335,7 @@ impl Post {
         self.renew(mpi, NOTES)?;
         let note = note?;
         if let Note::Credits(credits) = note {
-            self.credit(from, credits);
+            self.peer(from).credit(credits);
         }
         if let Note::Left { sent, .. } | Note::Bye { sent } = note {
             self.peer(from).total = Some(sent);
@@ -327,13 +358,6 @@ impl Post {
         Ok(())
     }
 
-    fn credit(&mut self, from: u32, credits: [u16; 2]) {
-        let peer = self.peer(from);
-        for (credit, more) in peer.credits.iter_mut().zip(credits) {
-            *credit = credit.saturating_add(more);
-        }
-    }
-
     /// Messages of `class` that have come and wait to be taken.
     pub(crate) fn n_arrived(&self, class: MessageClass) -> usize {
         self.inboxes[class as usize].n_arrived
@@ -353,7 +377,7 @@ impl Post {
             buffer: mem::take(&mut slot.buffer),
         };
         let credits = [letter.header_word(1), letter.header_word(2)];
-        self.credit(letter.from, credits);
+        self.peer(letter.from).credit(credits);
         Some(letter)
     }
 
@@ -520,4 +544,52 @@ impl Outbox {
 /// A small number as MPI wants it.
 fn c_len(len: usize) -> c_int {
     c_int::try_from(len).expect("below the length of a slot")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: usize = MessageClass::Request as usize;
+    const REPLY: usize = MessageClass::Reply as usize;
+
+    /// Sends a request, whose credits are returned.
+    fn ask(peer: &mut Peer) -> [u16; 2] {
+        let given = peer.give_back(REQUEST);
+        peer.credits[REQUEST] -= 1;
+        peer.sent[REQUEST] += 1;
+        given
+    }
+
+    #[test]
+    fn who_asks_and_is_answered_needs_no_note_for_credits() {
+        let mut peer = Peer::new();
+        assert_eq!(ask(&mut peer), [0, 0]);
+        for _ in 0..1000 {
+            // The answer gives the request's credit back, and the next request that of the answer.
+            peer.credit([1, 0]);
+            peer.owed[REPLY] += 1;
+            assert_eq!(ask(&mut peer), [0, 1]);
+            assert!(peer.owed[REPLY] < CREDITS_A_NOTE && peer.n_riding <= 2);
+        }
+    }
+
+    #[test]
+    fn a_rank_that_takes_no_requests_gets_enough_credits_for_replies_by_a_note() {
+        let mut peer = Peer::new();
+        // It has used all that it had, and takes none of these requests.
+        let mut n_riding = 0;
+        for _ in 0..CREDITS {
+            peer.owed[REPLY] += 1;
+            n_riding += ask(&mut peer)[1];
+        }
+        assert_eq!(n_riding, MOST_RIDING);
+        assert!(peer.owed[REPLY] >= CREDITS_A_NOTE, "a note is due");
+        assert_eq!(peer.give_back(REPLY), [0, CREDITS - n_riding]);
+        // When it has taken half of them, these have brought what was with them.
+        peer.credit([CREDITS / 2, 0]);
+        assert_eq!(peer.n_riding, 0);
+        peer.owed[REPLY] += 1;
+        assert_eq!(ask(&mut peer), [0, 1]);
+    }
 }
