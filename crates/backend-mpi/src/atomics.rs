@@ -201,7 +201,7 @@ impl Network {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::Ops;
+    use crate::ops::{LIMIT, Ops};
 
     #[test]
     fn slots_of_answers_are_used_again_under_other_ids() {
@@ -224,11 +224,30 @@ mod tests {
             assert!(!ops.awaits(3));
             assert_eq!(former, bits);
             assert_eq!(index, 0, "the only slot");
-            ops.release(index);
             assert!(ops.index_of(op).is_none());
             ids.push(op);
         }
         ids.dedup();
         assert_eq!(ids.len(), 9);
+    }
+
+    #[test]
+    fn an_atomic_that_was_answered_frees_its_slot_before_anybody_asks_for_its_result() {
+        let mut ops = Ops::default();
+        let mut formers = vec![0_u64; 3 * LIMIT];
+        let mut begun = Vec::new();
+        for former in &mut formers {
+            let index = ops.reserve().expect("all before were answered");
+            // SAFETY: the vector lives as long as the table, and nobody else touches it meanwhile.
+            let place = unsafe { Former::new(former) };
+            let result = Some(place);
+            let op = ops.begin(index, Flight::Answer { from: 1, result });
+            ops.answered(1, op, op.0);
+            begun.push(op);
+        }
+        assert!(!ops.has_any());
+        assert!(begun.iter().all(|op| ops.index_of(*op).is_none()));
+        let bits: Vec<u64> = begun.iter().map(|op| op.0).collect();
+        assert_eq!(formers, bits);
     }
 }

@@ -8,7 +8,14 @@ use pgas_core::{Rank, Result};
 use crate::sys::{self, Mpi, Probe, Request};
 
 /// Operations that may be in flight; the next one is complete when it has begun.
-const LIMIT: usize = 4096;
+pub(crate) const LIMIT: usize = 4096;
+
+/// What an operation's id has of its slot, behind which are the low bits of the slot's generation. The highest
+/// bit is no slot's.
+const INDEX_BITS: u32 = 13;
+const INDICES: u64 = (1 << INDEX_BITS) - 1;
+const GENERATIONS: u64 = u64::MAX >> (INDEX_BITS + 1);
+const _: () = assert!(LIMIT < 1 << INDEX_BITS);
 
 /// What an operation waits for.
 #[derive(Debug)]
@@ -25,13 +32,13 @@ pub(crate) enum Flight {
     Get { request: Request },
     /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only counted.
     Answer { from: u32, result: Option<Former> },
-    /// Nothing any more.
-    Done,
 }
 
 #[derive(Debug)]
 struct Slot {
-    generation: u32,
+    /// How many operations have had it before. An operation of another one is over, however long ago: it
+    /// takes years until a number comes again.
+    generation: u64,
     /// `None` if the slot is free.
     flight: Option<Flight>,
 }
@@ -65,14 +72,13 @@ impl Ops {
     pub(crate) fn release(&mut self, index: usize) {
         let slot = &mut self.slots[index];
         slot.flight = None;
-        slot.generation = (slot.generation + 1) & (u32::MAX >> 1);
+        slot.generation = (slot.generation + 1) & GENERATIONS;
         self.free.push(index);
     }
 
     /// The id that the operation in slot `index` has.
     pub(crate) fn id(&self, index: usize) -> OpId {
-        let generation = u64::from(self.slots[index].generation);
-        OpId(generation << 32 | (index as u64 + 1))
+        OpId(self.slots[index].generation << INDEX_BITS | (index as u64 + 1))
     }
 
     /// The operation in slot `index` has begun.
@@ -86,12 +92,13 @@ impl Ops {
     }
 
     pub(crate) fn index_of(&self, op: OpId) -> Option<usize> {
-        let index = usize::try_from(op.0 & 0xffff_ffff).ok()?.checked_sub(1)?;
+        let index = usize::try_from(op.0 & INDICES).ok()?.checked_sub(1)?;
         let slot = self.slots.get(index)?;
-        (op.0 >> 32 == u64::from(slot.generation) && slot.flight.is_some()).then_some(index)
+        (op.0 >> INDEX_BITS == slot.generation && slot.flight.is_some()).then_some(index)
     }
 
-    /// The answer of an atomic's target.
+    /// The answer of an atomic's target. Its slot is free at once: who never asks for the result, or asks when
+    /// many more atomics have begun, keeps none.
     pub(crate) fn answered(&mut self, from: u32, op: OpId, bits: u64) {
         let Some(index) = self.index_of(op) else {
             return;
@@ -100,12 +107,13 @@ impl Ops {
             *n = n.saturating_sub(1);
         }
         let slot = &mut self.slots[index];
-        match slot.flight.replace(Flight::Done) {
-            Some(Flight::Answer { result: None, .. }) => self.release(index),
-            Some(Flight::Answer {
-                result: Some(place),
-                ..
-            }) => place.set(bits),
+        match slot.flight.take() {
+            Some(Flight::Answer { result, .. }) => {
+                if let Some(place) = result {
+                    place.set(bits);
+                }
+                self.release(index);
+            }
             other => slot.flight = other,
         }
     }
@@ -131,7 +139,6 @@ impl Ops {
             return;
         };
         let is_over = match &self.slots[index].flight {
-            Some(Flight::Done) => true,
             Some(Flight::Put {
                 request, behind, ..
             }) => request.is_null() && behind.is_none(),
@@ -163,7 +170,7 @@ impl Ops {
     /// Whether MPI, or the target, has answered the operation in slot `index`.
     pub(crate) fn is_answered(&mut self, mpi: &Mpi, index: usize) -> Result<bool> {
         match self.slots[index].flight.as_mut() {
-            None | Some(Flight::Done) => Ok(true),
+            None => Ok(true),
             Some(Flight::Answer { .. }) => Ok(false),
             Some(Flight::Put { request, .. } | Flight::Get { request }) => sys::test(mpi, request),
         }
@@ -280,7 +287,7 @@ mod tests {
         }
         let mut ops = Ops::default();
         let index = ops.reserve().unwrap();
-        ops.slots[index].generation = u32::MAX >> 1;
+        ops.slots[index].generation = GENERATIONS;
         assert_eq!(Plain::of(ops.id(index)), None);
         ops.release(index);
         assert_eq!(Plain::of(ops.id(index)), None);

@@ -61,6 +61,11 @@ impl Ranks {
         self.wanted.is_empty() || self.wanted.iter().any(|word| name.contains(word.as_str()))
     }
 
+    /// Whether such a row is, and not just all of them.
+    pub(crate) fn are_asked_for_by_name(&self, name: &str) -> bool {
+        self.wanted.iter().any(|word| name.contains(word.as_str()))
+    }
+
     /// How often something is done that is done `n` times unless the bench only shows that it runs.
     pub(crate) fn times(&self, n: usize) -> usize {
         if self.is_smoke_test { n.min(16) } else { n }

@@ -148,16 +148,21 @@ impl RawWindow {
         self.flush_local();
     }
 
-    /// Adds 1 to the word at `at`, and gives what stood there.
-    pub(crate) fn fetch_add(&self, at: usize) -> u64 {
+    /// Begins to add `more` to the word at `at`, and to write what stood there to `former`.
+    pub(crate) fn begin_fetch_add(&self, at: usize, more: &u64, former: &mut u64) {
         // SAFETY: a constant of the library.
         let ty = unsafe { ffi::RSMPI_UINT64_T };
         // SAFETY: a constant of the library.
         let sum = unsafe { ffi::RSMPI_SUM };
-        let (one, mut former) = (1_u64, 0_u64);
-        let (from, to) = ((&raw const one).cast(), (&raw mut former).cast());
+        let (from, to) = ((&raw const *more).cast(), (&raw mut *former).cast());
         // SAFETY: both are one word, live until the flush, and `at` is a word of the window.
         ok(unsafe { ffi::MPI_Fetch_and_op(from, to, ty, self.peer, disp(at), sum, self.window) });
+    }
+
+    /// Adds 1 to the word at `at`, and gives what stood there.
+    pub(crate) fn fetch_add(&self, at: usize) -> u64 {
+        let (one, mut former) = (1_u64, 0_u64);
+        self.begin_fetch_add(at, &one, &mut former);
         self.flush_local();
         former
     }

@@ -7,6 +7,7 @@
 mod attached;
 mod codes;
 mod faults;
+mod floods;
 mod hints;
 mod input;
 mod long;
@@ -50,6 +51,7 @@ const PARTS: &[(&str, Part)] = &[
     ("create", hints::create),
     ("create_often", hints::create_often),
     ("transfer", long::transfer),
+    ("flood", floods::flood),
     ("hammer", words::hammer),
     ("pay", words::pay),
     ("err", codes::err),
@@ -89,6 +91,7 @@ const TESTS_OF_ONE_WAY: &[(&str, fn())] = &[
     ("window::mpi_takes_the_hints_about_its_window", hints::taken),
     ("window::mpi_is_asked_once_for_its_settings", hints::asked_once),
     ("window::an_mpi_with_the_separate_memory_model_is_refused", input::separate_model_refused),
+    ("any_number_of_operations_is_in_flight_and_waited_for_in_any_order", floods::flooded),
     ("a_rank_that_does_not_start_ends_the_job_at_the_limit", faults::start_limited),
     ("the_environment_is_left_alone_where_another_thread_may_read_it", input::environment_left),
     ("ways_that_differ_are_refused", input::ways_differ),

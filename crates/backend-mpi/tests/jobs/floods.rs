@@ -1,0 +1,149 @@
+//! Very many operations in flight at once, which are waited for in any order or not at all.
+
+use pgas_core::backend::AtomicOp;
+use pgas_core::{Event, GlobalPtr, Rank, Result, World};
+
+use crate::support::is_open_mpi;
+use crate::{assert_well, ranks, run, wanted, world};
+
+const MILLION: usize = 1 << 20;
+/// How many of them for each order of waits: more than a rank has slots for what it has begun. Open MPI takes some ten
+/// microseconds for a get.
+const MANY: usize = 1 << 14;
+const N_WORDS: usize = 1 << 14;
+
+/// What one operation in flight may take, an event with its buffer, and what MPI has of it.
+const BYTES_EACH: usize = 2048;
+/// What the second flood may take that the first one did not leave.
+const SLACK_BYTES: usize = 32 << 20;
+
+/// A million where all is wanted. Through the window, and between ranks that are told that they are on different hosts.
+pub(crate) fn flooded() {
+    for direct in ["0", "1"] {
+        if direct == "1" && is_open_mpi() {
+            continue;
+        }
+        let most = match (wanted::is_all(), is_open_mpi()) {
+            (true, _) => MILLION,
+            (false, true) => MANY,
+            (false, false) => 8 * MANY,
+        };
+        let mut command = ranks(2, "flood", &most.to_string(), direct);
+        command.env("MPIR_CVAR_NOLOCAL", direct);
+        assert_well(&run(command));
+    }
+}
+
+pub(crate) fn flood(most: &str) {
+    let world = world();
+    let most = most.parse().expect("a number");
+    let array = world.alloc_symmetric::<u64>(N_WORDS).expect("128 KiB");
+    for (i, word) in (0..).zip(array.here().get_vec(&world, N_WORDS).expect("own words")) {
+        assert_eq!(word, 0);
+        array
+            .here()
+            .offset(i)
+            .put(&world, i as u64)
+            .expect("own words");
+    }
+    world.barrier().expect("all are here");
+    if world.rank() == Rank::ZERO {
+        let there = array.on(Rank::new(1));
+        all_orders(&world, there).expect("operations that work");
+        let before = resident_bytes();
+        outstanding(&world, there, most).expect("operations that work");
+        let first = resident_bytes() - before;
+        outstanding(&world, there, most).expect("operations that work");
+        let second = resident_bytes() - before;
+        assert!(second <= first + SLACK_BYTES, "{first} {second}");
+    }
+    world.barrier().expect("all are here");
+}
+
+/// So many gets and then so many puts at once.
+fn outstanding(world: &World, there: GlobalPtr<u64>, n: usize) -> Result<()> {
+    let before = resident_bytes();
+    let at = |i: usize| there.offset(i % N_WORDS);
+    let gets: Result<Vec<_>> = (0..n).map(|i| at(i).get_nb(world)).collect();
+    let gets = gets?;
+    let more = resident_bytes().saturating_sub(before);
+    assert!(more <= n * BYTES_EACH + SLACK_BYTES, "{more} for {n} gets");
+    for (i, get) in gets.into_iter().enumerate() {
+        assert_eq!(get.wait()?, (i % N_WORDS) as u64);
+    }
+    let puts: Result<Vec<_>> = (0..n)
+        .map(|i| at(i).put_nb(world, (i % N_WORDS) as u64))
+        .collect();
+    let puts = puts?;
+    let more = resident_bytes().saturating_sub(before);
+    assert!(more <= n * BYTES_EACH + SLACK_BYTES, "{more} for {n} puts");
+    puts.into_iter().try_for_each(Event::wait)
+}
+
+/// Orders in which operations are waited for.
+const ORDERS: [fn(usize, usize) -> usize; 3] = [
+    |i, _| i,
+    |i, n| n - 1 - i,
+    // As good as any: the factor has no divisor but 1 in common with a power of two.
+    |i, n| i.wrapping_mul(0x9e37_79b1) % n,
+];
+
+fn all_orders(world: &World, there: GlobalPtr<u64>) -> Result<()> {
+    let at = |i: usize| there.offset(i % N_WORDS);
+    for order in ORDERS {
+        let gets = (0..MANY).map(|i| at(i).get_nb(world));
+        wait_for(gets, order, |i, word| {
+            assert_eq!(word, (i % N_WORDS) as u64);
+        })?;
+        let puts = (0..MANY).map(|i| at(i).put_nb(world, (i % N_WORDS) as u64));
+        wait_for(puts, order, |_, ()| {})?;
+        // All on one word: each finds another number.
+        let mut found = vec![false; MANY];
+        let adds = (0..MANY).map(|_| there.fetch_op_nb(world, AtomicOp::Add, 1));
+        wait_for(adds, order, |_, word| {
+            let number = usize::try_from(word).expect("small");
+            assert!(
+                !std::mem::replace(&mut found[number], true),
+                "{number} again"
+            );
+        })?;
+        there.put(world, 0)?;
+        world.flush(there.rank())?;
+    }
+    // What is not waited for is complete after a flush.
+    for i in 0..MANY {
+        drop(at(i).get_nb(world)?);
+        drop(there.fetch_op_nb(world, AtomicOp::Add, 1)?);
+        if i > 0 {
+            drop(at(i).put_nb(world, i as u64)?);
+        }
+    }
+    world.flush(there.rank())?;
+    assert_eq!(there.get(world)?, MANY as u64);
+    there.put(world, 0)?;
+    world.flush(there.rank())
+}
+
+fn wait_for<T: Send + 'static>(
+    begun: impl Iterator<Item = Result<Event<T>>>,
+    order: fn(usize, usize) -> usize,
+    mut check: impl FnMut(usize, T),
+) -> Result<()> {
+    let begun: Result<Vec<_>> = begun.map(|event| event.map(Some)).collect();
+    let mut begun = begun?;
+    let n = begun.len();
+    for i in 0..n {
+        let which = order(i, n);
+        let event = begun[which].take().expect("each once");
+        check(which, event.wait()?);
+    }
+    Ok(())
+}
+
+/// Memory that this process has touched.
+fn resident_bytes() -> usize {
+    const PAGE_BYTES: usize = 4096;
+    let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
+    let pages = text.split_whitespace().nth(1).expect("the second figure");
+    pages.parse::<usize>().expect("a number") * PAGE_BYTES
+}
