@@ -10,6 +10,7 @@
 #![expect(clippy::print_stdout, reason = "a bench reports")]
 
 mod containers;
+mod crowds;
 mod floor;
 mod measure;
 #[path = "../raw_mpi/raw.rs"]
@@ -25,6 +26,8 @@ use serde_json::{Value, json};
 
 /// The argument by which the program is a rank.
 const RANK: &str = "--rank-of-two";
+/// The argument by which it is one of as many as there are.
+const RANK_OF_MANY: &str = "--rank-of-many";
 /// The name of a file for the figures comes behind it.
 const JSON: &str = "--json";
 
@@ -37,6 +40,11 @@ fn main() -> ExitCode {
         measure::measure();
         return ExitCode::SUCCESS;
     }
+    if words.iter().any(|word| word == RANK_OF_MANY) {
+        words.retain(|word| !word.starts_with("--"));
+        crowds::measure(&words);
+        return ExitCode::SUCCESS;
+    }
     let json_at = words.iter().position(|word| word == JSON);
     let json_file = json_at.map(|at| {
         assert!(at + 1 < words.len(), "{JSON} needs the name of a file");
@@ -45,15 +53,27 @@ fn main() -> ExitCode {
     let library = pgas_mpi::library().expect("the library says what it is");
     let (mut figures, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for way in ways(&library) {
-        println!("\n{library}: {}", way.about);
-        match way.run(&words) {
-            Ok(rows) => figures.extend(rows.into_iter().map(|row| {
-                let (library, way) = (&library, way.name);
-                json!({ "library": library, "hosts": way, "row": row })
-            })),
-            Err(why) => {
-                println!("failed: {why}");
-                code = ExitCode::FAILURE;
+        for is_crowd in [false, true] {
+            let rows = match is_crowd {
+                false => {
+                    println!("\n{library}: {}", way.about);
+                    way.run(&words)
+                }
+                true if way.on_one_host.is_some() => {
+                    println!("\n{library}: {}, more and more of them", way.about);
+                    way.run_crowds(&words)
+                }
+                true => continue,
+            };
+            match rows {
+                Ok(rows) => figures.extend(rows.into_iter().map(|row| {
+                    let (library, way) = (&library, way.name);
+                    json!({ "library": library, "hosts": way, "row": row })
+                })),
+                Err(why) => {
+                    println!("failed: {why}");
+                    code = ExitCode::FAILURE;
+                }
             }
         }
     }
@@ -119,12 +139,8 @@ impl Way {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let (text, complaints, is_well) = match self.on_one_host {
             Some(settings) => {
-                let mut command = self.on_one_host(settings);
-                command.arg(program).arg(RANK).args(words);
-                let output = command.output().map_err(|error| error.to_string())?;
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let is_well = output.status.success();
-                (text(&output.stdout), text(&output.stderr), is_well)
+                let mut command = self.on_one_host(settings, 2);
+                output_of(command.arg(program).arg(RANK).args(words))?
             }
             None => {
                 let hosts = Hosts::new(2, Link::Clean).map_err(|error| error.to_string())?;
@@ -141,25 +157,34 @@ impl Way {
         if !is_well || rows.is_empty() {
             return Err(format!("{text}\n{complaints}"));
         }
-        println!(
-            "{:44} {:>8} {:>12} {:>12} {:>7}",
-            "row", "times", "floor ns", "pgas ns", "ratio"
-        );
-        for row in &rows {
-            let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
-            println!(
-                "{:44} {:>8} {:>12.0} {:>12.0} {:>7.2}",
-                row["name"].as_str().unwrap_or_default(),
-                number("n"),
-                number("floor_ns"),
-                number("pgas_ns"),
-                number("ratio"),
-            );
-        }
+        print_table(&rows);
         Ok(rows)
     }
 
-    fn on_one_host(&self, settings: &[(&str, &str)]) -> Command {
+    /// Runs jobs of ever more ranks on one host, and prints the table of them all.
+    fn run_crowds(&self, words: &[String]) -> Result<Vec<Value>, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let settings = self.on_one_host.unwrap_or_default();
+        let (mut first, mut all) = (Vec::new(), Vec::new());
+        for &n_ranks in crowds::sizes() {
+            let mut command = self.on_one_host(settings, n_ranks);
+            let (text, complaints, is_well) =
+                output_of(command.arg(&program).arg(RANK_OF_MANY).args(words))?;
+            if !is_well {
+                return Err(format!("{n_ranks} ranks: {text}\n{complaints}"));
+            }
+            let mut rows: Vec<Value> = text.lines().filter_map(measure::row_of).collect();
+            if first.is_empty() {
+                first.clone_from(&rows);
+            }
+            crowds::beside(&first, &mut rows);
+            all.append(&mut rows);
+        }
+        print_table(&all);
+        Ok(all)
+    }
+
+    fn on_one_host(&self, settings: &[(&str, &str)], n_ranks: u32) -> Command {
         let mut command = match self.launcher {
             Launcher::OpenMpi => {
                 let mut command = Command::new("mpirun.openmpi");
@@ -168,7 +193,34 @@ impl Way {
             }
             Launcher::Mpich => Command::new("mpiexec.hydra"),
         };
-        command.args(["-n", "2"]).envs(settings.iter().copied());
+        command.arg("-n").arg(n_ranks.to_string());
+        command.envs(settings.iter().copied());
         command
+    }
+}
+
+/// What a program says, what it complains of, and whether it ends well.
+fn output_of(command: &mut Command) -> Result<(String, String, bool), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let is_well = output.status.success();
+    Ok((text(&output.stdout), text(&output.stderr), is_well))
+}
+
+fn print_table(rows: &[Value]) {
+    println!(
+        "{:44} {:>8} {:>12} {:>12} {:>7}",
+        "row", "times", "floor ns", "pgas ns", "ratio"
+    );
+    for row in rows {
+        let number = |name: &str| row[name].as_f64().unwrap_or(f64::NAN);
+        println!(
+            "{:44} {:>8} {:>12.0} {:>12.0} {:>7.2}",
+            row["name"].as_str().unwrap_or_default(),
+            number("n"),
+            number("floor_ns"),
+            number("pgas_ns"),
+            number("ratio"),
+        );
     }
 }

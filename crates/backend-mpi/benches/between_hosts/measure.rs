@@ -43,7 +43,7 @@ pub(crate) fn measure() {
         world,
         comm,
         wanted: words().filter(|word| !word.starts_with("--")).collect(),
-        is_smoke_test: words().any(|word| word == "--test"),
+        is_smoke_test: is_smoke_test(),
     };
     transfers::measure(&ranks);
     containers::measure(&ranks);
@@ -123,21 +123,32 @@ impl Ranks {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "the bench reads what is printed")]
 fn tell(name: &str, n: usize, rounds: &[(f64, f64)]) {
-    let median = |of: fn(&(f64, f64)) -> f64| {
-        let mut all: Vec<f64> = rounds.iter().map(of).collect();
-        all.sort_by(f64::total_cmp);
-        all[all.len() / 2]
-    };
+    let median = |of: fn(&(f64, f64)) -> f64| median(rounds.iter().map(of).collect());
     #[expect(clippy::cast_precision_loss, reason = "a count of operations")]
     let each = 1e9 / n as f64;
-    let row = json!({
+    tell_row(&json!({
         "name": name,
         "n": n,
         "floor_ns": median(|round| round.0) * each,
         "pgas_ns": median(|round| round.1) * each,
         "ratio": median(|round| round.1 / round.0),
-    });
+    }));
+}
+
+/// The one in the middle.
+pub(crate) fn median(mut all: Vec<f64>) -> f64 {
+    all.sort_by(f64::total_cmp);
+    all[all.len() / 2]
+}
+
+/// Tells the bench a row.
+#[expect(clippy::print_stdout, reason = "the bench reads what is printed")]
+pub(crate) fn tell_row(row: &Value) {
     println!("{MARK}{row}");
+}
+
+/// Whether the bench only shows that it runs.
+pub(crate) fn is_smoke_test() -> bool {
+    std::env::args().any(|word| word == "--test")
 }
