@@ -7,7 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Expr, ExprCall, ExprMethodCall, Ident, ImplItemFn, ItemFn, ItemMacro, ItemMod, Macro};
+use syn::{
+    Expr, ExprCall, ExprMethodCall, Ident, ImplItemFn, ItemFn, ItemMacro, ItemMod, Macro,
+    TraitItemFn,
+};
 
 use super::source::Source;
 use super::{Finding, sizes};
@@ -15,7 +18,7 @@ use super::{Finding, sizes};
 /// Files, and what is called there.
 const PATH: &[(&str, &str)] = &[
     ("crates/containers/src/hash_map/mod.rs", "fetch_add"),
-    ("crates/containers/src/hash_map/view.rs", "add"),
+    ("crates/containers/src/hash_map/op.rs", "one"),
     ("crates/lockfree/src/slots/probe.rs", "probe"),
     ("crates/containers/src/hash_map/slot/mod.rs", "fetch_op"),
     ("crates/containers/src/hash_map/slot/local.rs", "fetch_op"),
@@ -72,15 +75,19 @@ fn files_of(page: &str) -> Vec<&str> {
         .collect()
 }
 
-/// What the functions of this name in a file call, also by the file's own macros, if there are any.
+/// What the functions of this name in a file call, also by the file's own macros and functions, if
+/// there are any.
 fn calls_of(source: &Source, function: &str) -> Option<BTreeSet<String>> {
     let mut file = Calls::default();
     file.visit_file(&source.syntax);
     let mut calls = file.functions.remove(function)?;
     let mut todo: Vec<String> = calls.iter().cloned().collect();
     while let Some(name) = todo.pop() {
-        let by_macro = file.macros.get(&name).into_iter().flatten();
-        let new: Vec<String> = by_macro
+        let within = [&file.macros, &file.functions].map(|by_name| by_name.get(&name));
+        let new: Vec<String> = within
+            .into_iter()
+            .flatten()
+            .flatten()
             .filter(|&name| !calls.contains(name))
             .cloned()
             .collect();
@@ -150,6 +157,12 @@ impl<'ast> Visit<'ast> for Calls {
     fn visit_impl_item_fn(&mut self, item: &'ast ImplItemFn) {
         self.function(&item.sig.ident, |calls| {
             visit::visit_impl_item_fn(calls, item);
+        });
+    }
+
+    fn visit_trait_item_fn(&mut self, item: &'ast TraitItemFn) {
+        self.function(&item.sig.ident, |calls| {
+            visit::visit_trait_item_fn(calls, item);
         });
     }
 
@@ -238,6 +251,10 @@ mod tests {
             (
                 "macro_rules! n { () => { g() } } macro_rules! o { () => { n!() } } fn f() { o!() }",
                 "fn g() { h() }",
+            ),
+            (
+                "fn f() { k() } fn k() { f(); l::<A>() } fn l() { g() }",
+                "impl A { fn g() { m!(|| self.k()) } fn k() { h() } }",
             ),
         ] {
             assert_eq!(found(a, b, PAGE), [""; 0], "{a} {b}");

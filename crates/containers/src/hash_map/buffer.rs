@@ -136,8 +136,9 @@ where
     F: FnMut(V, V) -> V,
     S: KeyHasher,
 {
-    /// Inserts an entry into local memory, where other ranks insert too; whether its key is new.
-    #[inline(always)]
+    /// Inserts an entry into local memory, where other ranks insert too; whether its key is new. A
+    /// function of its own: what catches panics is part of it where it stands in one place alone.
+    #[inline(never)]
     fn insert_beside_others(&mut self, (hash, slot): Begun<K, V>) -> bool {
         let (table, combine) = (&self.map.table, &mut self.combine);
         let Some(all) = &table.local else {
@@ -146,9 +147,12 @@ where
         let view = table.view_local(all);
         let key = view.key_of(&slot).map(|key| (hash, key));
         view.insert_or_keep(&slot, key, &mut self.left, |hash, key, value| {
-            let more = |there| Ok(combine(there, object::from_slot::<V>(value, view.heap())?));
-            let there = view.upsert(hash, key, value, more)?;
-            Ok(Some(there.is_none()))
+            let heap = view.heap();
+            let more = |there| {
+                let value = combine(there, object::from_slot::<V>(value, heap)?);
+                object::to_slot(&value, heap)
+            };
+            Ok(Some(!view.join(hash, key, value, more)?))
         })
     }
 

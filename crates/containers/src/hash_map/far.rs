@@ -1,19 +1,18 @@
-//! Operations of a map whose slots are not all local, on keys whose home rank is near, or serves
-//! requests; else one-sidedly.
+//! Operations on a key of a map whose slots are not all local, or are used again: where the key is,
+//! if its home rank is near or serves requests, or else one-sidedly.
 
-use pgas_core::atomics::AtomicInteger;
-use pgas_core::in_handler;
+use pgas_core::{Pod, in_handler};
 use zerocopy::IntoBytes as _;
 
+use super::done::Done as _;
 use super::hash::Hash;
+use super::op::{Effect, Find, OnKey, Replace};
 use super::part::Served;
-use super::served::{
-    Add, Contains, Find, GetOrInsert, Insert, OnKey, OnParts, Remove, Replace, There,
-};
+use super::phase::Atomic;
+use super::served::OnParts;
 use super::slot::layout::Pair;
-use super::table::Table;
-use super::view::Inserted;
-use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use super::table::{LocalView, Table};
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result, requests};
 
 /// Bytes of a key and its value that travel in messages, at most.
@@ -32,20 +31,19 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         self.served.as_ref().filter(|_| !in_handler())
     }
 
-    /// Whether a search in slots that nobody writes is a message, too, since a read is no less.
-    pub(super) fn reads_by_messages(&self) -> bool {
-        self.world().capabilities().needs_target.get
+    /// Whether `O` is a message, where ranks serve requests: also a search in slots that nobody
+    /// writes, if a read is no less.
+    pub(super) fn travels<O: OnKey<K, V>>(&self) -> bool {
+        !O::IS_READ_ONLY || self.world().capabilities().needs_target.get
     }
 
     /// Carries out `O` on a key where it is: here, if this process reaches the slots of its home rank,
-    /// or there, by a message (M) if it `may_ask`. Nothing if it is to be done one-sidedly.
+    /// or there, by a message (M). Nothing if it is to be done one-sidedly.
     #[inline(never)]
-    pub(super) fn at_home<O: OnKey<K, V, S>>(
-        &self,
-        key: &KeyOf<K>,
-        given: O::Given,
-        may_ask: bool,
-    ) -> Result<Option<O::Answer>> {
+    fn at_home<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<Option<O::Done>>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
         if !Self::TRAVELS {
             return Ok(None);
         }
@@ -58,95 +56,52 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 Err(error) => Err(error),
             };
         }
-        match self.served() {
-            Some(served) if may_ask && home != self.world().rank() => {
-                let key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
-                let request = Pair::new(key, given);
-                requests::ask::<OnParts<O, K, V, S>>(served, home, request)
-            }
-            _ => Ok(None),
-        }
+        let may_ask = self.travels::<O>() && home != self.world().rank();
+        let Some(served) = self.served().filter(|_| may_ask) else {
+            return Ok(None);
+        };
+        let key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
+        let request = Pair::new(key, given);
+        let answer = requests::ask::<OnParts<O, K, V, S>>(served, home, request)?;
+        let done = answer.map(|answer| O::Done::of_answer(answer, self.heap()));
+        done.transpose()
     }
 
-    pub(super) fn find_far(&self, key: &KeyOf<K>, is_read_only: bool) -> Result<Option<V>> {
-        if let Some(reused) = &self.reused {
-            return self.look(reused, |view| view.find(view.hash(key), key, is_read_only));
-        }
-        let from_slot = |slot| object::from_slot::<V>(slot, self.heap());
-        let may_ask = !is_read_only || self.reads_by_messages();
-        if let Some(there) = self.at_home::<Find>(key, (), may_ask)? {
-            return there.value().map(from_slot).transpose();
-        }
-        let view = self.view_remote();
-        view.find(view.hash(key), key, is_read_only)
-    }
-
-    pub(super) fn contains_far(&self, key: &KeyOf<K>, is_read_only: bool) -> Result<bool> {
-        if let Some(reused) = &self.reused {
-            return self.look(reused, |view| {
-                view.contains(view.hash(key), key, is_read_only)
-            });
-        }
-        let may_ask = !is_read_only || self.reads_by_messages();
-        if let Some(is_there) = self.at_home::<Contains>(key, (), may_ask)? {
-            return Ok(is_there != 0);
-        }
-        let view = self.view_remote();
-        view.contains(view.hash(key), key, is_read_only)
-    }
-
-    pub(super) fn insert_far(&self, key: &KeyOf<K>, value: &V) -> Result<Inserted> {
-        let slot = || object::to_slot(value, self.heap());
-        if let Some(reused) = &self.reused {
-            return self
-                .where_room_is_made(reused, |view| view.insert(view.hash(key), key, slot()?));
-        }
-        let value = slot()?;
-        if let Some(was_there) = self.at_home::<Insert>(key, value, true)? {
-            return Ok(Inserted::over(was_there != 0));
-        }
-        let view = self.view_remote();
-        view.insert(view.hash(key), key, value)
-    }
-
-    pub(super) fn get_or_insert_far(&self, key: &KeyOf<K>, value: &V) -> Result<Option<V>> {
-        let slot = || object::to_slot(value, self.heap());
-        if let Some(reused) = &self.reused {
-            return self.where_room_is_made(reused, |view| {
-                view.get_or_insert(view.hash(key), key, slot()?)
-            });
-        }
-        let value = slot()?;
-        if let Some(there) = self.at_home::<GetOrInsert>(key, value, true)? {
-            let from_slot = |slot| object::from_slot::<V>(slot, self.heap());
-            return there.value().map(from_slot).transpose();
-        }
-        let view = self.view_remote();
-        view.get_or_insert(view.hash(key), key, value)
-    }
-
-    pub(super) fn remove_far(&self, key: &KeyOf<K>) -> Result<bool> {
-        if let Some(reused) = &self.reused {
-            let _section = reused.sections.open();
-            let view = self.view_local(&reused.all);
-            return view.remove(view.hash(key), key);
-        }
-        if let Some(was_there) = self.at_home::<Remove>(key, (), true)? {
-            return Ok(was_there != 0);
-        }
-        let view = self.view_remote();
-        view.remove(view.hash(key), key)
-    }
-
-    pub(super) fn update_far(
+    /// As [`one`](Self::one), where slots are not local, or used again.
+    pub(super) fn one_elsewhere<O>(
         &self,
         key: &KeyOf<K>,
-        mut f: impl FnMut(V) -> Result<V>,
+        given: impl Fn(&Heap) -> Result<O::Given>,
+    ) -> Result<O::Done>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let given = || given(self.heap());
+        if let Some(reused) = &self.reused {
+            let perform =
+                |view: LocalView<'_, K, V, S>| O::perform(&view, view.hash(key), key, given()?);
+            return match O::EFFECT {
+                Effect::Look => self.look(reused, perform),
+                Effect::Claim => self.where_room_is_made(reused, perform),
+                Effect::Change | Effect::Remove => self.in_section(reused, perform),
+            };
+        }
+        let given = given()?;
+        if let Some(done) = self.at_home::<O>(key, given)? {
+            return Ok(done);
+        }
+        let view = self.view_remote();
+        O::perform(&view, view.hash(key), key, given)
+    }
+
+    /// Replaces the value of a key by what a slot is to hold of `f` of it; what was there.
+    pub(super) fn update_elsewhere(
+        &self,
+        key: &KeyOf<K>,
+        mut f: impl FnMut(V) -> Result<SlotOf<V>>,
     ) -> Result<Option<V>> {
         if let Some(reused) = &self.reused {
-            let _section = reused.sections.open();
-            let view = self.view_local(&reused.all);
-            return view.update(view.hash(key), key, f);
+            return self.in_section(reused, |view| view.update(view.hash(key), key, f));
         }
         if let Some(former) = self.update_at_home(key, &mut f)? {
             return Ok(former);
@@ -160,40 +115,22 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn update_at_home(
         &self,
         key: &KeyOf<K>,
-        f: &mut impl FnMut(V) -> Result<V>,
+        f: &mut impl FnMut(V) -> Result<SlotOf<V>>,
     ) -> Result<Option<Option<V>>> {
-        let mut there = self.at_home::<Find>(key, (), true)?;
-        while let Some(found) = there {
-            let Some(expected) = found.value() else {
-                return Ok(Some(None));
+        let slot = |value: &V| object::to_slot(value, self.heap());
+        let mut there = self.at_home::<Find<Atomic>>(key, ())?;
+        loop {
+            let Some(Some(value)) = there else {
+                return Ok(there);
             };
-            let new = f(object::from_slot::<V>(expected, self.heap())?)?;
-            let values = Pair::new(expected, object::to_slot(&new, self.heap())?);
-            there = self.at_home::<Replace>(key, values, true)?;
-            let former = there.and_then(There::value);
-            if former.is_some_and(|former| former.as_bytes() == expected.as_bytes()) {
-                let former = object::from_slot::<V>(expected, self.heap())?;
-                return Ok(Some(Some(former)));
+            let expected = slot(&value)?;
+            let values = Pair::new(expected, f(value)?);
+            there = self.at_home::<Replace>(key, values)?;
+            if let Some(Some(former)) = &there
+                && slot(former)?.as_bytes() == expected.as_bytes()
+            {
+                return Ok(there);
             }
         }
-        Ok(None)
-    }
-}
-
-impl<K, V, S> Table<K, V, S>
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    S: KeyHasher,
-{
-    pub(super) fn add_far(&self, key: &KeyOf<K>, n: V) -> Result<Option<V>> {
-        if let Some(reused) = &self.reused {
-            return self.where_room_is_made(reused, |view| view.add(view.hash(key), key, n));
-        }
-        if let Some(there) = self.at_home::<Add>(key, n, true)? {
-            return Ok(there.value());
-        }
-        let view = self.view_remote();
-        view.add(view.hash(key), key, n)
     }
 }

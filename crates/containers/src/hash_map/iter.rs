@@ -9,6 +9,7 @@ use pgas_lockfree::slots::state::{SlotState, StateWord};
 use pgas_lockfree::slots::{Held, SlotMemory as _};
 
 use super::HashMap;
+use super::op::At;
 use super::phase::{Finds, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
 use super::slot::remote::parse_state;
@@ -254,7 +255,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         } else {
             (slot.key()?, Held::unread(state))
         };
-        let Some(value) = self.value_held(&slot, held)? else {
+        let view = self;
+        let Some(value) = (At {
+            view,
+            slot,
+            held,
+            is_walk: true,
+        })
+        .value()?
+        else {
             return Ok(None);
         };
         Ok(Some((object::from_slot::<K>(key, self.heap())?, value)))

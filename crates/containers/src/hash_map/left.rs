@@ -183,27 +183,21 @@ impl<K: Object, V: Object> Waiting<K, V> {
     ) -> Result<()> {
         let (hash, key, heap) = (self.hash, &self.key, table.heap());
         // Another rank may come in between, so each time the entries are read anew.
-        let mut fold = |there: Option<V>| -> Result<V> {
+        let fold = |there: Option<V>| {
             let read = |slot: &SlotOf<(K, V)>| object::from_slot::<V>(slot.members().1, heap);
             let mut values = self.slots[..n].iter().map(read);
             let first = match there {
                 Some(there) => there,
                 None => values.next().expect("at least one")?,
             };
-            values.try_fold(first, |value, more| Ok(combine(value, more?)))
+            let mut value = first;
+            for more in values {
+                value = combine(value, more?);
+            }
+            object::to_slot(&value, heap)
         };
-        loop {
-            let more = |there| fold(Some(there));
-            let former = over_slots!(table, |view| view.update(hash, key, more))?;
-            if former.is_some() {
-                return Ok(());
-            }
-            let value = object::to_slot(&fold(None)?, heap)?;
-            let there = over_slots!(table, |view| view.get_or_insert(hash, key, value))?;
-            if there.is_none() {
-                table.count_new(1);
-                return Ok(());
-            }
-        }
+        let was_there = over_slots!(table, |view| view.upsert(hash, key, fold))?;
+        table.count_new(u64::from(!was_there));
+        Ok(())
     }
 }

@@ -5,11 +5,12 @@ use pgas_lockfree::slots::probe::{self, Probed, Slots as _};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
 
 use super::HashMap;
+use super::done::Inserted;
 use super::hash::Hash;
 use super::phase::Local;
 use super::slot::{Access, GlobalSlot};
 use super::table::over_own_slots;
-use super::view::{Inserted, Step, View};
+use super::view::{Step, View};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Error, Result};
 

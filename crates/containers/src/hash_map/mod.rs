@@ -22,12 +22,14 @@
 mod batch;
 mod buffer;
 mod combine;
+mod done;
 mod far;
 mod hash;
 mod iter;
 mod left;
 mod local;
 mod multi;
+mod op;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod part;
@@ -41,16 +43,17 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod view;
+mod walk;
 
 pub use buffer::HashMapBuffer;
 pub use combine::Combine;
+pub use done::Inserted;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::Entries;
 pub use multi::MultiMap;
 pub(crate) use multi::check_numbers;
 pub use phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 pub use set::HashSet;
-pub use view::Inserted;
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -58,8 +61,9 @@ use std::marker::PhantomData;
 use pgas_core::World;
 use pgas_core::atomics::AtomicInteger;
 
-use crate::object::{self, KeyHasher, Object, Plain};
+use crate::object::{self, Heap, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
+use op::{Add, Contains, Find, GetOrInsert, Insert, Remove};
 use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
@@ -422,7 +426,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Inserts,
     {
-        self.table.insert(key, &value)
+        let was_there = self
+            .table
+            .one::<Insert>(key, |heap| object::to_slot(&value, heap))?;
+        Ok(Inserted::over(was_there))
     }
 
     /// Inserts all `entries`, in their order, and returns how many of their keys were new.
@@ -454,7 +461,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Inserts,
     {
-        self.table.insert_many(entries)
+        let value = |entry: &(K, V)| object::to_slot(&entry.1, self.table.heap());
+        self.table
+            .many::<Insert, _>(entries, |entry| &entry.0, value)
     }
 }
 
@@ -479,7 +488,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Finds,
     {
-        self.table.find(key, P::IS_READ_ONLY)
+        self.table.one::<Find<P>>(key, |_| Ok(()))
     }
 
     /// Whether `key` is there.
@@ -496,7 +505,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Finds,
     {
-        self.table.contains(key, P::IS_READ_ONLY)
+        self.table.one::<Contains<P>>(key, |_| Ok(()))
     }
 
     /// The values of `keys`, in their order.
@@ -549,7 +558,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     {
         let (n, room) = (keys.len(), values.len());
         assert_eq!(n, room, "{n} keys, but room for {room} values");
-        self.table.find_many(keys, values, P::IS_READ_ONLY)
+        self.table.find_many::<P>(keys, values)
     }
 }
 
@@ -572,11 +581,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn update(&self, key: &K, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
+    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         P: Changes,
     {
-        self.table.update(object::key(key)?, |there| Ok(f(there)))
+        self.table.update(key, f)
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.
@@ -594,7 +603,9 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Changes,
     {
-        let there = self.table.get_or_insert(key, &value)?;
+        let there = self
+            .table
+            .one::<GetOrInsert>(key, |heap| object::to_slot(&value, heap))?;
         Ok(there.unwrap_or(value))
     }
 
@@ -659,9 +670,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Changes,
     {
-        let insert = &mut || self.table.is_inserted(key, &value);
-        let combine = &mut |there| Ok(combine(there));
-        self.table.upsert(key, insert, combine)
+        let combine: &mut dyn FnMut(V) -> V = &mut combine;
+        loop {
+            let former = self.table.update(key, &mut *combine)?;
+            let value = |heap: &Heap| object::to_slot(&value, heap);
+            if former.is_some() || self.table.one::<GetOrInsert>(key, value)?.is_none() {
+                return Ok(former);
+            }
+        }
     }
 
     /// Removes `key`, and says whether it was there.
@@ -698,7 +714,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Changes,
     {
-        self.table.remove(key)
+        self.table.one::<Remove>(key, |_| Ok(()))
     }
 }
 
@@ -737,7 +753,8 @@ where
     where
         P: Changes,
     {
-        Ok(self.table.add(key, n)?.unwrap_or(V::new_zeroed()))
+        let former = self.table.one::<Add>(key, |_| Ok(n))?;
+        Ok(former.unwrap_or(V::new_zeroed()))
     }
 }
 

@@ -7,8 +7,9 @@ use pgas_core::collective::op::Sum;
 
 use super::HashMap;
 use super::hash::RapidHasher;
-use super::phase::{Atomic, FindOnly, Looks, Phase};
-use crate::object::{KeyHasher, Object};
+use super::op::{Contains, Insert};
+use super::phase::{Atomic, FindOnly, Finds, Looks, Phase};
+use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result, TakeError};
 
 /// The maps that a [`MultiMap`] is made of.
@@ -144,7 +145,8 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         loop {
             let numbers = self.next_number(key)?;
             let place = (key.clone(), u64::from(numbers.next));
-            if let Err(error) = self.values.table.insert(&place, &value) {
+            let stored = |heap: &Heap| object::to_slot(&value, heap);
+            if let Err(error) = self.values.table.one::<Insert>(&place, stored) {
                 let refused = numbers.next;
                 self.numbers
                     .update(key, |word| Numbers::without(word, refused))?;
@@ -174,40 +176,6 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     #[cfg(test)]
     pub(super) fn give_numbers(&self, key: &K, n: u64) {
         self.numbers.fetch_add(key, n).expect("it is there");
-    }
-
-    fn numbers(&self, key: &K) -> Result<Numbers> {
-        Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
-    }
-
-    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing, and so may those that
-    /// another rank is about to remove.
-    ///
-    /// # Cost
-    ///
-    /// 2A + R, and as much for each value. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::find`].
-    pub fn find(&self, key: &K) -> Result<Vec<V>> {
-        let keys: Vec<(K, u64)> = self.numbers(key)?.keys(key).collect();
-        let values = self.values.find_many(&keys)?;
-        Ok(values.into_iter().flatten().collect())
-    }
-
-    /// How many values `key` has.
-    ///
-    /// # Cost
-    ///
-    /// 2A + R; that of a [`find`](Self::find) if the map was full when another rank inserted a value of the key. One-sided.
-    ///
-    /// # Errors
-    ///
-    /// As [`HashMap::find`].
-    pub fn count(&self, key: &K) -> Result<u64> {
-        let numbers = self.numbers(key)?;
-        self.count_of(key, numbers)
     }
 
     /// Removes all values of `key`, and returns them in their order. Of several ranks that remove them at once, each value goes to
@@ -272,36 +240,44 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     }
 }
 
-impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
-    /// The values of `key`, in their order.
+impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> {
+    fn numbers(&self, key: &K) -> Result<Numbers> {
+        Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
+    }
+
+    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing, and so may those that
+    /// another rank is about to remove.
     ///
     /// # Cost
     ///
-    /// R, and R for each value. One-sided.
+    /// [`Atomic`]: 2A + R, and as much for each value. [`FindOnly`]: R, and R for each value. One-sided.
     ///
     /// # Errors
     ///
     /// As [`HashMap::find`].
     pub fn find(&self, key: &K) -> Result<Vec<V>> {
-        let numbers = Numbers::of(self.numbers.find(key)?.unwrap_or(0));
-        let value = |key| self.values.find(&key).transpose();
-        numbers.keys(key).filter_map(value).collect()
+        let keys: Vec<(K, u64)> = self.numbers(key)?.keys(key).collect();
+        let values = self.values.find_many(&keys)?;
+        Ok(values.into_iter().flatten().collect())
     }
 
     /// How many values `key` has.
     ///
     /// # Cost
     ///
-    /// R, as in the phase in which any rank does anything. One-sided.
+    /// [`Atomic`]: 2A + R, [`FindOnly`]: R; that of a [`find`](Self::find) if the map was full when another rank
+    /// inserted a value of the key. One-sided.
     ///
     /// # Errors
     ///
     /// As [`HashMap::find`].
     pub fn count(&self, key: &K) -> Result<u64> {
-        let numbers = Numbers::of(self.numbers.find(key)?.unwrap_or(0));
+        let numbers = self.numbers(key)?;
         self.count_of(key, numbers)
     }
+}
 
+impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, FindOnly, S> {
     /// Goes on to the phase in which any rank does anything.
     ///
     /// # Cost
@@ -380,7 +356,11 @@ impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> 
         }
         let mut n = 0;
         for key in numbers.keys(key) {
-            n += u64::from(self.values.table.contains(&key, false)?);
+            n += u64::from(
+                self.values
+                    .table
+                    .one::<Contains<Atomic>>(&key, |_| Ok(()))?,
+            );
         }
         Ok(n)
     }

@@ -9,7 +9,7 @@ pub trait Phase: Sealed {
 mod sealed {
     /// Keeps the set of phases closed, and numbers it.
     #[expect(unnameable_types, reason = "sealed")]
-    pub trait Sealed {
+    pub trait Sealed: 'static {
         const NUMBER: u64;
         /// Whether nobody changes anything.
         const IS_READ_ONLY: bool;

@@ -5,9 +5,9 @@ use std::fmt;
 use pgas_core::{Rank, World};
 
 use super::HashMap;
+use super::done::Inserted;
 use super::hash::RapidHasher;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
-use super::view::Inserted;
 use crate::object::{KeyHasher, Object};
 use crate::{BatchError, Result};
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgas_am::DistObject;
-use pgas_core::atomics::AtomicInteger;
 use pgas_core::collective::op::Min;
 use pgas_core::rma::{Block as _, NearArray};
 use pgas_core::{Rank, Symmetric, World};
@@ -16,9 +15,9 @@ use super::reuse::{self, Room, Sections};
 use super::slot::LayoutOf;
 use super::slot::local::Local;
 use super::slot::remote::Remote;
-use super::view::{Inserted, Shape, View, out_of_line};
+use super::view::{Shape, View, out_of_line};
 use crate::error::{agree, agree_on_capacity};
-use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain};
+use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
 /// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all local,
@@ -227,10 +226,17 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         {
             return found;
         }
-        out_of_line(|| {
-            let _section = reused.sections.open();
-            look(self.view_local(&reused.all))
-        })
+        out_of_line(|| self.in_section(reused, look))
+    }
+
+    /// What `change` does, which needs no room.
+    pub(super) fn in_section<T>(
+        &self,
+        reused: &Reused<LayoutOf<K, V>>,
+        change: impl FnOnce(LocalView<'_, K, V, S>) -> T,
+    ) -> T {
+        let _section = reused.sections.open();
+        change(self.view_local(&reused.all))
     }
 
     /// What `claim` does, which is called again if it finds no room, and there may be some now.
@@ -242,11 +248,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     ) -> Result<T> {
         let mut room = None;
         loop {
-            let claimed = {
-                let _section = reused.sections.open();
-                claim(self.view_local(&reused.all))
-            };
-            match claimed {
+            match self.in_section(reused, &mut claim) {
                 Err(Error::Full { .. }) if self.makes_room(reused, &mut room)? => {}
                 claimed => return claimed,
             }
@@ -294,143 +296,6 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if times > before / reuse::OFTEN && self.empty_some(times - 1) {
             noted.store(0, Ordering::Relaxed);
         }
-    }
-}
-
-/// The operations, whatever the phase is.
-impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// As [`HashMap::find`](super::HashMap::find), while others may change what is there, unless
-    /// `is_read_only`.
-    #[inline(always)]
-    pub(super) fn find(&self, key: &K, is_read_only: bool) -> Result<Option<V>> {
-        let key = object::key(key)?;
-        match &self.local {
-            Some(all) => {
-                let view = self.view_local(all);
-                view.find(view.hash(&key), &key, is_read_only)
-            }
-            None => out_of_line(move || self.find_far(&key, is_read_only)),
-        }
-    }
-
-    /// As [`find`](Self::find): whether there is something.
-    #[inline(always)]
-    pub(super) fn contains(&self, key: &K, is_read_only: bool) -> Result<bool> {
-        let key = object::key(key)?;
-        match &self.local {
-            Some(all) => {
-                let view = self.view_local(all);
-                view.contains(view.hash(&key), &key, is_read_only)
-            }
-            None => out_of_line(move || self.contains_far(&key, is_read_only)),
-        }
-    }
-
-    /// As [`HashMap::insert`](super::HashMap::insert).
-    #[inline(always)]
-    pub(super) fn insert(&self, key: &K, value: &V) -> Result<Inserted> {
-        let key = object::key(key)?;
-        let inserted = match &self.local {
-            Some(all) => {
-                let value = object::to_slot(value, self.heap())?;
-                let view = self.view_local(all);
-                view.insert(view.hash(&key), &key, value)
-            }
-            None => out_of_line(move || self.insert_far(&key, value)),
-        }?;
-        self.count_new(u64::from(inserted == Inserted::New));
-        Ok(inserted)
-    }
-
-    /// The value that is there, if it was there before; else `value` is.
-    #[inline(always)]
-    pub(super) fn get_or_insert(&self, key: &K, value: &V) -> Result<Option<V>> {
-        let key = object::key(key)?;
-        let there = match &self.local {
-            Some(all) => {
-                let value = object::to_slot(value, self.heap())?;
-                let view = self.view_local(all);
-                view.get_or_insert(view.hash(&key), &key, value)
-            }
-            None => out_of_line(move || self.get_or_insert_far(&key, value)),
-        }?;
-        if there.is_none() {
-            self.count_new(1);
-        }
-        Ok(there)
-    }
-
-    /// As [`HashMap::remove`](super::HashMap::remove).
-    pub(super) fn remove(&self, key: &K) -> Result<bool> {
-        let key = object::key(key)?;
-        let removed = match &self.local {
-            Some(all) => {
-                let view = self.view_local(all);
-                view.remove(view.hash(&key), &key)
-            }
-            None => out_of_line(move || self.remove_far(&key)),
-        }?;
-        if removed {
-            self.count_removals(1);
-        }
-        Ok(removed)
-    }
-
-    /// As [`HashMap::update`](super::HashMap::update), by a function that may fail, whose failure
-    /// changes nothing.
-    #[inline(always)]
-    pub(super) fn update(&self, key: KeyOf<K>, f: impl FnMut(V) -> Result<V>) -> Result<Option<V>> {
-        match &self.local {
-            Some(all) => {
-                let view = self.view_local(all);
-                view.update(view.hash(&key), &key, f)
-            }
-            None => out_of_line(move || self.update_far(&key, f)),
-        }
-    }
-
-    /// As [`HashMap::upsert`](super::HashMap::upsert), by functions that may fail, whose failure
-    /// changes nothing: `insert` says whether it has inserted the key.
-    pub(super) fn upsert(
-        &self,
-        key: &K,
-        insert: &mut dyn FnMut() -> Result<bool>,
-        combine: &mut dyn FnMut(V) -> Result<V>,
-    ) -> Result<Option<V>> {
-        let sought = object::key(key)?;
-        loop {
-            let former = self.update(sought.clone(), &mut *combine)?;
-            if former.is_some() || insert()? {
-                return Ok(former);
-            }
-        }
-    }
-
-    /// Whether `key` was absent, and now has `value`.
-    pub(super) fn is_inserted(&self, key: &K, value: &V) -> Result<bool> {
-        Ok(self.get_or_insert(key, value)?.is_none())
-    }
-}
-
-impl<K, V, S> Table<K, V, S>
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    S: KeyHasher,
-{
-    /// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one.
-    #[inline(always)]
-    pub(super) fn add(&self, key: &K, n: V) -> Result<Option<V>> {
-        let key = object::key(key)?;
-        let former = match &self.local {
-            Some(all) => {
-                let view = self.view_local(all);
-                view.add(view.hash(&key), &key, n)
-            }
-            None => out_of_line(move || self.add_far(&key, n)),
-        }?;
-        self.count_new(u64::from(former.is_none()));
-        Ok(former)
     }
 }
 

@@ -12,20 +12,19 @@ use std::hint::select_unpredictable;
 use std::mem;
 use std::ops::Range;
 
-use pgas_core::atomics::AtomicInteger;
 use pgas_core::rma::Near;
 use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::Fingerprint;
 
 use super::super::hash::Hash;
+use super::super::op::{Find, OnKey};
+use super::super::phase::{Atomic, Phase};
 use super::super::slot::layout::{Blocks as _, LINE};
 use super::super::slot::local::Local;
 use super::super::slot::{Access as _, GlobalSlot, LayoutOf};
 use super::super::table::LocalView;
-use super::super::view::Inserted;
-use super::Outcome;
-use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Result};
 
 /// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, and
@@ -89,70 +88,36 @@ fn each_in_ring<T: Default, E>(
 }
 
 impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
-    pub(super) fn insert_ahead(&self, entries: &[(K, V)]) -> Outcome {
-        let key = |i: usize| &entries[i].0;
-        self.change_ahead(entries.len(), key, |i, hash, key| {
-            let value = object::to_slot(&entries[i].1, self.heap())?;
-            self.insert(hash, key, value)
-        })
-    }
-
-    /// As [`keys_ahead`](Self::keys_ahead), with operations that may insert their keys.
-    pub(super) fn change_ahead<'k>(
+    /// Carries out `O` on the keys of a part of a batch, whose home slots are prefetched some
+    /// operations before; `take` gets what each tells, and `n_changed` how many keys there are more, or
+    /// less.
+    pub(super) fn ahead<'k, O: OnKey<K, V>, E>(
         &self,
-        n: usize,
-        key: impl Fn(usize) -> &'k K,
-        mut op: impl FnMut(usize, Hash, &KeyOf<K>) -> Result<Inserted>,
-    ) -> Outcome {
-        let mut n_new = 0;
-        let result = self.keys_ahead(n, key, |i, hash, key| {
-            n_new += usize::from(op(i, hash, key)? == Inserted::New);
-            Ok(())
-        });
-        Outcome { n_new, result }
-    }
-
-    /// Calls `op` with each index in turn and its key, whose home slot was prefetched some calls
-    /// before.
-    #[inline]
-    pub(super) fn keys_ahead<'k>(
-        &self,
-        n: usize,
-        key: impl Fn(usize) -> &'k K,
-        mut op: impl FnMut(usize, Hash, &KeyOf<K>) -> Result<()>,
+        elements: &'k [E],
+        key: impl Fn(&'k E) -> &'k K + Copy,
+        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        n_changed: &mut usize,
     ) -> Result<(), BatchError> {
+        let mut n = 0;
         // A key that cannot be written is refused in its turn, when those before it are done.
         let begin = |i| -> Option<Hash> {
-            let hash = self.hash(&object::key(key(i)).ok()?);
+            let hash = self.hash(&object::key(key(&elements[i])).ok()?);
             Local::<_>::prefetch(self.all, hash);
             Some(hash)
         };
-        each_ahead(n, begin, |i, hash| {
-            let done = object::key(key(i)).and_then(|key| {
+        let ended = each_ahead(elements.len(), begin, |i, hash| {
+            let element = &elements[i];
+            let taken = object::key(key(element)).and_then(|key| {
                 let hash = hash.unwrap_or_else(|| self.hash(&key));
-                op(i, hash, &key)
+                let done = O::perform(self, hash, &key, given(element)?)?;
+                n += usize::from(O::is_change(&done));
+                take(i, done)
             });
-            done.map_err(|error| BatchError { done: i, error })
-        })
-    }
-}
-
-impl<K, V, S> LocalView<'_, K, V, S>
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    S: KeyHasher,
-{
-    pub(super) fn add_ahead<'k>(
-        &self,
-        len: usize,
-        key: impl Fn(usize) -> &'k K,
-        n: impl Fn(usize) -> V,
-    ) -> Outcome {
-        self.change_ahead(len, key, |i, hash, key| {
-            let former = self.add(hash, key, n(i))?;
-            Ok(Inserted::over(former.is_some()))
-        })
+            taken.map_err(|error| BatchError { done: i, error })
+        });
+        *n_changed += n;
+        ended
     }
 }
 
@@ -204,20 +169,14 @@ struct Glance<V> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
-    pub(super) fn find_ahead(
-        &self,
-        keys: &[K],
-        values: &mut [Option<V>],
-        is_read_only: bool,
-    ) -> Result<()> {
+    pub(super) fn find_ahead<P: Phase>(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
         let is_short = keys.len() < 2 * AHEAD || size_of::<SlotOf<K>>() > 16;
         if is_short || !Self::HAS_LINES || object::has_heap::<K>() {
-            let key = |i: usize| &keys[i];
-            self.keys_ahead(keys.len(), key, |i, hash, key| {
-                values[i] = self.find(hash, key, is_read_only)?;
+            let take = &mut |i: usize, value| {
+                values[i] = value;
                 Ok(())
-            })?;
-            return Ok(());
+            };
+            return Ok(self.ahead::<Find<P>, _>(keys, |key| key, |_| Ok(()), take, &mut 0)?);
         }
         let mut batch = Batch {
             keys,
@@ -341,7 +300,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     fn find_late(&self, batch: &mut Batch<'_, K, V>) -> Result<()> {
         for &i in &batch.late[..mem::take(&mut batch.n_late)] {
             let key = object::key(&batch.keys[i])?;
-            batch.values[i] = self.find(self.hash(&key), &key, false)?;
+            batch.values[i] = self.perform::<Find<Atomic>>(self.hash(&key), &key, ())?;
         }
         Ok(())
     }

@@ -1,117 +1,280 @@
 //! Many operations at once, which hide each other's latency.
 //!
 //! Where all slots are local, those of the operations ahead are [prefetched](local) into the cache.
-//! Where ranks serve each other, [operations travel](served) to them. Elsewhere the reads of many
-//! operations [travel together](remote).
+//! Where ranks serve each other, operations travel to the home ranks of their keys, many in a message
+//! and to all ranks at once; what a rank does not do on its own is done one-sidedly. Elsewhere the
+//! reads of many operations [travel together](remote).
 
-mod change;
 pub(super) mod local;
 mod remote;
-mod served;
 
-use std::ops::Range;
-
+use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
-use super::HashMap;
+use super::done::Done as _;
+use super::op::{Count, Effect, Find, OnKey, Remove, Upsert, UpsertLate};
+use super::part::Served;
 use super::phase::{Changes, Phase};
-use super::table::{LocalView, Table};
-use crate::object::{KeyHasher, Object, Plain};
+use super::served::{Answer, OnParts};
+use super::slot::layout::Pair;
+use super::table::Table;
+use super::{Combine, HashMap};
+use crate::object::{self, KeyHasher, Object, Plain, Repr};
+use crate::requests::Batch;
 use crate::{BatchError, Error, Result};
 
 /// How many operations of a batch are one section, where slots of removed keys are used again.
 const SECTION: usize = 256;
 
-/// What became of a batch that may insert keys.
-struct Outcome {
-    /// The keys that were new, also if the batch ended early.
-    n_new: usize,
-    result: Result<(), BatchError>,
-}
-
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// The values of `keys`, while others may change what is there, unless `is_read_only`.
-    pub(super) fn find_many(
+    /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each. Returns how many
+    /// keys there are more, or less.
+    pub(super) fn many<'k, O, E>(
         &self,
-        keys: &[K],
-        values: &mut [Option<V>],
-        is_read_only: bool,
-    ) -> Result<()> {
-        let n_together = self.n_together(keys.len());
-        let mut parts = keys.chunks(n_together).zip(values.chunks_mut(n_together));
-        parts.try_for_each(|(keys, values)| {
-            self.together(|local| match (local, self.served()) {
-                (Some(view), _) => view.find_ahead(keys, values, is_read_only),
-                (None, Some(served)) => self.find_served(served, keys, values, is_read_only),
-                (None, None) if is_read_only => self.view_remote().find_read_only(keys, values),
-                (None, None) => self.view_remote().find_together(keys, values),
-            })
-        })
+        elements: &'k [E],
+        key: impl Fn(&'k E) -> &'k K + Copy,
+        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+    ) -> Result<usize, BatchError>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        self.many_to::<O, E>(elements, key, given, |_, _| Ok(()))
     }
 
-    /// How many operations of a batch of `n` are one part.
-    const fn n_together(&self, n: usize) -> usize {
-        match &self.reused {
-            Some(_) => SECTION,
-            None if n > 0 => n,
-            None => 1,
-        }
+    /// Likewise; `take` gets what each tells.
+    fn many_to<'k, O, E>(
+        &self,
+        elements: &'k [E],
+        key: impl Fn(&'k E) -> &'k K + Copy,
+        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        mut take: impl FnMut(usize, O::Done) -> Result<()>,
+    ) -> Result<usize, BatchError>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let is_here = self.local.is_some() || self.reused.is_some();
+        let Some(served) = self.served().filter(|_| !is_here) else {
+            return self.many_here::<O, E>(elements, key, given, take);
+        };
+        let mut n_changed = 0;
+        let ended = self.travel::<O, E>(served, elements, key, given, &mut |i, done| {
+            n_changed += usize::from(O::is_change(&done));
+            take(i, done)
+        });
+        self.count::<O>(n_changed);
+        ended.map(|()| n_changed)
     }
 
-    /// Carries out a part of a batch, which is a section if slots of removed keys are used again, on
-    /// slots that are all local, if they are.
-    fn together<'a, T>(&'a self, part: impl FnOnce(Option<LocalView<'a, K, V, S>>) -> T) -> T {
-        if let Some(reused) = &self.reused {
-            let _section = reused.sections.open();
-            return part(Some(self.view_local(&reused.all)));
-        }
-        part(self.local.as_ref().map(|all| self.view_local(all)))
-    }
-
-    pub(super) fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError> {
-        self.counted(entries.len(), |part, local| match (local, self.served()) {
-            (Some(view), _) => view.insert_ahead(&entries[part]),
-            (None, Some(served)) => self.insert_served(served, &entries[part]),
-            (None, None) => self.view_remote().insert_together(&entries[part]),
-        })
-    }
-
-    /// Carries out a batch of `n` operations, counts the new keys, and returns their number.
-    /// `batch` carries out a part of it, on slots that are all local, if they are.
-    fn counted<'a>(
-        &'a self,
-        n: usize,
-        mut batch: impl FnMut(Range<usize>, Option<LocalView<'a, K, V, S>>) -> Outcome,
+    /// As [`many_to`](Self::many_to), without messages.
+    fn many_here<'k, O: OnKey<K, V>, E>(
+        &self,
+        elements: &'k [E],
+        key: impl Fn(&'k E) -> &'k K + Copy,
+        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        mut take: impl FnMut(usize, O::Done) -> Result<()>,
     ) -> Result<usize, BatchError> {
-        let counted = |outcome: Outcome| {
-            self.count_new(outcome.n_new as u64);
-            outcome.result.map(|()| outcome.n_new)
+        let n_together = self.reused.as_ref().map_or(elements.len(), |_| SECTION);
+        let (mut n_all, mut rest, mut room) = (0, elements, None);
+        while !rest.is_empty() {
+            let (part, mut n_changed) = (&rest[..n_together.min(rest.len())], 0);
+            let ended = match (&self.local, &self.reused) {
+                (Some(all), _) => {
+                    let view = self.view_local(all);
+                    view.ahead::<O, E>(part, key, given, &mut take, &mut n_changed)
+                }
+                (None, Some(reused)) => self.in_section(reused, |view| {
+                    view.ahead::<O, E>(part, key, given, &mut take, &mut n_changed)
+                }),
+                (None, None) => {
+                    let view = self.view_remote();
+                    view.together::<O, E>(part, key, given, &mut take, &mut n_changed)
+                }
+            };
+            self.count::<O>(n_changed);
+            n_all += n_changed;
+            let Err(BatchError { done, error }) = ended else {
+                (rest, room) = (&rest[part.len()..], None);
+                continue;
+            };
+            rest = &rest[done..];
+            let done = elements.len() - rest.len();
+            let has_room = match (&self.reused, &error) {
+                (Some(reused), Error::Full { .. }) => self.makes_room(reused, &mut room),
+                _ => Ok(false),
+            };
+            match has_room {
+                Ok(true) => {}
+                Ok(false) => return Err(BatchError { done, error }),
+                Err(error) => return Err(BatchError { done, error }),
+            }
+        }
+        Ok(n_all)
+    }
+
+    /// As [`many_to`](Self::many_to), by messages.
+    fn travel<'k, O, E>(
+        &self,
+        served: &Served<K, V, S>,
+        elements: &'k [E],
+        key: impl Fn(&'k E) -> &'k K + Copy,
+        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+    ) -> Result<(), BatchError>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let view = self.view_remote();
+        let take = &mut |i: usize, answer: Option<Answer<O, K, V>>| {
+            let done = match answer {
+                Some(answer) => O::Done::of_answer(answer, self.heap()),
+                None => {
+                    let (key, given) = (object::key(key(&elements[i]))?, given(&elements[i])?);
+                    O::perform(&view, view.hash(&key), &key, given)
+                }
+            };
+            take(i, done?)
         };
-        let Some(reused) = &self.reused else {
-            return counted(self.together(|local| batch(0..n, local)));
+        let mut batch = Batch::<OnParts<O, K, V, S>>::new(served, elements.len());
+        let request = |element| -> Result<_> {
+            let key = object::key(key(element))?;
+            let hash = view.hash(&key);
+            let way = (self.shape.ring.home(hash).rank(), hash.bits());
+            let key = <K::Repr as Repr<K>>::key_slot(&key, self.heap())?;
+            Ok((way, Pair::new(key, given(element)?)))
         };
-        let (mut n_new, mut done, mut room) = (0, 0, None);
-        while done < n {
-            let part = done..n.min(done + SECTION);
-            let outcome = self.together(|local| batch(part.clone(), local));
-            n_new += outcome.n_new;
-            match counted(outcome) {
-                Ok(_) => (done, room) = (part.end, None),
-                Err(failed) => {
-                    done += failed.done;
-                    let has_room = match failed.error {
-                        Error::Full { .. } => self.makes_room(reused, &mut room),
-                        _ => Ok(false),
-                    };
-                    match has_room {
-                        Ok(true) => {}
-                        Ok(false) => return Err(BatchError { done, ..failed }),
-                        Err(error) => return Err(BatchError { done, error }),
+        for (i, element) in elements.iter().enumerate() {
+            match request(element) {
+                Ok((way, request)) => {
+                    if !batch.push(i, way, request, take) {
+                        break;
                     }
+                }
+                Err(error) => {
+                    batch.fail(i, error);
+                    break;
                 }
             }
         }
-        Ok(n_new)
+        batch.finish(take)
+    }
+
+    /// Counts keys that are new or were removed, outside of sections.
+    #[inline]
+    pub(super) fn count<O: OnKey<K, V>>(&self, n_changed: usize) {
+        match O::EFFECT {
+            Effect::Look | Effect::Change => {}
+            Effect::Claim => self.count_new(n_changed as u64),
+            Effect::Remove => self.count_removals(n_changed as u64),
+        }
+    }
+
+    /// The values of `keys`, in a phase.
+    pub(super) fn find_many<P: Phase>(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+        if let Some(all) = &self.local {
+            return self.view_local(all).find_ahead::<P>(keys, values);
+        }
+        if let Some(reused) = &self.reused {
+            let mut parts = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
+            return parts.try_for_each(|(keys, values)| {
+                self.in_section(reused, |view| view.find_ahead::<P>(keys, values))
+            });
+        }
+        let take = |i: usize, value| {
+            values[i] = value;
+            Ok(())
+        };
+        self.many_to::<Find<P>, _>(keys, |key| key, |_| Ok(()), take)?;
+        Ok(())
+    }
+}
+
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// [Removes](Self::remove) all `keys`, and returns how many were there. A key that stands there
+    /// twice is there once.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`remove`](Self::remove) for each key; behind a network the latency of the searches is
+    /// paid once for many. One-sided; or M for each rank and as many keys as a message carries.
+    /// Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`remove`](Self::remove), with the number of keys that were removed before. Where they
+    /// travel by messages (M), some of those behind may be removed, too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<u64, u64>::with_capacity(&world, 100)?;
+    /// map.insert_many(&[(1, 10), (2, 20), (3, 30)])?;
+    /// assert_eq!(map.remove_many(&[3, 4, 1, 3])?, 2);
+    /// assert_eq!(map.find_many(&[1, 2, 3])?, [None, Some(20), None]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn remove_many(&self, keys: &[K]) -> Result<usize, BatchError>
+    where
+        P: Changes,
+    {
+        self.table.many::<Remove, _>(keys, |key| key, |_| Ok(()))
+    }
+
+    /// For each of `entries`, in their order: joins the value of the key with the entry's by `C`,
+    /// atomically, or inserts the entry's if the key is absent. Returns how many keys were new.
+    ///
+    /// As [`upsert`](Self::upsert), but by a type, since what a closure captures does not travel: the
+    /// rank that has the slot may be the one that joins. [`Combine::combine`] runs again each time that
+    /// another rank changed the value meanwhile; if it panics, the entry is as before.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`upsert`](Self::upsert) for each entry; behind a network the latency of the searches
+    /// is paid once for many keys that are there. One-sided; or M for each rank and as many entries as
+    /// a message carries. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`upsert`](Self::upsert), with the number of entries that were joined or inserted
+    /// before. Where they travel by messages (M), some of those behind may be, too, and a panic at
+    /// another rank is an error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_containers::HashMap;
+    /// use pgas_containers::hash_map::Combine;
+    ///
+    /// /// The larger one of two values.
+    /// enum Max {}
+    /// impl<V: Copy + Ord> Combine<V> for Max {
+    ///     fn combine(there: V, given: &V) -> V {
+    ///         there.max(*given)
+    ///     }
+    /// }
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let highest = HashMap::<char, u64>::with_capacity(&world, 100)?;
+    /// assert_eq!(highest.upsert_many::<Max>(&[('a', 3), ('b', 1), ('a', 2), ('b', 7)])?, 2);
+    /// assert_eq!(highest.find_many(&['a', 'b'])?, [Some(3), Some(7)]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn upsert_many<C: Combine<V>>(&self, entries: &[(K, V)]) -> Result<usize, BatchError>
+    where
+        P: Changes,
+    {
+        let table = &self.table;
+        if object::has_heap::<V>() {
+            return table.many_here::<UpsertLate<'_, V, C>, _>(
+                entries,
+                |entry| &entry.0,
+                |entry| Ok(&entry.1),
+                |_, _| Ok(()),
+            );
+        }
+        let value = |entry: &(K, V)| object::to_slot(&entry.1, table.heap());
+        table.many::<Upsert<C>, _>(entries, |entry| &entry.0, value)
     }
 }
 
@@ -150,7 +313,7 @@ where
     where
         P: Changes,
     {
-        self.add_indexed(keys.len(), |i| &keys[i], |_| n)
+        self.table.many::<Count, _>(keys, |key| key, |_| Ok(n))
     }
 
     /// Adds to the value of each entry's key the entry's number, in their order, and returns how many of
@@ -167,24 +330,7 @@ where
     where
         P: Changes,
     {
-        self.add_indexed(entries.len(), |i| &entries[i].0, |i| entries[i].1)
-    }
-
-    fn add_indexed<'k>(
-        &self,
-        len: usize,
-        key: impl Fn(usize) -> &'k K + Copy,
-        n: impl Fn(usize) -> V + Copy,
-    ) -> Result<usize, BatchError> {
         let table = &self.table;
-        table.counted(len, |part, local| {
-            let (len, first) = (part.len(), part.start);
-            let (key, n) = (move |i| key(first + i), move |i| n(first + i));
-            match (local, table.served()) {
-                (Some(view), _) => view.add_ahead(len, key, n),
-                (None, Some(served)) => table.add_served(served, len, key, n),
-                (None, None) => table.view_remote().add_together(len, key, n),
-            }
-        })
+        table.many::<Count, _>(entries, |entry| &entry.0, |entry| Ok(entry.1))
     }
 }

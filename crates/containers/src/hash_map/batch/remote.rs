@@ -6,18 +6,19 @@
 //! then is inserted by the blocking operation, which looks again.
 
 use pgas_core::Event;
-use pgas_core::atomics::{Atomic, AtomicInteger};
+use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
 use pgas_lockfree::slots::probe::Slots as _;
 use pgas_lockfree::slots::state::{SlotState, StateWord};
 use pgas_lockfree::slots::{self, Held, Intent, Met, SlotMemory as _, Wanted};
 
+use super::super::done::Done as _;
+use super::super::op::{At, Effect, OnKey};
 use super::super::slot::layout::{Blocks as _, ValueKind};
 use super::super::slot::remote::Remote;
 use super::super::slot::{GlobalSlot, LayoutOf, of_word, to_word};
-use super::super::view::{Home, Inserted, View};
-use super::Outcome;
-use crate::object::{self, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use super::super::view::{Home, View};
+use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
@@ -27,11 +28,11 @@ const TOGETHER: usize = 64;
 type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
 
 /// The search for one key.
-pub(super) struct Search<'a, K: Object, V: Object> {
-    pub(super) key: KeyOf<K>,
+struct Search<'a, K: Object, V: Object> {
+    key: KeyOf<K>,
     home: Home<K, V, Remote<'a>>,
     /// The slot that it has come to.
-    pub(super) slot: RemoteSlot<'a, K, V>,
+    slot: RemoteSlot<'a, K, V>,
     found: Option<Found<SlotOf<V>>>,
 }
 
@@ -46,17 +47,11 @@ enum Found<V> {
     Absent,
     /// The slot where the search stands holds the key.
     Held(Held<V>),
+    /// Likewise, with this value, and nobody writes.
+    Read(V),
 }
 
 impl<K: Object, V: Object> Search<'_, K, V> {
-    /// What the slot held, if the key was there.
-    pub(super) fn held(&self) -> Option<Held<SlotOf<V>>> {
-        match self.found {
-            Some(Found::Held(held)) => Some(held),
-            Some(Found::Absent) | None => None,
-        }
-    }
-
     /// Whether the value is a word of a slot that was ready, so that one atomic is all that is left
     /// to do.
     fn has_word(&self) -> bool {
@@ -80,15 +75,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 
     /// Ends all `searches` at once: in each round all that are not over look at one slot.
-    fn locate(&self, mut searches: Vec<Search<'a, K, V>>) -> Result<Vec<Search<'a, K, V>>> {
+    fn locate(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         while searches.iter().any(|search| search.found.is_none()) {
             if LayoutOf::<K, V>::IS_PACKED {
-                self.look_once(&mut searches, StateWord::from_narrow)?;
+                self.look_once(searches, StateWord::from_narrow)?;
             } else {
-                self.look_once(&mut searches, StateWord::from_bits)?;
+                self.look_once(searches, StateWord::from_bits)?;
             }
         }
-        Ok(searches)
+        Ok(())
     }
 
     /// One round of [`locate`](Self::locate): all states, each a `W` in memory, then the keys behind
@@ -155,140 +150,145 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         }
     }
 
-    pub(super) fn find_together(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        match LayoutOf::<K, V>::KIND {
-            ValueKind::Word4 => self.find_by::<u32>(keys, values),
-            _ => self.find_by::<u64>(keys, values),
+    /// As [`locate`](Self::locate), while nobody changes anything: each block is read at once.
+    fn locate_read_only(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
+        let is_open = |search: &&mut Search<'a, K, V>| search.found.is_none();
+        loop {
+            let open = searches.iter_mut().filter(is_open);
+            let begun = open.map(|search| Ok((search.slot.see_nb()?, search)));
+            let in_flight = begun.collect::<Result<Vec<_>>>()?;
+            if in_flight.is_empty() {
+                return Ok(());
+            }
+            for (event, search) in in_flight {
+                let step =
+                    self.step(&mut search.slot, &event.wait()?, &search.home, &search.key)?;
+                search.found = step.map(|step| step.value().map_or(Found::Absent, Found::Read));
+            }
         }
     }
 
-    fn find_by<W: Atomic>(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        let load = (AtomicOp::Load, |_| Ok(W::from_bits(0)));
-        let key = |i: usize| &keys[i];
-        let found = self.in_groups(keys.len(), key, &load, |i, search, word| {
-            values[i] = match (word, search.found) {
-                (Some(word), _) => Some(object::from_slot::<V>(of_word(word), self.heap())?),
-                (None, Some(Found::Held(held))) => self.value_held(&search.slot, held)?,
-                (None, Some(Found::Absent) | None) => None,
-            };
-            Ok(Inserted::Replaced)
-        });
-        Ok(found.result?)
-    }
-
-    pub(super) fn insert_together(&self, entries: &[(K, V)]) -> Outcome {
-        match LayoutOf::<K, V>::KIND {
-            ValueKind::Word4 => self.insert_by::<u32>(entries),
-            _ => self.insert_by::<u64>(entries),
-        }
-    }
-
-    fn insert_by<W: Atomic>(&self, entries: &[(K, V)]) -> Outcome {
-        let value = |i: usize| object::to_slot(&entries[i].1, self.heap());
-        let swap = (AtomicOp::Swap, |i| Ok(to_word::<W, _>(&value(i)?)));
-        let key = |i: usize| &entries[i].0;
-        self.in_groups(entries.len(), key, &swap, |i, search, former| {
-            if former.is_some() {
-                return Ok(Inserted::Replaced);
-            }
-            if let Some(Found::Held(held)) = search.found {
-                let was_there = slots::store(&search.slot, self.heap(), held, value(i)?)?;
-                return Ok(Inserted::over(was_there));
-            }
-            self.insert(self.hash(&search.key), &search.key, value(i)?)
-        })
-    }
-
-    /// Locates the keys group by group, and carries out an operation for each of them.
-    fn in_groups<'k, W: Atomic>(
+    /// Carries out `O` on the keys of `elements`, group by group; `take` gets what each tells.
+    pub(super) fn together<'k, O: OnKey<K, V>, E>(
         &self,
-        n: usize,
-        key: impl Fn(usize) -> &'k K,
-        op: &(AtomicOp, impl Fn(usize) -> Result<W>),
-        mut end: impl FnMut(usize, &Search<'a, K, V>, Option<W>) -> Result<Inserted>,
-    ) -> Outcome {
-        let mut n_new = 0;
-        let result = self.groups(n, key, |start, searches| {
-            self.carry_out(searches, start, op, |k, word| {
-                let ended = word.and_then(|word| end(start + k, &searches[k], word));
-                let inserted = ended.map_err(failed(start + k))?;
-                n_new += usize::from(inserted == Inserted::New);
-                Ok(())
-            })
-        });
-        Outcome { n_new, result }
-    }
-
-    /// Locates the keys group by group, and calls `end` with each in its turn.
-    pub(super) fn each_located<'k>(
-        &self,
-        n: usize,
-        key: impl Fn(usize) -> &'k K,
-        mut end: impl FnMut(usize, &Search<'a, K, V>) -> Result<()>,
+        elements: &'k [E],
+        key: impl Fn(&'k E) -> &'k K + Copy,
+        given: impl Fn(&'k E) -> Result<O::Given> + Copy,
+        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        n_changed: &mut usize,
     ) -> Result<(), BatchError> {
-        self.groups(n, key, |start, searches| {
-            let mut numbered = (start..).zip(searches);
-            numbered.try_for_each(|(i, search)| end(i, search).map_err(failed(i)))
-        })
-    }
-
-    /// Locates the keys group by group; `end` gets each group with the number of its first one.
-    fn groups<'k>(
-        &self,
-        n: usize,
-        key: impl Fn(usize) -> &'k K,
-        mut end: impl FnMut(usize, &[Search<'a, K, V>]) -> Result<(), BatchError>,
-    ) -> Result<(), BatchError> {
-        for start in (0..n).step_by(TOGETHER) {
+        for (group, start) in elements.chunks(TOGETHER).zip((0..).step_by(TOGETHER)) {
             // Those before a key that cannot be written are carried out.
             let mut refused = Ok(());
-            let searches = (start..n.min(start + TOGETHER)).map_while(|i| {
-                let search = self.begin(key(i)).map_err(failed(i));
+            let searches = (start..).zip(group).map_while(|(i, element)| {
+                let search = self.begin(key(element)).map_err(failed(i));
                 search.map_err(|error| refused = Err(error)).ok()
             });
-            let searches = searches.collect();
-            let located = self.locate(searches).map_err(failed(start));
-            located.and_then(|searches| end(start, &searches))?;
+            let mut searches: Vec<_> = searches.collect();
+            let located = if O::IS_READ_ONLY {
+                self.locate_read_only(&mut searches)
+            } else {
+                self.locate(&mut searches)
+            };
+            located.map_err(failed(start))?;
+            let of_group = |k: usize| given(&group[k]);
+            match LayoutOf::<K, V>::KIND {
+                ValueKind::Word4 => {
+                    self.carry_out::<O, u32>(&searches, start, of_group, take, n_changed)?;
+                }
+                _ => self.carry_out::<O, u64>(&searches, start, of_group, take, n_changed)?,
+            }
             refused?;
         }
         Ok(())
     }
 
-    /// Carries out the operations of a group, the first of which is number `start` of the batch, in
-    /// their order: those on words are in flight together, and go to `end` with the former words; the
-    /// others are for `end` to do.
-    fn carry_out<W: Atomic>(
+    /// Carries out `O` on a group, whose first key is number `start` of the batch, in their order:
+    /// where that is an atomic on a word it is in flight together with others.
+    fn carry_out<O: OnKey<K, V>, W: Atomic>(
         &self,
         searches: &[Search<'a, K, V>],
         start: usize,
-        (op, operand): &(AtomicOp, impl Fn(usize) -> Result<W>),
-        mut end: impl FnMut(usize, Result<Option<W>>) -> Result<(), BatchError>,
+        given: impl Fn(usize) -> Result<O::Given> + Copy,
+        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        n_changed: &mut usize,
     ) -> Result<(), BatchError> {
+        let mut end = |k: usize, word: Result<Option<W>>| {
+            let done = match word {
+                Ok(Some(word)) => O::Done::of_value(of_word(word), self.heap()),
+                Ok(None) => given(k).and_then(|given| self.end::<O>(&searches[k], given)),
+                Err(error) => Err(error),
+            };
+            let taken = done.and_then(|done| {
+                *n_changed += usize::from(O::is_change(&done));
+                take(start + k, done)
+            });
+            taken.map_err(failed(start + k))
+        };
         let mut in_flight = Vec::with_capacity(searches.len());
         let mut outcome = Ok(());
         for (k, search) in searches.iter().enumerate() {
             // Operations on one word have no order while they are in flight, and the last entry of a
             // key is to win.
             let is_same = |(other, _): &(usize, _)| searches[*other].slot.is_same(&search.slot);
-            if *op == AtomicOp::Swap && in_flight.iter().any(is_same) {
+            if O::IS_ORDERED && in_flight.iter().any(is_same) {
                 outcome = complete(&mut in_flight, &mut end);
             }
-            if outcome.is_ok() && search.has_word() {
-                let word = search.slot.value_pointer::<W>();
-                let begin = |operand| Ok(word.fetch_op_nb(&self.shape.world, *op, operand)?);
-                match operand(start + k).and_then(begin) {
-                    Ok(event) => in_flight.push((k, event)),
-                    Err(error) => outcome = end(k, Err(error)),
-                }
-            } else if outcome.is_ok() {
-                outcome = end(k, Ok(None));
+            if outcome.is_err() {
+                break;
             }
+            outcome = match O::WORD.filter(|_| search.has_word()) {
+                Some(op) => {
+                    let word = search.slot.value_pointer::<W>();
+                    let begun = given(k).and_then(|given| {
+                        let operand = to_word(&O::value(&given));
+                        Ok(word.fetch_op_nb(&self.shape.world, op, operand)?)
+                    });
+                    match begun {
+                        Ok(event) => {
+                            in_flight.push((k, event));
+                            Ok(())
+                        }
+                        Err(error) => end(k, Err(error)),
+                    }
+                }
+                None => end(k, Ok(None)),
+            };
             if outcome.is_err() {
                 break;
             }
         }
         // What was begun is completed whatever happened to the element behind it.
         complete(&mut in_flight, &mut end).and(outcome)
+    }
+
+    /// Carries out `O` on a key that was located.
+    fn end<O: OnKey<K, V>>(
+        &self,
+        search: &Search<'a, K, V>,
+        mut given: O::Given,
+    ) -> Result<O::Done> {
+        let slot = search.slot;
+        let done = match search.found {
+            Some(Found::Read(value)) => O::Done::of_value(value, self.heap()).map(Some)?,
+            Some(Found::Held(held)) => O::held(
+                At {
+                    view: self,
+                    slot,
+                    held,
+                    is_walk: true,
+                },
+                &mut given,
+            )?,
+            Some(Found::Absent) | None => None,
+        };
+        match done {
+            Some(done) => Ok(done),
+            None if O::EFFECT == Effect::Claim => {
+                O::perform(self, self.hash(&search.key), &search.key, given)
+            }
+            None => Ok(O::Done::default()),
+        }
     }
 }
 
@@ -303,60 +303,4 @@ fn complete<W: Atomic>(
         outcome = outcome.and(end(k, former));
     }
     outcome
-}
-
-/// While nobody changes anything: a block is read at once.
-impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
-    pub(super) fn find_read_only(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
-        for (keys, values) in keys.chunks(TOGETHER).zip(values.chunks_mut(TOGETHER)) {
-            let begin = |(key, value)| Ok((self.begin(key)?, value));
-            let searches = keys.iter().zip(values).map(begin);
-            let mut searches = searches.collect::<Result<Vec<_>>>()?;
-            while !searches.is_empty() {
-                let mut in_flight = Vec::with_capacity(searches.len());
-                for (search, value) in searches.drain(..) {
-                    let event = search.slot.see_nb()?;
-                    in_flight.push((search, value, event));
-                }
-                for (mut search, value, event) in in_flight {
-                    let seen = event.wait()?;
-                    match self.step(&mut search.slot, &seen, &search.home, &search.key)? {
-                        None => searches.push((search, value)),
-                        Some(step) => {
-                            let found = step.value();
-                            let found = found.map(|slot| object::from_slot::<V>(slot, self.heap()));
-                            *value = found.transpose()?;
-                        }
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<'a, K, V, S> View<'a, K, V, S, Remote<'a>>
-where
-    K: Object,
-    V: AtomicInteger + Object<Repr = Plain>,
-    S: KeyHasher,
-{
-    pub(super) fn add_together<'k>(
-        &self,
-        len: usize,
-        key: impl Fn(usize) -> &'k K,
-        n: impl Fn(usize) -> V,
-    ) -> Outcome {
-        let add = (AtomicOp::Add, |i| Ok(n(i)));
-        self.in_groups(len, key, &add, |i, search, former| {
-            let was_there = match former {
-                Some(_) => true,
-                None => {
-                    let former = self.add(self.hash(&search.key), &search.key, n(i))?;
-                    former.is_some()
-                }
-            };
-            Ok(Inserted::over(was_there))
-        })
-    }
 }

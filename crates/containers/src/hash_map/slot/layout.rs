@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use pgas_am::codec::{AsBytes, Wire};
 use pgas_core::Pod;
 use pgas_core::rma::Block;
 pub(in super::super) use pgas_lockfree::slots::probe::MOST;
@@ -36,6 +37,10 @@ impl<K: Copy, V: Copy> Clone for Pair<K, V> {
 }
 
 impl<K: Copy, V: Copy> Copy for Pair<K, V> {}
+
+impl<K: Pod, V: Pod> Wire for Pair<K, V> {
+    type By = AsBytes;
+}
 
 impl<K: Copy, V: Copy> Pair<K, V> {
     #[inline]

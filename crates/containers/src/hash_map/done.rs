@@ -1,0 +1,93 @@
+//! What operations on a key tell, and what travels of it.
+
+use pgas_am::codec::Wire;
+use pgas_core::Pod;
+use zerocopy::FromZeros as _;
+
+use super::slot::layout::Pair;
+use crate::Result;
+use crate::object::{self, Heap, Object, SlotOf};
+
+/// What an insert did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// The key was absent.
+    New,
+    /// The key was present, and its value was overwritten.
+    Replaced,
+}
+
+impl Inserted {
+    pub(super) const fn over(was_there: bool) -> Self {
+        if was_there { Self::Replaced } else { Self::New }
+    }
+}
+
+/// What an operation tells of a key; by default that it was not there.
+pub(super) trait Done<V: Object>: Default {
+    /// What travels of it.
+    type Answer: Pod + Wire;
+
+    fn was_there(&self) -> bool;
+
+    /// It was there, with this value.
+    fn of_value(value: SlotOf<V>, heap: &Heap) -> Result<Self>;
+
+    fn to_answer(self, heap: &Heap) -> Result<Self::Answer>;
+
+    fn of_answer(answer: Self::Answer, heap: &Heap) -> Result<Self>;
+}
+
+impl<V: Object> Done<V> for bool {
+    type Answer = u8;
+
+    #[inline]
+    fn was_there(&self) -> bool {
+        *self
+    }
+
+    #[inline]
+    fn of_value(_: SlotOf<V>, _: &Heap) -> Result<Self> {
+        Ok(true)
+    }
+
+    fn to_answer(self, _: &Heap) -> Result<u8> {
+        Ok(self.into())
+    }
+
+    fn of_answer(answer: u8, _: &Heap) -> Result<Self> {
+        Ok(answer != 0)
+    }
+}
+
+impl<V: Object> Done<V> for Option<V> {
+    /// Whether it was there, and the value.
+    type Answer = Pair<u8, SlotOf<V>>;
+
+    #[inline]
+    fn was_there(&self) -> bool {
+        self.is_some()
+    }
+
+    #[inline]
+    fn of_value(value: SlotOf<V>, heap: &Heap) -> Result<Self> {
+        object::from_slot::<V>(value, heap).map(Some)
+    }
+
+    fn to_answer(self, heap: &Heap) -> Result<Self::Answer> {
+        let is_there = self.is_some().into();
+        let value = self
+            .map(|value| object::to_slot(&value, heap))
+            .transpose()?;
+        Ok(Pair::new(
+            is_there,
+            value.unwrap_or_else(SlotOf::<V>::new_zeroed),
+        ))
+    }
+
+    fn of_answer(answer: Self::Answer, heap: &Heap) -> Result<Self> {
+        let (is_there, value) = answer.parts();
+        let there = (is_there != 0).then(|| object::from_slot::<V>(value, heap));
+        there.transpose()
+    }
+}

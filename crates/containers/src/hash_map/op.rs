@@ -1,0 +1,420 @@
+//! Operations on one key: the way of all of them to the slot that holds it or is free for it, by the
+//! fast path or by the fallback, and what each does there.
+
+use std::marker::PhantomData;
+
+use pgas_core::Pod;
+use pgas_core::atomics::AtomicInteger;
+use pgas_core::backend::AtomicOp;
+use pgas_lockfree::slots::probe::{self, Probed};
+use pgas_lockfree::slots::{self, Held, Intent, Wanted};
+use zerocopy::{FromZeros as _, IntoBytes as _};
+
+use super::Combine;
+use super::done::Done;
+use super::hash::Hash;
+use super::phase::Phase;
+use super::slot::layout::Pair;
+use super::slot::{Access, GlobalSlot};
+use super::table::Table;
+use super::view::{View, out_of_line};
+use crate::Result;
+use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+
+/// What an operation does to the map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// Nothing.
+    Look,
+    /// It changes the value of a key that is there.
+    Change,
+    /// The key is there afterwards.
+    Claim,
+    /// It is not.
+    Remove,
+}
+
+/// An operation on a key, as a type.
+pub(super) trait OnKey<K: Object, V: Object>: Sized {
+    /// What it is given beside the key.
+    type Given;
+
+    /// Whether the key was there, and maybe its value.
+    type Done: Done<V>;
+
+    const EFFECT: Effect;
+
+    /// What it asks of a slot that holds the key.
+    const WANTED: Wanted = Wanted::Value;
+
+    /// Whether nobody changes anything meanwhile.
+    const IS_READ_ONLY: bool = false;
+
+    /// Whether it matters which one of two on a key comes first.
+    const IS_ORDERED: bool = false;
+
+    /// What it does to a value that is a word and there: one atomic, with [`value`](Self::value) as
+    /// the operand.
+    const WORD: Option<AtomicOp> = None;
+
+    /// What it does in a slot that holds the key; nothing if the key was removed meanwhile, or on the
+    /// fast path if it leaves it to the fallback.
+    fn held<'a, S: KeyHasher, R: Access<'a>>(
+        at: At<'_, 'a, K, V, S, R>,
+        given: &mut Self::Given,
+    ) -> Result<Option<Self::Done>>;
+
+    /// The value of a key that is new.
+    #[inline]
+    fn value(_: &Self::Given) -> SlotOf<V> {
+        SlotOf::<V>::new_zeroed()
+    }
+
+    /// Carries the operation out.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn perform<'a, S: KeyHasher, R: Access<'a>>(
+        view: &View<'a, K, V, S, R>,
+        hash: Hash,
+        key: &KeyOf<K>,
+        given: Self::Given,
+    ) -> Result<Self::Done> {
+        view.perform::<Self>(hash, key, given)
+    }
+
+    /// Whether there is a key more or one less.
+    #[inline]
+    fn is_change(done: &Self::Done) -> bool {
+        match Self::EFFECT {
+            Effect::Look | Effect::Change => false,
+            Effect::Claim => !done.was_there(),
+            Effect::Remove => done.was_there(),
+        }
+    }
+}
+
+/// An operation whose functions are parts of their callers: `$held` is what it does in a slot that
+/// holds the key, and `$new` the value of a key that is new.
+macro_rules! operation {
+    (
+        $(#[$doc:meta])*
+        $op:ident $(<$of:ident: $bound:path>)? of [$($value:tt)+], $effect:ident
+        $(, $constant:ident: $type:ty = $is:expr)*;
+        |$at:ident, $given:ident: $Given:ty| -> $Done:ty $held:block $(, new $new:expr)?
+    ) => {
+        $(#[$doc])*
+        pub(super) struct $op$(<$of>)?(PhantomData<((), $($of)?)>);
+
+        impl<K: Object, V: $($value)+, $($of: $bound)?> OnKey<K, V> for $op$(<$of>)? {
+            type Given = $Given;
+            type Done = $Done;
+            const EFFECT: Effect = Effect::$effect;
+            $(const $constant: $type = $is;)*
+
+            #[cfg_attr(not(debug_assertions), inline(always))]
+            fn held<'a, S: KeyHasher, R: Access<'a>>(
+                $at: At<'_, 'a, K, V, S, R>,
+                $given: &mut $Given,
+            ) -> Result<Option<$Done>> $held
+
+            $(
+                #[inline]
+                fn value($given: &$Given) -> SlotOf<V> {
+                    $new
+                }
+            )?
+        }
+    };
+}
+
+operation! {
+    /// As [`HashMap::find`](super::HashMap::find), in a phase.
+    Find<P: Phase> of [Object], Look, IS_READ_ONLY: bool = P::IS_READ_ONLY,
+    WORD: Option<AtomicOp> = Some(AtomicOp::Load);
+    |at, _none: ()| -> Option<V> { at.value().map(|value| value.map(Some)) }
+}
+
+operation! {
+    /// As [`HashMap::contains`](super::HashMap::contains), in a phase.
+    Contains<P: Phase> of [Object], Look, IS_READ_ONLY: bool = P::IS_READ_ONLY,
+    WANTED: Wanted = Wanted::Key;
+    |_at, _none: ()| -> bool { Ok(Some(true)) }
+}
+
+operation! {
+    /// As [`HashMap::insert`](super::HashMap::insert). What was there is given back, so it is read
+    /// if it may point to memory of its own.
+    Insert of [Object], Claim, IS_ORDERED: bool = true,
+    WANTED: Wanted = if object::has_heap::<V>() { Wanted::Value } else { Wanted::Key },
+    WORD: Option<AtomicOp> = Some(AtomicOp::Swap);
+    |at, value: SlotOf<V>| -> bool {
+        slots::store(&at.slot, at.view.heap(), at.held, *value).map(Some)
+    }, new *value
+}
+
+operation! {
+    /// The value that is there, if it was there before; else the one that is given is.
+    GetOrInsert of [Object], Claim;
+    |at, value: SlotOf<V>| -> Option<V> {
+        let there = at.value()?;
+        if there.is_some() {
+            object::release::<V>(value, at.view.heap())?;
+        }
+        Ok(there.map(Some))
+    }, new *value
+}
+
+operation! {
+    /// As [`HashMap::remove`](super::HashMap::remove).
+    Remove of [Object], Remove;
+    |at, _none: ()| -> bool {
+        let was_there = slots::remove(&at.slot, at.view.heap(), at.held)?;
+        Ok(was_there.then_some(true))
+    }
+}
+
+/// As [`HashMap::fetch_add`](super::HashMap::fetch_add): the former value, if there was one.
+pub(super) enum Add {}
+
+impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
+    type Given = V;
+    type Done = Option<V>;
+    const EFFECT: Effect = Effect::Claim;
+    const WANTED: Wanted = Wanted::Key;
+
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn held<'a, S: KeyHasher, R: Access<'a>>(
+        at: At<'_, 'a, K, V, S, R>,
+        n: &mut V,
+    ) -> Result<Option<Option<V>>> {
+        if slots::has_word(&at.slot, at.held)? {
+            return Ok(Some(Some(at.slot.fetch_op(AtomicOp::Add, *n)?)));
+        }
+        Ok(None)
+    }
+
+    fn value(n: &V) -> SlotOf<V> {
+        *n
+    }
+}
+
+operation! {
+    /// As [`Add`], told only whether the key was there.
+    Count of [AtomicInteger + Object<Repr = Plain>], Claim, WANTED: Wanted = Wanted::Key,
+    WORD: Option<AtomicOp> = Some(AtomicOp::Add);
+    |at, n: V| -> bool {
+        let former = <Add as OnKey<K, V>>::held(at, n)?;
+        Ok(former.map(|_| true))
+    }, new *n
+}
+
+operation! {
+    /// Puts the second value in the place of the first one, if that is there, and tells what was there.
+    Replace of [Object], Change;
+    |at, values: Pair<SlotOf<V>, SlotOf<V>>| -> Option<V> {
+        let (expected, new) = values.parts();
+        let replace = |there| {
+            let slot = object::to_slot::<V>(&there, at.view.heap())?;
+            Ok(if slot.as_bytes() == expected.as_bytes() { new } else { slot })
+        };
+        Ok(at.update(replace)?.map(Some))
+    }
+}
+
+operation! {
+    /// As [`HashMap::update`](super::HashMap::update), by what a slot is to hold.
+    Update<F: FnMut(V) -> Result<SlotOf<V>>> of [Object], Change;
+    |at, f: F| -> Option<V> { Ok(at.update(f)?.map(Some)) }
+}
+
+operation! {
+    /// As [`Update`], or inserts the value, which has no memory of its own.
+    Join<F: FnMut(V) -> Result<SlotOf<V>>> of [Object], Claim;
+    |at, given: (SlotOf<V>, F)| -> bool { Ok(at.update(&mut given.1)?.map(|_| true)) },
+    new given.0
+}
+
+operation! {
+    /// As [`HashMap::upsert_many`](super::HashMap::upsert_many) with one entry.
+    Upsert<C: Combine<V>> of [Object], Claim, IS_ORDERED: bool = true;
+    |at, value: SlotOf<V>| -> bool {
+        let heap = at.view.heap();
+        let given = object::from_slot::<V>(*value, heap)?;
+        let former = at.update(|there| object::to_slot(&C::combine(there, &given), heap))?;
+        Ok(former.map(|_| true))
+    }, new *value
+}
+
+/// As [`Upsert`], of a value that takes memory of its own only where the key is absent.
+pub(super) struct UpsertLate<'v, V, C>(PhantomData<(&'v V, C)>);
+
+impl<'v, K: Object, V: Object, C: Combine<V>> OnKey<K, V> for UpsertLate<'v, V, C> {
+    type Given = &'v V;
+    type Done = bool;
+    const EFFECT: Effect = Effect::Claim;
+
+    fn held<'a, S: KeyHasher, R: Access<'a>>(
+        at: At<'_, 'a, K, V, S, R>,
+        value: &mut &'v V,
+    ) -> Result<Option<bool>> {
+        let heap = at.view.heap();
+        let former = at.update(|there| object::to_slot(&C::combine(there, value), heap))?;
+        Ok(former.map(|_| true))
+    }
+
+    fn perform<'a, S: KeyHasher, R: Access<'a>>(
+        view: &View<'a, K, V, S, R>,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: &'v V,
+    ) -> Result<bool> {
+        view.upsert(hash, key, |there| match there {
+            Some(there) => object::to_slot(&C::combine(there, value), view.heap()),
+            None => object::to_slot(value, view.heap()),
+        })
+    }
+}
+
+/// A slot that holds a key, as a search has found it.
+pub(super) struct At<'v, 'a, K: Object, V: Object, S, R: Access<'a>> {
+    pub(super) view: &'v View<'a, K, V, S, R>,
+    pub(super) slot: GlobalSlot<K, V, R>,
+    pub(super) held: Held<SlotOf<V>>,
+    /// Whether the fallback has come there.
+    pub(super) is_walk: bool,
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'_, 'a, K, V, S, R> {
+    /// The value, unless the key was removed.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn value(&self) -> Result<Option<V>> {
+        let loaded = slots::load(&self.slot, self.view.heap(), self.held)?;
+        loaded.map(<V::Repr as Repr<V>>::decode).transpose()
+    }
+
+    /// Replaces the value by what a slot is to hold of `f` of it; what was there, unless the key was
+    /// removed, or on the fast path another rank was faster.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn update(&self, mut f: impl FnMut(V) -> Result<SlotOf<V>>) -> Result<Option<V>> {
+        let f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
+        let (slot, heap) = (&self.slot, self.view.heap());
+        let former = if self.is_walk {
+            slots::update(slot, heap, self.held, f)?
+        } else {
+            slots::update_once(slot, heap, self.held, f)?
+        };
+        former.map(<V::Repr as Repr<V>>::decode).transpose()
+    }
+}
+
+// As the public operations, these are no parts of their callers without optimization, where each
+// value that is passed on has a place of its own in the frame: with values of 64 KiB one operation
+// took more than 5 MiB of the stack, or not, as the compiler happened to cut the crate into units.
+
+/// Operations leave it to their caller to count new keys and those that were removed.
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Carries `O` out by the fast path, or else by the fallback. Where there is a fast path, the
+    /// fallback is a call with code of its own, and with copies of the view and the key, so that the
+    /// fast path has all that it needs in registers.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn perform<O: OnKey<K, V>>(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        mut given: O::Given,
+    ) -> Result<O::Done> {
+        if !Self::HAS_LINES {
+            return self.walk_to::<O>(hash, key, given);
+        }
+        let intent = const {
+            match O::EFFECT {
+                Effect::Claim => Intent::Claim,
+                _ => Intent::Look,
+            }
+        };
+        let (line, of_key) = self.fast_path(hash, key, intent)?;
+        let sought = (hash.fingerprint(), key, intent);
+        let probed = probe::probe(self, line, sought, |slot, held| {
+            O::held(
+                At {
+                    view: self,
+                    slot,
+                    held,
+                    is_walk: false,
+                },
+                &mut given,
+            )
+        })?;
+        match probed {
+            Some(Probed::Found(done)) => Ok(done),
+            Some(Probed::Free(slot)) => self.absent::<O>(slot, hash, of_key, &given),
+            None => {
+                let (view, key) = (*self, key.clone());
+                out_of_line(move || view.walk_to::<O>(hash, &key, given))
+            }
+        }
+    }
+
+    /// Where the fast path to `key` begins, if there is one, and what a slot is to hold of a key
+    /// that is to be there.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub(super) fn fast_path(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        intent: Intent,
+    ) -> Result<(Option<R::Line>, SlotOf<K>)> {
+        let claims = intent == Intent::Claim;
+        // Memory of its own for a key is a matter of the fallback.
+        if !Self::HAS_LINES || claims && object::has_heap::<K>() {
+            return Ok((None, SlotOf::<K>::new_zeroed()));
+        }
+        let of_key = if claims {
+            <K::Repr as Repr<K>>::key_slot(key, self.heap())?
+        } else {
+            SlotOf::<K>::new_zeroed()
+        };
+        let n_whole = self.shape.ring.n_whole_blocks();
+        Ok((R::home_line(self.all, hash, n_whole), of_key))
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// Carries `O` out on one key, whatever the phase is, and counts what it has changed. `given` is
+    /// called again if it has found no room, and there may be some now.
+    #[inline(always)]
+    pub(super) fn one<O>(
+        &self,
+        key: &K,
+        given: impl Fn(&Heap) -> Result<O::Given>,
+    ) -> Result<O::Done>
+    where
+        O: OnKey<K, V, Given: Pod> + 'static,
+    {
+        let key = object::key(key)?;
+        let done = match &self.local {
+            Some(all) => {
+                let given = given(self.heap())?;
+                let view = self.view_local(all);
+                view.perform::<O>(view.hash(&key), &key, given)
+            }
+            None => out_of_line(move || self.one_elsewhere::<O>(&key, given)),
+        }?;
+        self.count::<O>(O::is_change(&done).into());
+        Ok(done)
+    }
+
+    /// As [`HashMap::update`](super::HashMap::update).
+    #[inline(always)]
+    pub(super) fn update(&self, key: &K, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
+        let key = object::key(key)?;
+        let heap = self.heap();
+        let f = move |there| object::to_slot(&f(there), heap);
+        match &self.local {
+            Some(all) => {
+                let view = self.view_local(all);
+                view.update(view.hash(&key), &key, f)
+            }
+            None => out_of_line(move || self.update_elsewhere(&key, f)),
+        }
+    }
+}
