@@ -120,8 +120,8 @@ impl Peer {
     }
 
     /// The credits that a message of `class` takes along. A rank may leave requests alone until it has got rid of a
-    /// reply, and that may need a credit. So only some of those for replies ride on requests: when there is no other one,
-    /// as many are owed as make a note.
+    /// reply, and that may need a credit. So only some of those for replies ride on requests: when there is no
+    /// other one, as many are owed as make a note.
     fn give_back(&mut self, class: usize) -> [u16; 2] {
         let [requests, replies] = mem::take(&mut self.owed);
         if class == MessageClass::Reply as usize {

@@ -71,8 +71,8 @@ pub(crate) fn prices() {
     assert_well(&run(command));
 }
 
-/// Counts the calls of MPI that puts, atomics and operations of a hash map make where no rank reaches another one's memory:
-/// the message that is an operation's price, and nothing for an own key.
+/// Counts the calls of MPI that puts, atomics and operations of a hash map make where no rank reaches another
+/// one's memory: the message that is an operation's price, and nothing for an own key.
 pub(crate) fn pay(_: &str) {
     let world = world();
     assert!(world.capabilities().ranks_serve_atomics());

@@ -245,8 +245,8 @@ impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> 
         Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
     }
 
-    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing, and so may those that
-    /// another rank is about to remove.
+    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing, and so may
+    /// those that another rank is about to remove.
     ///
     /// # Cost
     ///
