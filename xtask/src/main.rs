@@ -62,7 +62,7 @@ enum Verb {
         /// Only those with one of these in their path or text
         filters: Vec<String>,
     },
-    /// Runs the tests under AddressSanitizer (needs a nightly toolchain)
+    /// Runs the tests under AddressSanitizer
     Asan,
     /// Runs unit tests that go through unsafe code under Miri (needs a nightly toolchain with the
     /// components miri and rust-src)

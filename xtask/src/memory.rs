@@ -1,11 +1,11 @@
-//! The checkers of memory and interleavings: loom, AddressSanitizer, Miri. Each has a target folder
-//! of its own, because each builds the dependencies with flags of its own.
+//! The checkers of memory and interleavings: loom, AddressSanitizer, Miri. Loom and Miri have target folders
+//! of their own, because they build the dependencies with flags of their own.
 
 use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use crate::process::{self, Outcome, command};
+use crate::process::{self, Outcome, command, root};
 use crate::toolchains;
 
 /// The package with the lock-free structures and their models: unit tests whose names begin with `loom_`. Loom builds nothing else of ours.
@@ -60,26 +60,18 @@ pub(crate) fn loom_cargo(filter: &str) -> Command {
 /// with collectives that end early, whose buffers are leaked on purpose.
 #[rustfmt::skip]
 const SANITIZED: &[&str] = &[
-    "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers", "-p", "pgas-testkit",
+    "-p", "pgas-core", "-p", "pgas-smp", "-p", "pgas-containers", "-p", "pgas-testkit", "-p", "pgas-test-features",
     "--lib", "--test", "suite", "--test", "loopback", "--test", "mailbox_processes",
     "--", "--skip", "processes::", "--skip", "processes, no direct path::",
     "--skip", "collective::tests::native::",
 ];
 
-/// Unit tests and the conformance suite under AddressSanitizer, which only a nightly toolchain offers.
+/// Unit tests and the conformance suite under AddressSanitizer. Only the packages of the workspace are built with it,
+/// by `xtask/rustc-asan`: what they depend on is there, and its generic code is checked where they use it.
 pub(crate) fn asan() -> Result<Outcome> {
-    if !has_nightly() {
-        let why = "AddressSanitizer needs `rustup toolchain install nightly`";
-        return Ok(Outcome::NotRun(why.to_owned()));
-    }
-    let mut cargo = nightly_cargo();
-    cargo.args(["test", "--target", &host_triple()?]);
+    let mut cargo = command("cargo", ["test"]);
     cargo.args(SANITIZED);
-    process::apart(&mut cargo, "target/asan");
-    // Small functions are inlined before there is machine code, which takes a fifth off the tests' time and adds
-    // nothing to the build's. The standard library's own checks of its callers are those of the step `tests`.
-    let flags = "-Zsanitizer=address -Zmir-opt-level=2 -Zinline-mir=yes -Zub-checks=no -Awarnings";
-    cargo.env("RUSTFLAGS", flags);
+    cargo.env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/rustc-asan"));
     // Each of the thousands of threads gets a store for frames that are over: a small one will do.
     let options = "malloc_context_size=4:max_uar_stack_size_log=16";
     cargo.env("ASAN_OPTIONS", options);
@@ -144,19 +136,6 @@ fn nightly_cargo() -> Command {
     command("rustup", ["run", "nightly", "cargo"])
 }
 
-fn has_nightly() -> bool {
-    process::succeeds(nightly_cargo().arg("--version"))
-}
-
-/// The triple of this machine: with it named, the sanitizer's flags leave build scripts and procedural macros alone.
-fn host_triple() -> Result<String> {
-    let version = process::output(Command::new("rustc").arg("-vV")).unwrap_or_default();
-    match version.lines().find_map(|line| line.strip_prefix("host: ")) {
-        Some(triple) => Ok(triple.to_owned()),
-        None => bail!("`rustc -vV` names no host"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     #[test]
@@ -184,11 +163,5 @@ mod tests {
             !super::has_components(""),
             "without rustup nothing is listed"
         );
-    }
-
-    #[test]
-    fn the_host_has_a_triple() {
-        let triple = super::host_triple().unwrap();
-        assert!(triple.split('-').count() >= 3, "{triple}");
     }
 }

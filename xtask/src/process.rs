@@ -27,8 +27,8 @@ pub(crate) fn root() -> &'static Path {
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
 /// From now on cargo keeps nothing by which it could build a crate again in parts, writes no numbers
-/// of lines for debuggers, and hands the code generator few large parts: together that halves the
-/// time of crates that are built once. Nor does a panic look for the functions that led to it.
+/// of lines for debuggers, and hands the code generator few large parts, which are not optimized
+/// across each other: together that halves the time of crates that are built once. Nor does a panic look for the functions that led to it.
 pub(crate) fn build_once() {
     BUILDS_ONCE.store(true, Ordering::Relaxed);
 }
@@ -44,6 +44,7 @@ pub(crate) fn command<S: AsRef<OsStr>>(
         command.env("CARGO_INCREMENTAL", "0");
         command.env("CARGO_PROFILE_DEV_DEBUG", "none");
         command.env("CARGO_PROFILE_DEV_CODEGEN_UNITS", "4");
+        command.env("CARGO_PROFILE_DEV_LTO", "off");
         command.env("CARGO_PROFILE_RELEASE_DEBUG", "none");
         // Thousands of panics are what tests expect, and a failing test names its place by itself.
         command.env("RUST_BACKTRACE", "0");

@@ -74,14 +74,14 @@ pub(crate) const STEPS: &[Step] = &[
     step("bench-smoke", "every bench, once", bench_smoke),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
-    beside(1, "asan", "unit tests and conformance suite under AddressSanitizer, if nightly is installed", memory::asan),
+    beside(1, "loom", "interleavings of the lock-free parts", memory::loom),
+    beside(1, "msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
+    beside(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     beside(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
-    beside(1, "main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
-    beside(2, "msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
-    beside(2, "loom", "interleavings of the lock-free parts", memory::loom),
     beside(2, "miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
     beside(2, "targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
     beside(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
+    beside(2, "main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
