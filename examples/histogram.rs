@@ -38,7 +38,7 @@ use kernel::{Measured, Options, Place};
 use pgas::backend::AtomicOp;
 use pgas::message::{Payload, RequestHandler, Token};
 use pgas::prelude::*;
-use pgas::{Aggregator, CallError, quiet};
+use pgas::{Aggregator, quiet};
 use way::Way;
 
 /// Adds to random words of a distributed table, in three styles.
@@ -104,9 +104,9 @@ fn direct(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f
     let seconds = timing::seconds(world, || {
         kernel::each(world, options, "direct", places, |_, place| {
             let word = table.on(place.rank).offset(place.index as usize);
-            Ok(word.atomic_op(world, AtomicOp::Add, 1)?)
+            word.atomic_op(world, AtomicOp::Add, 1)
         })?;
-        Ok(world.barrier()?) // completes the atomics
+        world.barrier() // completes the atomics
     })?;
     Ok((seconds, table.here().get_vec(world, n)?))
 }
@@ -127,7 +127,7 @@ struct Add(Arc<Vec<AtomicU64>>);
 impl RequestHandler for Add {
     type Args = u32;
 
-    fn handle(&self, _: Token<'_>, index: u32, _: Payload<'_>) -> Result<(), CallError> {
+    fn handle(&self, _: Token<'_>, index: u32, _: Payload<'_>) -> pgas::Result<()> {
         self.0[index as usize].fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -138,9 +138,9 @@ fn messages(world: &World, options: &Options, places: &[Place]) -> pgas::Result<
     world.register(Add(Arc::clone(&counts)))?;
     let seconds = timing::seconds(world, || {
         kernel::each(world, options, "messages", places, |_, place| {
-            Ok(world.request::<Add>(place.rank, &place.index)?)
+            world.request::<Add>(place.rank, &place.index)
         })?;
-        Ok(quiet(world)?)
+        quiet(world)
     })?;
     Ok((seconds, values(&counts)))
 }
@@ -155,9 +155,9 @@ fn aggregated(world: &World, options: &Options, places: &[Place]) -> pgas::Resul
     let mut sender = Aggregator::new(world, add, counts.clone())?;
     let seconds = timing::seconds(world, || {
         kernel::each(world, options, "aggregated", places, |_, place| {
-            Ok(sender.push(place.rank, place.index)?)
+            sender.push(place.rank, place.index)
         })?;
-        Ok(sender.finish()?)
+        sender.finish()
     })?;
     Ok((seconds, values(&counts)))
 }

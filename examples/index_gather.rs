@@ -38,7 +38,7 @@ use clap::Parser;
 use kernel::{Measured, Options, Place};
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::prelude::*;
-use pgas::{CallError, PgasFuture, quiet};
+use pgas::{PgasFuture, quiet};
 use way::Way;
 
 /// Indices of one remote call, at most.
@@ -123,7 +123,7 @@ fn direct(
                 .get(world)?;
             Ok(())
         })?;
-        Ok(world.barrier()?)
+        world.barrier()
     })?;
     Ok((seconds, words))
 }
@@ -134,7 +134,7 @@ struct Ask(Vec<u64>);
 impl RequestHandler for Ask {
     type Args = (u32, u64);
 
-    fn handle(&self, token: Token<'_>, args: Self::Args, _: Payload<'_>) -> Result<(), CallError> {
+    fn handle(&self, token: Token<'_>, args: Self::Args, _: Payload<'_>) -> pgas::Result<()> {
         let (index, access) = args;
         token.reply::<Answer>(&(self.0[index as usize], access))
     }
@@ -146,7 +146,7 @@ struct Answer(Arc<Vec<AtomicU64>>);
 impl ReplyHandler for Answer {
     type Args = (u64, u64);
 
-    fn handle(&self, _: Origin<'_>, args: Self::Args, _: Payload<'_>) -> Result<(), CallError> {
+    fn handle(&self, _: Origin<'_>, args: Self::Args, _: Payload<'_>) -> pgas::Result<()> {
         let (word, access) = args;
         let access = usize::try_from(access).expect("one of this rank's accesses");
         self.0[access].store(word, Ordering::Relaxed);
@@ -165,9 +165,9 @@ fn messages(
     world.register_reply(Answer(Arc::clone(&words)))?;
     let seconds = timing::seconds(world, || {
         kernel::each(world, options, "messages", places, |i, place| {
-            Ok(world.request::<Ask>(place.rank, &(place.index, i as u64))?)
+            world.request::<Ask>(place.rank, &(place.index, i as u64))
         })?;
-        Ok(quiet(world)?)
+        quiet(world)
     })?;
     let read = |word: &AtomicU64| word.load(Ordering::Relaxed);
     Ok((seconds, words.iter().map(read).collect()))
@@ -230,7 +230,7 @@ impl Gatherer<'_> {
             self.take_oldest()?;
         }
         // The others still ask.
-        Ok(self.world.barrier()?)
+        self.world.barrier()
     }
 }
 

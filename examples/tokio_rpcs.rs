@@ -23,9 +23,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use pgas::Driver;
 use pgas::collective::op::{Max, Sum};
 use pgas::prelude::*;
-use pgas::{CallError, Driver};
 use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime;
 
@@ -85,7 +85,7 @@ struct Measured {
     is_right: bool,
 }
 
-async fn tasks(world: &World, options: &Options) -> Result<Measured, CallError> {
+async fn tasks(world: &World, options: &Options) -> pgas::Result<Measured> {
     let driver = Driver::start(world)?;
     let (n_in_flight, held_right) = hold(world, options).await?;
     world.team().barrier_nb()?.await?;
@@ -108,7 +108,7 @@ async fn tasks(world: &World, options: &Options) -> Result<Measured, CallError> 
 
 /// Rank 0 calls the others for an object that they build only when it has made all its calls. Returns how many were in
 /// flight then, and whether all answers were right.
-async fn hold(world: &World, options: &Options) -> Result<(usize, bool), CallError> {
+async fn hold(world: &World, options: &Options) -> pgas::Result<(usize, bool)> {
     let team = world.team();
     let number = u64::from(world.rank().number());
     if world.rank() != Rank::ZERO {
@@ -133,7 +133,7 @@ async fn hold(world: &World, options: &Options) -> Result<(usize, bool), CallErr
         tasks.push(tokio::spawn(async move {
             let answer = answer.await;
             n_answered.fetch_add(1, Ordering::Relaxed);
-            Ok::<_, CallError>(answer? == u64::from(to.number()) + i as u64)
+            Ok::<_, pgas::Error>(answer? == u64::from(to.number()) + i as u64)
         }));
     }
     let n_in_flight = n_calls - n_answered.load(Ordering::Relaxed);
@@ -147,7 +147,7 @@ async fn hold(world: &World, options: &Options) -> Result<(usize, bool), CallErr
 }
 
 /// Calls all ranks in turn, each call a task, and says whether all answers were right.
-async fn call(world: &World, options: &Options) -> Result<bool, CallError> {
+async fn call(world: &World, options: &Options) -> pgas::Result<bool> {
     let mut tasks = Vec::with_capacity(options.calls);
     let bar = support::progress_bar(world, "calls", options.calls, !options.json);
     for (i, to) in (0..options.calls as u64).zip(world.ranks().cycle()) {
@@ -165,7 +165,7 @@ async fn call(world: &World, options: &Options) -> Result<bool, CallError> {
 }
 
 /// Awaits a put, an atomic, a get and a reduction, and says whether their results are right.
-async fn one_sided(world: &World) -> Result<bool, CallError> {
+async fn one_sided(world: &World) -> pgas::Result<bool> {
     let rank = u64::from(world.rank().number());
     let n_ranks = u64::from(world.n_ranks());
     let word = world.alloc::<u64>(1)?;

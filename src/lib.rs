@@ -45,6 +45,37 @@
 //!
 //! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its ranks are [`threads`].
 //!
+//! # Errors
+//!
+//! What the environment does to a program is an [`Error`], one type for all of the library, whose variants
+//! tell the causes apart. A `main` that returns it ends with its sentence. What the caller got wrong
+//! panics instead, at the caller's line; what is to be expected, such as an absent key, is an `Option`.
+//!
+//! ```
+//! use pgas::Error;
+//! use pgas::prelude::*;
+//!
+//! fn checked(number: u64) -> u64 {
+//!     number.checked_sub(1).expect("there is something to take away")
+//! }
+//!
+//! fn program(world: &World) -> pgas::Result<()> {
+//!     let next = Rank::new((world.rank().number() + 1) % world.n_ranks());
+//!     match world.rpc(next, checked, 0_u64)?.wait() {
+//!         Err(Error::RemotePanic(panic)) => assert_eq!(panic.rank, next), // it lives on
+//!         other => panic!("{other:?}"),
+//!     }
+//!     let map = HashMap::<u64, u64>::with_capacity(world, 0); // collective, and so the error
+//!     assert!(matches!(map, Err(Error::NoCapacity)));
+//!     world.barrier()
+//! }
+//!
+//! for result in pgas::threads(2, |world| program(&world))? {
+//!     result?;
+//! }
+//! # Ok::<(), pgas::Error>(())
+//! ```
+//!
 //! # The crates
 //!
 //! | crate | has |
@@ -64,17 +95,19 @@ mod start;
 #[cfg(feature = "tokio")]
 pub use pgas_am::Driver;
 pub use pgas_am::{
-    ActiveMessages, Aggregator, DistObject, Error as CallError, Here, PgasFuture, Promise,
-    RemoteCalls, TeamCalls, WeakObject, codec, message, quiet, rpc, when_all,
+    ActiveMessages, Aggregator, DistObject, Here, PgasFuture, Promise, RemoteCalls, TeamCalls,
+    WeakObject, codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
-    Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, Error, FastQueue,
-    HashMap, HashMapBuffer, HashSet, MultiMap, Object, Result, WideBloomFilter, array, bloom,
+    Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
+    HashMap, HashMapBuffer, HashSet, MultiMap, Object, TakeError, WideBloomFilter, array, bloom,
     hash_map, object, queue, route,
 };
 pub use pgas_core::{
-    Config, Costs, Event, GlobalPtr, Pod, Rank, Statistics, Symmetric, Team, World, atomics,
-    backend, collective, config, rma, segment,
+    BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr,
+    Mismatch, MixedBinaries, Pod, Rank, RankFailure, RemoteError, RemotePanic, Result,
+    SettingError, Statistics, StorageError, Symmetric, Team, Timeout, Undelivered, Unknown, World,
+    atomics, backend, collective, config, rma, segment,
 };
 #[cfg(feature = "mpi")]
 pub use pgas_mpi as mpi;

@@ -17,7 +17,7 @@ use pgas_core::{Config, Error, World};
 /// # Errors
 ///
 /// A setting that cannot be used, a transport that refuses, memory that cannot be had;
-/// [`HasLeft`](Error::HasLeft) once the rank has left its job. On systems other than Linux a job of
+/// [`CannotRejoin`](Error::CannotRejoin) once the rank has left its job. On systems other than Linux a job of
 /// several ranks is refused: there [`threads`] runs them.
 ///
 /// # Examples

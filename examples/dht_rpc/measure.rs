@@ -45,11 +45,11 @@ pub(crate) fn measure<T: Table>(world: &World, work: &Work, table: &T) -> pgas::
     // The rates first: they touch the memory, which takes longer than anything else.
     let insert_seconds = timing::seconds(world, || {
         table.insert_all(&many, values)?;
-        Ok(world.barrier()?)
+        world.barrier()
     })?;
     let find_seconds = timing::seconds(world, || {
         is_right &= table.finds_all(&many, values)?;
-        Ok(world.barrier()?)
+        world.barrier()
     })?;
     let insert_latency = alone(world, &few, |key| table.insert(key, values.get(key)))?;
     let find_latency = alone(world, &few, |key| {
@@ -85,5 +85,5 @@ fn alone(
     #[expect(clippy::cast_precision_loss, reason = "a latency needs few digits")]
     let each = start.elapsed().as_secs_f64() * 1e6 / keys.len().max(1) as f64;
     world.barrier()?;
-    Ok(world.broadcast(Rank::ZERO, each)?)
+    world.broadcast(Rank::ZERO, each)
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(world: &World, fronts: &Fronts<'_>) -> pgas::Result<(f64, Vec<
                 send(world, &state, rank, additions, per_message)?;
             }
         }
-        Ok(world.barrier()?)
+        world.barrier()
     })?;
     let values = std::mem::take(&mut lock(&state).values);
     Ok((seconds, values))

@@ -90,7 +90,7 @@ pub(crate) fn write(
     let here = agree(world, here)?;
     let starts_here = agree(world, world.alloc::<u64>(starts.len()))?;
     let laid = lay_down(world, here, table, (mine, &starts), keeps);
-    let laid = laid.and_then(|()| Ok(starts_here.put_slice(world, &starts)?));
+    let laid = laid.and_then(|()| starts_here.put_slice(world, &starts));
     agree(world, laid)?;
 
     let places = Place {
@@ -132,7 +132,7 @@ fn lay_down(
         *end += 1;
         laid = place.put(world, Entry { kmer, count });
     })?;
-    Ok(laid?)
+    laid
 }
 
 /// Fetches, sorts and writes the parts whose lines are this rank's share of the file.

@@ -190,7 +190,7 @@ pub(crate) fn served(world: &World) -> pgas_am::Result<()> {
             std::hint::spin_loop();
         }
     }
-    Ok(world.barrier()?)
+    world.barrier()
 }
 
 /// The failing rank fails in a function that rank 0 has called, while all wait.
@@ -204,7 +204,7 @@ pub(crate) fn rank_that_fails_in_a_handler(world: World, words: &[String]) -> ! 
             let args = (Here::new(&world), words[0].clone());
             world.rpc_ff(FAILING, strike, args)?;
         }
-        Ok(world.wait_for("the end of the job", || Ok(false))?)
+        world.wait_for("the end of the job", || Ok(false))
     };
     let rank = world.rank();
     let error = call_and_wait().unwrap_err();
@@ -239,7 +239,7 @@ pub(crate) fn rank_that_fails_before_it_commits(world: World, words: &[String]) 
         if world.rank() == FAILING {
             Fault::named(&words[0]).unwrap().strike(world.clone());
         }
-        Ok(world.wait_for("the end of the job", || Ok(false))?)
+        world.wait_for("the end of the job", || Ok(false))
     };
     let rank = world.rank();
     let error = send_and_wait(&world).unwrap_err();
@@ -271,7 +271,7 @@ pub(crate) fn leave_with_strays(world: &World) -> pgas::Result<()> {
             let sent = world.try_send(word.rank(), MessageClass::Request, handler, &[b"stray"])?;
             assert_eq!(sent, Sent::Accepted, "there is room for a few");
         }
-        return Ok(word.atomic_store(world, 1)?);
+        return word.atomic_store(world, 1);
     }
     // A look at memory, which serves nobody.
     while word.atomic_load(world)? == 0 {

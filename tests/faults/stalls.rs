@@ -95,22 +95,22 @@ struct Things {
 const LATE: Rank = Rank::new(1);
 const KINDS: &[Kind] = &[
     Kind {
-        wait: |world, _| Ok(world.barrier()?),
-        take_part: |world, _| Ok(world.barrier()?),
+        wait: |world, _| world.barrier(),
+        take_part: |world, _| world.barrier(),
         said: &["s for a barrier, number ", ", of rank 1, at "],
     },
     Kind {
-        wait: |world, _| Ok(world.team().split(Some(0), 0).map(drop)?),
-        take_part: |world, _| Ok(world.team().split(Some(0), 0).map(drop)?),
+        wait: |world, _| world.team().split(Some(0), 0).map(drop),
+        take_part: |world, _| world.team().split(Some(0), 0).map(drop),
         said: &["s for a split of the team, number ", ", of rank 1, at "],
     },
     Kind {
-        wait: |world, _| Ok(world.team().allreduce_nb(1_u64, Sum).wait().map(drop)?),
-        take_part: |world, _| Ok(world.team().allreduce(1_u64, Sum).map(drop)?),
+        wait: |world, _| world.team().allreduce_nb(1_u64, Sum).wait().map(drop),
+        take_part: |world, _| world.team().allreduce(1_u64, Sum).map(drop),
         said: &["s for an allreduce, number ", ", of rank 1, at "],
     },
     Kind {
-        wait: |world, _| Ok(world.rpc(LATE, |x: u64| x, 1)?.wait().map(drop)?),
+        wait: |world, _| world.rpc(LATE, |x: u64| x, 1)?.wait().map(drop),
         take_part: |_, _| Ok(()),
         said: &["s for the answer of a remote call, of rank 1, at "],
     },
@@ -118,7 +118,7 @@ const KINDS: &[Kind] = &[
         wait: |world, _| {
             let calls = [world.rank(), LATE].map(|rank| world.rpc(rank, |x: u64| x, 1));
             let calls: Vec<_> = calls.into_iter().collect::<Result<_, _>>()?;
-            Ok(when_all(calls).wait().map(drop)?)
+            when_all(calls).wait().map(drop)
         },
         take_part: |_, _| Ok(()),
         said: &["s for several futures, of rank 1, at "],
@@ -126,7 +126,7 @@ const KINDS: &[Kind] = &[
     Kind {
         wait: |world, _| {
             let call = world.rpc(LATE, |x: u64| x, 1)?;
-            Ok(call.then(|x| x + 1).wait().map(drop)?)
+            call.then(|x| x + 1).wait().map(drop)
         },
         take_part: |_, _| Ok(()),
         said: &["s for what follows a remote call, of rank 1, at "],
@@ -143,8 +143,8 @@ const KINDS: &[Kind] = &[
         said: &["s for room for a request, of rank 1, at "],
     },
     Kind {
-        wait: |world, _| Ok(quiet(world)?),
-        take_part: |world, _| Ok(quiet(world)?),
+        wait: |world, _| quiet(world),
+        take_part: |world, _| quiet(world),
         said: &["of rank 1, as a part of the end of all asynchronous work, at "],
     },
     Kind {

@@ -95,7 +95,7 @@ impl Wait {
 fn in_a_barrier(world: &World) -> pgas::Result<Waiting<'_>> {
     Ok(Box::new(move |about_to_wait| {
         about_to_wait();
-        Ok(world.barrier()?)
+        world.barrier()
     }))
 }
 
@@ -147,7 +147,7 @@ fn for_an_event_that_is_polled(world: &World) -> pgas::Result<Waiting<'_>> {
         let mut met = team.barrier_nb()?;
         about_to_wait();
         while !met.test()? {}
-        Ok(met.wait()?)
+        met.wait()
     }))
 }
 
@@ -171,7 +171,7 @@ fn for_a_lock(world: &World) -> pgas::Result<Waiting<'_>> {
     }
     Ok(Box::new(move |about_to_wait| {
         about_to_wait();
-        Ok(world.wait_for("a lock", try_lock)?)
+        world.wait_for("a lock", try_lock)
     }))
 }
 

@@ -89,7 +89,7 @@ fn next(world: &World) -> Rank {
 #[track_caller]
 fn refused(result: Result<World, Error>, text: &str) {
     let error = result.map(drop).unwrap_err();
-    assert!(matches!(error, Error::HasLeft { .. }), "{error:?}");
+    assert!(matches!(error, Error::CannotRejoin { .. }), "{error:?}");
     assert!(error.to_string().contains(text), "{error}");
 }
 

@@ -10,10 +10,10 @@ use pgas_core::backend::Sent;
 use pgas_core::{Pod, Rank, World};
 
 use crate::codec::{Encoder, Wire};
-use crate::error::Result;
 use crate::quiescence::quiet;
 use crate::rpc::RemoteCalls;
 use crate::state::am;
+use pgas_core::Result;
 
 /// Buffers of an aggregator at most, and the bytes of one; together 2 MiB.
 const N_BUFFERS: usize = 256;
@@ -22,7 +22,7 @@ const BUFFER_BYTES: usize = 8192;
 /// Gathers items for a function that other ranks run on slices of them.
 ///
 /// Items that were not sent when it is dropped are lost, as one-way calls are that cannot be run:
-/// the next [`quiet`] tells all ranks, by [`Error::Undelivered`](crate::Error::Undelivered).
+/// the next [`quiet`] tells all ranks, by [`Error::Undelivered`](pgas_core::Error::Undelivered).
 /// [`finish`](Self::finish) leaves none.
 ///
 /// # Examples
@@ -73,7 +73,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) for arguments that cannot be written.
+    /// [`Error::Codec`](pgas_core::Error::Codec) for arguments that cannot be written.
     ///
     /// # Panics
     ///
@@ -313,7 +313,7 @@ mod tests {
                 (0..5).for_each(|i| sender.push(next, i).unwrap());
             }
             drop(sender);
-            let Err(crate::Error::Undelivered(lost)) = quiet(&world) else {
+            let Err(pgas_core::Error::Undelivered(lost)) = quiet(&world) else {
                 panic!("five items were lost");
             };
             assert_eq!((lost.n, lost.rank), (5, Rank::new(1)));

@@ -4,7 +4,7 @@ use pgas_core::Rank;
 use pgas_lockfree::pending::Outcome;
 
 use crate::codec::{Decoder, Encoder, Wire};
-use crate::error::{Error, RemoteError, RemotePanic, Result};
+use pgas_core::{Error, RemoteError, RemotePanic, Result};
 
 /// A failure's texts are cut to this, so that they fit a message of every transport.
 const MAX_TEXT: usize = 200;
@@ -30,14 +30,14 @@ pub(crate) fn read_answer<T: Wire>(rank: Rank, outcome: Outcome, bytes: &[u8]) -
     match outcome {
         Outcome::Returned => input.get(),
         Outcome::Failed => Err(read_failure(rank, &mut input)),
-        Outcome::Left => Err(unanswered(rank).into()),
+        Outcome::Left => Err(unanswered(rank)),
     }
 }
 
 /// The error of a call whose rank has left.
 #[cold]
-pub(crate) fn unanswered(rank: Rank) -> pgas_core::Error {
-    pgas_core::Error::rank_failed(rank, "has left the job with a remote call unanswered")
+pub(crate) fn unanswered(rank: Rank) -> Error {
+    Error::rank_failed(rank, "has left the job with a remote call unanswered")
 }
 
 #[cold]

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use pgas_core::{Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::error::{Error, MixedBinaries, Result};
 use crate::identity::{Names, Program, mix};
 use crate::serve;
 use crate::state::{Am, Attached};
+use pgas_core::{Error, MixedBinaries, Result};
 
 /// Sets active messages up on `world`: from here on it receives them. The facade's `init` and `threads` do
 /// this.
@@ -25,7 +25,7 @@ use crate::state::{Am, Attached};
 /// # Errors
 ///
 /// On all ranks: [`Error::MixedBinaries`] if a rank runs another program;
-/// [`pgas_core::Error::Backend`] if one cannot read its own. The failure of the job while waiting.
+/// [`Error::Backend`] if one cannot read its own. The failure of the job while waiting.
 /// Who calls it again gets the same error.
 ///
 /// # Examples
@@ -43,7 +43,7 @@ pub fn attach(world: &World) -> Result<()> {
 }
 
 /// Attaches a rank that runs `program`, if it could find that out.
-fn attach_as(world: &World, program: pgas_core::Result<&'static Program>) -> Result<()> {
+fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     if let Some(Attached(am)) = world.layer::<Attached>() {
         return am.names().map(drop);
     }
@@ -117,7 +117,7 @@ mod tests {
     fn what_keeps_a_rank_from_attaching_is_told_to_all() {
         let errors = pgas_core::backend::loopback::run(3, |world| {
             let program = if world.rank() == Rank::new(1) {
-                Err(pgas_core::Error::backend(READ, 13, "Permission denied"))
+                Err(Error::backend(READ, 13, "Permission denied"))
             } else {
                 Program::own()
             };

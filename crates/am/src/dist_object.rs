@@ -14,11 +14,11 @@ use pgas_core::Team;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
-use crate::error::Result;
 use crate::future::PgasFuture;
 use crate::objects::ObjectId;
 use crate::rpc::{TakesPlace, TeamCalls};
 use crate::state::{Am, am};
+use pgas_core::Result;
 
 /// An object with an instance on every rank of a team, of which this is a handle on the rank's own.
 ///
@@ -72,7 +72,7 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttached`](crate::Error::NotAttached).
+    /// [`Error::NotAttached`](pgas_core::Error::NotAttached).
     pub fn new(team: &Team, value: T) -> Result<Self> {
         let am = am(team.world())?;
         let build = |id| {
@@ -108,7 +108,7 @@ impl<T: Wire + Clone + Send + Sync> DistObject<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`](crate::Error::NotAMember), and as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
+    /// [`Error::NotAMember`](pgas_core::Error::NotAMember), and as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
     ///
     /// # Examples
     ///

@@ -10,8 +10,8 @@ use std::time::Duration;
 use pgas_core::World;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::error::Result;
 use crate::state::{Am, am};
+use pgas_core::Result;
 
 /// Rounds without work before the first yield, and before the first sleep: together about a tenth of a millisecond.
 const SPINS: u32 = 100;
@@ -78,7 +78,7 @@ impl Driver {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAttached`](crate::Error::NotAttached).
+    /// [`Error::NotAttached`](pgas_core::Error::NotAttached).
     ///
     /// # Panics
     ///

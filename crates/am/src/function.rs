@@ -20,13 +20,14 @@
 
 use std::{mem, ptr};
 
+use crate::error::unknown;
 use pgas_core::backend::LayerKey;
 use pgas_core::{Pod, Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::{Decoder, Encoder, Wire, unreadable};
-use crate::error::{Error, Result};
 use crate::identity::{Names, Program};
+use pgas_core::{Error, Result};
 
 /// The right to send calls.
 // SAFETY: the crate sends calls from `rpc.rs` alone, which begin with a [`FunctionId`] that was made for the type of the
@@ -246,7 +247,7 @@ impl FunctionId {
             return Err(self.unknown(incoming));
         }
         // All code lies in one mapping, that of the function whose pointer is moved here.
-        let anchor = Program::own as fn() -> pgas_core::Result<&'static Program> as *const ();
+        let anchor = Program::own as fn() -> Result<&'static Program> as *const ();
         let at = |offset: u32| {
             let address = program.code.start + offset as usize;
             if cfg!(miri) {
@@ -276,7 +277,7 @@ impl FunctionId {
     fn unknown(self, incoming: Incoming<'_>) -> Error {
         let what = format!("the function at {:#x} of the program's code", self.body);
         let reason = "and its tag does not fit: the message was damaged";
-        Error::unknown(incoming.world, incoming.from, what, reason)
+        unknown(incoming.world, incoming.from, what, reason)
     }
 }
 

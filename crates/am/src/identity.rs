@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
-use pgas_core::Error;
+use pgas_core::{Error, Result};
 
 /// The code of the program that this process runs.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ const CHUNK: usize = 1 << 16;
 
 impl Program {
     /// The program of this process; looked at once.
-    pub(crate) fn own() -> pgas_core::Result<&'static Self> {
+    pub(crate) fn own() -> Result<&'static Self> {
         static OWN: OnceLock<Program> = OnceLock::new();
         if let Some(program) = OWN.get() {
             return Ok(program);
@@ -46,7 +46,7 @@ impl Program {
                 build: 1,
             });
         }
-        let here = Self::own as fn() -> pgas_core::Result<&'static Self> as usize;
+        let here = Self::own as fn() -> Result<&'static Self> as usize;
         let maps = fs::read_to_string("/proc/self/maps")?;
         let mapping = maps
             .lines()

@@ -3,11 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
+use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::{Layer, Rank, World};
 use pgas_lockfree::pending::Outcome;
 
-use crate::error::{Error, Result};
 use crate::ids::{
     CALL, CALL_FF, FAILURE, PIECE, REPLY_MEDIUM, REPLY_SHORT, REQUEST_LONG, REQUEST_MEDIUM,
     REQUEST_SHORT, RESULT, is_one_way,
@@ -16,6 +16,7 @@ use crate::message::deliver::deliver;
 use crate::outbox::Left;
 use crate::pieces::Pieces;
 use crate::state::{Am, Attached};
+use pgas_core::{Error, Result};
 
 /// In how many rounds of progress it is looked once whether calls went to ranks that have left, and at how many of them.
 const ROUNDS_PER_LOOK: u32 = 16;
@@ -71,12 +72,7 @@ impl Am {
     ) -> Result<()> {
         let Some(complete) = self.pieces.add(message) else {
             let what = "a piece of a message".to_owned();
-            return Err(Error::unknown(
-                world,
-                message.from,
-                what,
-                "which fits no whole",
-            ));
+            return Err(unknown(world, message.from, what, "which fits no whole"));
         };
         let Some((whole, handler)) = complete else {
             // Replies are not counted one by one: with the whole its request is served.
@@ -116,11 +112,11 @@ impl Am {
 impl Attached {
     /// What becomes of what is wrong with a message.
     #[cold]
-    fn tell(&self, from: Rank, error: Error) -> pgas_core::Result<()> {
+    fn tell(&self, from: Rank, error: Error) -> Result<()> {
         let Self(am) = self;
         // The failure of the job is everybody's already.
-        if !am.lost.has_teller() || matches!(error, Error::Core(_)) {
-            return Err(error.into());
+        if !am.lost.has_teller() || error.is_of_communication() {
+            return Err(error);
         }
         am.lose(from, &error);
         Ok(())
@@ -141,7 +137,7 @@ impl Attached {
             HandlerId(id) => {
                 let reason = "which active messages do not use";
                 let what = format!("handler {id}");
-                Err(Error::unknown(world, message.from, what, reason))
+                Err(unknown(world, message.from, what, reason))
             }
         }
     }
@@ -149,7 +145,7 @@ impl Attached {
 
 impl Layer for Attached {
     #[inline]
-    fn deliver(&self, world: &World, message: Message<'_>) -> pgas_core::Result<()> {
+    fn deliver(&self, world: &World, message: Message<'_>) -> Result<()> {
         match self.dispatch(world, message) {
             Ok(()) => Ok(()),
             Err(error) => self.tell(message.from, error),
@@ -157,7 +153,7 @@ impl Layer for Attached {
     }
 
     #[inline]
-    fn advance(&self, world: &World) -> pgas_core::Result<bool> {
+    fn advance(&self, world: &World) -> Result<bool> {
         let Self(am) = self;
         let mut worked = am.outbox.flush(world, |left| am.lose_left(&left))?;
         worked |= am

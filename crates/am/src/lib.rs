@@ -29,7 +29,7 @@
 //! | user | also handlers, remote functions, and what was chained to futures | `World::progress`, every `wait`, `barrier`, collectives; polling a future; sending while there is no room |
 //!
 //! Handlers, remote functions and chained actions run one at a time and do not nest: progress inside one does
-//! nothing, and a wait inside one is [`pgas_core::Error::InHandler`].
+//! nothing, and a wait inside one is [`Error::InHandler`].
 //!
 //! A rank that computes for long serves nobody. The others' calls then stay in its bounded mailbox: they wait,
 //! they do not fail. It calls [`World::progress`](pgas_core::World::progress) now and then, or has the progress thread.
@@ -98,12 +98,11 @@ pub use codec::Wire;
 pub use dist_object::{DistObject, WeakObject};
 #[cfg(feature = "tokio")]
 pub use driver::Driver;
-pub use error::{
-    CodecError, Error, MixedBinaries, RemoteError, RemotePanic, Result, Undelivered, Unknown,
-};
 pub use future::{All, PgasFuture, Promise, when_all};
 pub use message::{
     ActiveMessages, Origin, Payload, Prepared, PreparedReply, ReplyHandler, RequestHandler, Token,
 };
+/// The library's error and result.
+pub use pgas_core::{Error, Result};
 pub use quiescence::quiet;
 pub use rpc::{Here, RemoteCalls, TeamCalls};

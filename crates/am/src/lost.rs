@@ -11,7 +11,7 @@ use pgas_core::{Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::Result;
-use crate::error::Undelivered;
+use pgas_core::Undelivered;
 
 /// A reason is cut to this.
 pub(crate) const MAX_TEXT: usize = 240;

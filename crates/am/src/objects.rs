@@ -12,7 +12,7 @@ use pgas_core::backend::{HandlerId, Message, MessageClass};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::codec::unreadable;
-use crate::error::{Error, Result};
+use pgas_core::{Error, Result};
 
 /// Calls that wait for objects, at most.
 const MAX_SET_ASIDE: usize = 1 << 16;
@@ -205,10 +205,7 @@ impl Objects {
 
     /// Makes the calls whose object has been built, by `call`.
     #[inline]
-    pub(crate) fn advance(
-        &self,
-        call: impl FnMut(Message<'_>) -> pgas_core::Result<()>,
-    ) -> pgas_core::Result<bool> {
+    pub(crate) fn advance(&self, call: impl FnMut(Message<'_>) -> Result<()>) -> Result<bool> {
         if self.n_ready.load(Ordering::Relaxed) == 0 {
             return Ok(false);
         }
@@ -216,10 +213,7 @@ impl Objects {
     }
 
     #[cold]
-    fn call_ready(
-        &self,
-        mut call: impl FnMut(Message<'_>) -> pgas_core::Result<()>,
-    ) -> pgas_core::Result<bool> {
+    fn call_ready(&self, mut call: impl FnMut(Message<'_>) -> Result<()>) -> Result<bool> {
         // Those that are there now; one that has to wait again comes behind them.
         let n = self.lock().ready.len();
         let mut failure = None;

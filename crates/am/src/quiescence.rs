@@ -8,8 +8,8 @@ use pgas_core::collective::op::Sum;
 use pgas_core::{Rank, World};
 use pgas_lockfree::tally::Rounds;
 
-use crate::error::{Error, Result};
 use crate::state::am;
+use pgas_core::{Error, Result};
 
 /// Waits until all messages that any rank has sent were served, those that handlers and remote functions have sent
 /// meanwhile included, and all answers are back; what was chained to them has run then. It waits for no promise and no collective,
@@ -24,7 +24,7 @@ use crate::state::am;
 /// # Errors
 ///
 /// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last time, or got messages that make no sense; then all
-/// other work is done. The failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`].
+/// other work is done. The failure of the job while waiting; inside a handler [`Error::InHandler`].
 ///
 /// # Examples
 ///
@@ -46,7 +46,7 @@ use crate::state::am;
 pub fn quiet(world: &World) -> Result<()> {
     let what = "the end of all asynchronous work";
     if pgas_core::in_handler() {
-        return Err(pgas_core::Error::InHandler { what }.into());
+        return Err(Error::InHandler { what });
     }
     let am = am(world)?;
     let _waits = pgas_core::part_of(what);
@@ -67,7 +67,7 @@ pub fn quiet(world: &World) -> Result<()> {
         let [sums @ .., n_all_lost, n_failed] = sums;
         if n_failed > 0 && summed.is_ok() {
             // One that failed alone would leave the others behind.
-            return Ok(world.team().all_succeeded(what, served)?);
+            return world.team().all_succeeded(what, served);
         }
         served.and(summed)?;
         let was_idle = before.replace(sums) == Some(sums);
@@ -88,7 +88,7 @@ pub fn quiet(world: &World) -> Result<()> {
 }
 
 /// Makes progress until there is none.
-fn all_progress(world: &World) -> pgas_core::Result<()> {
+fn all_progress(world: &World) -> Result<()> {
     while world.progress()? {}
     Ok(())
 }

@@ -13,12 +13,13 @@ use zerocopy::IntoBytes;
 
 use crate::answer::unanswered;
 use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
-use crate::error::{Error, Result, says_left};
+use crate::error::says_left;
 use crate::function::{Call, FunctionId, bytes_of_view};
 use crate::future::{PgasFuture, when_all};
 use crate::ids::{CALL, CALL_FF};
 use crate::send::fits;
 use crate::state::{Am, am};
+use pgas_core::{Error, Result};
 
 /// An argument that arrives as the world of the rank that runs the function.
 ///
@@ -89,7 +90,7 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLong`], [`Error::Codec`], [`Error::ForeignFunction`]; what the transport reports, or the
+    /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::ForeignFunction`]; what the transport reports, or the
     /// failure of the job while waiting.
     ///
     /// # Panics
@@ -174,7 +175,7 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc); [`pgas_core::Error::RankFailed`] if `to` has left the job. What keeps the function from being run there, such
+    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. What keeps the function from being run there, such
     /// as an object that was dropped, is told by the next [`quiet`](crate::quiet).
     ///
     /// # Panics
@@ -524,8 +525,8 @@ impl<'a> Way<'a> {
                 future.cancel(self.am);
                 match error {
                     // As if it had left after the call.
-                    Error::Core(error) if says_left(&error, self.to) => {
-                        Ok(PgasFuture::failed(unanswered(self.to).into()))
+                    error if says_left(&error, self.to) => {
+                        Ok(PgasFuture::failed(unanswered(self.to)))
                     }
                     error => Err(error),
                 }

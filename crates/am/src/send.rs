@@ -5,11 +5,12 @@ use pgas_core::{Rank, World};
 use zerocopy::IntoBytes;
 
 use crate::codec::LONGEST;
-use crate::error::{Error, Result, says_left};
+use crate::error::says_left;
 use crate::function::LAYER_KEY;
 use crate::ids::PIECE;
 use crate::pieces::Piece;
 use crate::state::Am;
+use pgas_core::{Error, Result};
 
 /// An error if a message of `n_bytes` is longer than one may be.
 #[inline]
@@ -24,7 +25,7 @@ pub(crate) fn fits(world: &World, to: Rank, n_bytes: usize) -> Result<()> {
 #[inline]
 pub(crate) fn may_wait(what: &'static str) -> Result<()> {
     if pgas_core::in_handler() {
-        return Err(pgas_core::Error::InHandler { what }.into());
+        return Err(Error::InHandler { what });
     }
     Ok(())
 }
@@ -47,7 +48,7 @@ impl Am {
             }
             // It has left without waiting for the reply.
             Err(error) if says_left(&error, to) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 
@@ -85,7 +86,7 @@ impl Am {
         if !matches!(sent, Ok(Sent::Accepted)) {
             self.tally.count_unsent();
         }
-        Ok(sent?)
+        sent
     }
 
     /// Sends a request in a handler, as one of several that belong together; what meets back-pressure is kept.
@@ -126,7 +127,7 @@ impl Am {
         world.wait_for_ranks("room for a request", &missing, || {
             match self.try_request(world, to, id, parts) {
                 Ok(sent) => Ok(sent == Sent::Accepted),
-                Err(error) => Err(error.into()),
+                Err(error) => Err(error),
             }
         })?;
         Ok(())

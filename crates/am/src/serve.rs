@@ -6,6 +6,7 @@ use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
+use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::process::panic_text;
 use pgas_core::{Rank, World};
@@ -15,11 +16,11 @@ use zerocopy::{FromBytes, Immutable};
 
 use crate::answer;
 use crate::codec::{Encoder, LONGEST};
-use crate::error::{Error, Result};
 use crate::function::{Call, FunctionId, Incoming, Ran};
 use crate::identity::Names;
 use crate::ids::{FAILURE, RESULT};
 use crate::state::Am;
+use pgas_core::{Error, Result};
 
 thread_local! {
     /// Where the last panic of a handler was.
@@ -52,7 +53,7 @@ impl Am {
         H::read_from_prefix(message.payload).map_err(|_| {
             let HandlerId(id) = message.handler;
             let what = format!("handler {id}");
-            Error::unknown(world, message.from, what, "and it is too short")
+            unknown(world, message.from, what, "and it is too short")
         })
     }
 
@@ -201,7 +202,7 @@ impl Am {
         served.cancel();
         let what = format!("the answer of call {cookie:#x}");
         let reason = "which this rank does not wait for";
-        Err(Error::unknown(world, message.from, what, reason))
+        Err(unknown(world, message.from, what, reason))
     }
 }
 

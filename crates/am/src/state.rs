@@ -12,7 +12,6 @@ use pgas_lockfree::tally::Tally;
 
 use crate::buffers::Buffers;
 use crate::driven::Driven;
-use crate::error::{Error, Result};
 use crate::identity::Names;
 use crate::lost::Lost;
 use crate::objects::Objects;
@@ -20,6 +19,7 @@ use crate::outbox::Outbox;
 use crate::pieces::Pieces;
 use crate::registry::Registry;
 use crate::transfers::Transfers;
+use pgas_core::{Error, Result};
 
 /// The state of one rank.
 #[derive(Debug)]

@@ -193,10 +193,7 @@ unsafe impl Backend for Network {
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
         if bytes > MAX_MEDIUM {
-            return Err(Error::MessageTooLong {
-                bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-                limit: u32::try_from(MAX_MEDIUM).unwrap_or(u32::MAX),
-            });
+            return Err(Error::too_long(to, bytes, MAX_MEDIUM));
         }
         if let Some(index) = self.near(to) {
             return self

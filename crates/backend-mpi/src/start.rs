@@ -45,7 +45,7 @@ use crate::sys::{self, Mpi, ThreadLevel};
 /// # Errors
 ///
 /// What MPI reports; a launcher that is not the one of this program's MPI; ranks with different settings;
-/// memory that cannot be had; [`Error::HasLeft`] if this process has left its job.
+/// memory that cannot be had; [`Error::CannotRejoin`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }

@@ -21,7 +21,7 @@ use crate::segment::{Job, JobMemory, create_job, warn_of_size};
 /// # Errors
 ///
 /// When the settings do not fit, memory is refused, the job spans several hosts, or its other ranks
-/// do not come; [`Error::HasLeft`] if this process has left its job.
+/// do not come; [`Error::CannotRejoin`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }

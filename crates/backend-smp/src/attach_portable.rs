@@ -15,7 +15,7 @@ use crate::segment::{Job, layout};
 /// # Errors
 ///
 /// [`Error::Setting`] when the job has several ranks: as processes they need Linux. Else when the
-/// settings do not fit or memory is refused; [`Error::HasLeft`] if this process has left its job.
+/// settings do not fit or memory is refused; [`Error::CannotRejoin`] if this process has left its job.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| launched(config))
 }

@@ -152,7 +152,7 @@ impl Member {
         let bytes = parts
             .iter()
             .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
-        check_length(bytes)?;
+        check_length(Rank::new(to), bytes)?;
         let control = self.job.control();
         let mailbox = control.mailbox(to, class as usize);
         let credits = self.credits(to, class);
@@ -180,8 +180,8 @@ impl Member {
 
     /// A buffer for `len` bytes that this rank may fill, if one is free.
     #[inline]
-    pub(crate) fn offer(&self, len: usize) -> Result<Offer<Place>> {
-        check_length(len)?;
+    pub(crate) fn offer(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        check_length(to, len)?;
         let buffers = self.job.control().buffers();
         // Relaxed: a hint; a buffer is taken by its own word.
         let hint = self.next_buffer.load(Ordering::Relaxed);
@@ -430,15 +430,11 @@ fn has_left(to: u32) -> Error {
 
 /// An error for a message that is too long.
 #[inline]
-fn check_length(bytes: usize) -> Result<()> {
+fn check_length(to: Rank, bytes: usize) -> Result<()> {
     if bytes <= MAX_MEDIUM {
         return Ok(());
     }
-    let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    Err(Error::MessageTooLong {
-        bytes: clamp(bytes),
-        limit: clamp(MAX_MEDIUM),
-    })
+    Err(Error::too_long(to, bytes, MAX_MEDIUM))
 }
 
 impl Drop for Member {
@@ -538,7 +534,7 @@ mod tests {
         let [sender, target] = two_members();
         target.mark_left(&mut |_| ());
         for _ in 0..3 * N_BUFFERS {
-            let Offer::InPlace(place) = sender.offer(1000).unwrap() else {
+            let Offer::InPlace(place) = sender.offer(Rank::new(1), 1000).unwrap() else {
                 panic!("a buffer is free");
             };
             let of = (MessageClass::Request, HandlerId(HandlerId::N_RESERVED));
@@ -550,7 +546,7 @@ mod tests {
     #[test]
     fn who_sends_in_place_to_a_rank_that_leaves_at_this_moment_is_told() {
         let [sender, target] = two_members();
-        let send = |handler| match sender.offer(1000).unwrap() {
+        let send = |handler| match sender.offer(Rank::new(1), 1000).unwrap() {
             Offer::InPlace(place) => {
                 let of = (MessageClass::Request, HandlerId(handler));
                 sender.send_opened(place, 1, of, &[1; 8])
@@ -566,7 +562,7 @@ mod tests {
             assert!(error.contains("rank 1 has left"), "{error}");
         }
         // The target may be reading them.
-        let offers = || sender.offer(1000).unwrap();
+        let offers = || sender.offer(Rank::new(1), 1000).unwrap();
         let n_free = std::iter::repeat_with(offers)
             .take_while(|offer| matches!(offer, Offer::InPlace(_)))
             .count();

@@ -190,8 +190,8 @@ unsafe impl Backend for Member {
         self.send(to.number(), class, handler, parts)
     }
 
-    fn prepare(&self, _to: Rank, len: usize) -> Result<Offer<Place>> {
-        self.offer(len)
+    fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
+        self.offer(to, len)
     }
 
     unsafe fn try_commit(

@@ -80,7 +80,7 @@ fn a_message_that_was_filled_in_place_wakes_its_target() {
     wakes(
         |_| (),
         |waker| {
-            let Offer::InPlace(place) = waker.offer(1000).unwrap() else {
+            let Offer::InPlace(place) = waker.offer(Rank::new(1), 1000).unwrap() else {
                 panic!("a buffer is free");
             };
             let sent = waker.send_from(place, 1, (REQUEST, HANDLER), &[1; 8]);

@@ -1,104 +1,6 @@
-//! What can go wrong in a container: its room is used up, or the communication below it fails.
+//! What ends some operations of a container early, and how ranks find out that they disagree.
 
-use pgas_core::{Rank, World};
-
-/// The crate's result.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Why an operation on a container was not carried out.
-///
-/// It is small, since it travels by value on hot paths.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// All slots are taken, and none of them by the key of the operation. Nothing was changed, and what
-    /// was inserted before is still there.
-    ///
-    /// A key that was removed keeps its slot until the next change of phase or capacity, so that a
-    /// map with few keys may be full, too. Where ever new keys are inserted and old ones removed
-    /// with no such change, make the map with [`reuse_slots`](crate::HashMap::reuse_slots).
-    #[error(
-        "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
-         removed, unless the map is made with `reuse_slots`; make it so, or with a larger capacity \
-         (probing stays short up to about three quarters of it)"
-    )]
-    Full {
-        /// The number of slots over all ranks.
-        capacity: u64,
-    },
-    /// A container without slots was asked for.
-    #[error("a hash map has at least one slot; it was to be made with a capacity of 0")]
-    NoCapacity,
-    /// The ranks asked for one container with different capacities.
-    #[error(transparent)]
-    CapacitiesDiffer(#[from] Box<CapacitiesDiffer>),
-    /// A queue has no room for a value, and whoever pushed it did not want it back.
-    #[error("the queue is full")]
-    QueueFull,
-    /// A value could not be turned into bytes, or bytes into a value; names the type and says why.
-    #[error("cannot be encoded: {0}")]
-    Codec(Box<str>),
-    /// An argument that no container can be made with; names it and its value.
-    #[error("{0}")]
-    Argument(Box<str>),
-    /// The ranks asked for one container with different arguments.
-    #[error(transparent)]
-    Disagreement(#[from] Box<Disagreement>),
-    /// A container could not be saved or loaded; names the file and says why.
-    #[error("{0}")]
-    Storage(Box<str>),
-    /// The communication below the container failed, or a collective call did on another rank:
-    /// [`Elsewhere`](pgas_core::Error::Elsewhere).
-    #[error(transparent)]
-    Core(#[from] pgas_core::Error),
-}
-
-const _: () = assert!(
-    size_of::<Error>() <= 32,
-    "errors travel by value on hot paths"
-);
-
-impl From<pgas_am::Error> for Error {
-    fn from(error: pgas_am::Error) -> Self {
-        Self::Core(error.into())
-    }
-}
-
-/// Two ranks that asked for one container with different capacities.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "ranks disagree on the capacity of a hash map: rank {rank_a} has {capacity_a}, rank {rank_b} has \
-     {capacity_b}; every rank must ask for the same"
-)]
-pub struct CapacitiesDiffer {
-    /// A rank with the smallest capacity.
-    pub rank_a: Rank,
-    /// What it asked for.
-    pub capacity_a: u64,
-    /// A rank with the largest capacity.
-    pub rank_b: Rank,
-    /// What it asked for.
-    pub capacity_b: u64,
-}
-
-/// Two ranks that gave a collective of a container different values.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "ranks disagree on {what}: rank {rank_a} has {value_a}, rank {rank_b} has {value_b}; every rank must \
-     give the same"
-)]
-pub struct Disagreement {
-    /// The container and its argument.
-    pub what: &'static str,
-    /// A rank with the smallest value.
-    pub rank_a: Rank,
-    /// Its value.
-    pub value_a: u64,
-    /// A rank with the largest value.
-    pub rank_b: Rank,
-    /// Its value.
-    pub value_b: u64,
-}
+use pgas_core::{Error, Mismatch, Rank, Result, World};
 
 /// Finds out whether all ranks have the same `value` (an allreduce).
 pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()> {
@@ -112,27 +14,12 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
     if value_a == value_b {
         return Ok(());
     }
-    Err(Error::from(Box::new(Disagreement {
-        what,
+    Err(Error::from(Box::new(Mismatch {
+        what: what.to_owned(),
         rank_a,
-        value_a,
+        value_a: value_a.to_string(),
         rank_b,
-        value_b,
-    })))
-}
-
-/// Finds out whether all ranks ask for the same capacity (an allreduce).
-pub(crate) fn agree_on_capacity(world: &World, capacity: u64) -> Result<()> {
-    let [of_all] = extremes(world, [capacity])?;
-    let [(rank_a, capacity_a), (rank_b, capacity_b)] = of_all;
-    if capacity_a == capacity_b {
-        return Ok(());
-    }
-    Err(Error::from(Box::new(CapacitiesDiffer {
-        rank_a,
-        capacity_a,
-        rank_b,
-        capacity_b,
+        value_b: value_b.to_string(),
     })))
 }
 
@@ -153,6 +40,15 @@ pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Resul
         let smallest = (rank(smallest[1]), smallest[0]);
         [smallest, (rank(not_largest[1]), !not_largest[0])]
     }))
+}
+
+/// What fails while others wait for its end is the job's failure. What is wrong with a value is its caller's alone.
+#[cold]
+pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error {
+    match error {
+        Error::Codec(_) | Error::Argument(_) | Error::Full { .. } | Error::Storage(_) => error,
+        error => world.give_up(what, error),
+    }
 }
 
 /// What was taken out of a container, where some of it could not be read.

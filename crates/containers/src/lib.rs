@@ -56,7 +56,9 @@ mod testing;
 pub use array::{Array, DArray, DMatrix};
 pub use bloom::{BloomFilter, WideBloomFilter};
 pub use distributor::Distributor;
-pub use error::{BatchError, CapacitiesDiffer, Disagreement, Error, Lost, Result, TakeError};
+pub use error::{BatchError, Lost, TakeError};
 pub use hash_map::{HashMap, HashMapBuffer, HashSet, MultiMap};
 pub use object::Object;
+/// The library's error and result.
+pub use pgas_core::{Error, Result};
 pub use queue::{CircularQueue, FastQueue};

@@ -139,7 +139,7 @@ pub(crate) fn send<S: Pod>(
         number,
         told,
     };
-    Ok(world.rpc_ff_view(to, deliver::<S>, (inbox.clone(), head), slots)?)
+    world.rpc_ff_view(to, deliver::<S>, (inbox.clone(), head), slots)
 }
 
 #[cfg(test)]

@@ -65,22 +65,22 @@ fn serve<O: Operation>(on: WeakObject<O::On>, requests: &[O::Request]) -> Vec<O:
 
 fn send<O: Operation>(on: &Served<O>, to: Rank, requests: &[O::Request]) -> Result<Answers<O>> {
     let world = on.team().world();
-    Ok(world.rpc_view(to, serve::<O>, on.downgrade(), requests)?)
+    world.rpc_view(to, serve::<O>, on.downgrade(), requests)
 }
 
 /// What a rank answers; nothing if it has left the job, whose memory stays.
 pub(crate) fn receive<A: Wire + Default + Send>(from: Rank, answer: PgasFuture<A>) -> Result<A> {
     match answer.wait() {
         Ok(answer) => Ok(answer),
-        Err(pgas_am::Error::Core(error)) if is_gone(&error, from) => Ok(A::default()),
-        Err(error) => Err(error.into()),
+        Err(error) if is_gone(&error, from) => Ok(A::default()),
+        Err(error) => Err(error),
     }
 }
 
 /// Whether `rank` has left the job, and has done nothing of what it was asked for. If it has failed
 /// with the job, whatever is tried instead says so.
-fn is_gone(error: &pgas_core::Error, rank: Rank) -> bool {
-    matches!(error, pgas_core::Error::RankFailed(failure) if failure.rank == rank)
+fn is_gone(error: &Error, rank: Rank) -> bool {
+    matches!(error, Error::RankFailed(failure) if failure.rank == rank)
 }
 
 /// Has `to` carry out an operation, and waits for the answer; none if it cannot, and has done nothing.
@@ -320,7 +320,7 @@ impl<'a, O: Operation> Batch<'a, O> {
                     self.lanes[lane].in_flight.push_back((operations, answers));
                     return;
                 }
-                Err(Error::Core(error)) if is_gone(&error, to) => {
+                Err(error) if is_gone(&error, to) => {
                     self.settle(lane, &mut operations, Vec::new(), take);
                 }
                 Err(error) => {

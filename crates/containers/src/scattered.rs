@@ -44,7 +44,7 @@ impl<T: Pod> Act for Read<T> {
     type Answer = T;
 
     fn act(world: &World, at: GlobalPtr<u8>, (): ()) -> Result<T> {
-        Ok(at.cast().get(world)?)
+        at.cast().get(world)
     }
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn put<T: Pod>(
     let Some(served) = asked(served) else {
         let values: Vec<T> = elements.iter().map(|(_, value)| *value).collect();
         let at = elements.iter().map(|(ptr, _)| *ptr);
-        return Ok(world.put_fragments(&fragments(at), &values)?);
+        return world.put_fragments(&fragments(at), &values);
     };
     let given = elements.iter().map(|(ptr, value)| (ptr.cast(), *value));
     travel::<Write<T>>(served, given, |i, is_done| {
@@ -203,7 +203,7 @@ pub(crate) fn add<T: AtomicInteger>(
     elements: &[GlobalPtr<T>],
     n: T,
 ) -> Result<()> {
-    let one = |ptr: &GlobalPtr<T>| Ok(ptr.atomic_op(world, AtomicOp::Add, n)?);
+    let one = |ptr: &GlobalPtr<T>| ptr.atomic_op(world, AtomicOp::Add, n);
     let Some(served) = asked(served) else {
         return elements.iter().try_for_each(one);
     };

@@ -64,7 +64,8 @@ mod world;
 pub use config::Config;
 pub use cost::{Costs, Statistics};
 pub use error::{
-    BackendError, Elsewhere, Error, Exhausted, Mismatch, RankFailure, Result, SettingError, Timeout,
+    BackendError, CodecError, Elsewhere, Error, Exhausted, Mismatch, MixedBinaries, RankFailure,
+    RemoteError, RemotePanic, Result, SettingError, StorageError, Timeout, Undelivered, Unknown,
 };
 pub use event::Event;
 pub use global_ptr::GlobalPtr;

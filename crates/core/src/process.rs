@@ -34,7 +34,7 @@ thread_local! {
 ///
 /// # Errors
 ///
-/// What `join` reports; [`Error::HasLeft`] once the last handle has been dropped.
+/// What `join` reports; [`Error::CannotRejoin`] once the last handle has been dropped.
 ///
 /// # Examples
 ///
@@ -47,7 +47,7 @@ thread_local! {
 /// cell.put(&again, 7)?;
 /// drop((world, again));
 /// let left = process::join_once(|| Ok(loopback::world()));
-/// assert!(matches!(left, Err(Error::HasLeft { .. })));
+/// assert!(matches!(left, Err(Error::CannotRejoin { .. })));
 /// # Ok::<(), Error>(())
 /// ```
 pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
@@ -190,5 +190,5 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
 }
 
 fn another_handle(world: &WeakWorld, who: &'static str) -> Result<World> {
-    world.upgrade_if_held().ok_or(Error::HasLeft { who })
+    world.upgrade_if_held().ok_or(Error::CannotRejoin { who })
 }

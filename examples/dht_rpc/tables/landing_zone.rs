@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use pgas::prelude::{DistObject, GlobalPtr, RemoteCalls, World};
-use pgas::{CallError, Here, PgasFuture};
+use pgas::{Here, PgasFuture};
 
 use super::{Table, Window, owner};
 use crate::values::Values;
@@ -42,7 +42,7 @@ impl LandingZone {
         })
     }
 
-    fn make(&self, key: u64) -> Result<PgasFuture<Result<GlobalPtr<u8>, String>>, CallError> {
+    fn make(&self, key: u64) -> pgas::Result<PgasFuture<Result<GlobalPtr<u8>, String>>> {
         let args = (
             Here::new(&self.world),
             self.places.clone(),
@@ -52,14 +52,14 @@ impl LandingZone {
         self.world.rpc(owner(&self.world, key), make, args)
     }
 
-    fn look_up(&self, key: u64) -> Result<PgasFuture<Option<GlobalPtr<u8>>>, CallError> {
+    fn look_up(&self, key: u64) -> pgas::Result<PgasFuture<Option<GlobalPtr<u8>>>> {
         let args = (self.places.clone(), key);
         self.world.rpc(owner(&self.world, key), look_up, args)
     }
 
     fn put(&self, place: Result<GlobalPtr<u8>, String>, value: &[u8]) -> pgas::Result<()> {
         let place = place.map_err(|reason| pgas::Error::Argument(reason.into()))?;
-        Ok(place.put_slice(&self.world, value)?)
+        place.put_slice(&self.world, value)
     }
 
     /// Gets what is at `place` into `out`, and says whether it is `value`.
@@ -80,7 +80,7 @@ impl Table for LandingZone {
 
     fn insert(&self, key: u64, value: &[u8]) -> pgas::Result<()> {
         self.put(self.make(key)?.wait()?, value)?;
-        Ok(self.world.flush(owner(&self.world, key))?)
+        self.world.flush(owner(&self.world, key))
     }
 
     fn finds(&self, key: u64, value: &[u8]) -> pgas::Result<bool> {

@@ -6,7 +6,7 @@ mod rpc;
 
 use std::collections::VecDeque;
 
-use pgas::{CallError, PgasFuture, Rank, World};
+use pgas::{PgasFuture, Rank, World};
 
 use crate::support::mix;
 use crate::values::Values;
@@ -56,7 +56,7 @@ impl<T: Send + 'static, C, F: FnMut(T, C) -> pgas::Result<()>> Window<T, C, F> {
         Self { calls, then }
     }
 
-    fn push(&mut self, call: Result<PgasFuture<T>, CallError>, context: C) -> pgas::Result<()> {
+    fn push(&mut self, call: pgas::Result<PgasFuture<T>>, context: C) -> pgas::Result<()> {
         self.calls.push_back((call?, context));
         if self.calls.len() > WINDOW {
             self.wait_for_oldest()?;

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
+use pgas::PgasFuture;
 use pgas::prelude::{DistObject, RemoteCalls, World};
-use pgas::{CallError, PgasFuture};
 
 use super::{Table, Window, owner};
 use crate::values::Values;
@@ -53,18 +53,13 @@ impl Rpc {
             .map(move |start| start..all.min(start + each))
     }
 
-    fn send(
-        &self,
-        key: u64,
-        value: &[u8],
-        part: &Range<usize>,
-    ) -> Result<PgasFuture<()>, CallError> {
+    fn send(&self, key: u64, value: &[u8], part: &Range<usize>) -> pgas::Result<PgasFuture<()>> {
         let args = (self.store.clone(), key, part.start, value.len());
         let to = owner(&self.world, key);
         self.world.rpc_view(to, store, args, &value[part.clone()])
     }
 
-    fn ask(&self, key: u64, part: &Range<usize>) -> Result<PgasFuture<Option<Vec<u8>>>, CallError> {
+    fn ask(&self, key: u64, part: &Range<usize>) -> pgas::Result<PgasFuture<Option<Vec<u8>>>> {
         let args = (self.store.clone(), key, part.start, part.end);
         self.world.rpc(owner(&self.world, key), load, args)
     }
@@ -123,6 +118,6 @@ impl Table for Rpc {
 
     fn end(self) -> pgas::Result<()> {
         // Nobody drops his part while another one still calls.
-        Ok(self.world.barrier()?)
+        self.world.barrier()
     }
 }

@@ -8,16 +8,13 @@ pub mod format;
 #[cfg(test)]
 mod tests;
 
-use std::any::type_name;
-
 use pgas_core::{GlobalPtr, Pod, Rank, World};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zerocopy::IntoBytes;
 
 use self::format::{Limits, Refused, Sink};
-use crate::error::CodecError;
-use crate::{Error, Result};
+use pgas_core::{Error, Result};
 
 /// A type that travels as argument or result.
 ///
@@ -317,21 +314,13 @@ impl<'a> Decoder<'a> {
 /// The error for bytes that are no `T`.
 #[cold]
 pub(crate) fn unreadable<T>(reason: impl Into<String>) -> Error {
-    Error::from(Box::new(CodecError {
-        what: "reading bytes as a value",
-        type_name: type_name::<T>(),
-        reason: reason.into(),
-    }))
+    Error::codec::<T>("reading bytes as a value", reason)
 }
 
 #[cold]
 #[expect(clippy::needless_pass_by_value, reason = "maps errors")]
 fn unwritable<T>(reason: Refused) -> Error {
-    Error::from(Box::new(CodecError {
-        what: "writing a value",
-        type_name: type_name::<T>(),
-        reason: reason.to_string(),
-    }))
+    Error::codec::<T>("writing a value", reason.to_string())
 }
 
 /// The codec of byte-copyable types: the value's own bytes.

@@ -12,8 +12,8 @@ use pgas_core::Rank;
 
 use super::actions;
 use crate::driven::Sleeper;
-use crate::error::{Error, Result};
 use crate::state::Handle;
+use pgas_core::{Error, Result};
 
 /// What is done with the value.
 pub(super) type Action<T> = Box<dyn FnOnce(Result<T>) + Send>;

@@ -6,8 +6,8 @@ use pgas_core::Rank;
 
 use super::joined::{Detached, Joined};
 use super::{PgasFuture, State};
-use crate::error::Result;
 use crate::state::Handle;
+use pgas_core::Result;
 
 /// Joins inside of joins at most; a deeper one becomes a cell, so that who looks at a join does not go as deep as programs nest.
 const DEEPEST: u32 = 8;

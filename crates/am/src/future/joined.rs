@@ -6,8 +6,8 @@ use pgas_core::Rank;
 
 use super::actions;
 use super::cell::Action;
-use crate::error::Result;
 use crate::state::Handle;
+use pgas_core::Result;
 
 /// Futures that are waited for together.
 pub(super) trait Joined<T>: Send {

@@ -19,10 +19,10 @@ use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
 use crate::answer::{read_answer, unanswered};
 use crate::codec::Wire;
-use crate::error::{Error, Result};
 use crate::state::{Am, Handle, am};
 use cell::Cell;
 use joined::{Detached, Joined};
+use pgas_core::{Error, Result};
 
 pub use join::{All, when_all};
 pub use promise::Promise;
@@ -97,7 +97,7 @@ impl<T> Answer<T> {
         }
         am.pending
             .give_up(mem::replace(&mut self.cookie, Cookie::NONE));
-        Some(unanswered(self.to).into())
+        Some(unanswered(self.to))
     }
 
     #[inline]
@@ -166,7 +166,7 @@ fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<
         }
         if let Some((event, action)) = both.take() {
             let result = complete.and_then(|_| pgas_core::as_handler(|| event.wait()));
-            let result = result.map_err(Error::from);
+            let result = result;
             actions::run(move || action(result));
         }
         // Over with all that the action has sent.
@@ -299,7 +299,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             State::Event(event, _) => match event.test() {
                 Ok(is_done) => is_done,
                 Err(error) => {
-                    self.state = State::Ready(Err(error.into()));
+                    self.state = State::Ready(Err(error));
                     true
                 }
             },
@@ -313,7 +313,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// # Errors
     ///
     /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a failed
-    /// transfer, [`pgas_core::Error::RankFailed`] if the rank that was called has left without an answer; the failure of the job while waiting; inside a handler [`pgas_core::Error::InHandler`],
+    /// transfer, [`Error::RankFailed`] if the rank that was called has left without an answer; the failure of the job while waiting; inside a handler [`Error::InHandler`],
     /// unless the value is there.
     ///
     /// # Panics
@@ -533,7 +533,7 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
         } else if let Some(world) = am.world.upgrade()
             && let Err(error) = world.progress()
         {
-            return Poll::Ready(Err(error.into()));
+            return Poll::Ready(Err(error));
         }
         if future.is_ready() {
             return Poll::Ready(future.take_ready());

@@ -9,8 +9,8 @@ use pgas_core::World;
 
 use super::cell::Cell;
 use super::{PgasFuture, actions};
-use crate::error::{Error, Result};
 use crate::state::{Handle, am};
+use pgas_core::{Error, Result};
 
 /// A counter of fulfilments that are still missing, and the future that is ready when none is.
 ///

@@ -8,9 +8,10 @@ use pgas_lockfree::tally::Served;
 
 use super::handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use crate::codec::{Decoder, Wire};
-use crate::error::{Error, Result};
+use crate::error::unknown;
 use crate::ids::{REPLY_SHORT, REQUEST_LONG, REQUEST_SHORT};
 use crate::state::{Am, Arrived};
+use pgas_core::Result;
 
 /// Makes `handler` the one of requests that name its type.
 #[track_caller]
@@ -54,7 +55,7 @@ pub(crate) fn deliver(
         am.tally.count_served();
         let what = format!("the handler with id {hash:#018x}");
         let reason = "which it has not registered";
-        return Err(Error::unknown(world, message.from, what, reason));
+        return Err(unknown(world, message.from, what, reason));
     };
     handler(Arrived {
         world,

@@ -6,10 +6,10 @@ use pgas_core::{GlobalPtr, Rank, World};
 
 use super::opening::opening;
 use crate::codec::Wire;
-use crate::error::Result;
 use crate::ids::{REPLY_MEDIUM, REPLY_SHORT};
 use crate::send::fits;
 use crate::state::Am;
+use pgas_core::Result;
 
 /// What came with a message besides its arguments.
 #[derive(Clone, Copy, Debug)]
@@ -186,7 +186,7 @@ impl<'a> Token<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLong`](crate::Error::TooLong), [`Error::Codec`](crate::Error::Codec), or what the transport reports.
+    /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong), [`Error::Codec`](pgas_core::Error::Codec), or what the transport reports.
     #[inline]
     pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
         let Origin { world, from } = self.origin;

@@ -40,13 +40,13 @@ mod prepare;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Rank, World};
 
-use crate::error::{Error, Result};
 use crate::future::PgasFuture;
 use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
 use crate::send::{fits, may_wait};
 use crate::state::am;
 use deliver::{add_replies, add_requests};
 use opening::{long_opening, opening};
+use pgas_core::{Error, Result};
 
 pub use handler::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 pub use prepare::{Prepared, PreparedReply};
@@ -88,7 +88,7 @@ pub trait ActiveMessages {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLong`], [`Error::Codec`]; inside a handler [`pgas_core::Error::InHandler`]; what the
+    /// [`Error::MessageTooLong`], [`Error::Codec`]; inside a handler [`Error::InHandler`]; what the
     /// transport reports, or the failure of the job while waiting.
     ///
     /// # Panics
@@ -237,7 +237,7 @@ pub trait ActiveMessages {
     ///
     /// # Errors
     ///
-    /// [`Error::TooLong`] if a message cannot have that much; [`Error::NotAttached`]; what the transport reports.
+    /// [`Error::MessageTooLong`] if a message cannot have that much; [`Error::NotAttached`]; what the transport reports.
     ///
     /// # Panics
     ///

@@ -3,8 +3,8 @@
 use pgas_core::GlobalPtr;
 
 use crate::codec::{Encoder, Wire};
-use crate::error::Result;
 use crate::registry::type_hash;
+use pgas_core::Result;
 
 /// What a message begins with: for which handler it is, and its arguments.
 #[inline]

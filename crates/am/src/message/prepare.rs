@@ -8,11 +8,12 @@ use zerocopy::IntoBytes;
 
 use super::handler::{Origin, ReplyHandler, RequestHandler, Token};
 use super::opening::opening;
-use crate::error::{Error, Result, says_left};
+use crate::error::says_left;
 use crate::function::LAYER_KEY;
 use crate::ids::{REPLY_MEDIUM, REQUEST_MEDIUM};
 use crate::send::{fits, may_wait};
 use crate::state::{Am, am};
+use pgas_core::{Error, Result};
 
 /// A buffer for the payload of a request, made by [`prepare`](super::ActiveMessages::prepare).
 ///
@@ -152,12 +153,12 @@ impl<'w> Prepared<'w> {
         out.align();
         fits(self.world, self.to, out.bytes().len() + len)?;
         let am = am(self.world)?;
-        Ok(self.offer(am, out.bytes(), len)?)
+        self.offer(am, out.bytes(), len)
     }
 
     /// Offers the message, and gives the buffer back if there is no room.
     #[track_caller]
-    fn offer(mut self, am: &Am, opening: &[u8], len: usize) -> pgas_core::Result<Option<Self>> {
+    fn offer(mut self, am: &Am, opening: &[u8], len: usize) -> Result<Option<Self>> {
         check_length(len, self.len);
         let (class, id) = (MessageClass::Request, REQUEST_MEDIUM);
         am.tally.count_sent();
@@ -247,7 +248,7 @@ impl<'a> PreparedReply<'a> {
             }
             // It has left without waiting for the reply.
             Err(error) if says_left(&error, from) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         }
     }
 }
@@ -282,7 +283,7 @@ impl<'w> Memory<'w> {
         (class, id): (MessageClass, HandlerId),
         opening: &[u8],
         len: usize,
-    ) -> pgas_core::Result<Option<Self>> {
+    ) -> Result<Option<Self>> {
         match self {
             Self::Network(place) => {
                 let left = place.try_commit_to_layer(LAYER_KEY, class, id, opening, len)?;

@@ -74,7 +74,7 @@ pub(crate) fn twice(_: &str) {
     drop(beside);
     drop(second);
     let left = pgas_mpi::init(&config).map(drop);
-    assert!(matches!(left, Err(Error::HasLeft { .. })), "{left:?}");
+    assert!(matches!(left, Err(Error::CannotRejoin { .. })), "{left:?}");
 }
 
 pub(crate) fn attached_by_one(direct: &str) {

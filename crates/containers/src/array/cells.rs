@@ -64,7 +64,7 @@ impl<T: Object> Cells<T> {
     pub(super) fn put(&self, world: &World, cell: GlobalPtr<u8>, value: &T) -> Result<()> {
         let slot = object::to_slot(value, &self.heap)?;
         if Self::IS_PLAIN {
-            return Ok(cell.cast().put(world, slot)?);
+            return cell.cast().put(world, slot);
         }
         self.exchange(world, cell, slot)
     }
@@ -125,7 +125,7 @@ impl<T: Object> Cells<T> {
             let outside = <T::Repr as Repr<T>>::is_outside(&slot);
             match <T::Repr as Repr<T>>::load(slot, &self.heap) {
                 Ok(value) => loaded = Some(value),
-                Err(error) => failed = Some(error.into()),
+                Err(error) => failed = Some(error),
             }
             Ok(failed.is_some() || !outside || version.atomic_load(world)? == at)
         })?;

@@ -49,10 +49,10 @@ impl<T: Object> DArray<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Disagreement`] if the ranks give different arguments, [`Error::Argument`] for
-    /// blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric
+    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments, [`Error::Argument`] for
+    /// blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric
     /// heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
-    /// [`Elsewhere`](pgas_core::Error::Elsewhere) in [`Error::Core`] on ranks where it can.
+    /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where it can.
     pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
         let deal = Deal::new(distribution, len, world.ranks().len());
         let block = deal.map_or(0, |deal| deal.block);

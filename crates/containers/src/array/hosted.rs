@@ -51,9 +51,9 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Disagreement`] if the ranks give different arguments, [`Error::Argument`]
-    /// if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if it has no room, or
-    /// [`Error::Codec`] if `initial` cannot be encoded, and [`Elsewhere`](pgas_core::Error::Elsewhere) in [`Error::Core`] on ranks
+    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments, [`Error::Argument`]
+    /// if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) if it has no room, or
+    /// [`Error::Codec`] if `initial` cannot be encoded, and [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks
     /// where neither is so.
     pub fn new(world: &World, host: Rank, len: usize, initial: &T) -> Result<Self> {
         agree(world, "the length of an array", len as u64)?;
@@ -201,7 +201,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         range_check(&(start..start.saturating_add(values.len())), self.len());
         let first: GlobalPtr<T> = self.block.cast();
-        Ok(first.offset(start).put_slice(self.world(), values)?)
+        first.offset(start).put_slice(self.world(), values)
     }
 
     /// Reads elements.
@@ -221,9 +221,9 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     pub fn get_range(&self, elements: Range<usize>) -> Result<Vec<T>> {
         range_check(&elements, self.len());
         let first: GlobalPtr<T> = self.block.cast();
-        Ok(first
+        first
             .offset(elements.start)
-            .get_vec(self.world(), elements.len())?)
+            .get_vec(self.world(), elements.len())
     }
 
     /// Reads the elements with these indices, wherever they are.

@@ -54,8 +54,8 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Disagreement`] if the ranks give different shapes, [`Error::Argument`] for
-    /// tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric
+    /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, [`Error::Argument`] for
+    /// tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric
     /// heap has no room.
     pub fn new(world: &World, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
         agree(world, "the rows of a matrix", shape[0] as u64)?;
@@ -160,7 +160,7 @@ impl<T: Pod> DMatrix<T> {
     #[inline]
     #[track_caller]
     pub fn get(&self, row: usize, column: usize) -> Result<T> {
-        Ok(self.ptr(row, column).get(self.world())?)
+        self.ptr(row, column).get(self.world())
     }
 
     /// Writes an element.
@@ -179,7 +179,7 @@ impl<T: Pod> DMatrix<T> {
     #[inline]
     #[track_caller]
     pub fn put(&self, row: usize, column: usize, value: T) -> Result<()> {
-        Ok(self.ptr(row, column).put(self.world(), value)?)
+        self.ptr(row, column).put(self.world(), value)
     }
 
     /// Reads the elements of some rows and columns, row by row.

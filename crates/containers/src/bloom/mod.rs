@@ -155,8 +155,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`] if `n` is 0 or `rate` not between 0 and 1, or too low for any
-    /// filter with such blocks; [`Error::Disagreement`] if the ranks give different ones;
-    /// [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`] if the symmetric heap has no room.
+    /// filter with such blocks; [`Error::Mismatch`] if the ranks give different ones;
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     pub fn with_rate(world: &World, n: usize, rate: f64) -> Result<Self> {
         const {
             assert!(
@@ -397,7 +397,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         world
             .team()
             .all_succeeded("clearing a Bloom filter", zero())?;
-        Ok(world.barrier()?)
+        world.barrier()
     }
 
     /// The rate of false positives by theory, with the expected number of items in the filter: at most that
@@ -478,7 +478,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             .saturating_sub(first)
             .min(self.blocks_per_rank);
         let n = usize::try_from(n).expect("blocks lie in memory") * WORDS;
-        Ok(GlobalPtr::new(world.rank(), self.start).get_vec(world, n)?)
+        GlobalPtr::new(world.rank(), self.start).get_vec(world, n)
     }
 
     /// Sets the bits of one word of all blocks.
@@ -490,7 +490,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let rank = u32::try_from(block / self.blocks_per_rank).expect("a rank's number");
         let local = usize::try_from(block % self.blocks_per_rank).expect("blocks lie in memory");
         let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).offset(local * WORDS + within);
-        Ok(at.fetch_or(self.world(), word).map(drop)?)
+        at.fetch_or(self.world(), word).map(drop)
     }
 
     fn block(&self, item: &Item<WORDS>) -> GlobalPtr<u64> {

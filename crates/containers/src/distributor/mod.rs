@@ -23,11 +23,11 @@ use pgas_core::{Pod, Rank, World};
 
 use self::channel::{Channel, message_bytes};
 use self::passing::{Passing, Place};
-use crate::error::{extremes, same};
+use crate::error::{extremes, give_up, same};
 use crate::object::{self, Heap, Object, SlotOf};
 use crate::queue::{Size, size_of_capacity};
 use crate::route::{Model, Route, Shape};
-use crate::{Error, Result, TakeError};
+use crate::{Result, TakeError};
 
 /// What fails when a rank cannot be told how many elements it gets.
 const TELLING: &str = "telling what a distributor has sent";
@@ -101,9 +101,8 @@ impl<T: Object> Distributor<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31,
-    /// [`Error::Disagreement`](crate::Error::Disagreement) if the
-    /// ranks give different ones, or different settings, [`Exhausted`](pgas_core::Error::Exhausted) in
-    /// [`Error::Core`](crate::Error::Core) if the symmetric heap has no room.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if the
+    /// ranks give different ones, or different settings, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         let plan = agree_on_plan(world, capacity)?;
         Self::with_heap(world, plan, Arc::new(Heap::of::<T>(world)?))
@@ -395,14 +394,6 @@ pub(crate) fn agree_on_plan(world: &World, capacity: usize) -> Result<Plan> {
     let message_bytes = message_bytes(world) as u64;
     let route = Model::shipped().choose(shape, message_bytes, wanted);
     Ok(Plan { size, route })
-}
-
-#[cold]
-fn give_up(world: &World, what: &'static str, error: Error) -> Error {
-    match error {
-        Error::Core(error) => world.give_up(what, error).into(),
-        error => error,
-    }
 }
 
 impl<T: Object> fmt::Debug for Distributor<T> {

@@ -257,7 +257,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     #[inline]
     fn key_of(&self, slot: &SlotOf<(K, V)>) -> Result<KeyOf<K>> {
         let (key, _) = slot.members();
-        Ok(<K::Repr as Repr<K>>::key_in(key, self.heap())?)
+        <K::Repr as Repr<K>>::key_in(key, self.heap())
     }
 
     /// Inserts the entry in `slot`, whose key was `sought` with its hash; whether it is new. `insert`
@@ -419,11 +419,10 @@ where
     ///
     /// # Errors
     ///
-    /// On every rank, with [`Elsewhere`](pgas_core::Error::Elsewhere) in
-    /// [`Error::Core`](crate::Error::Core) on ranks that have not failed themselves:
+    /// On every rank, with [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks that have not failed themselves:
     ///
     /// - [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it
-    ///   larger, and [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core)
+    ///   larger, and [`Exhausted`](pgas_core::Error::Exhausted)
     ///   if there is none for an entry. Entries without a place stay in the buffer until the next
     ///   flush.
     /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts it,
@@ -470,7 +469,7 @@ where
             resume_unwind(panic);
         }
         agreed?;
-        Ok(all_are_done?)
+        all_are_done
     }
 
     /// Completes all inserts of all ranks, and gives the map back.

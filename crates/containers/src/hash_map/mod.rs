@@ -188,8 +188,8 @@ impl<K: Object, V: Object> HashMap<K, V> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::NoCapacity`](crate::Error::NoCapacity) for a capacity of 0, [`Error::CapacitiesDiffer`](crate::Error::CapacitiesDiffer) if the
-    /// ranks ask for different ones, and [`Exhausted`](pgas_core::Error::Exhausted) in [`Error::Core`](crate::Error::Core) if
+    /// On every rank: [`Error::NoCapacity`](crate::Error::NoCapacity) for a capacity of 0, [`Error::Mismatch`](crate::Error::Mismatch) if the
+    /// ranks ask for different ones, and [`Exhausted`](pgas_core::Error::Exhausted) if
     /// the symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         Self::with_hasher(world, capacity, RapidHasher)
@@ -205,7 +205,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     ///
     /// # Errors
     ///
-    /// Those of [`with_capacity`](HashMap::with_capacity), and [`Error::Disagreement`](crate::Error::Disagreement) if the ranks have
+    /// Those of [`with_capacity`](HashMap::with_capacity), and [`Error::Mismatch`](crate::Error::Mismatch) if the ranks have
     /// hashers that do not agree.
     ///
     /// # Examples
@@ -296,8 +296,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) in
-    /// [`Error::Core`](crate::Error::Core) if the symmetric heap has no room; the failure of the
+    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room; the failure of the
     /// job while waiting. From then on, an insert that waits for room reports the failure of the
     /// job, too, and inside of a handler [`InHandler`](pgas_core::Error::InHandler).
     ///

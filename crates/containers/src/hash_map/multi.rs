@@ -389,7 +389,7 @@ impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> 
         let world = self.numbers.world();
         let what = "counting the keys of a MultiMap";
         world.team().all_succeeded(what, counted)?;
-        Ok(world.allreduce(n, Sum)?)
+        world.allreduce(n, Sum)
     }
 }
 

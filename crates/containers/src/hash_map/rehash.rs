@@ -13,7 +13,7 @@ use super::phase::Phase;
 use super::slot::{Access, GlobalSlot};
 use super::table::{Table, over_slots};
 use super::view::View;
-use crate::error::agree_on_capacity;
+use crate::error::agree;
 use crate::object::{self, KeyHasher, Object, Repr};
 use crate::{Error, Result};
 
@@ -43,7 +43,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
-        agree_on_capacity(self.world(), capacity as u64)?;
+        agree(self.world(), "the capacity of a hash map", capacity as u64)?;
         if capacity == 0 {
             return Err(Error::NoCapacity);
         }
@@ -89,7 +89,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     fn try_rehash(&mut self, capacity: u64) -> Result<()> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         match self.table.rehash(capacity) {
-            Err(Error::Core(pgas_core::Error::Exhausted { .. })) => Ok(()),
+            Err(Error::Exhausted(_)) => Ok(()),
             done => done,
         }
     }

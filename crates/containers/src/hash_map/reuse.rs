@@ -322,22 +322,18 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
         a.place().is_same_block(b.place())
     }
 
-    fn n_passed(&self, taken: &GlobalSlot<K, V, R>) -> pgas_core::Result<usize> {
+    fn n_passed(&self, taken: &GlobalSlot<K, V, R>) -> Result<usize> {
         let home = self.home_in(taken)?;
         let n_blocks = |home| self.shape.ring.n_blocks_to(home, taken.place());
         Ok(home.map_or(usize::MAX, n_blocks))
     }
 
-    fn passes(
-        &self,
-        taken: &GlobalSlot<K, V, R>,
-        slot: &GlobalSlot<K, V, R>,
-    ) -> pgas_core::Result<bool> {
+    fn passes(&self, taken: &GlobalSlot<K, V, R>, slot: &GlobalSlot<K, V, R>) -> Result<bool> {
         let is_before = |home| self.shape.ring.is_before(home, slot.place(), taken.place());
         Ok(self.home_in(taken)?.is_none_or(is_before))
     }
 
-    fn key_slot(&self, slot: &GlobalSlot<K, V, R>) -> pgas_core::Result<SlotOf<K>> {
+    fn key_slot(&self, slot: &GlobalSlot<K, V, R>) -> Result<SlotOf<K>> {
         slot.key()
     }
 
@@ -351,7 +347,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Where the search for the key in a slot begins, if the key can be read.
-    fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> pgas_core::Result<Option<Place>> {
+    fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> Result<Option<Place>> {
         let key = <K::Repr as Repr<K>>::key_in(slot.key()?, self.heap());
         Ok(key.ok().map(|key| self.shape.ring.home(self.hash(&key))))
     }
@@ -386,7 +382,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             if self.empty_next(sections, n, &mut || room.goes_on()) {
                 n_left -= n;
             } else if let Some(failure) = room.failure.take() {
-                return Err(failure.into());
+                return Err(failure);
             }
         }
         // By others too, since the operation asked last.

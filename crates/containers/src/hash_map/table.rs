@@ -16,7 +16,7 @@ use super::slot::LayoutOf;
 use super::slot::local::Local;
 use super::slot::remote::Remote;
 use super::view::{Shape, View, out_of_line};
-use crate::error::{agree, agree_on_capacity};
+use crate::error::agree;
 use crate::object::{self, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
@@ -117,7 +117,7 @@ fn add(word: &AtomicU64, n: u64) {
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Collective.
     pub(super) fn new(world: &World, capacity: usize, hasher: S) -> Result<Self> {
-        agree_on_capacity(world, capacity as u64)?;
+        agree(world, "the capacity of a hash map", capacity as u64)?;
         agree(world, "the hasher of a hash map", hasher.hash(b"pgas"))?;
         if capacity == 0 {
             return Err(Error::NoCapacity);

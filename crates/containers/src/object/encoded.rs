@@ -11,7 +11,7 @@ use super::codec::{self, Encoding};
 use super::hash::{self, KeyHasher};
 use super::heap::Heap;
 use super::repr::{Repr, Sealed, each_from_slot, each_to_slot};
-use crate::error::{Error, Result};
+use pgas_core::{Error, Result};
 
 /// Values in serde's encoding: up to `INLINE` bytes of it in the slot, longer ones in the global heap of
 /// the rank that wrote them, behind a pointer in the slot.
@@ -59,7 +59,10 @@ pub struct EncodedKey<const INLINE: usize> {
 
 impl<const INLINE: usize> EncodedKey<INLINE> {
     fn long(long: Vec<u8>) -> Result<Self> {
-        let too_long = |_| Error::Codec(format!("{} bytes are over 4 GiB", long.len()).into());
+        let too_long = |_| {
+            let why = format!("{} bytes are over 4 GiB", long.len());
+            Error::codec::<[u8]>("encoding an element", why)
+        };
         let len = u32::try_from(long.len()).map_err(too_long)?.to_ne_bytes();
         let bytes = [0; INLINE];
         Ok(Self {
@@ -84,7 +87,7 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         slot.outside().is_some()
     }
 
-    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
         let outside = slot.outside();
         let long = outside.map(|(at, len)| heap.load(at, len)).transpose()?;
         Ok((slot, long))
@@ -142,7 +145,7 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         Ok(slot)
     }
 
-    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> pgas_core::Result<bool> {
+    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> Result<bool> {
         match (&key.long, slot.outside()) {
             (None, None) => Ok(slot.as_bytes() == key.slot.as_bytes()),
             (Some(long), Some((at, len))) if len == long.len() => Ok(heap.load(at, len)? == *long),
@@ -154,7 +157,7 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
         a.slot.as_bytes() == b.slot.as_bytes() && a.long == b.long
     }
 
-    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
+    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
         let Some((at, len)) = slot.outside() else {
             return Ok(EncodedKey { slot, long: None });
         };

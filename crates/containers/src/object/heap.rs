@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pgas_core::{GlobalPtr, Symmetric, World};
 
-use crate::error::Result;
+use pgas_core::Result;
 
 /// The next block of the list, and the length that the block was made for.
 type Header = [u64; 2];
@@ -79,7 +79,7 @@ impl Heap {
         Ok(at)
     }
 
-    pub(super) fn load(&self, at: GlobalPtr<u8>, len: usize) -> pgas_core::Result<Vec<u8>> {
+    pub(super) fn load(&self, at: GlobalPtr<u8>, len: usize) -> Result<Vec<u8>> {
         at.get_vec(self.shared().returned.world(), len)
     }
 
@@ -128,7 +128,7 @@ impl Shared {
             Ok(block) => block,
             Err(exhausted) => {
                 if !blocks.give_up_free(world) {
-                    return Err(exhausted.into());
+                    return Err(exhausted);
                 }
                 world.alloc(words)?
             }

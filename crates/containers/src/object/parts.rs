@@ -10,7 +10,7 @@ use super::repr::{
     KeyOf, Object, Repr, Sealed, SlotOf, each_from_slot, each_to_slot, has_heap, key, release,
     to_slot,
 };
-use crate::error::Result;
+use pgas_core::Result;
 
 /// Tuples, each member as its own type says.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
     }
 
     #[inline]
-    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
         let (a, b) = (slot.first, slot.second);
         let a = <A::Repr as Repr<A>>::load(a, heap)?;
         let b = <B::Repr as Repr<B>>::load(b, heap)?;
@@ -141,7 +141,7 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
     }
 
     #[inline]
-    fn has_key(slot: &Self::Slot, (a, b): &Self::Key, heap: &Heap) -> pgas_core::Result<bool> {
+    fn has_key(slot: &Self::Slot, (a, b): &Self::Key, heap: &Heap) -> Result<bool> {
         let (first, second) = (slot.first, slot.second);
         Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
             && <B::Repr as Repr<B>>::has_key(&second, b, heap)?)
@@ -152,7 +152,7 @@ impl<A: Object, B: Object> Repr<(A, B)> for Parts {
     }
 
     #[inline]
-    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
+    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
         let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
         Ok((a, <B::Repr as Repr<B>>::key_in(slot.second, heap)?))
     }
@@ -227,7 +227,7 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     }
 
     #[inline]
-    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded> {
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded> {
         let (a, rest) = (slot.first, slot.second);
         let (b, c) = (rest.first, rest.second);
         let a = <A::Repr as Repr<A>>::load(a, heap)?;
@@ -283,7 +283,7 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     }
 
     #[inline]
-    fn has_key(slot: &Self::Slot, (a, rest): &Self::Key, heap: &Heap) -> pgas_core::Result<bool> {
+    fn has_key(slot: &Self::Slot, (a, rest): &Self::Key, heap: &Heap) -> Result<bool> {
         let (first, second) = (slot.first, slot.second);
         Ok(<A::Repr as Repr<A>>::has_key(&first, a, heap)?
             && <Self as Repr<(B, C)>>::has_key(&second, rest, heap)?)
@@ -294,7 +294,7 @@ impl<A: Object, B: Object, C: Object> Repr<(A, B, C)> for Parts {
     }
 
     #[inline]
-    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key> {
+    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key> {
         let a = <A::Repr as Repr<A>>::key_in(slot.first, heap)?;
         Ok((a, <Self as Repr<(B, C)>>::key_in(slot.second, heap)?))
     }

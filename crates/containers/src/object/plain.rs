@@ -8,7 +8,7 @@ use super::codec;
 use super::hash::{self, KeyHasher};
 use super::heap::Heap;
 use super::repr::{Repr, Sealed};
-use crate::error::Result;
+use pgas_core::Result;
 
 /// Byte-copyable values ([`Pod`]), kept as they are.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +35,7 @@ impl<T: Pod> Repr<T> for Plain {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
-    fn load(slot: T, _: &Heap) -> pgas_core::Result<T> {
+    fn load(slot: T, _: &Heap) -> Result<T> {
         Ok(slot)
     }
 
@@ -79,7 +79,7 @@ impl<T: Pod> Repr<T> for Plain {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few compares")]
-    fn has_key(slot: &T, key: &T, _: &Heap) -> pgas_core::Result<bool> {
+    fn has_key(slot: &T, key: &T, _: &Heap) -> Result<bool> {
         Ok(slot.as_bytes() == key.as_bytes())
     }
 
@@ -89,7 +89,7 @@ impl<T: Pod> Repr<T> for Plain {
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "no code at all")]
-    fn key_in(slot: T, _: &Heap) -> pgas_core::Result<T> {
+    fn key_in(slot: T, _: &Heap) -> Result<T> {
         Ok(slot)
     }
 

@@ -6,7 +6,8 @@ use pgas_core::{Pod, World};
 
 use super::hash::KeyHasher;
 use super::heap::Heap;
-use crate::error::{Result, TakeError};
+use crate::error::TakeError;
+use pgas_core::Result;
 
 /// A type whose values can be put into containers.
 ///
@@ -98,7 +99,7 @@ pub trait Repr<T>: Sealed {
     /// # Errors
     ///
     /// What the transport reports.
-    fn load(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Loaded>;
+    fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded>;
 
     /// The value that was loaded.
     ///
@@ -176,7 +177,7 @@ pub trait Repr<T>: Sealed {
     /// # Errors
     ///
     /// What the transport reports.
-    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> pgas_core::Result<bool>;
+    fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> Result<bool>;
 
     /// Whether two keys are the same.
     fn is_same_key(a: &Self::Key, b: &Self::Key) -> bool;
@@ -190,7 +191,7 @@ pub trait Repr<T>: Sealed {
     /// # Errors
     ///
     /// What the transport reports.
-    fn key_in(slot: Self::Slot, heap: &Heap) -> pgas_core::Result<Self::Key>;
+    fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key>;
 
     /// The key's hash.
     fn hash_key<H: KeyHasher>(key: &Self::Key, hasher: &H) -> u64;

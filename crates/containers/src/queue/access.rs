@@ -265,20 +265,16 @@ fn perform_on(
     };
     work(tickets).map_err(|error| give_up(world, error))?;
     if meet {
-        ticket::finish(words, side, tickets).map_err(|error| give_up(world, error.into()))?;
+        ticket::finish(words, side, tickets).map_err(|error| give_up(world, error))?;
     }
     Ok(Some(tickets.n))
 }
 
 /// Tickets are never given back, so that others would wait for work under them for ever, or take
-/// what it leaves for elements.
+/// what it leaves for elements. What is encoded and decoded is so without a ticket.
 #[cold]
 fn give_up(world: &World, error: Error) -> Error {
-    match error {
-        Error::Core(error) => world.give_up("work on elements of a queue", error).into(),
-        // What is encoded and decoded is so without a ticket.
-        error => error,
-    }
+    crate::error::give_up(world, "work on elements of a queue", error)
 }
 
 impl<T: Object> Ring<T> {
@@ -362,7 +358,7 @@ impl<T: Object> Ring<T> {
             first: ticket,
             n: 1,
         };
-        Ok(ticket::finish_early(&self.near_words(near), side, tickets)?)
+        ticket::finish_early(&self.near_words(near), side, tickets)
     }
 }
 

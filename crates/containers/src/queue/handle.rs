@@ -48,10 +48,9 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Disagreement`](crate::Error::Disagreement) if the ranks give different
+    /// On every rank: [`Error::Mismatch`](crate::Error::Mismatch) if the ranks give different
     /// arguments, [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31 or
-    /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) in
-    /// [`Error::Core`](crate::Error::Core) there, and [`Elsewhere`](pgas_core::Error::Elsewhere) on the
+    /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) there, and [`Elsewhere`](pgas_core::Error::Elsewhere) on the
     /// others.
     pub fn with_capacity(world: &World, host: Rank, capacity: usize) -> Result<Self> {
         Self::starting_at(world, host, capacity, 0)

@@ -323,7 +323,7 @@ impl<T: Object> Ring<T> {
         let what = "bringing a queue to rest";
         let (head, tail) = world.team().all_succeeded(what, words)?;
         self.see(head, tail);
-        Ok(world.barrier()?)
+        world.barrier()
     }
 
     /// How far pops and pushes are, which nobody changes meanwhile; the host's words then say that all of them are done.
@@ -355,7 +355,7 @@ impl<T: Object> Ring<T> {
             near.slots.block(0, i).store(0, slot);
             return Ok(());
         }
-        Ok(self.place.slots().offset(i).put(self.world(), slot)?)
+        self.place.slots().offset(i).put(self.world(), slot)
     }
 
     /// Reads one slot (R).
@@ -366,7 +366,7 @@ impl<T: Object> Ring<T> {
         if let Some(near) = &self.near {
             return Ok(near.slots.block(0, i).load(0));
         }
-        Ok(self.place.slots().offset(i).get(self.world())?)
+        self.place.slots().offset(i).get(self.world())
     }
 
     /// Calls `f` with a copy of each element, in their order, on the host; on other ranks with none. Nobody pushes

@@ -3,11 +3,27 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
-use crate::error::Error;
+use pgas_core::{Error, StorageError};
 
+/// What is wrong with the file or directory at `path`.
 pub(super) fn storage(path: &Path, why: impl std::fmt::Display) -> Error {
-    Error::Storage(format!("{}: {why}", path.display()).into())
+    told(path, &why, None)
+}
+
+/// What the system says of the file or directory at `path`.
+pub(super) fn refused(path: &Path, error: io::Error) -> Error {
+    let error = Arc::new(error);
+    told(path, &error, Some(Arc::clone(&error)))
+}
+
+fn told(path: &Path, why: &dyn std::fmt::Display, system: Option<Arc<io::Error>>) -> Error {
+    Error::from(Box::new(StorageError {
+        path: path.to_owned(),
+        reason: why.to_string(),
+        system,
+    }))
 }
 
 /// Waits until what was done to the files of `dir` is on the disk.

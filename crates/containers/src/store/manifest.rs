@@ -20,10 +20,10 @@ use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 use std::str::Lines;
 
-use super::directory::{storage, sync};
+use super::directory::{refused, sync};
 use super::parts::{Info, hash_of};
-use crate::error::Result;
 use crate::object::{CODEC, Object};
+use pgas_core::Result;
 
 pub(super) const NAME: &str = "manifest";
 const DRAFT: &str = "manifest.new";
@@ -110,7 +110,7 @@ impl Manifest {
             // The directory may be new itself.
             fs::canonicalize(dir)?.parent().map_or(Ok(()), sync)
         };
-        publish().map_err(|e| storage(&name, e))
+        publish().map_err(|e| refused(&name, e))
     }
 
     /// What `bytes` say, if that is a container of the kind and of the elements that are expected.
@@ -169,7 +169,7 @@ pub(super) fn read(dir: &Path) -> Result<Vec<u8>> {
         file.take(MOST_BYTES).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    read().map_err(|e| storage(&path, e))
+    read().map_err(|e| refused(&path, e))
 }
 
 struct Reader<'t> {

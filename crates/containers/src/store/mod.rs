@@ -35,19 +35,19 @@ use std::path::{Path, PathBuf};
 
 use pgas_core::{Rank, World};
 
-use crate::error::{Error, Result};
 use crate::object::Object;
-use directory::storage;
+use directory::{refused, storage};
 use manifest::{About, Manifest};
 use parts::{Info, Part};
+use pgas_core::{Error, Result};
 
 /// `mine` if every rank has succeeded; else every rank gets an error, those that have not their own. Collective.
-fn together<T>(world: &World, mine: Result<T>) -> Result<T> {
+fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     let done = world.team().all_succeeded("a checkpoint", mine);
     done.map_err(|error| match error {
-        Error::Core(pgas_core::Error::Elsewhere(there)) => {
-            let text = format!("rank {}: {}", there.rank, there.cause);
-            Error::Storage(text.into())
+        Error::Elsewhere(there) => {
+            let reason = format!("rank {}: {}", there.rank, there.cause);
+            storage(dir, reason)
         }
         own => own,
     })
@@ -62,11 +62,11 @@ fn save(
     write: impl FnOnce(&mut [Part]) -> Result<()>,
 ) -> Result<()> {
     let is_first = world.rank() == Rank::ZERO;
-    let begun = together(world, if is_first { begin(dir) } else { Ok(0) })?;
+    let begun = together(world, dir, if is_first { begin(dir) } else { Ok(0) })?;
     let number = world.broadcast(Rank::ZERO, begun)?;
     let name = |i: usize| parts::name(number, i, world.rank().index());
     let paths: Vec<PathBuf> = (0..abouts.len()).map(|i| dir.join(name(i))).collect();
-    let written = together(world, write_parts(&paths, write)).inspect_err(|_| {
+    let written = together(world, dir, write_parts(&paths, write)).inspect_err(|_| {
         // Of these files nobody knows.
         paths.iter().for_each(|path| drop(fs::remove_file(path)));
     })?;
@@ -86,7 +86,7 @@ fn save(
         remove_others(dir, number);
         Ok(())
     };
-    together(world, if is_first { publish() } else { Ok(()) })
+    together(world, dir, if is_first { publish() } else { Ok(()) })
 }
 
 fn write_parts(
@@ -101,9 +101,9 @@ fn write_parts(
 
 /// Makes the directory; the number of the next checkpoint, of which there is no file yet.
 fn begin(dir: &Path) -> Result<u64> {
-    fs::create_dir_all(dir).map_err(|e| storage(dir, e))?;
+    fs::create_dir_all(dir).map_err(|e| refused(dir, e))?;
     let mut number = 0;
-    for name in names(dir).map_err(|e| storage(dir, e))? {
+    for name in names(dir).map_err(|e| refused(dir, e))? {
         number = number.max(parts::number_in(&name).unwrap_or(0));
     }
     number
@@ -139,6 +139,7 @@ fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved
     let is_first = world.rank() == Rank::ZERO;
     let read = together(
         world,
+        dir,
         if is_first {
             manifest::read(dir)
         } else {
@@ -205,9 +206,7 @@ impl Saved {
     /// fault of the file as far as anybody can tell.
     fn made<A>(&self, made: Result<A>) -> Result<A> {
         made.map_err(|error| match error {
-            Error::Argument(_)
-            | Error::NoCapacity
-            | Error::Core(pgas_core::Error::Exhausted(_) | pgas_core::Error::Elsewhere(_)) => {
+            Error::Argument(_) | Error::NoCapacity | Error::Exhausted(_) | Error::Elsewhere(_) => {
                 self.refuse(error)
             }
             other => other,
@@ -232,7 +231,7 @@ impl Saved {
             }
             Ok(())
         };
-        together(world, mine())
+        together(world, &self.dir, mine())
     }
 
     /// Calls `f` with the elements of one part, and their numbers in it.

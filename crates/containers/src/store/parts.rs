@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rapidhash::v3::rapidhash_v3_seeded;
 
-use super::directory::storage;
+use super::directory::{refused, storage};
 use crate::object::{Object, Repr, SECRETS, mix};
 use crate::{Error, Result};
 
@@ -76,7 +76,7 @@ pub(super) struct Part {
 impl Part {
     pub(super) fn create(path: &Path) -> Result<Self> {
         // No file is written over, and no link is followed.
-        let file = File::create_new(path).map_err(|e| storage(path, e))?;
+        let file = File::create_new(path).map_err(|e| refused(path, e))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -98,7 +98,7 @@ impl Part {
             let rest = self.block.split_off(self.block.len().min(BLOCK));
             self.info.add(&self.block);
             let written = self.file.write_all(&self.block);
-            written.map_err(|e| storage(&self.path, e))?;
+            written.map_err(|e| refused(&self.path, e))?;
             self.block = rest;
         }
         Ok(())
@@ -113,7 +113,7 @@ impl Part {
                 format!("{n} elements without bytes are too many"),
             ));
         }
-        self.file.sync_all().map_err(|e| storage(&self.path, e))?;
+        self.file.sync_all().map_err(|e| refused(&self.path, e))?;
         Ok(self.info)
     }
 }
@@ -142,7 +142,7 @@ pub(super) fn read<T: Object>(
 }
 
 fn read_bytes(path: &Path, info: Info) -> Result<Vec<u8>> {
-    let fails = |e| storage(path, e);
+    let fails = |e| refused(path, e);
     let file = File::open(path).map_err(fails)?;
     let about = file.metadata().map_err(fails)?;
     if !about.is_file() || about.len() != info.bytes {

@@ -61,7 +61,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
             }
             Ok(())
         };
-        super::together(world, mine())?;
+        super::together(world, &saved.dir, mine())?;
         Ok(queue)
     }
 }

@@ -22,7 +22,7 @@ fn a_first_value_that_one_rank_cannot_encode_makes_an_array_on_none() {
             for error in errors {
                 match error {
                     Error::Codec(_) => assert!(is_bad),
-                    Error::Core(pgas_core::Error::Elsewhere(there)) => {
+                    Error::Elsewhere(there) => {
                         assert!(!is_bad && there.rank == Rank::new(bad));
                         assert!(there.cause.contains("never written"), "{there}");
                     }
@@ -40,7 +40,7 @@ fn a_host_without_room_is_named_on_every_rank() {
         let before = used(&world);
         let error = Array::<u64>::new(&world, Rank::new(1), 1 << 20, &1).unwrap_err();
         if world.rank() == Rank::new(1) {
-            assert!(matches!(error, Error::Core(pgas_core::Error::Exhausted(_))));
+            assert!(matches!(error, Error::Exhausted(_)));
         } else {
             assert!(error.to_string().contains("failed on rank 1"), "{error}");
         }

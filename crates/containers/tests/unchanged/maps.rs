@@ -15,7 +15,7 @@ fn is_full(error: &Error) -> bool {
 }
 
 fn is_elsewhere(error: &Error) -> bool {
-    matches!(error, Error::Core(pgas_core::Error::Elsewhere(_)))
+    matches!(error, Error::Elsewhere(_))
 }
 
 #[test]

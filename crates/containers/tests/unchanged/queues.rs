@@ -33,7 +33,7 @@ macro_rules! local_phase_survives {
             }
             let mine = 20 + world.rank().index();
             let differ = queue.resize(mine).unwrap_err();
-            assert!(matches!(differ, Error::Disagreement(_)), "{differ}");
+            assert!(matches!(differ, Error::Mismatch(_)), "{differ}");
             let nowhere = queue.migrate(Rank::new(99)).unwrap_err();
             assert!(matches!(nowhere, Error::Argument(_)), "{nowhere}");
             if is_host {

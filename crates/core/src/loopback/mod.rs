@@ -336,11 +336,7 @@ unsafe impl Backend for Loopback {
         let payload = parts.concat();
         let longest = self.job.capabilities.max_medium;
         if payload.len() > longest {
-            let length = |bytes| u32::try_from(bytes).unwrap_or(u32::MAX);
-            return Err(Error::MessageTooLong {
-                bytes: length(payload.len()),
-                limit: length(longest),
-            });
+            return Err(Error::too_long(to, payload.len(), longest));
         }
         let target = self.job.member(to);
         let Some(number) = target.mailbox.offer(class, self.rank, handler, payload) else {

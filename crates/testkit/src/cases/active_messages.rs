@@ -35,7 +35,7 @@ type Answer = (Rank, Args, Vec<u8>);
 impl RequestHandler for Echo {
     type Args = Args;
 
-    fn handle(&self, token: Token<'_>, args: Args, payload: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, token: Token<'_>, args: Args, payload: Payload<'_>) -> Result<()> {
         match payload {
             Payload::Short => token.reply::<Echoed>(&args),
             Payload::Medium(bytes) => {
@@ -55,7 +55,7 @@ impl RequestHandler for Echo {
 impl ReplyHandler for Echoed {
     type Args = Args;
 
-    fn handle(&self, origin: Origin<'_>, args: Args, payload: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, origin: Origin<'_>, args: Args, payload: Payload<'_>) -> Result<()> {
         let bytes = match payload {
             Payload::Medium(bytes) => bytes.to_vec(),
             Payload::Short | Payload::Long(..) => Vec::new(),
@@ -126,12 +126,7 @@ struct Squared(Arc<Squares>);
 impl RequestHandler for Square {
     type Args = (u64, u64);
 
-    fn handle(
-        &self,
-        token: Token<'_>,
-        (x, n_bytes): Self::Args,
-        _: Payload<'_>,
-    ) -> pgas_am::Result<()> {
+    fn handle(&self, token: Token<'_>, (x, n_bytes): Self::Args, _: Payload<'_>) -> Result<()> {
         let bytes = vec![1; usize::try_from(n_bytes).expect("small")];
         token.reply_medium::<Squared>(&(x * x), &bytes)
     }
@@ -140,7 +135,7 @@ impl RequestHandler for Square {
 impl ReplyHandler for Squared {
     type Args = u64;
 
-    fn handle(&self, _: Origin<'_>, xx: u64, payload: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, _: Origin<'_>, xx: u64, payload: Payload<'_>) -> Result<()> {
         let Payload::Medium(bytes) = payload else {
             panic!("a reply with bytes");
         };
@@ -198,7 +193,7 @@ struct Count(Arc<AtomicU64>);
 impl RequestHandler for Count {
     type Args = u64;
 
-    fn handle(&self, _: Token<'_>, n: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, _: Token<'_>, n: u64, _: Payload<'_>) -> Result<()> {
         self.0.fetch_add(n, Ordering::Relaxed);
         Ok(())
     }
@@ -251,17 +246,17 @@ struct Wait(Arc<Mutex<Vec<Result<()>>>>);
 impl RequestHandler for Wait {
     type Args = GlobalPtr<u8>;
 
-    fn handle(&self, token: Token<'_>, place: Self::Args, _: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, token: Token<'_>, place: Self::Args, _: Payload<'_>) -> Result<()> {
         let (world, from) = (token.world(), token.from());
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.push(world.barrier());
         list.push(world.wait_for("something", || Ok(false)));
-        list.push(world.request::<Self>(from, &place).map_err(Error::from));
+        list.push(world.request::<Self>(from, &place));
         let long = world.request_long::<Self>(place, &place, &[1]);
-        list.push(long.map_err(Error::from));
-        list.push(quiet(world).map_err(Error::from));
+        list.push(long);
+        list.push(quiet(world));
         let promise = pgas_am::Promise::new(world)?;
-        list.push(promise.future().wait().map_err(Error::from));
+        list.push(promise.future().wait());
         // On one rank alone, which is then out of step with the others if they count.
         if world.rank() == Rank::ZERO {
             list.push(world.allreduce(1_u64, Sum).map(drop));
@@ -300,7 +295,7 @@ fn messages_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Res
     let error = error.expect_err("too long");
     let limit = world.capabilities().max_medium;
     assert!(
-        matches!(error, pgas_am::Error::TooLong { to, .. } if to == next),
+        matches!(error, Error::MessageTooLong { to, .. } if to == next),
         "{error}"
     );
     assert!(error.to_string().contains(&limit.to_string()), "{error}");
@@ -336,7 +331,7 @@ struct Spread(Arc<AtomicU64>);
 impl RequestHandler for Spread {
     type Args = u64;
 
-    fn handle(&self, token: Token<'_>, n: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, token: Token<'_>, n: u64, _: Payload<'_>) -> Result<()> {
         let world = token.world();
         self.0.fetch_add(1, Ordering::Relaxed);
         if n > 0 {

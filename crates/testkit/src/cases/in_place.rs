@@ -34,7 +34,7 @@ struct Gather(List);
 impl RequestHandler for Gather {
     type Args = Option<String>;
 
-    fn handle(&self, _: Token<'_>, text: Self::Args, payload: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, _: Token<'_>, text: Self::Args, payload: Payload<'_>) -> Result<()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(
             match (text.unwrap_or_default(), payload) {
                 (text, Payload::Medium(bytes)) => [text.as_bytes(), bytes].concat(),
@@ -102,7 +102,7 @@ fn prepared_buffers_arrive_as_they_were_filled(world: &World) -> Result<()> {
     let too_much = world.prepare(next, most)?;
     let error = too_much.commit::<Gather>(&Some("more".repeat(10)), most);
     let error = error.expect_err("with the arguments it is too long");
-    assert!(matches!(error, pgas_am::Error::TooLong { to, .. } if to == next));
+    assert!(matches!(error, Error::MessageTooLong { to, .. } if to == next));
     quiet(world)?;
     assert_came(&list, vec![]);
     world.barrier()
@@ -114,7 +114,7 @@ struct Ask(Arc<AtomicU64>);
 impl RequestHandler for Ask {
     type Args = u64;
 
-    fn handle(&self, token: Token<'_>, size: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, token: Token<'_>, size: u64, _: Payload<'_>) -> Result<()> {
         let size = usize::try_from(size).expect("small");
         let mut buffer = token.world().prepare(token.from(), size)?;
         buffer.copy_from_slice(&bytes_of(size));
@@ -188,7 +188,7 @@ struct Fetched(List);
 impl RequestHandler for Fetch {
     type Args = u64;
 
-    fn handle(&self, token: Token<'_>, size: u64, _: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, token: Token<'_>, size: u64, _: Payload<'_>) -> Result<()> {
         let size = usize::try_from(size).expect("small");
         let mut reply = token.prepare(size.max(100))?;
         if size == 0 {
@@ -202,7 +202,7 @@ impl RequestHandler for Fetch {
 impl ReplyHandler for Fetched {
     type Args = ();
 
-    fn handle(&self, _: Origin<'_>, (): (), payload: Payload<'_>) -> pgas_am::Result<()> {
+    fn handle(&self, _: Origin<'_>, (): (), payload: Payload<'_>) -> Result<()> {
         let Payload::Medium(bytes) = payload else {
             panic!("a payload");
         };
@@ -264,5 +264,5 @@ fn whoever_finds_no_free_buffer_loses_nothing(world: &World) -> Result<()> {
 
 fn commit(buffer: pgas_am::Prepared<'_>) -> Result<()> {
     let len = buffer.len();
-    buffer.commit::<Gather>(&None, len).map_err(Error::from)
+    buffer.commit::<Gather>(&None, len)
 }

@@ -325,10 +325,18 @@ fn a_message_that_is_too_long_is_refused(world: &World) -> Result<()> {
         let error = world
             .try_send(next, MessageClass::Request, FIRST, parts)
             .expect_err("too long");
-        let Error::MessageTooLong { bytes, limit: told } = error else {
+        let Error::MessageTooLong {
+            to,
+            bytes,
+            limit: told,
+        } = error
+        else {
             panic!("{error}");
         };
-        assert_eq!((bytes as usize, told as usize), (limit + 1, limit));
+        assert_eq!(
+            (to, bytes as usize, told as usize),
+            (next, limit + 1, limit)
+        );
         assert!(error.to_string().contains(&limit.to_string()));
     }
     send(world, next, MessageClass::Request, FIRST, &[b"end"])?;

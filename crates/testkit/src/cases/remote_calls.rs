@@ -46,7 +46,7 @@ type Counter = DistObject<AtomicU64>;
 
 fn counter(world: &World) -> Result<Counter> {
     attach(world)?;
-    Ok(DistObject::new(&world.team(), AtomicU64::new(0))?)
+    DistObject::new(&world.team(), AtomicU64::new(0))
 }
 
 fn add((counter, n): (Counter, u64)) -> u64 {
@@ -148,7 +148,7 @@ fn calls_that_cannot_be_are_refused_and_nothing_is_lost(world: &World) -> Result
         .rpc_view(next, no_length, (), &vec![0_u8; LONGEST])
         .expect_err("too long");
     assert!(
-        matches!(error, Error::TooLong { to, .. } if to == next),
+        matches!(error, Error::MessageTooLong { to, .. } if to == next),
         "{error}"
     );
     let limit = world.capabilities().max_medium;
@@ -177,7 +177,7 @@ fn calls_and_results_longer_than_a_message_travel_in_pieces(world: &World) -> Re
         let expected: Vec<u32> = list.iter().map(|x| 2 * x).collect();
         let total = list.iter().map(|x| u64::from(*x)).sum::<u64>();
         let calls = (0..3).map(|i| world.rpc(neighbour(world, i), doubled, list.clone()));
-        let calls = calls.collect::<pgas_am::Result<Vec<_>>>()?;
+        let calls = calls.collect::<Result<Vec<_>>>()?;
         let view = world.rpc_view(neighbour(world, 1), sum, 1, &list)?;
         for doubled in when_all(calls).wait()? {
             assert_eq!(doubled, expected);
@@ -272,7 +272,7 @@ fn a_remote_function_may_call_others_but_not_wait(world: &World) -> Result<()> {
     let wait = |here: Here| {
         let call = here.world().rpc(here.world().rank(), |x: u64| x, 1);
         let by_call = call.and_then(PgasFuture::wait).map(|_| ());
-        let by_barrier = here.world().barrier().map_err(Error::from);
+        let by_barrier = here.world().barrier();
         [by_call, by_barrier]
             .map(|outcome| outcome.err().map(|error| error.to_string()))
             .to_vec()
@@ -410,14 +410,14 @@ fn many_operations_fulfil_one_promise(world: &World) -> Result<()> {
 }
 
 fn futures_are_awaited_with_and_without_an_executor(world: &World) -> Result<()> {
-    async fn chain(world: &World, to: Rank) -> pgas_am::Result<u64> {
+    async fn chain(world: &World, to: Rank) -> Result<u64> {
         let mut x = 1;
         for _ in 0..10 {
             x = world.rpc(to, |x: u64| 2 * x, x)?.await?;
         }
         let cell = world.alloc::<u64>(1)?;
         PgasFuture::of_event(world, cell.put_nb(world, x)?)?.await?;
-        Ok(cell.get_nb(world)?.await?)
+        cell.get_nb(world)?.await
     }
     attach(world)?;
     let next = neighbour(world, 1);

@@ -26,7 +26,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("requests.rs", "self.n_in_flight -= operations.numbers.len();", 0, "", Nobody("more is waited for before more is sent than has to be")),
     row("requests.rs", "while !self.lanes[lane].in_flight.is_empty() {", 0, "if !self.lanes[lane].in_flight.is_empty() {", Tests("a_long_batch_of_finds_and_removals")),
     row("requests.rs", "self.fail(operations.numbers[0], error);", 1, "", Tests("a_panic_where_another_rank_joins")),
-    row("requests.rs", "Err(pgas_am::Error::Core(error)) if is_gone(&error, from) => Ok(A::default()),", 0, "", Tests("what_a_rank_that_leaves")),
+    row("requests.rs", "Err(error) if is_gone(&error, from) => Ok(A::default()),", 0, "", Tests("what_a_rank_that_leaves")),
     row("hash_map/far.rs", "Err(Error::Full { .. }) => Ok(None),", 0, "", NoTest("only over MPI are some slots near and others not")),
     row("hash_map/far.rs", "slot(former)?.as_bytes() == expected.as_bytes()", 0, "slot(former)?.as_bytes() != [0; 0]", Tests("an_update_that_was_overtaken")),
     row("hash_map/far.rs", ".filter(|_| !in_handler())", 0, "", Tests("an_operation_in_a_handler")),

@@ -242,7 +242,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                     let word = search.slot.value_pointer::<W>();
                     let begun = given(k).and_then(|given| {
                         let operand = to_word(&O::value(&given));
-                        Ok(word.fetch_op_nb(&self.shape.world, op, operand)?)
+                        word.fetch_op_nb(&self.shape.world, op, operand)
                     });
                     match begun {
                         Ok(event) => {
@@ -299,7 +299,7 @@ fn complete<W: Atomic>(
 ) -> Result<(), BatchError> {
     let mut outcome = Ok(());
     for (k, event) in in_flight.drain(..) {
-        let former = event.wait().map(Some).map_err(Error::from);
+        let former = event.wait().map(Some);
         outcome = outcome.and(end(k, former));
     }
     outcome

@@ -238,7 +238,7 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
 
 impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R> {
     type Error = Error;
-    type Failure = crate::Error;
+    type Failure = Error;
     type Key = KeyOf<K>;
     type KeySlot = SlotOf<K>;
     type Value = SlotOf<V>;

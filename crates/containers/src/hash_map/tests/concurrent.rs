@@ -236,7 +236,7 @@ fn an_update_whose_function_changes_its_own_entry_ends_at_the_limit() {
     config.timeout = Some(Duration::from_millis(300));
     let ends = |changed: crate::Result<Option<[u64; 4]>>| {
         let error = changed.unwrap_err();
-        let is_over = matches!(&error, Error::Core(pgas_core::Error::Timeout(_)));
+        let is_over = matches!(&error, Error::Timeout(_));
         assert!(is_over, "{error}");
     };
     for direct in [true, false] {

@@ -8,7 +8,7 @@ use pgas_am::codec::format::{self, Refused, Sink};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Error, Result};
+use pgas_core::{Error, Result};
 
 /// Where an encoding ended up.
 pub(super) enum Encoding {
@@ -98,7 +98,7 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T> {
 pub(super) fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
     let Some((front, rest)) = bytes.split_at_checked(n) else {
         let text = format!("an element of {n} bytes ends after {}", bytes.len());
-        return Err(Error::Codec(text.into()));
+        return Err(Error::codec::<[u8]>("reading bytes", text));
     };
     *bytes = rest;
     Ok(front)
@@ -106,7 +106,7 @@ pub(super) fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8]> {
 
 #[cold]
 fn refused<T>(why: &Refused) -> Error {
-    Error::Codec(format!("{}: {why}", std::any::type_name::<T>()).into())
+    Error::codec::<T>("encoding or decoding an element", why.to_string())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ mod others;
 mod queues;
 
 use pgas_containers::Error;
-use pgas_core::{Error as CoreError, Rank, World};
+use pgas_core::{Rank, World};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
@@ -78,7 +78,7 @@ fn assert_reason(error: &Error, text: &Picky, was_read: Option<&Picky>, may_be_f
     let has_reason = match error {
         Error::Codec(_) => !is_written(text) || was_read.is_some_and(|text| !is_read(text)),
         Error::Full { .. } => may_be_full,
-        Error::Core(CoreError::Exhausted(_)) => text.0.len() >= HUGE,
+        Error::Exhausted(_) => text.0.len() >= HUGE,
         _ => false,
     };
     assert!(has_reason, "{error} for {:.20}", text.0);

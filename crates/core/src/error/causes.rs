@@ -1,0 +1,210 @@
+//! The details of errors.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::Rank;
+use crate::notice::printable;
+
+/// A request that a heap of the segment cannot serve.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "rank {rank}: the {heap} heap cannot serve {requested} bytes (aligned to {align}): {free} of \
+     {capacity} bytes are free, the largest piece has {largest}; raise {setting}"
+)]
+pub struct Exhausted {
+    /// Whose segment.
+    pub rank: Rank,
+    /// `"symmetric"` or `"local"`.
+    pub heap: &'static str,
+    /// What was asked for, in bytes.
+    pub requested: u64,
+    /// The alignment that was asked for, in bytes.
+    pub align: u64,
+    /// Free bytes of the heap.
+    pub free: u64,
+    /// The largest request that would succeed now, in bytes.
+    pub largest: u64,
+    /// The heap's size in bytes.
+    pub capacity: u64,
+    /// The setting that makes the heap larger.
+    pub setting: &'static str,
+}
+
+/// A failed call of the transport, with the transport's own name for it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{op} failed with code {code}: {}", printable(.message))]
+pub struct BackendError {
+    /// The transport's or system's call, as in its manual.
+    pub op: &'static str,
+    /// The code it returned (`errno` for system calls).
+    pub code: i64,
+    /// The transport's text for the code, and what was attempted.
+    pub message: String,
+}
+
+/// The end of a rank that others still needed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("rank {rank} {}", printable(.cause))]
+pub struct RankFailure {
+    /// Who failed.
+    pub rank: Rank,
+    /// What happened, to be read after "rank 3": "was killed by signal 9".
+    pub cause: String,
+}
+
+/// A wait that exceeded `PGAS_TIMEOUT`.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("rank {rank} waited {waited:?} for {what}{}", missing_ranks(.missing))]
+pub struct Timeout {
+    /// Who waited.
+    pub rank: Rank,
+    /// For how long.
+    pub waited: Duration,
+    /// For what.
+    pub what: &'static str,
+    /// The ranks that did not come, as far as the backend can tell.
+    pub missing: Vec<Rank>,
+}
+
+fn missing_ranks(missing: &[Rank]) -> String {
+    if missing.is_empty() {
+        return String::new();
+    }
+    let names: Vec<String> = missing.iter().take(16).map(ToString::to_string).collect();
+    let more = if missing.len() > 16 { ", ..." } else { "" };
+    format!("; missing: rank {}{more}", names.join(", "))
+}
+
+/// A setting that cannot be used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{name}={}: {}", printable(.value), printable(.reason))]
+pub struct SettingError {
+    /// The environment variable, or the field of [`Config`](crate::Config).
+    pub name: &'static str,
+    /// What it was set to.
+    pub value: String,
+    /// What is wrong with it and what would be right.
+    pub reason: String,
+}
+
+/// Ranks that disagree in a collective.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "ranks disagree on {what}: rank {rank_a} has {value_a}, rank {rank_b} has {value_b}; a \
+     collective must be called by every rank of its team, in the same order, with equal arguments"
+)]
+pub struct Mismatch {
+    /// The collective, and the argument that differs.
+    pub what: String,
+    /// One rank.
+    pub rank_a: Rank,
+    /// Its value.
+    pub value_a: String,
+    /// Another rank.
+    pub rank_b: Rank,
+    /// Its value.
+    pub value_b: String,
+}
+
+/// A step of a collective call that failed on another rank. All ranks can go on.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{what} failed on rank {rank}: {}", printable(.cause))]
+pub struct Elsewhere {
+    /// Where it failed, first of all by the number of the rank.
+    pub rank: Rank,
+    /// The step.
+    pub what: &'static str,
+    /// That rank's own error, as it is told.
+    pub cause: String,
+}
+
+/// Two ranks that run different programs.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error(
+    "the ranks run different programs: rank {rank_a} runs build {build_a:016x}, rank {rank_b} runs build \
+     {build_b:016x}; start the same file everywhere"
+)]
+pub struct MixedBinaries {
+    /// This rank.
+    pub rank_a: Rank,
+    /// A hash of its code.
+    pub build_a: u64,
+    /// The first rank with another program.
+    pub rank_b: Rank,
+    /// A hash of that one's code.
+    pub build_b: u64,
+}
+
+/// A panic in a function that another rank ran.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("a remote function panicked on rank {rank} at {location}: {message}")]
+pub struct RemotePanic {
+    /// Who ran it.
+    pub rank: Rank,
+    /// What the panic said.
+    pub message: String,
+    /// File, line and column.
+    pub location: String,
+}
+
+/// A remote function that could not be run, or whose result could not be sent.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("rank {rank} could not serve a remote call: {message}")]
+pub struct RemoteError {
+    /// Who should have run it.
+    pub rank: Rank,
+    /// What was the matter.
+    pub message: String,
+}
+
+/// Bytes and type do not fit together.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{what} of type {type_name}: {reason}")]
+pub struct CodecError {
+    /// What was attempted.
+    pub what: &'static str,
+    /// With a value of which type.
+    pub type_name: &'static str,
+    /// What is wrong.
+    pub reason: String,
+}
+
+/// One-way calls and messages that were not run: their object was dropped, their arguments could not be read, or their target had left.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{n} one-way calls were lost, at first on rank {rank}: {reason}")]
+pub struct Undelivered {
+    /// How many, on all ranks, since they were last told.
+    pub n: u64,
+    /// The first rank that has lost some.
+    pub rank: Rank,
+    /// What became of the first of that rank's.
+    pub reason: String,
+}
+
+/// A message that names something that this rank does not have.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("rank {rank} got a message from rank {from} for {what}, {reason}")]
+pub struct Unknown {
+    /// Who got it.
+    pub rank: Rank,
+    /// Who sent it.
+    pub from: Rank,
+    /// What it names.
+    pub what: String,
+    /// Why this rank does not have it.
+    pub reason: &'static str,
+}
+
+/// A container that could not be saved or loaded.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{path}: {reason}", path = .path.display())]
+pub struct StorageError {
+    /// The file, or the directory of the checkpoint.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub reason: String,
+    /// The system's error, if it is one.
+    pub system: Option<Arc<std::io::Error>>,
+}

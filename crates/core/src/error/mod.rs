@@ -1,0 +1,296 @@
+//! What the environment can do to a program: the error type of the whole library.
+//!
+//! What a caller got wrong and a local check sees panics instead, and what a normal caller expects
+//! is an `Option` or a type of its own; see "Bad input" in `docs/ARCHITECTURE.md`. Messages and
+//! containers have their causes here, too, so that whoever matches an error finds all of them side
+//! by side, and no error hides in another one.
+
+mod causes;
+
+use std::fmt;
+
+use crate::Rank;
+use crate::launch::LaunchError;
+
+pub use causes::{
+    BackendError, CodecError, Elsewhere, Exhausted, Mismatch, MixedBinaries, RankFailure,
+    RemoteError, RemotePanic, SettingError, StorageError, Timeout, Undelivered, Unknown,
+};
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something was not done: what the environment did, such as a rank that has died, or what a
+/// container or a message has no room for.
+///
+/// It is small, since it travels by value on hot paths; the details are boxed. Its
+/// [`Debug`](fmt::Debug) is its sentence, so that `fn main() -> pgas::Result<()>` tells the user
+/// what happened.
+#[derive(Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A heap of this rank's segment has no room.
+    #[error(transparent)]
+    Exhausted(#[from] Box<Exhausted>),
+    /// A call of the transport or the operating system failed.
+    #[error(transparent)]
+    Backend(#[from] Box<BackendError>),
+    /// A rank of the job died, left while others needed it, or stopped answering.
+    #[error(transparent)]
+    RankFailed(#[from] Box<RankFailure>),
+    /// A wait took longer than the configured limit.
+    #[error(transparent)]
+    Timeout(#[from] Box<Timeout>),
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Setting(#[from] Box<SettingError>),
+    /// The environment does not say who this process is.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// The ranks gave a collective call different arguments, or called different ones
+    /// (`PGAS_CHECK=1` sees that, too).
+    #[error(transparent)]
+    Mismatch(#[from] Box<Mismatch>),
+    /// A step of a collective call failed on another rank, and so the call on all of them.
+    #[error(transparent)]
+    Elsewhere(#[from] Box<Elsewhere>),
+    /// Something that waits was called inside the handler of a message, which may not wait: what it
+    /// waits for may be the very thread that runs it.
+    #[error("{what} was waited for inside a handler, where nothing may wait")]
+    InHandler {
+        /// What was to be waited for.
+        what: &'static str,
+    },
+    /// This rank has left the job, so that nothing completes any more.
+    #[error("this rank has left the job")]
+    HasLeft,
+    /// A job was to be joined by who has left one: with the last handle on its world a process, or a
+    /// thread that is a rank, leaves for good.
+    #[error(
+        "this {who} has left its job, since the last handle on the world was dropped, and cannot join \
+         again; keep a clone of the `World` for as long as one is needed"
+    )]
+    CannotRejoin {
+        /// `"process"` or `"thread"`.
+        who: &'static str,
+    },
+
+    /// A message is longer than one may be.
+    #[error("a message to rank {to} has {bytes} bytes; at most {limit} fit")]
+    MessageTooLong {
+        /// Whom the message was for.
+        to: Rank,
+        /// How long it was.
+        bytes: u32,
+        /// How long it may be: [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium)
+        /// for a message, 64 MiB for a remote call.
+        limit: u32,
+    },
+    /// There is no room for a message now, and a handler may not wait for it.
+    #[error("there is no room for a message to rank {to}, and a handler may not wait for it")]
+    BackPressure {
+        /// Whom the message was for.
+        to: Rank,
+    },
+    /// The world was made without active messages.
+    #[error("active messages were not set up on this world: call pgas_am::attach on every rank")]
+    NotAttached,
+    /// The ranks run different programs.
+    #[error(transparent)]
+    MixedBinaries(#[from] Box<MixedBinaries>),
+    /// A function that another rank ran has panicked; that rank lives on.
+    #[error(transparent)]
+    RemotePanic(#[from] Box<RemotePanic>),
+    /// A remote function could not be run, or its result not be sent.
+    #[error(transparent)]
+    Remote(#[from] Box<RemoteError>),
+    /// A message names something that this rank does not have.
+    #[error(transparent)]
+    Unknown(#[from] Box<Unknown>),
+    /// The function is not part of the program itself, but of a library that was loaded, whose place the
+    /// other ranks do not know.
+    #[error("the function lies outside the program's own code, where other ranks cannot find it")]
+    ForeignFunction,
+    /// A rank outside of the team was called.
+    #[error("team {team} has members 0 to {last}, and {member} was called")]
+    NotAMember {
+        /// The team's name.
+        team: u64,
+        /// Its last member.
+        last: u32,
+        /// Who was called.
+        member: u32,
+    },
+    /// A call names a distributed object (by number and team) that is not built here yet; it is set aside
+    /// until it is.
+    #[error("distributed object {0} of team {1:#x} is not built yet")]
+    NotBuilt(u64, u64),
+    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the next `quiet`.
+    #[error(transparent)]
+    Undelivered(#[from] Box<Undelivered>),
+    /// A promise was dropped before it was fulfilled.
+    #[error("a promise was dropped before it was fulfilled")]
+    BrokenPromise,
+
+    /// A value cannot be turned into bytes, or bytes into a value.
+    #[error(transparent)]
+    Codec(#[from] Box<CodecError>),
+    /// All slots of a map are taken, and none of them by the key of the operation. Nothing was changed, and what
+    /// was inserted before is still there.
+    ///
+    /// A key that was removed keeps its slot until the next change of phase or capacity, so that a
+    /// map with few keys may be full, too. Where ever new keys are inserted and old ones removed
+    /// with no such change, make the map with `reuse_slots`.
+    #[error(
+        "the hash map is full: its {capacity} slots are taken by other keys, also by those that were \
+         removed, unless the map is made with `reuse_slots`; make it so, or with a larger capacity \
+         (probing stays short up to about three quarters of it)"
+    )]
+    Full {
+        /// The number of slots over all ranks.
+        capacity: u64,
+    },
+    /// A map without slots was asked for.
+    #[error("a hash map has at least one slot; it was to be made with a capacity of 0")]
+    NoCapacity,
+    /// A queue has no room for a value, and whoever pushed it did not want it back.
+    #[error("the queue is full")]
+    QueueFull,
+    /// An argument that no container can be made with; names it and its value.
+    #[error("{0}")]
+    Argument(Box<str>),
+    /// A container could not be saved or loaded.
+    #[error(transparent)]
+    Storage(#[from] Box<StorageError>),
+}
+
+const _: () = assert!(
+    size_of::<Error>() <= 32,
+    "errors travel by value on hot paths"
+);
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl Error {
+    /// Whether the communication failed, and not a single message, a value or a container's room.
+    #[must_use]
+    pub fn is_of_communication(&self) -> bool {
+        matches!(
+            self,
+            Self::Exhausted(_)
+                | Self::Backend(_)
+                | Self::RankFailed(_)
+                | Self::Timeout(_)
+                | Self::Setting(_)
+                | Self::Launch(_)
+                | Self::Mismatch(_)
+                | Self::Elsewhere(_)
+                | Self::InHandler { .. }
+                | Self::CannotRejoin { .. }
+        )
+    }
+
+    /// A failed call `op` of the transport or the system.
+    #[must_use]
+    pub fn backend(op: &'static str, code: i64, message: impl Into<String>) -> Self {
+        Box::new(BackendError {
+            op,
+            code,
+            message: message.into(),
+        })
+        .into()
+    }
+
+    /// A failed system call `op`, with the code of `error`.
+    #[must_use]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "used as .map_err(|e| Error::os(.., e))"
+    )]
+    pub fn os(op: &'static str, error: std::io::Error) -> Self {
+        Self::backend(
+            op,
+            i64::from(error.raw_os_error().unwrap_or(0)),
+            error.to_string(),
+        )
+    }
+
+    /// The failure of `rank`; `cause` is read after "rank 3".
+    #[must_use]
+    pub fn rank_failed(rank: Rank, cause: impl Into<String>) -> Self {
+        Box::new(RankFailure {
+            rank,
+            cause: cause.into(),
+        })
+        .into()
+    }
+
+    /// An unusable setting.
+    #[must_use]
+    pub fn setting(
+        name: &'static str,
+        value: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
+        Box::new(SettingError {
+            name,
+            value: value.into(),
+            reason: reason.into(),
+        })
+        .into()
+    }
+
+    /// For a message of `n_bytes` to `to`, which may have `limit`.
+    #[cold]
+    #[must_use]
+    pub fn too_long(to: Rank, n_bytes: usize, limit: usize) -> Self {
+        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Self::MessageTooLong {
+            to,
+            bytes: clamp(n_bytes),
+            limit: clamp(limit),
+        }
+    }
+
+    /// For a value of type `T` that could not be read or written, as `what` says.
+    #[cold]
+    #[must_use]
+    pub fn codec<T: ?Sized>(what: &'static str, reason: impl Into<String>) -> Self {
+        Box::new(CodecError {
+            what,
+            type_name: std::any::type_name::<T>(),
+            reason: reason.into(),
+        })
+        .into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Error;
+    use crate::Rank;
+
+    /// `main` prints the `Debug` of its error.
+    #[test]
+    fn a_program_that_returns_an_error_ends_with_its_sentence() {
+        let failed = Error::rank_failed(Rank::new(3), "was killed by signal 9");
+        assert_eq!(format!("{failed:?}"), "rank 3 was killed by signal 9");
+        assert_eq!(format!("{failed:?}"), failed.to_string());
+        let full = Error::Full { capacity: 64 };
+        assert!(format!("{full:?}").starts_with("the hash map is full: its 64 slots"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_value_is_not_the_communications() {
+        let codec = Error::codec::<String>("reading bytes as a value", "they are no text");
+        let text = "reading bytes as a value of type alloc::string::String: they are no text";
+        assert_eq!(codec.to_string(), text);
+        assert!(!codec.is_of_communication());
+        assert!(!Error::too_long(Rank::ZERO, usize::MAX, 64).is_of_communication());
+        assert!(Error::backend("mmap", 12, "no memory").is_of_communication());
+    }
+}
