@@ -105,6 +105,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, ".map_err(|error: pgas_core::Error| error)", Program("outcomes", "while_others_wait")),
-    row("hash_map/slot/remote.rs", "flushed.map_err(|error| give_up(self.world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
+    row("hash_map/slot/copied.rs", "flushed.map_err(|error| give_up(world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
     row("distributor/mod.rs", "told.map_err(|error| give_up(&world, TELLING, error))?;", 0, "told?;", Program("outcomes", "while_others_wait")),
 ];
