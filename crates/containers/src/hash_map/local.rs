@@ -171,4 +171,36 @@ mod tests {
         // As many as the last block has.
         assert!(ends.unwrap().iter().all(|n| (1..=MOST).contains(n)));
     }
+
+    /// The key is in one slot, though an insert that sees its own part alone meets a vacant one.
+    #[test]
+    fn a_key_that_lies_behind_its_part_takes_no_vacant_slot_within() {
+        let ends = pgas_smp::threads(2, |world| {
+            let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
+            let table = &map.table;
+            let view = table.parts.own().unwrap();
+            let last = table.shape.ring.n_blocks() - 1;
+            let is_last = |key: &u64| {
+                let home = table.shape.ring.home(view.hash(key));
+                home.rank() == world.rank() && home.block == last
+            };
+            let n = table.shape.ring.slots_of(last);
+            let keys: Vec<u64> = (0..).filter(is_last).take(n + 1).collect();
+            if world.rank() == pgas_core::Rank::ZERO {
+                for key in &keys {
+                    map.insert(key, !key).unwrap();
+                }
+                let slot = view.slot(Place::begin(0, last));
+                let state = slot.load_state().unwrap();
+                let vacated = slot.swap_state(state, StateWord::VACANT);
+                assert_eq!(vacated.unwrap(), Ok(()));
+                let behind = keys[n];
+                Insert::perform(&view, view.hash(&behind), &behind, 0).unwrap_err();
+                assert_eq!(slot.load_state().unwrap(), StateWord::VACANT);
+                assert_eq!(map.find(&behind).unwrap(), Some(!behind));
+            }
+            world.barrier().unwrap();
+        });
+        ends.unwrap();
+    }
 }

@@ -35,6 +35,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => {}", Tests("a_long_batch_joins")),
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => self.count_removed(n_changed as u64),", Tests("a_batch_of_removals_gives")),
     row("hash_map/batch/remote.rs", "None if O::EFFECT == Effect::Claim => {", 0, "None if O::EFFECT == Effect::Claim && search.found.is_none() => {", Tests("every_sequence_of_operations")),
+    row("hash_map/view.rs", "        R::IS_PART\n    }", 0, "        false\n    }", Tests("a_key_that_lies_behind_its_part")),
+    row("hash_map/slot/copied.rs", "!matches!(new.state(), SlotState::Reserved | SlotState::Locked)", 0, "true", Tests("in_the_local_phase_no_method")),
     row("mail.rs", "if head.number != sender.next {", 0, "if false {", Tests("messages_that_overtake")),
     row("mail.rs", "sender.next += 1;", 0, "", Tests("messages_that_overtake")),
     row("mail.rs", "sender.next += 1;", 1, "", Tests("messages_that_overtake")),
