@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::fmt;
-use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
@@ -10,16 +9,15 @@ use pgas_core::collective::op::Min;
 use pgas_core::{Rank, World};
 
 use super::HashMap;
-use super::batch::local::{AHEAD, Ring, each_ahead};
+use super::batch::local::each_ahead;
 use super::hash::{Hash, RapidHasher};
 use super::left::Left;
 use super::phase::{Atomic, Local, Phase};
 use super::slot::Access;
-use super::table::{LocalView, over_own_slots};
+use super::table::{LocalView, over_own_slots, over_slots};
 use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
-use crate::{Distributor, Result, distributor};
-use zerocopy::FromZeros as _;
+use crate::{Distributor, Error, Result, distributor};
 
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is
 /// on, with many others for the same rank, and is inserted there by that rank itself, without
@@ -52,81 +50,22 @@ use zerocopy::FromZeros as _;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
-    way: Way<K, V>,
+    /// Sends entries to the ranks that hold their places, unless all places are local; the same on
+    /// all ranks.
+    distributor: Option<Box<Distributor<(K, V)>>>,
     target: Target<K, V, F, S>,
 }
 
-/// How entries come to their places; the same on all ranks.
-enum Way<K: Object, V: Object> {
-    /// By this rank, since all places are local.
-    Local(Box<Ahead<K, V>>),
-    /// By the rank that holds the place.
-    Sent(Box<Distributor<(K, V)>>),
-}
+/// How many entries are inserted together where they are not sent.
+const TOGETHER: usize = 1024;
 
 /// The map, and the entries that this rank inserts.
 struct Target<K: Object, V: Object, F, S> {
     map: HashMap<K, V, Local, S>,
     combine: F,
-    /// Entries that were sent, in the order in which they came.
+    /// Entries that wait, in the order in which they came.
     slots: Vec<SlotOf<(K, V)>>,
     left: Left<K, V>,
-}
-
-/// What a flush has met on some rank besides entries that were inserted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Met {
-    Nothing,
-    /// What costs entries, or this rank's part of the round.
-    Failures,
-    /// Entries whose places were not on their home ranks.
-    Left,
-}
-
-/// An entry whose place is on its way into the cache, with the hash of its key.
-type Begun<K, V> = (Hash, SlotOf<(K, V)>);
-
-/// Entries that wait for their places, in the order in which they came.
-struct Ahead<K: Object, V: Object> {
-    ring: Ring<Begun<K, V>>,
-    /// How many have come.
-    n_begun: usize,
-    /// How many of them wait no more.
-    n_done: usize,
-    /// How many keys were new, and are not counted yet.
-    n_new: u64,
-}
-
-impl<K: Object, V: Object> Ahead<K, V> {
-    /// A function of its own: for large entries, which do not wait, the ring would overflow the stack
-    /// of whoever had it in its frame.
-    #[inline(never)]
-    fn new() -> Box<Self> {
-        let nothing = (Hash::default(), SlotOf::<(K, V)>::new_zeroed());
-        Box::new(Self {
-            ring: Ring::new(|_| nothing),
-            n_begun: 0,
-            n_done: 0,
-            n_new: 0,
-        })
-    }
-
-    /// Takes an entry, and gives the one that has waited for long enough.
-    #[inline]
-    fn turn(&mut self, begun: Begun<K, V>) -> Option<Begun<K, V>> {
-        let former = self.ring.turn(self.n_begun, begun);
-        self.n_begun += 1;
-        let is_full = self.n_begun - self.n_done > AHEAD;
-        self.n_done += usize::from(is_full);
-        is_full.then_some(former)
-    }
-
-    /// The next entry, when none comes.
-    fn next(&mut self) -> Option<Begun<K, V>> {
-        let next = (self.n_done < self.n_begun).then(|| self.ring.get(self.n_done))?;
-        self.n_done += 1;
-        Some(next)
-    }
 }
 
 impl<K, V, F, S> Target<K, V, F, S>
@@ -136,24 +75,27 @@ where
     F: FnMut(V, V) -> V,
     S: KeyHasher,
 {
-    /// Inserts an entry into local memory, where other ranks insert too; whether its key is new. A
-    /// function of its own: what catches panics is part of it where it stands in one place alone.
+    /// Has an entry wait that goes into local memory, and after some others inserts them.
+    #[inline]
+    fn keep(&mut self, key: K, value: V) -> Result<()> {
+        let slot = object::to_slot(&(key, value), self.map.table.heap())?;
+        self.slots.push(slot);
+        if self.slots.len() >= TOGETHER {
+            self.insert_beside_others();
+        }
+        Ok(())
+    }
+
+    /// Inserts the entries that wait into local memory, where other ranks insert too.
     #[inline(never)]
-    fn insert_beside_others(&mut self, (hash, slot): Begun<K, V>) -> bool {
-        let (table, combine) = (&self.map.table, &mut self.combine);
+    fn insert_beside_others(&mut self) {
+        let table = &self.map.table;
         let Some(all) = &table.local else {
             unreachable!("all places are local");
         };
-        let view = table.view_local(all);
-        let key = view.key_of(&slot).map(|key| (hash, key));
-        view.insert_or_keep(&slot, key, &mut self.left, |hash, key, value| {
-            let heap = view.heap();
-            let more = |there| {
-                let value = combine(there, object::from_slot::<V>(value, heap)?);
-                object::to_slot(&value, heap)
-            };
-            Ok(Some(!view.join(hash, key, value, more)?))
-        })
+        let (view, combine) = (table.view_local(all), &mut self.combine);
+        table.count_new(view.insert_each(&self.slots, combine, &mut self.left));
+        self.slots.clear();
     }
 
     /// Inserts entries that have come for this rank; how many came.
@@ -190,44 +132,43 @@ where
     }
 
     /// Inserts the entries that are left on all ranks, in a map with room for their keys, as far as
-    /// there is memory. If the ranks' keys `are_shared`, some of them may be the same ones.
-    /// Collective.
-    fn insert_left(&mut self, are_shared: bool) -> Result<Met> {
+    /// there is memory; whether there were any, and on how many ranks something has failed. If the
+    /// ranks' keys `are_shared`, some of them may be the same ones. Collective.
+    fn insert_left(&mut self, are_shared: bool) -> Result<(bool, u64)> {
         let mut former = None;
         loop {
-            let n_keys = self.left.n_keys();
-            let mine = [n_keys, n_keys, self.left.has_failed().into()];
-            let sums_and_most = |a: [u64; 3], b: [u64; 3]| {
-                let [sum, most, failed] = a;
-                [sum + b[0], most.max(b[1]), failed + b[2]]
+            let (n, n_keys) = (self.left.entries.len() as u64, self.left.n_keys());
+            let mine = [n, n_keys, n_keys, self.left.has_failed().into()];
+            let sums_and_most = |a: [u64; 4], b: [u64; 4]| {
+                let [n, sum, most, failed] = a;
+                [n + b[0], sum + b[1], most.max(b[2]), failed + b[3]]
             };
-            let [all, most, n_failed] = self.map.world().allreduce(mine, sums_and_most)?;
-            if all == 0 || former.is_some_and(|former| all >= former) {
-                return Ok(match (former, n_failed) {
-                    (Some(_), _) => Met::Left,
-                    (None, 0) => Met::Nothing,
-                    (None, _) => Met::Failures,
-                });
+            let [n, all, most, n_failed] = self.map.world().allreduce(mine, sums_and_most)?;
+            if n == 0 || former.is_some_and(|former| n >= former) {
+                return Ok((former.is_some(), n_failed));
             }
             if former.is_none() {
                 // The end of what each rank has written to its own places.
                 self.map.world().barrier()?;
             }
-            former = Some(all);
+            former = Some(n);
             let [n_keys, n_removed] = self.map.table.counts()?;
             let wanted = n_keys.saturating_add(if are_shared { most } else { all });
             // Keys that were removed hold slots too, until there are others.
             if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
                 self.map.make_room(wanted)?;
             }
-            self.left.insert_all(&self.map.table, &mut self.combine);
+            let (table, entries) = (&self.map.table, self.left.take());
+            let (combine, left) = (&mut self.combine, &mut self.left);
+            let n_new = over_slots!(table, |view| view.insert_each(&entries, combine, left));
+            table.count_new(n_new);
         }
     }
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
-    /// Inserts the entries in `slots`, as far as their places are on this rank, in their order, and
-    /// returns how many of their keys were new. The others stay in `left`.
+    /// Inserts the entries in `slots`, in their order, and returns how many of their keys were new.
+    /// Those without a place here stay in `left`.
     fn insert_each(
         &self,
         slots: &[SlotOf<(K, V)>],
@@ -235,89 +176,67 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         left: &mut Left<K, V>,
     ) -> u64 {
         let mut n_new = 0;
-        let arrive = |i: usize| {
-            let key = self.key_of(&slots[i])?;
+        let arrive = |i: usize| -> Result<_> {
+            let key = <K::Repr as Repr<K>>::key_in(slots[i].members().0, self.heap())?;
             let hash = self.hash(&key);
-            R::prefetch(self.all, hash);
+            self.prefetch(hash);
             Ok((hash, key))
         };
         let begin = |i| Some(arrive(i));
         let Ok(()) = each_ahead(slots.len(), begin, |i, sought| -> Result<_, Infallible> {
             let sought = sought.expect("each entry is begun");
-            let is_new = self.insert_or_keep(&slots[i], sought, left, |hash, key, value| {
-                self.insert_own(hash, key, value, combine)
-            });
-            n_new += u64::from(is_new);
+            n_new += u64::from(self.insert_or_keep(&slots[i], sought, combine, left));
             Ok(())
         });
         n_new
     }
 
-    /// The key of an entry.
-    #[inline]
-    fn key_of(&self, slot: &SlotOf<(K, V)>) -> Result<KeyOf<K>> {
-        let (key, _) = slot.members();
-        <K::Repr as Repr<K>>::key_in(key, self.heap())
-    }
-
-    /// Inserts the entry in `slot`, whose key was `sought` with its hash; whether it is new. `insert`
-    /// does so, and tells that, or nothing if the key's place is not on this rank. An entry that is
-    /// not inserted is left to `left`.
+    /// Inserts the entry in `slot`, whose key was `sought` with its hash; whether that is new.
     #[inline(always)]
     fn insert_or_keep(
         &self,
         slot: &SlotOf<(K, V)>,
         sought: Result<(Hash, KeyOf<K>)>,
+        combine: &mut impl FnMut(V, V) -> V,
         left: &mut Left<K, V>,
-        mut insert: impl FnMut(Hash, &KeyOf<K>, SlotOf<V>) -> Result<Option<bool>>,
     ) -> bool {
+        let heap = self.heap();
         let (hash, key) = match sought {
             Ok(sought) => sought,
             Err(why) => {
-                left.give_up(slot, why, self.heap());
+                left.give_up(slot, why, heap);
                 return false;
             }
         };
-        if left.follows(hash, &key, slot) {
+        if left.follows(hash, slot) {
             return false;
         }
-        let (_, value) = slot.members();
-        match catch_unwind(AssertUnwindSafe(|| insert(hash, &key, value))) {
-            Ok(Ok(Some(is_new))) => {
-                if const { object::has_heap::<(K, V)>() } {
-                    left.release(slot, self.heap());
-                }
-                return is_new;
-            }
-            // Why it fails is told when it is tried again, at the end of the round, and fails again.
-            Ok(Ok(None) | Err(_)) => left.keep(hash, key, slot),
-            Err(panic) => left.give_up_panicked(slot, panic, self.heap()),
-        }
-        false
-    }
-
-    /// Combines the value that is there with `value`, and returns whether the key is new, if its
-    /// place is on this rank, which alone inserts there.
-    fn insert_own(
-        &self,
-        hash: Hash,
-        key: &KeyOf<K>,
-        value: SlotOf<V>,
-        combine: &mut impl FnMut(V, V) -> V,
-    ) -> Result<Option<bool>> {
         // Where operations are counted no slot is local.
         if !R::IS_LOCAL {
             self.shape.world.count_local();
         }
-        let changed = self.change(hash, key, |former, heap| {
-            let value = object::from_slot::<V>(value, heap)?;
-            let value = match former {
-                Some(former) => combine(object::from_slot::<V>(former, heap)?, value),
-                None => value,
-            };
-            object::to_slot(&value, heap).map(Some)
-        })?;
-        Ok(changed.map(|(was_there, _)| !was_there))
+        let insert = || {
+            self.fold(hash, &key, |there| {
+                let value = object::from_slot::<V>(slot.members().1, heap)?;
+                let value = match there {
+                    Some(there) => combine(there, value),
+                    None => value,
+                };
+                object::to_slot(&value, heap)
+            })
+        };
+        match catch_unwind(AssertUnwindSafe(insert)) {
+            Ok(Ok(was_there)) => {
+                if const { object::has_heap::<(K, V)>() } {
+                    left.release(slot, heap);
+                }
+                return !was_there;
+            }
+            Ok(Err(why @ Error::Codec(_))) => left.give_up(slot, why, heap),
+            Ok(Err(why)) => left.keep(hash, slot, why),
+            Err(panic) => left.give_up_panicked(slot, panic, heap),
+        }
+        false
     }
 }
 
@@ -345,12 +264,12 @@ where
         let is_local = is_small && map.table.local.is_some();
         let all_are_local = map.world().allreduce(u64::from(is_local), Min)? == 1;
         let plan = distributor::agree_on_plan(map.world(), capacity)?;
-        let way = if all_are_local {
-            Way::Local(Ahead::new())
+        let distributor = if all_are_local {
+            None
         } else {
             // Memory behind the slots that are sent is freed by the rank that inserts them.
             let heap = Arc::clone(&map.table.shape.heap);
-            Way::Sent(Box::new(Distributor::with_heap(map.world(), plan, heap)?))
+            Some(Box::new(Distributor::with_heap(map.world(), plan, heap)?))
         };
         let target = Target {
             map: map.into_local_phase()?,
@@ -358,7 +277,10 @@ where
             slots: Vec::new(),
             left: Left::new(),
         };
-        Ok(Self { way, target })
+        Ok(Self {
+            distributor,
+            target,
+        })
     }
 
     /// The world whose ranks share the map.
@@ -383,21 +305,12 @@ where
     #[inline]
     #[track_caller]
     pub fn insert(&mut self, key: K, value: V) -> Result<()> {
-        let Self { way, target } = self;
-        let distributor = match way {
-            Way::Sent(distributor) => distributor,
-            Way::Local(ahead) => {
-                let table = &target.map.table;
-                let hash = Hash::of::<K>(&object::key(&key)?, &*table.shape.hasher);
-                if let Some(all) = &table.local {
-                    all.share(hash.bits()).block.prefetch(0);
-                }
-                let slot = object::to_slot(&(key, value), table.heap())?;
-                if let Some(former) = ahead.turn((hash, slot)) {
-                    ahead.n_new += u64::from(target.insert_beside_others(former));
-                }
-                return Ok(());
-            }
+        let Self {
+            distributor,
+            target,
+        } = self;
+        let Some(distributor) = distributor else {
+            return target.keep(key, value);
         };
         let home = target.map.home(&key)?;
         let slot = distributor.slot_of(&(key, value))?;
@@ -412,8 +325,8 @@ where
     /// # Cost
     ///
     /// An allreduce, and that of [`Distributor::finish`]. If something fails, an allreduce more. If keys
-    /// have found no place on their home ranks: 2B + 3 allreduces more, and 3A + W for each of these keys; and that
-    /// of a [`resize`](HashMap::resize) if three quarters of the slots are taken then. Where ranks
+    /// have found no place on their home ranks: 2B + 3 allreduces more, and 3A + W for each entry of these keys; and
+    /// that of a [`resize`](HashMap::resize) if three quarters of the slots are taken then. Where ranks
     /// insert small entries into local memory, the map may grow several times. Collective over the
     /// world.
     ///
@@ -439,32 +352,26 @@ where
     pub fn flush(&mut self) -> Result<()> {
         const WHAT: &str = "a flush of a buffer of inserts";
         let _waits = pgas_core::part_of(WHAT);
-        let Self { way, target } = self;
-        let ended = match way {
-            Way::Local(ahead) => {
-                while let Some(begun) = ahead.next() {
-                    ahead.n_new += u64::from(target.insert_beside_others(begun));
-                }
-                target.map.table.count_new(mem::take(&mut ahead.n_new));
-                Ok(())
+        let Self {
+            distributor,
+            target,
+        } = self;
+        if let Some(distributor) = distributor {
+            // Whatever fails on this rank, the others wait for its part of the round.
+            if let Err(error) = distributor.finish_round(&mut |from| target.take(from)) {
+                target.left.note(error);
             }
-            Way::Sent(distributor) => distributor.finish_round(&mut |from| target.take(from)),
-        };
-        // Whatever fails on this rank, the others wait for its part of the round.
-        if let Err(error) = ended {
-            target.left.note(error);
+        } else {
+            target.insert_beside_others();
         }
-        let met = target.insert_left(matches!(way, Way::Local(_)))?;
-        if met == Met::Nothing {
+        let (were_left, n_failed) = target.insert_left(distributor.is_none())?;
+        if !were_left && n_failed == 0 {
             return Ok(());
         }
         let (outcome, panic) = target.left.outcome();
         let world = target.map.world();
         let agreed = world.team().all_succeeded(WHAT, outcome);
-        let all_are_done = match met {
-            Met::Left => world.barrier(),
-            Met::Failures | Met::Nothing => Ok(()),
-        };
+        let all_are_done = if were_left { world.barrier() } else { Ok(()) };
         if let Some(panic) = panic {
             resume_unwind(panic);
         }

@@ -1,7 +1,7 @@
 //! Operations on a key of a map whose slots are not all local, or are used again: where the key is,
 //! if its home rank is near or serves requests, or else one-sidedly.
 
-use pgas_core::{Pod, in_handler};
+use pgas_core::{Pod, Rank, in_handler};
 use zerocopy::IntoBytes as _;
 
 use super::done::Done as _;
@@ -10,6 +10,7 @@ use super::op::{Effect, Find, OnKey, Replace};
 use super::part::Served;
 use super::phase::Atomic;
 use super::served::OnParts;
+use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::table::{LocalView, Table};
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -49,7 +50,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
         let home = self.shape.ring.home(hash).rank();
-        if let Some(view) = self.parts.as_ref().and_then(|parts| parts.near(home)) {
+        if let Some(view) = self.parts.near(home) {
             return match O::perform(&view, hash, key, given) {
                 Ok(done) => Ok(Some(done)),
                 Err(Error::Full { .. }) => Ok(None),
@@ -90,8 +91,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if let Some(done) = self.at_home::<O>(key, given)? {
             return Ok(done);
         }
-        let view = self.view_remote();
-        O::perform(&view, view.hash(key), key, given)
+        let hash = Hash::of::<K>(key, &*self.shape.hasher);
+        if O::IS_READ_ONLY {
+            let copy = BlockCopy::default();
+            let view = self.shape.view_copied::<false>(Rank::ZERO, &copy);
+            return O::perform(&view, hash, key, given);
+        }
+        O::perform(&self.view_remote(), hash, key, given)
     }
 
     /// Replaces the value of a key by what a slot is to hold of `f` of it; what was there.

@@ -5,14 +5,14 @@ use std::fmt;
 use pgas_core::rma::Block as _;
 use pgas_core::{Rank, World};
 
-use pgas_lockfree::slots::state::{SlotState, StateWord};
+use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 use pgas_lockfree::slots::{Held, SlotMemory as _};
+use zerocopy::FromBytes as _;
 
 use super::HashMap;
 use super::op::At;
 use super::phase::{Finds, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
-use super::slot::remote::parse_state;
 use super::slot::{Access, GlobalSlot, LayoutOf};
 use super::table::{Table, over_slots};
 use super::view::{View, out_of_line};
@@ -199,6 +199,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
+/// The state that these bytes begin with.
+fn parse_state(bytes: &[u8], at: StateAt) -> StateWord {
+    if at.is_narrow {
+        let bits = u32::read_from_prefix(bytes).expect("four bytes").0;
+        return StateWord::from_narrow(bits);
+    }
+    StateWord::from_bits(u64::read_from_prefix(bytes).expect("eight bytes").0)
+}
+
 impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
     type Item = Result<(K, V)>;
 
@@ -231,6 +240,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         self.slot(self.shape.ring.at(rank, local))
     }
 
+    /// The slots of a part.
+    pub(super) fn all(&self) -> impl Iterator<Item = GlobalSlot<K, V, R>> {
+        let n = self.shape.ring.local_capacity();
+        (0..n).map(|local| self.slot_on(Rank::ZERO, local))
+    }
+
     fn local_len(&self, here: Rank) -> Result<u64> {
         let mut n = 0;
         for local in 0..self.shape.ring.local_capacity() {
@@ -249,21 +264,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         if !state.is_published() || state.state() == SlotState::Removed {
             return Ok(None);
         }
-        let (key, held) = if LayoutOf::<K, V>::KIND == ValueKind::Wide {
+        let (key, held) = if !R::IS_LOCAL && LayoutOf::<K, V>::KIND == ValueKind::Wide {
             let (key, value) = slot.entry()?;
             (key, Held::new(state, value))
         } else {
             (slot.key()?, Held::unread(state))
         };
-        let view = self;
-        let Some(value) = (At {
-            view,
-            slot,
-            held,
-            is_walk: true,
-        })
-        .value()?
-        else {
+        let Some(value) = At::new(self, slot, held).value()? else {
             return Ok(None);
         };
         Ok(Some((object::from_slot::<K>(key, self.heap())?, value)))

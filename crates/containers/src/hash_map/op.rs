@@ -7,7 +7,7 @@ use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
 use pgas_lockfree::slots::probe::{self, Probed};
-use pgas_lockfree::slots::{self, Held, Intent, Wanted};
+use pgas_lockfree::slots::{Held, Intent, Wanted, value};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::Combine;
@@ -17,7 +17,7 @@ use super::phase::Phase;
 use super::slot::layout::Pair;
 use super::slot::{Access, GlobalSlot};
 use super::table::Table;
-use super::view::{View, out_of_line};
+use super::view::{LineOf, View, out_of_line};
 use crate::Result;
 use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 
@@ -147,7 +147,7 @@ operation! {
     WANTED: Wanted = if object::has_heap::<V>() { Wanted::Value } else { Wanted::Key },
     WORD: Option<AtomicOp> = Some(AtomicOp::Swap);
     |at, value: SlotOf<V>| -> bool {
-        slots::store(&at.slot, at.view.heap(), at.held, *value).map(Some)
+        value::store(&at.slot, at.view.heap(), at.held, *value).map(Some)
     }, new *value
 }
 
@@ -167,7 +167,7 @@ operation! {
     /// As [`HashMap::remove`](super::HashMap::remove).
     Remove of [Object], Remove;
     |at, _none: ()| -> bool {
-        let was_there = slots::remove(&at.slot, at.view.heap(), at.held)?;
+        let was_there = value::remove(&at.slot, at.view.heap(), at.held)?;
         Ok(was_there.then_some(true))
     }
 }
@@ -186,7 +186,7 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
         at: At<'_, 'a, K, V, S, R>,
         n: &mut V,
     ) -> Result<Option<Option<V>>> {
-        if slots::has_word(&at.slot, at.held)? {
+        if value::has_word(&at.slot, at.held)? {
             return Ok(Some(Some(at.slot.fetch_op(AtomicOp::Add, *n)?)));
         }
         Ok(None)
@@ -228,9 +228,22 @@ operation! {
 
 operation! {
     /// As [`Update`], or inserts the value, which has no memory of its own.
-    Join<F: FnMut(V) -> Result<SlotOf<V>>> of [Object], Claim;
-    |at, given: (SlotOf<V>, F)| -> bool { Ok(at.update(&mut given.1)?.map(|_| true)) },
-    new given.0
+    Join<F: FnMut(Option<V>) -> Result<SlotOf<V>>> of [Object], Claim;
+    |at, given: (SlotOf<V>, F)| -> bool {
+        Ok(at.update(|there| given.1(Some(there)))?.map(|_| true))
+    }, new given.0
+}
+
+operation! {
+    /// As [`HashMap::local_remove`](super::HashMap::local_remove).
+    Take of [Object], Remove;
+    |at, _none: ()| -> Option<V> {
+        let value = at.value()?;
+        if value.is_some() {
+            value::remove(&at.slot, at.view.heap(), at.held)?;
+        }
+        Ok(value.map(Some))
+    }
 }
 
 operation! {
@@ -244,50 +257,63 @@ operation! {
     }, new *value
 }
 
-/// As [`Upsert`], of a value that takes memory of its own only where the key is absent.
-pub(super) struct UpsertLate<'v, V, C>(PhantomData<(&'v V, C)>);
+/// As [`Join`], of what a slot is to hold by a function of the value that is there, if there is one.
+pub(super) struct Fold<F>(PhantomData<F>);
 
-impl<'v, K: Object, V: Object, C: Combine<V>> OnKey<K, V> for UpsertLate<'v, V, C> {
-    type Given = &'v V;
+impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V> for Fold<F> {
+    type Given = F;
     type Done = bool;
     const EFFECT: Effect = Effect::Claim;
 
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn held<'a, S: KeyHasher, R: Access<'a>>(
         at: At<'_, 'a, K, V, S, R>,
-        value: &mut &'v V,
+        f: &mut F,
     ) -> Result<Option<bool>> {
-        let heap = at.view.heap();
-        let former = at.update(|there| object::to_slot(&C::combine(there, value), heap))?;
-        Ok(former.map(|_| true))
+        Ok(at.update(|there| f(Some(there)))?.map(|_| true))
     }
 
+    #[cfg_attr(not(debug_assertions), inline(always))]
     fn perform<'a, S: KeyHasher, R: Access<'a>>(
         view: &View<'a, K, V, S, R>,
         hash: Hash,
         key: &KeyOf<K>,
-        value: &'v V,
+        f: F,
     ) -> Result<bool> {
-        view.upsert(hash, key, |there| match there {
-            Some(there) => object::to_slot(&C::combine(there, value), view.heap()),
-            None => object::to_slot(value, view.heap()),
-        })
+        view.fold(hash, key, f)
     }
 }
 
 /// A slot that holds a key, as a search has found it.
 pub(super) struct At<'v, 'a, K: Object, V: Object, S, R: Access<'a>> {
-    pub(super) view: &'v View<'a, K, V, S, R>,
-    pub(super) slot: GlobalSlot<K, V, R>,
-    pub(super) held: Held<SlotOf<V>>,
+    view: &'v View<'a, K, V, S, R>,
+    slot: GlobalSlot<K, V, R>,
+    held: Held<SlotOf<V>>,
     /// Whether the fallback has come there.
-    pub(super) is_walk: bool,
+    is_walk: bool,
 }
 
-impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'_, 'a, K, V, S, R> {
+impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'v, 'a, K, V, S, R> {
+    /// As the fallback comes there.
+    #[inline]
+    pub(super) fn new(
+        view: &'v View<'a, K, V, S, R>,
+        slot: GlobalSlot<K, V, R>,
+        held: Held<SlotOf<V>>,
+    ) -> Self {
+        let is_walk = true;
+        Self {
+            view,
+            slot,
+            held,
+            is_walk,
+        }
+    }
+
     /// The value, unless the key was removed.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn value(&self) -> Result<Option<V>> {
-        let loaded = slots::load(&self.slot, self.view.heap(), self.held)?;
+        let loaded = value::load(&self.slot, self.view.heap(), self.held)?;
         loaded.map(<V::Repr as Repr<V>>::decode).transpose()
     }
 
@@ -298,9 +324,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'_, 'a, K, V, S, 
         let f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
         let (slot, heap) = (&self.slot, self.view.heap());
         let former = if self.is_walk {
-            slots::update(slot, heap, self.held, f)?
+            value::update(slot, heap, self.held, f)?
         } else {
-            slots::update_once(slot, heap, self.held, f)?
+            value::update_once(slot, heap, self.held, f)?
         };
         former.map(<V::Repr as Repr<V>>::decode).transpose()
     }
@@ -334,15 +360,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         let (line, of_key) = self.fast_path(hash, key, intent)?;
         let sought = (hash.fingerprint(), key, intent);
         let probed = probe::probe(self, line, sought, |slot, held| {
-            O::held(
-                At {
-                    view: self,
-                    slot,
-                    held,
-                    is_walk: false,
-                },
-                &mut given,
-            )
+            let is_walk = false;
+            let at = At::new(self, slot, held);
+            O::held(At { is_walk, ..at }, &mut given)
         })?;
         match probed {
             Some(Probed::Found(done)) => Ok(done),
@@ -362,7 +382,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         hash: Hash,
         key: &KeyOf<K>,
         intent: Intent,
-    ) -> Result<(Option<R::Line>, SlotOf<K>)> {
+    ) -> Result<(Option<LineOf<'a, R>>, SlotOf<K>)> {
         let claims = intent == Intent::Claim;
         // Memory of its own for a key is a matter of the fallback.
         if !Self::HAS_LINES || claims && object::has_heap::<K>() {
@@ -373,8 +393,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         } else {
             SlotOf::<K>::new_zeroed()
         };
-        let n_whole = self.shape.ring.n_whole_blocks();
-        Ok((R::home_line(self.all, hash, n_whole), of_key))
+        Ok((self.home_line(hash), of_key))
     }
 }
 

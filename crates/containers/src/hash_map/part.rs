@@ -9,7 +9,8 @@ use pgas_core::rma::NearArray;
 use pgas_core::{GlobalPtr, Rank};
 
 use super::slot::LayoutOf;
-use super::slot::local::Local;
+use super::slot::copied::{BlockCopy, Copied};
+use super::slot::local::{Local, Own, Part};
 use super::slot::remote::Remote;
 use super::view::{Shape, View};
 use crate::object::{KeyHasher, Object};
@@ -24,13 +25,15 @@ pub(super) struct Parts<K: Object, V: Object, S> {
 }
 
 /// A part that this process reaches by its own instructions.
-pub(super) type NearView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, true>>;
+pub(super) type NearView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Part>>;
+
+/// That of this rank, in the local phase.
+pub(super) type OwnView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Own>>;
 
 /// A map's parts on all ranks.
 pub(super) type Served<K, V, S> = DistObject<Arc<Parts<K, V, S>>>;
 
 impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
-    /// Of a map whose slots are not all local.
     pub(super) fn new(whole: &Shape<K, V, S>) -> Self {
         let ranks = whole.world.near_ranks();
         let first = ranks.clone().next().map_or(0, Rank::number);
@@ -49,9 +52,27 @@ impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
     /// What `rank` has, if this process reaches it by its own instructions.
     #[inline]
     pub(super) fn near(&self, rank: Rank) -> Option<NearView<'_, K, V, S>> {
+        Some(self.shape.view(self.run(rank)?))
+    }
+
+    #[inline]
+    fn run(&self, rank: Rank) -> Option<&NearArray<LayoutOf<K, V>>> {
         let index = rank.number().wrapping_sub(self.first);
-        let part = self.near.get(index as usize)?;
-        Some(self.shape.view(part))
+        self.near.get(index as usize)
+    }
+
+    /// What this rank has, in the local phase, likewise.
+    #[inline]
+    pub(super) fn own(&self) -> Option<OwnView<'_, K, V, S>> {
+        Some(self.shape.view(self.run(self.shape.world.rank())?))
+    }
+
+    /// Likewise, by operations on global pointers.
+    pub(super) fn own_copied<'a>(
+        &'a self,
+        copy: &'a BlockCopy,
+    ) -> View<'a, K, V, S, Copied<'a, true>> {
+        self.shape.view_copied(self.shape.world.rank(), copy)
     }
 
     /// What `rank` has, by operations on global pointers.

@@ -10,8 +10,8 @@ use pgas_lockfree::slots::{Intent, SlotMemory as _, Wanted};
 
 use super::HashMap;
 use super::phase::Phase;
-use super::slot::{Access, GlobalSlot};
-use super::table::{Table, over_slots};
+use super::slot::Access;
+use super::table::{Table, over_own_slots, over_slots};
 use super::view::View;
 use crate::error::agree;
 use crate::object::{self, KeyHasher, Object, Repr};
@@ -106,7 +106,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // Its memory is zero on all ranks on return, which no rank does before all have come.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
-        let moved = over_slots!(from, |from| over_slots!(to, |to| move_all(&from, &to)));
+        let moved = over_own_slots!(from, |from| over_slots!(to, |to| move_all(&from, &to)));
         // If one rank fails all keep the slots that they have.
         let what = "moving the entries of a hash map";
         new.count_new(world.team().all_succeeded(what, moved)?);
@@ -116,7 +116,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             self.reuse_by(Arc::clone(&reused.sections));
         }
         if object::has_heap::<K>() {
-            over_slots!(former, |from| forget_removed(&from));
+            over_own_slots!(former, |from| forget_removed(&from));
         }
         Ok(())
     }
@@ -126,18 +126,15 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 fn forget_removed<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
 ) {
-    let here = from.shape.world.rank();
-    for local in 0..from.shape.ring.local_capacity() {
-        let slot = from.slot(from.shape.ring.at(here, local));
-        let forget = |slot: GlobalSlot<K, V, R>| -> Result<()> {
-            let (state, (key, _)) = slot.pick(&slot.see()?);
-            if state.state() == SlotState::Removed {
-                object::release::<K>(&key, from.heap())?;
+    for slot in from.all() {
+        let forget = || -> Result<()> {
+            if slot.load_state()?.state() == SlotState::Removed {
+                object::release::<K>(&slot.key()?, from.heap())?;
             }
             Ok(())
         };
         // The map is as it should be; what cannot be given back is lost until the map is.
-        drop(forget(slot));
+        drop(forget());
     }
 }
 
@@ -154,13 +151,11 @@ where
     B: Access<'b>,
 {
     let mut n = 0;
-    let here = from.shape.world.rank();
-    for local in 0..from.shape.ring.local_capacity() {
-        let slot = from.slot(from.shape.ring.at(here, local));
-        let (state, (key, value)) = slot.pick(&slot.see()?);
-        if state.state() != SlotState::Ready {
+    for slot in from.all() {
+        if slot.load_state()?.state() != SlotState::Ready {
             continue;
         }
+        let (key, value) = slot.entry()?;
         let seek = <K::Repr as Repr<K>>::key_in(key, from.heap())?;
         let hash = to.hash(&seek);
         let home = to.home(hash);

@@ -1,12 +1,10 @@
 //! The slots of removed keys are used again ([why](pgas_lockfree::slots::reclaim)), in maps that
 //! were made so and whose slots are all local.
 
-use std::cell::Cell;
 use std::mem::{self, ManuallyDrop};
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,6 +14,7 @@ use pgas_lockfree::memory::Memory as _;
 use pgas_lockfree::slots::reclaim::{self, Blocks};
 use pgas_lockfree::slots::sections::{self, Wait};
 use pgas_lockfree::word;
+use thread_local::ThreadLocal;
 
 use super::hash::Place;
 use super::slot::{Access, GlobalSlot};
@@ -69,67 +68,16 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// One that is open still is most likely that of a thread that does not run.
 const LOOKS: u32 = 100;
 
-/// The thread has not asked for a word yet.
-const UNKNOWN: usize = usize::MAX;
-
-thread_local! {
-    /// The number of the thread's word.
-    static WORD: Cell<usize> = const { Cell::new(UNKNOWN) };
-    static TICKET: Ticket = Ticket::take();
-}
-
-/// The words that have a thread, each a bit.
-static TAKEN: Mutex<u64> = Mutex::new(0);
-
-/// Gives a thread's word back when the thread ends.
-struct Ticket(usize);
-
-impl Ticket {
-    /// One for this thread. The lock hands the word over from its former one.
-    fn take() -> Self {
-        let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = taken.trailing_ones() as usize;
-        if number < N_OWN {
-            *taken |= 1 << number;
-        }
-        Self(number)
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        // What the thread still does in its end is counted with others'.
-        WORD.set(N_OWN);
-        if self.0 < N_OWN {
-            *TAKEN.lock().unwrap_or_else(PoisonError::into_inner) &= !(1 << self.0);
-        }
-    }
-}
-
-/// The number of this thread's word.
-#[inline(always)]
-fn own_word() -> usize {
-    let number = WORD.get();
-    if number == UNKNOWN {
-        ask_for_word()
-    } else {
-        number
-    }
-}
-
-#[cold]
-fn ask_for_word() -> usize {
-    // A thread that ends has no ticket any more.
-    let number = TICKET.try_with(|ticket| ticket.0).unwrap_or(N_OWN);
-    WORD.set(number);
-    number
-}
-
 /// The sections of the threads of all ranks.
 pub(super) struct Sections {
     all: NearArray<Words>,
     /// Those of this rank.
     own: NearArray<Words>,
+    /// The numbers of this rank's threads that have words of their own. A thread that has ended
+    /// leaves its one to another thread.
+    numbers: ThreadLocal<usize>,
+    /// How many threads have come.
+    n_threads: AtomicUsize,
     /// How many keys have lost their slots, by this rank.
     n_emptied: AtomicU64,
     _memory: Symmetric<u8>,
@@ -190,6 +138,8 @@ impl Sections {
         Ok(both.map(|(all, own)| Self {
             all,
             own,
+            numbers: ThreadLocal::new(),
+            n_threads: AtomicUsize::new(0),
             n_emptied: AtomicU64::new(0),
             _memory: memory,
         }))
@@ -205,7 +155,10 @@ impl Sections {
     /// That of this thread, as if it were open.
     #[inline(always)]
     fn own(&self) -> Section<'_> {
-        let (words, number) = (self.own.block(0, 0), own_word());
+        let words = self.own.block(0, 0);
+        let number = *self
+            .numbers
+            .get_or(|| self.n_threads.fetch_add(1, Relaxed).min(N_OWN));
         Section { words, number }
     }
 

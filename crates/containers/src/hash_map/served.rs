@@ -91,7 +91,7 @@ where
         let begin = |i| {
             let (key, _) = key_of(i).ok()?;
             let hash = view.hash(&key);
-            R::prefetch(view.all, hash);
+            view.prefetch(hash);
             Some(hash)
         };
         each_ahead(requests.len(), begin, end)

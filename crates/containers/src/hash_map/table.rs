@@ -10,7 +10,7 @@ use pgas_core::{Rank, Symmetric, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
-use super::part::{NearView, Parts, Served};
+use super::part::{Parts, Served};
 use super::reuse::{self, Room, Sections};
 use super::slot::LayoutOf;
 use super::slot::local::Local;
@@ -44,22 +44,18 @@ macro_rules! over_slots {
 }
 pub(super) use over_slots;
 
-/// As [`over_slots`], for what this rank does to its own slots alone: those are local, whatever the
-/// others are, unless operations are counted.
+/// As [`over_slots`], for what this rank does to its own slots while no other one accesses them:
+/// those are local, whatever the others are, unless operations are counted.
 macro_rules! over_own_slots {
     ($table:expr, |$view:ident| $body:expr) => {
-        if let Some(all) = &$table.local {
-            let $view = $table.view_local(all);
+        if let Some($view) = $table.parts.own() {
             $body
-        } else if let Some(reused) = &$table.reused {
-            let _section = reused.sections.open();
-            let $view = $table.view_local(&reused.all);
-            $crate::hash_map::view::out_of_line(move || $body)
-        } else if let Some($view) = $table.view_own() {
-            $crate::hash_map::view::out_of_line(move || $body)
         } else {
-            let $view = $table.view_remote();
-            $crate::hash_map::view::out_of_line(move || $body)
+            $crate::hash_map::view::out_of_line(move || {
+                let copy = $crate::hash_map::slot::copied::BlockCopy::default();
+                let $view = $table.parts.own_copied(&copy);
+                $body
+            })
         }
     };
 }
@@ -76,11 +72,11 @@ pub(super) struct Table<K: Object, V: Object, S> {
     /// All slots, if this process reaches them by its own instructions, and those of removed keys
     /// stay theirs.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
-    /// Else: what each rank has of them, as this one and its neighbours reach it.
-    pub(super) parts: Option<Arc<Parts<K, V, S>>>,
-    /// The parts, for others to name them, where ranks serve requests.
+    /// What each rank has of them, as this one and its neighbours reach it.
+    pub(super) parts: Arc<Parts<K, V, S>>,
+    /// That, for others to name it, where ranks serve requests.
     pub(super) served: Option<Served<K, V, S>>,
-    /// Likewise, if those of removed keys are used again.
+    /// All slots, likewise, if those of removed keys are used again.
     pub(super) reused: Option<Reused<LayoutOf<K, V>>>,
     n_new: ThreadLocal<Counter>,
 }
@@ -147,14 +143,10 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             hasher,
         };
         let local = world.near_array(start, shape.ring.n_blocks());
-        let new_parts = || Arc::new(Parts::new(&shape));
-        let parts = local.is_none().then(new_parts);
+        let parts = Arc::new(Parts::new(&shape));
         // The same on all ranks, also where one alone reaches all slots.
         let is_served = Self::TRAVELS && world.capabilities().ranks_serve_atomics();
-        let served = is_served.then(|| {
-            let parts = parts.as_ref().map_or_else(new_parts, Arc::clone);
-            DistObject::new(&world.team(), parts)
-        });
+        let served = is_served.then(|| DistObject::new(&world.team(), Arc::clone(&parts)));
         Ok(Self {
             local,
             parts,
@@ -178,11 +170,6 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// The slots, wherever they are.
     pub(super) fn view_remote(&self) -> View<'_, K, V, S, Remote<'_>> {
         self.shape.view_remote(Rank::ZERO)
-    }
-
-    /// The slots of this rank, if they are local and not all are.
-    pub(super) fn view_own(&self) -> Option<NearView<'_, K, V, S>> {
-        self.parts.as_ref()?.near(self.world().rank())
     }
 }
 

@@ -3,16 +3,18 @@
 
 use pgas_lockfree::slots::probe::{self, Place};
 use pgas_lockfree::slots::state::StateWord;
-use pgas_lockfree::slots::{self, Intent, SlotMemory as _, Wanted};
+use pgas_lockfree::slots::{Intent, SlotMemory as _, Wanted, value};
 use zerocopy::FromZeros as _;
 
-use super::done::Done as _;
 use super::hash::Hash;
 use super::op::{At, Effect, GetOrInsert, Join, OnKey, Update};
 use super::slot::{Access, GlobalSlot};
 use super::view::View;
-use crate::Result;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use crate::{Error, Result};
+
+/// Bytes of values that an operation has beside others.
+const LARGE: usize = 4096;
 
 /// The place of a key.
 type PlaceOf<K, V, R> = Place<GlobalSlot<K, V, R>>;
@@ -42,44 +44,38 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         key: &KeyOf<K>,
         mut given: O::Given,
     ) -> Result<O::Done> {
-        if O::IS_READ_ONLY {
-            return match self.seek(hash, key)? {
-                Some(value) => O::Done::of_value(value, self.heap()),
-                None => Ok(O::Done::default()),
-            };
-        }
-        let (place, of_key) = if O::EFFECT == Effect::Claim {
-            self.walk_to_claim(hash, key, O::value(&given), O::WANTED)?
-        } else {
-            (self.walk(hash, key, O::WANTED)?, SlotOf::<K>::new_zeroed())
-        };
-        let (slot, mut held) = match place {
-            Place::Found(slot, held) => (slot, held),
-            Place::Free(slot) => return self.absent::<O>(slot, hash, of_key, &given),
-            Place::Absent => return Ok(O::Done::default()),
+        let (slot, mut held) = match self.place::<O>(hash, key, &given)? {
+            (Place::Found(slot, held), _) => (slot, held),
+            (Place::Free(slot), of_key) => return self.absent::<O>(slot, hash, of_key, &given),
+            (Place::Absent, _) => return Ok(O::Done::default()),
         };
         loop {
-            let view = self;
-            if let Some(done) = O::held(
-                At {
-                    view,
-                    slot,
-                    held,
-                    is_walk: true,
-                },
-                &mut given,
-            )? {
+            if let Some(done) = O::held(At::new(self, slot, held), &mut given)? {
                 return Ok(done);
             }
             // The key was removed. It is inserted again, if another rank is not faster.
             if O::EFFECT != Effect::Claim {
                 return Ok(O::Done::default());
             }
-            match slots::insert_again(slot, O::value(&given))? {
+            match value::insert_again(slot, O::value(&given))? {
                 Ok(()) => return Ok(O::Done::default()),
                 Err(now) => held = now,
             }
         }
+    }
+
+    /// Where `O` is carried out, and what a slot is to hold of a key that is new.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn place<O: OnKey<K, V>>(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        given: &O::Given,
+    ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
+        if O::EFFECT == Effect::Claim {
+            return self.walk_to_claim(hash, key, O::value(given), O::WANTED);
+        }
+        Ok((self.walk(hash, key, O::WANTED)?, SlotOf::<K>::new_zeroed()))
     }
 
     /// The place of `key` by the fallback. In the part of a rank a search that ends behind its last
@@ -120,7 +116,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
         // Memory for the key is got before a slot is reserved for it, since there may be none.
         let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
-        if is_outside && let found @ Place::Found(..) = self.walk(hash, key, wanted)? {
+        let look = || probe::walk(self, self.home(hash), key, wanted, Intent::Look);
+        if is_outside && let found @ Place::Found(..) = look()? {
             return Ok((found, SlotOf::<K>::new_zeroed()));
         }
         let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
@@ -145,33 +142,50 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         self.perform::<Update<_>>(hash, key, f)
     }
 
-    /// Likewise, or inserts `value`, which has no memory of its own; whether the key was there.
+    /// Likewise, or inserts what a slot is to hold of `f` of nothing; whether the key was there.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn join(
-        &self,
-        hash: Hash,
-        key: &KeyOf<K>,
-        value: SlotOf<V>,
-        f: impl FnMut(V) -> Result<SlotOf<V>>,
-    ) -> Result<bool> {
-        self.perform::<Join<_>>(hash, key, (value, f))
-    }
-
-    /// Likewise, with `f` of nothing for the value that is inserted.
-    pub(super) fn upsert(
+    pub(super) fn fold(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
         mut f: impl FnMut(Option<V>) -> Result<SlotOf<V>>,
     ) -> Result<bool> {
+        if !object::has_heap::<V>() && size_of::<SlotOf<V>>() <= LARGE {
+            return self.join(hash, key, f);
+        }
+        // A value takes memory of its own, or much of the stack, only where the key is absent.
         loop {
-            if self.update(hash, key, |there| f(Some(there)))?.is_some() {
-                return Ok(true);
+            match self.update(hash, key, |there| f(Some(there))) {
+                Ok(Some(_)) => return Ok(true),
+                // At the end of a part a look tells nothing, and a claim finds a key that was removed.
+                Err(Error::Full { .. }) if R::IS_PART => {}
+                former => drop(former?),
             }
-            let value = f(None)?;
-            if self.perform::<GetOrInsert>(hash, key, value)?.is_none() {
+            if self.insert_new(hash, key, || f(None))? {
                 return Ok(false);
             }
         }
+    }
+
+    /// Inserts what a slot is to hold, unless the key is there; whether it was absent.
+    fn insert_new(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        value: impl FnOnce() -> Result<SlotOf<V>>,
+    ) -> Result<bool> {
+        Ok(self.perform::<GetOrInsert>(hash, key, value()?)?.is_none())
+    }
+
+    /// Likewise, in one search.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    fn join(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        mut f: impl FnMut(Option<V>) -> Result<SlotOf<V>>,
+    ) -> Result<bool> {
+        let value = f(None)?;
+        self.perform::<Join<_>>(hash, key, (value, f))
     }
 }

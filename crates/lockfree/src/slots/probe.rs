@@ -24,6 +24,12 @@ pub trait Slots: Copy {
         slot.is_same(home)
     }
 
+    /// Whether there are slots behind the last one that these do not lead to, so that who has been at
+    /// all of them does not know whether a key is there.
+    fn is_part(&self) -> bool {
+        false
+    }
+
     /// Where keys and values point to.
     fn heap(&self) -> &<Self::Slot as SlotMemory>::Heap;
 }
@@ -179,12 +185,19 @@ fn claim_vacant<S: Slots>(
 ) -> Result<Option<Place<S::Slot>>, ErrorOf<S>> {
     let (heap, fingerprint) = (slots.heap(), home.fingerprint);
     let mut slot = slots.next(&first);
-    while !slot.is_same(&home.slot) {
+    let mut is_behind = slots.is_part();
+    while !slots.is_around(&slot, &home.slot) {
         match slots::meet(&slot, key, heap, fingerprint, wanted, Intent::Hold)? {
             Met::Held(held) => return Ok(Some(Place::Found(slot, held))),
-            Met::Free => break,
+            Met::Free => {
+                is_behind = false;
+                break;
+            }
             Met::Vacant | Met::Other => slot = slots.next(&slot),
         }
+    }
+    if is_behind {
+        return Ok(Some(Place::Absent));
     }
     let reserved = StateWord::reserved(fingerprint);
     let is_claimed = first.swap_state(StateWord::VACANT, reserved)?.is_ok();

@@ -5,7 +5,8 @@
 use std::cell::{Cell, RefCell};
 
 use super::state::{Fingerprint, StateWord};
-use super::{Held, SlotMemory, load, remove, store};
+use super::value::{load, remove, store};
+use super::{Held, SlotMemory};
 
 /// What reading memory gives that was given back meanwhile.
 const GARBAGE: u64 = u64::MAX;
@@ -62,6 +63,7 @@ impl SlotMemory for Slot<'_> {
 
     const HAS_HEAP: bool = true;
     const IS_WORD: bool = false;
+    const IS_LOCAL: bool = false;
 
     fn is_same(&self, other: &Self) -> bool {
         std::ptr::eq(self.0, other.0)

@@ -35,6 +35,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => {}", Tests("a_long_batch_joins")),
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => self.count_removed(n_changed as u64),", Tests("a_batch_of_removals_gives")),
     row("hash_map/batch/remote.rs", "None if O::EFFECT == Effect::Claim => {", 0, "None if O::EFFECT == Effect::Claim && search.found.is_none() => {", Tests("every_sequence_of_operations")),
+    row("hash_map/view.rs", "        R::IS_PART\n    }", 0, "        false\n    }", Tests("a_key_that_lies_behind_its_part")),
+    row("hash_map/slot/copied.rs", "!matches!(new.state(), SlotState::Reserved | SlotState::Locked)", 0, "true", Tests("in_the_local_phase_no_method")),
     row("mail.rs", "if head.number != sender.next {", 0, "if false {", Tests("messages_that_overtake")),
     row("mail.rs", "sender.next += 1;", 0, "", Tests("messages_that_overtake")),
     row("mail.rs", "sender.next += 1;", 1, "", Tests("messages_that_overtake")),
@@ -105,6 +107,6 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("queue/access.rs", "work(tickets).map_err(|error| give_up(world, error))?;", 0, "work(tickets)?;", Program("outcomes", "while_others_wait")),
     row("hash_map/slot/remote.rs", "published.map_err(|error| give_up(self.world, error))", 0, "published", Program("outcomes", "while_others_wait")),
     row("array/cells.rs", ".map_err(|error| world.give_up(\"work on an element of an array\", error))", 0, ".map_err(|error: pgas_core::Error| error)", Program("outcomes", "while_others_wait")),
-    row("hash_map/slot/remote.rs", "flushed.map_err(|error| give_up(self.world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
+    row("hash_map/slot/copied.rs", "flushed.map_err(|error| give_up(world, error))", 0, "flushed", Program("outcomes", "a_buffer_of")),
     row("distributor/mod.rs", "told.map_err(|error| give_up(&world, TELLING, error))?;", 0, "told?;", Program("outcomes", "while_others_wait")),
 ];

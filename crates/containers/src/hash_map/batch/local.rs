@@ -17,7 +17,7 @@ use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::Fingerprint;
 
-use super::super::hash::Hash;
+use super::super::hash::{Hash, Place};
 use super::super::op::{Find, OnKey};
 use super::super::phase::{Atomic, Phase};
 use super::super::slot::layout::{Blocks as _, LINE};
@@ -44,14 +44,6 @@ impl<T> Ring<T> {
     #[inline]
     pub(in super::super) fn turn(&mut self, i: usize, next: T) -> T {
         mem::replace(&mut self.0[i % AHEAD], next)
-    }
-
-    /// As [`turn`](Self::turn), when none comes.
-    pub(in super::super) fn get(&self, i: usize) -> T
-    where
-        T: Copy,
-    {
-        self.0[i % AHEAD]
     }
 }
 
@@ -103,7 +95,7 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
         // A key that cannot be written is refused in its turn, when those before it are done.
         let begin = |i| -> Option<Hash> {
             let hash = self.hash(&object::key(key(&elements[i])).ok()?);
-            Local::<_>::prefetch(self.all, hash);
+            self.prefetch(hash);
             Some(hash)
         };
         let ended = each_ahead(elements.len(), begin, |i, hash| {
@@ -252,8 +244,10 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         })
     }
 
+    /// A slot of a search's home line, wherever that is.
     fn slot_of(&self, search: &Search<'a, K, V>, index: u32) -> LocalSlot<'a, K, V> {
-        GlobalSlot::new(Local::of_block(self.all, search.line, index as usize))
+        let place = Place::begin(0, 0).with_index(index as usize);
+        GlobalSlot::new(Local::in_block(self.all, place, search.line))
     }
 
     /// The value of the key, if a slot of the home line is ready with it.

@@ -12,7 +12,7 @@ use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
 use super::done::Done as _;
-use super::op::{Count, Effect, Find, OnKey, Remove, Upsert, UpsertLate};
+use super::op::{Count, Effect, Find, Fold, OnKey, Remove, Upsert};
 use super::part::Served;
 use super::phase::{Changes, Phase};
 use super::served::{Answer, OnParts};
@@ -266,10 +266,16 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     {
         let table = &self.table;
         if object::has_heap::<V>() {
-            return table.many_here::<UpsertLate<'_, V, C>, _>(
+            let heap = table.heap();
+            return table.many_here::<Fold<_>, _>(
                 entries,
                 |entry| &entry.0,
-                |entry| Ok(&entry.1),
+                |(_, value)| {
+                    Ok(move |there| match there {
+                        Some(there) => object::to_slot(&C::combine(there, value), heap),
+                        None => object::to_slot(value, heap),
+                    })
+                },
                 |_, _| Ok(()),
             );
         }

@@ -5,18 +5,19 @@
 //! What was located stays right: a slot that holds a key holds it for ever. A key that was absent
 //! then is inserted by the blocking operation, which looks again.
 
-use pgas_core::Event;
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
+use pgas_core::{Event, Rank};
 use pgas_lockfree::slots::probe::Slots as _;
 use pgas_lockfree::slots::state::{SlotState, StateWord};
 use pgas_lockfree::slots::{self, Held, Intent, Met, SlotMemory as _, Wanted};
 
 use super::super::done::Done as _;
 use super::super::op::{At, Effect, OnKey};
+use super::super::slot::copied::{BlockCopy, Copied};
 use super::super::slot::layout::{Blocks as _, ValueKind};
 use super::super::slot::remote::Remote;
-use super::super::slot::{GlobalSlot, LayoutOf, of_word, to_word};
+use super::super::slot::{Access, GlobalSlot, LayoutOf, of_word, to_word};
 use super::super::view::{Home, View};
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
@@ -33,6 +34,8 @@ struct Search<'a, K: Object, V: Object> {
     home: Home<K, V, Remote<'a>>,
     /// The slot that it has come to.
     slot: RemoteSlot<'a, K, V>,
+    /// Where nobody writes: that slot's block.
+    copy: BlockCopy,
     found: Option<Found<SlotOf<V>>>,
 }
 
@@ -47,8 +50,6 @@ enum Found<V> {
     Absent,
     /// The slot where the search stands holds the key.
     Held(Held<V>),
-    /// Likewise, with this value, and nobody writes.
-    Read(V),
 }
 
 impl<K: Object, V: Object> Search<'_, K, V> {
@@ -70,6 +71,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             key,
             home,
             slot: home.slot,
+            copy: BlockCopy::default(),
             found: None,
         })
     }
@@ -109,7 +111,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                     candidates.push((search, state, entry));
                 }
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
-                    self.wait_for(search)?;
+                    // Another rank is about to publish what may be the key.
+                    search.found = look(self, search)?;
+                    self.walk_on(search);
                 }
                 SlotState::Vacant
                 | SlotState::Reserved
@@ -130,20 +134,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// Goes on with a search that has come to a slot where another rank is about to publish what may
-    /// be its key.
-    #[cold]
-    fn wait_for(&self, search: &mut Search<'a, K, V>) -> Result<()> {
-        let (slot, fingerprint) = (&search.slot, search.home.fingerprint);
-        let (wanted, intent) = (Wanted::Value, Intent::Look);
-        match slots::meet(slot, &search.key, self.heap(), fingerprint, wanted, intent)? {
-            Met::Held(held) => search.found = Some(Found::Held(held)),
-            Met::Free | Met::Vacant | Met::Other => self.walk_on(search),
-        }
-        Ok(())
-    }
-
+    /// Goes on with a search, unless it has come to an end.
     fn walk_on(&self, search: &mut Search<'a, K, V>) {
+        if search.found.is_some() {
+            return;
+        }
         search.slot = self.next(&search.slot);
         if search.slot.is_same(&search.home.slot) {
             search.found = Some(Found::Absent);
@@ -155,17 +150,25 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let is_open = |search: &&mut Search<'a, K, V>| search.found.is_none();
         loop {
             let open = searches.iter_mut().filter(is_open);
-            let begun = open.map(|search| Ok((search.slot.see_nb()?, search)));
+            let begun = open.map(|search| Ok((search.slot.block_nb()?, search)));
             let in_flight = begun.collect::<Result<Vec<_>>>()?;
             if in_flight.is_empty() {
                 return Ok(());
             }
             for (event, search) in in_flight {
-                let step =
-                    self.step(&mut search.slot, &event.wait()?, &search.home, &search.key)?;
-                search.found = step.map(|step| step.value().map_or(Found::Absent, Found::Read));
+                let place = search.slot.place();
+                search.copy = BlockCopy::new(&search.slot.access, event.wait()?);
+                while search.found.is_none() && search.slot.place().is_same_block(place) {
+                    search.found = look(&self.copied(&search.copy), search)?;
+                    self.walk_on(search);
+                }
             }
         }
+    }
+
+    /// The slots, of which a block was read.
+    fn copied<'c>(&'c self, copy: &'c BlockCopy) -> View<'c, K, V, S, Copied<'c, false>> {
+        self.shape.view_copied(Rank::ZERO, copy)
     }
 
     /// Carries out `O` on the keys of `elements`, group by group; `take` gets what each tells.
@@ -237,7 +240,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             if outcome.is_err() {
                 break;
             }
-            outcome = match O::WORD.filter(|_| search.has_word()) {
+            outcome = match O::WORD.filter(|_| !O::IS_READ_ONLY && search.has_word()) {
                 Some(op) => {
                     let word = search.slot.value_pointer::<W>();
                     let begun = given(k).and_then(|given| {
@@ -268,18 +271,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         search: &Search<'a, K, V>,
         mut given: O::Given,
     ) -> Result<O::Done> {
-        let slot = search.slot;
         let done = match search.found {
-            Some(Found::Read(value)) => O::Done::of_value(value, self.heap()).map(Some)?,
-            Some(Found::Held(held)) => O::held(
-                At {
-                    view: self,
-                    slot,
-                    held,
-                    is_walk: true,
-                },
-                &mut given,
-            )?,
+            Some(Found::Held(held)) if O::IS_READ_ONLY => {
+                let view = self.copied(&search.copy);
+                O::held(
+                    At::new(&view, view.slot(search.slot.place()), held),
+                    &mut given,
+                )?
+            }
+            Some(Found::Held(held)) => O::held(At::new(self, search.slot, held), &mut given)?,
             Some(Found::Absent) | None => None,
         };
         match done {
@@ -290,6 +290,21 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             None => Ok(O::Done::default()),
         }
     }
+}
+
+/// What the slot that a search has come to tells of its end, as `view` reaches that slot.
+fn look<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
+    view: &View<'a, K, V, S, R>,
+    search: &Search<'_, K, V>,
+) -> Result<Option<Found<SlotOf<V>>>> {
+    let (slot, fingerprint) = (view.slot(search.slot.place()), search.home.fingerprint);
+    let (wanted, intent) = (Wanted::Value, Intent::Look);
+    let met = slots::meet(&slot, &search.key, view.heap(), fingerprint, wanted, intent)?;
+    Ok(match met {
+        Met::Held(held) => Some(Found::Held(held)),
+        Met::Free => Some(Found::Absent),
+        Met::Vacant | Met::Other => None,
+    })
 }
 
 /// Waits for all operations, also after one of them failed, and reports the first that did.

@@ -1,5 +1,6 @@
 //! A slot in global memory: the steps of the protocol of [`pgas_lockfree::slots`] on its parts.
 
+pub(super) mod copied;
 pub(super) mod layout;
 pub(super) mod local;
 pub(super) mod remote;
@@ -8,15 +9,14 @@ use std::marker::PhantomData;
 
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::AtomicOp;
-use pgas_core::rma::FourWords;
+use pgas_core::rma::{Block, Near, NearArray};
 use pgas_core::{Error, Pod, Result, World};
 use pgas_lockfree::slots::SlotMemory;
-use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 use zerocopy::FromZeros as _;
 
 use self::layout::{Layout, Pair, ValueKind};
-use super::hash::{Hash, Place};
+use super::hash::Place;
 use crate::Result as ContainerResult;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 
@@ -25,15 +25,12 @@ pub(super) type LayoutOf<K, V> = Layout<SlotOf<K>, SlotOf<V>>;
 
 /// How this process reaches a block of slots, and which one of them it is: by its own instructions,
 /// or by operations on global pointers. Offsets are in bytes from the block's start.
-pub(super) trait Access<'a>: Copy {
+pub(super) trait Access<'a>: Copy + 'a {
     /// All slots of the map.
     type All: Copy;
 
-    /// A block that was read when nobody wrote to it.
-    type Seen;
-
-    /// A block on the way of a search that looks at all its states together.
-    type Line;
+    /// The blocks of those that this process loads and stores.
+    type Block: Block + 'a;
 
     /// Whether a load of the state costs as good as nothing.
     const IS_LOCAL: bool;
@@ -47,33 +44,14 @@ pub(super) trait Access<'a>: Copy {
 
     fn place(&self) -> Place;
 
-    /// The block to whose share of all hashes this one belongs, if it is among the first `n_whole`
-    /// of its rank.
-    fn home_line(all: Self::All, hash: Hash, n_whole: usize) -> Option<Self::Line>;
+    /// All slots, if this process loads and stores them.
+    fn near(all: Self::All) -> Option<&'a NearArray<Self::Block>>;
 
-    /// The one behind, likewise.
-    fn next_line(all: Self::All, line: Self::Line, n_whole: usize) -> Option<Self::Line>;
-
-    /// How far the hash is within the line's share, as a fraction of 2^64.
-    fn rest(line: &Self::Line) -> u64;
-
-    /// The narrow states of the `n` slots of a line.
-    fn states(line: &Self::Line, n: usize) -> States<FourWords>;
-
-    /// One of its slots.
-    fn of_line(all: Self::All, line: &Self::Line, index: usize) -> Self;
-
-    /// Asks for the cache lines where the search for a key with this hash begins.
-    fn prefetch(all: Self::All, hash: Hash);
+    /// The slot at `place`, whose block is known.
+    fn in_block(all: Self::All, place: Place, block: Near<'a, Self::Block>) -> Self;
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
-
-    /// Reads the first `len` bytes of the block, in which nobody writes (R).
-    fn see(&self, len: usize) -> Result<Self::Seen>;
-
-    /// The state and the part in a block that was read.
-    fn pick<T: Pod>(&self, seen: &Self::Seen, at: PartAt) -> (StateWord, T);
 
     /// Performs `op` on the word at `offset` (A).
     fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W>;
@@ -89,25 +67,37 @@ pub(super) trait Access<'a>: Copy {
     /// elsewhere before others see the state (W + A).
     fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()>;
 
-    /// Writes the state and the part, when nobody looks, and nobody has written to the block since
-    /// `seen` was read there. All is done on return (W).
-    fn write<T: Pod>(
-        &self,
-        at: PartAt,
-        value: T,
-        state: StateWord,
-        seen: &Self::Seen,
-    ) -> Result<()>;
-
     /// The state (A).
-    fn load_state(&self, at: StateAt) -> Result<StateWord>;
+    fn load_state(&self, at: StateAt) -> Result<StateWord> {
+        let load = AtomicOp::Load;
+        Ok(if at.is_narrow {
+            StateWord::from_narrow(self.fetch_op(at.offset, load, 0_u32)?)
+        } else {
+            StateWord::from_bits(self.fetch_op(at.offset, load, 0_u64)?)
+        })
+    }
 
     /// Replaces the state by `new` if the slot is free, else returns what it is (A).
-    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord>;
+    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
+        self.swap_state(at, StateWord::FREE, new)
+    }
 
     /// Replaces the state if it is `current`, else returns what it is (A).
-    fn swap_state(&self, at: StateAt, current: StateWord, new: StateWord)
-    -> Swapped<(), StateWord>;
+    fn swap_state(
+        &self,
+        at: StateAt,
+        current: StateWord,
+        new: StateWord,
+    ) -> Swapped<(), StateWord> {
+        if at.is_narrow {
+            let (current, new) = (current.narrow(), new.narrow());
+            let swapped = self.compare_exchange(at.offset, current, new)?;
+            return Ok(swapped.map(drop).map_err(StateWord::from_narrow));
+        }
+        let (current, new) = (current.to_bits(), new.to_bits());
+        let swapped = self.compare_exchange(at.offset, current, new)?;
+        Ok(swapped.map(drop).map_err(StateWord::from_bits))
+    }
 }
 
 /// What became of the replacement of a word, unless that failed: done, or what the word is.
@@ -188,35 +178,6 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
         Ok((pair.key, pair.value))
     }
 
-    /// Reads the slot's block, in which nobody writes (R).
-    #[inline]
-    pub(super) fn see(&self) -> Result<R::Seen> {
-        self.access.see(LayoutOf::<K, V>::USED)
-    }
-
-    /// The state, and what the slot holds of key and value if it is not free, in its block that was
-    /// read.
-    #[inline]
-    pub(super) fn pick(&self, seen: &R::Seen) -> (StateWord, (SlotOf<K>, SlotOf<V>)) {
-        let (state, pair) = self.access.pick(seen, self.entry_at());
-        let pair: Pair<SlotOf<K>, SlotOf<V>> = pair;
-        (state, (pair.key, pair.value))
-    }
-
-    /// Writes key, value and state, when nobody looks, and nothing was written to the block since
-    /// `seen` was read there (W).
-    #[inline]
-    pub(super) fn write(
-        &self,
-        key: SlotOf<K>,
-        value: SlotOf<V>,
-        state: StateWord,
-        seen: &R::Seen,
-    ) -> Result<()> {
-        self.access
-            .write(self.entry_at(), Pair { key, value }, state, seen)
-    }
-
     /// Performs `op` on the value as a word (A).
     #[inline]
     pub(super) fn fetch_op<W: Atomic>(&self, op: AtomicOp, operand: W) -> Result<W> {
@@ -248,6 +209,8 @@ impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R>
     const HAS_HEAP: bool = object::has_heap::<V>();
 
     const IS_WORD: bool = !matches!(LayoutOf::<K, V>::KIND, ValueKind::Wide);
+
+    const IS_LOCAL: bool = R::IS_LOCAL;
 
     fn is_same(&self, other: &Self) -> bool {
         self.place().is_same(other.place())

@@ -1,17 +1,13 @@
 //! Slots anywhere: every step is an operation on a global pointer, and is counted. They are calls,
 //! so that the code for local slots, beside which they stand in every method, has the registers.
 
-use std::convert::Infallible;
-
 use pgas_core::atomics::Atomic;
 use pgas_core::backend::{AtomicOp, SignalUpdate};
-use pgas_core::rma::FourWords;
+use pgas_core::rma::{Block, Near, NearArray};
 use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, World};
-use pgas_lockfree::slots::probe::States;
-use pgas_lockfree::slots::state::{StateAt, StateWord};
-use zerocopy::{FromBytes as _, IntoBytes as _};
+use pgas_lockfree::slots::state::StateWord;
 
-use super::super::hash::{Hash, Place};
+use super::super::hash::Place;
 use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
@@ -27,13 +23,21 @@ pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) stride: usize,
 }
 
+/// That of blocks which are not near.
+pub(in super::super) enum NoBlock {}
+
+impl Block for NoBlock {
+    const BYTES: usize = 1;
+    const ALIGN: usize = 1;
+}
+
 /// A slot, of one rank alone if it `IS_PART`.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Remote<'a, const IS_PART: bool = false> {
-    world: &'a World,
+    pub(super) world: &'a World,
     place: Place,
     /// The block.
-    at: GlobalPtr<u8>,
+    pub(super) at: GlobalPtr<u8>,
 }
 
 impl<const IS_PART: bool> Remote<'_, IS_PART> {
@@ -53,7 +57,7 @@ impl<const IS_PART: bool> Remote<'_, IS_PART> {
         self.world.flush(self.at.rank())
     }
 
-    fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
+    pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
         self.at.byte_offset(offset as u64).cast()
     }
 }
@@ -77,18 +81,16 @@ impl<K: Object, V: Object> GlobalSlot<K, V, Remote<'_>> {
         entry.get_nb(self.access.world)
     }
 
-    /// Begins to [see](GlobalSlot::see) the slot's block (R).
-    pub(in super::super) fn see_nb(&self) -> Result<Event<Vec<u8>>> {
+    /// Begins to read the slot's block (R).
+    pub(in super::super) fn block_nb(&self) -> Result<Event<Vec<u8>>> {
         let (at, world) = (self.access.at, self.access.world);
-        at.get_vec_nb(world, LayoutOf::<K, V>::USED)
+        at.get_vec_nb(world, LayoutOf::<K, V>::BYTES)
     }
 }
 
 impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
     type All = RemoteArray<'a>;
-    /// Its bytes.
-    type Seen = Vec<u8>;
-    type Line = Infallible;
+    type Block = NoBlock;
 
     const IS_LOCAL: bool = false;
     const IS_PART: bool = IS_PART;
@@ -111,42 +113,17 @@ impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
         self.place
     }
 
-    fn home_line(_: RemoteArray<'a>, _: Hash, _: usize) -> Option<Infallible> {
+    fn near(_: RemoteArray<'a>) -> Option<&'a NearArray<NoBlock>> {
         None
     }
 
-    fn next_line(_: RemoteArray<'a>, line: Infallible, _: usize) -> Option<Infallible> {
-        match line {}
+    fn in_block(all: RemoteArray<'a>, place: Place, _: Near<'a, NoBlock>) -> Self {
+        Self::new(all, place)
     }
-
-    fn rest(line: &Infallible) -> u64 {
-        match *line {}
-    }
-
-    fn states(line: &Infallible, _: usize) -> States<FourWords> {
-        match *line {}
-    }
-
-    fn of_line(_: RemoteArray<'a>, line: &Infallible, _: usize) -> Self {
-        match *line {}
-    }
-
-    fn prefetch(_: RemoteArray<'a>, _: Hash) {}
 
     #[inline(never)]
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {
         self.part(offset).get(self.world)
-    }
-
-    #[inline(never)]
-    fn see(&self, len: usize) -> Result<Vec<u8>> {
-        self.at.get_vec(self.world, len)
-    }
-
-    fn pick<T: Pod>(&self, seen: &Vec<u8>, at: PartAt) -> (StateWord, T) {
-        let part = &seen[at.offset..at.offset + size_of::<T>()];
-        let part = T::read_from_bytes(part).expect("as many bytes");
-        (parse_state(&seen[at.state.offset..], at.state), part)
     }
 
     #[inline(never)]
@@ -168,58 +145,4 @@ impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
     fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         self.publish(at, value, state)
     }
-
-    #[inline(never)]
-    fn write<T: Pod>(&self, at: PartAt, value: T, state: StateWord, seen: &Vec<u8>) -> Result<()> {
-        let PartAt { offset, state: at } = at;
-        let mut bytes = seen[at.offset..offset + size_of::<T>()].to_vec();
-        if at.is_narrow {
-            bytes[..4].copy_from_slice(state.narrow().as_bytes());
-        } else {
-            bytes[..8].copy_from_slice(state.to_bits().as_bytes());
-        }
-        bytes[offset - at.offset..].copy_from_slice(value.as_bytes());
-        self.part::<u8>(at.offset).put_slice(self.world, &bytes)?;
-        // Whether it is done nobody knows then, and who tries again may do it twice.
-        let flushed = self.world.flush(self.at.rank());
-        flushed.map_err(|error| give_up(self.world, error))
-    }
-
-    fn load_state(&self, at: StateAt) -> Result<StateWord> {
-        let load = AtomicOp::Load;
-        Ok(if at.is_narrow {
-            StateWord::from_narrow(self.fetch_op(at.offset, load, 0_u32)?)
-        } else {
-            StateWord::from_bits(self.fetch_op(at.offset, load, 0_u64)?)
-        })
-    }
-
-    fn reserve(&self, at: StateAt, new: StateWord) -> Swapped<(), StateWord> {
-        self.swap_state(at, StateWord::FREE, new)
-    }
-
-    fn swap_state(
-        &self,
-        at: StateAt,
-        current: StateWord,
-        new: StateWord,
-    ) -> Swapped<(), StateWord> {
-        if at.is_narrow {
-            let (current, new) = (current.narrow(), new.narrow());
-            let swapped = self.compare_exchange(at.offset, current, new)?;
-            return Ok(swapped.map(drop).map_err(StateWord::from_narrow));
-        }
-        let (current, new) = (current.to_bits(), new.to_bits());
-        let swapped = self.compare_exchange(at.offset, current, new)?;
-        Ok(swapped.map(drop).map_err(StateWord::from_bits))
-    }
-}
-
-/// The state that these bytes begin with.
-pub(in super::super) fn parse_state(bytes: &[u8], at: StateAt) -> StateWord {
-    if at.is_narrow {
-        let bits = u32::read_from_prefix(bytes).expect("four bytes").0;
-        return StateWord::from_narrow(bits);
-    }
-    StateWord::from_bits(u64::read_from_prefix(bytes).expect("eight bytes").0)
 }

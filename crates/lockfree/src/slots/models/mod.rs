@@ -20,7 +20,7 @@ use super::probe::{self, Home, Place, Slots};
 use super::state::{Fingerprint, StateAt, StateWord};
 use super::{Intent, SlotMemory, Wanted, local};
 use crate::memory::{self, Memory, Part};
-use crate::slots as slot;
+use crate::slots::value as slot;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::word;
 
@@ -186,6 +186,9 @@ impl<const IS_WORD: bool> SlotMemory for Slot<'_, IS_WORD> {
     const HAS_HEAP: bool = false;
 
     const IS_WORD: bool = IS_WORD;
+
+    // As over a network. What is read later is read as by who looks again.
+    const IS_LOCAL: bool = false;
 
     fn is_same(&self, other: &Self) -> bool {
         ptr::eq(self.block, other.block) && self.in_block == other.in_block

@@ -1,0 +1,177 @@
+//! Slots over a network that nobody writes, or this rank alone: a block is read at once (R), and what
+//! is written goes there at once (W).
+
+use std::cell::{RefCell, RefMut};
+
+use pgas_core::atomics::Atomic;
+use pgas_core::backend::AtomicOp;
+use pgas_core::rma::{Near, NearArray};
+use pgas_core::{GlobalPtr, Pod, Result, World};
+use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
+use zerocopy::IntoBytes as _;
+
+use super::super::hash::Place;
+use super::remote::{NoBlock, Remote, RemoteArray};
+use super::{Access, PartAt, Swapped, give_up};
+
+/// The block that a search has come to, once it is read.
+#[derive(Debug, Default)]
+pub(in super::super) struct BlockCopy(RefCell<Option<(GlobalPtr<u8>, Vec<u8>)>>);
+
+impl BlockCopy {
+    /// Of the block of a slot.
+    pub(in super::super) fn new(slot: &Remote<'_>, bytes: Vec<u8>) -> Self {
+        Self(RefCell::new(Some((slot.at, bytes))))
+    }
+}
+
+/// All slots of a map, or those of one rank, and a block of them.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct CopiedArray<'a> {
+    pub(in super::super) remote: RemoteArray<'a>,
+    pub(in super::super) copy: &'a BlockCopy,
+}
+
+/// A slot, of one rank alone if it `IS_PART`.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Copied<'a, const IS_PART: bool> {
+    slot: Remote<'a, IS_PART>,
+    copy: &'a BlockCopy,
+    /// Bytes of a block.
+    len: usize,
+}
+
+impl<'a, const IS_PART: bool> Copied<'a, IS_PART> {
+    /// The copy of the slot's block.
+    fn block(&self) -> Result<RefMut<'a, Vec<u8>>> {
+        let mut copy = self.copy.0.borrow_mut();
+        if copy.as_ref().is_none_or(|(at, _)| *at != self.slot.at) {
+            let at = self.slot.at;
+            *copy = Some((at, at.get_vec(self.slot.world, self.len)?));
+        }
+        Ok(RefMut::map(copy, |copy| {
+            &mut copy.as_mut().expect("it was read").1
+        }))
+    }
+
+    /// Writes these parts, from the first one of which to the last nobody else does, to the copy, and
+    /// to the block, unless nobody looks at them.
+    fn write(&self, parts: &[(usize, &[u8])], is_seen: bool) -> Result<()> {
+        let mut block = self.block()?;
+        for &(offset, bytes) in parts {
+            block[offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+        let (start, (last, bytes)) = (parts[0].0, parts[parts.len() - 1]);
+        if !is_seen {
+            return Ok(());
+        }
+        let (to, world) = (self.slot.part::<u8>(start), self.slot.world);
+        let put = to.put_slice(world, &block[start..last + bytes.len()]);
+        if put.is_err() {
+            drop(block);
+            self.copy.0.take();
+            return put;
+        }
+        // Whether it is done nobody knows then, and who tries again may do it twice.
+        let flushed = world.flush(self.slot.at.rank());
+        flushed.map_err(|error| give_up(world, error))
+    }
+
+    fn store<T: Pod>(&self, offset: usize, value: T) -> Result<()> {
+        self.write(&[(offset, value.as_bytes())], true)
+    }
+}
+
+/// What stands at the place of a state.
+fn with_state<T>(at: StateAt, state: StateWord, f: impl FnOnce(&[u8]) -> T) -> T {
+    if at.is_narrow {
+        f(state.narrow().as_bytes())
+    } else {
+        f(state.to_bits().as_bytes())
+    }
+}
+
+impl<'a, const IS_PART: bool> Access<'a> for Copied<'a, IS_PART> {
+    type All = CopiedArray<'a>;
+    type Block = NoBlock;
+
+    const IS_LOCAL: bool = false;
+    const IS_PART: bool = IS_PART;
+
+    fn new(all: CopiedArray<'a>, place: Place) -> Self {
+        Self {
+            slot: Remote::new(all.remote, place),
+            copy: all.copy,
+            len: all.remote.stride,
+        }
+    }
+
+    fn world(&self) -> &'a World {
+        self.slot.world
+    }
+
+    fn place(&self) -> Place {
+        self.slot.place()
+    }
+
+    fn near(_: CopiedArray<'a>) -> Option<&'a NearArray<NoBlock>> {
+        None
+    }
+
+    fn in_block(all: CopiedArray<'a>, place: Place, _: Near<'a, NoBlock>) -> Self {
+        Self::new(all, place)
+    }
+
+    fn get<T: Pod>(&self, offset: usize) -> Result<T> {
+        let part = &self.block()?[offset..offset + size_of::<T>()];
+        Ok(T::read_from_bytes(part).expect("as many bytes"))
+    }
+
+    fn fetch_op<W: Atomic>(&self, offset: usize, op: AtomicOp, operand: W) -> Result<W> {
+        let former = self.get(offset)?;
+        if op == AtomicOp::Swap {
+            self.store(offset, operand)?;
+        } else {
+            debug_assert!(op == AtomicOp::Load, "all that the local phase asks for");
+        }
+        Ok(former)
+    }
+
+    fn compare_exchange<W: Atomic>(&self, offset: usize, current: W, new: W) -> Swapped<W, W> {
+        let former = self.get(offset)?;
+        if former != current {
+            return Ok(Err(former));
+        }
+        self.store(offset, new)?;
+        Ok(Ok(former))
+    }
+
+    fn publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        with_state(at.state, state, |state| {
+            self.write(
+                &[(at.state.offset, state), (at.offset, value.as_bytes())],
+                true,
+            )
+        })
+    }
+
+    fn publish_claimed<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
+        self.publish(at, value, state)
+    }
+
+    fn swap_state(
+        &self,
+        at: StateAt,
+        current: StateWord,
+        new: StateWord,
+    ) -> Swapped<(), StateWord> {
+        let seen = self.load_state(at)?;
+        if seen != current {
+            return Ok(Err(seen));
+        }
+        // What comes next publishes the slot.
+        let is_seen = !matches!(new.state(), SlotState::Reserved | SlotState::Locked);
+        with_state(at, new, |state| self.write(&[(at.offset, state)], is_seen))?;
+        Ok(Ok(()))
+    }
+}

@@ -1,0 +1,360 @@
+//! The value of a slot that holds the key: how it is read, overwritten, given to a key that was
+//! removed, computed from what it was, and taken away, by the steps of the [protocol](super).
+
+use super::state::{SlotState, StateWord};
+use super::{Held, SlotMemory};
+
+/// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed. Waits for a rank that writes
+/// it (A each time).
+#[inline]
+fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
+    if state.state() == SlotState::Ready {
+        return Ok(state);
+    }
+    settle(*slot)
+}
+
+#[cold]
+fn settle<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
+    let mut state = slot.load_state()?;
+    if state.state() == SlotState::Locked {
+        slot.wait_until(&mut || {
+            state = slot.load_state()?;
+            Ok(state.state() != SlotState::Locked)
+        })?;
+    }
+    Ok(state)
+}
+
+/// Whether there is a word to work on; waits for a rank that is about to write it.
+#[inline]
+pub fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool, M::Error> {
+    debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
+    Ok(held.is_ready || settle(*slot)?.state() == SlotState::Ready)
+}
+
+/// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
+/// and A + R more each time that a writer comes in between), `None` if it was removed.
+#[inline]
+pub fn load<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> Result<Option<M::Loaded>, M::Error> {
+    Ok(load_whole(slot, heap, held)?.map(|whole| whole.loaded))
+}
+
+#[inline]
+fn load_whole<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> Result<Option<Whole<M>>, M::Error> {
+    if !M::IS_WORD {
+        return load_wide(slot, heap, held);
+    }
+    if !has_word(slot, held)? {
+        return Ok(None);
+    }
+    Whole::of_word(held.state, slot.load_word()?, heap).map(Some)
+}
+
+/// A value that was read whole.
+struct Whole<M: SlotMemory> {
+    /// In which the slot was ready with it, if it is wide.
+    state: StateWord,
+    value: M::Value,
+    loaded: M::Loaded,
+}
+
+impl<M: SlotMemory> Whole<M> {
+    /// A word, which is always whole.
+    #[inline]
+    fn of_word(state: StateWord, value: M::Value, heap: &M::Heap) -> Result<Self, M::Error> {
+        let loaded = M::fetch(value, heap)?;
+        Ok(Self {
+            state,
+            value,
+            loaded,
+        })
+    }
+}
+
+/// A wide value, `None` if it was removed.
+#[inline]
+fn load_wide<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> Result<Option<Whole<M>>, M::Error> {
+    if held.is_ready && (M::IS_LOCAL || held.value.is_some()) {
+        let value = held.value.map_or_else(|| slot.value(), Ok)?;
+        if let Some(whole) = if_still(slot, heap, held.state, value)? {
+            return Ok(Some(whole));
+        }
+    }
+    load_wide_again(*slot, heap)
+}
+
+/// The value that was read after the state, if that has not changed, with what it points to.
+#[inline]
+fn if_still<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    state: StateWord,
+    value: M::Value,
+) -> Result<Option<Whole<M>>, M::Error> {
+    // Before a pointer is followed it must have been read whole.
+    if slot.load_state()? != state {
+        return Ok(None);
+    }
+    let loaded = M::fetch(value, heap)?;
+    let is_still = !M::HAS_HEAP || !M::is_outside(&value) || slot.load_state()? == state;
+    Ok(is_still.then_some(Whole {
+        state,
+        value,
+        loaded,
+    }))
+}
+
+#[cold]
+fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whole<M>>, M::Error> {
+    let mut whole = None;
+    slot.wait_until(&mut || {
+        let state = slot.load_state()?;
+        match state.state() {
+            // Who has no section open may come to a slot that has lost its key.
+            SlotState::Removed | SlotState::Leaving | SlotState::Vacant | SlotState::Free => {
+                return Ok(true);
+            }
+            SlotState::Ready => whole = if_still(&slot, heap, state, slot.value()?)?,
+            SlotState::Reserved | SlotState::Locked => {}
+        }
+        Ok(whole.is_some())
+    })?;
+    Ok(whole)
+}
+
+/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and says whether it had one.
+/// A key that was removed gets it anew (3A for a word).
+#[inline]
+pub fn store<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+    value: M::Value,
+) -> Result<bool, M::Failure> {
+    if M::IS_WORD && held.is_ready {
+        slot.swap_word(value)?;
+        return Ok(true);
+    }
+    if M::IS_WORD {
+        return Ok(store_word_again(*slot, value)?);
+    }
+    let locked = lock(slot, held.state)?;
+    let was_there = !locked.is_gone();
+    let mut former = None;
+    if M::HAS_HEAP && was_there {
+        // What was read in the state that was locked was whole.
+        former = held.value.filter(|_| locked == held.state.locked());
+        if former.is_none() || !held.is_ready {
+            former = Some(slot.value().map_err(|error| slot.give_up(error))?);
+        }
+    }
+    slot.publish_value(value, locked.overwritten())?;
+    if let Some(former) = former {
+        M::release(&former, heap)?;
+    }
+    Ok(was_there)
+}
+
+#[cold]
+fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::Error> {
+    loop {
+        let state = settle(slot)?;
+        if state.state() == SlotState::Ready {
+            slot.swap_word(value)?;
+            return Ok(true);
+        }
+        if revive(&slot, state, value)? {
+            return Ok(false);
+        }
+    }
+}
+
+/// Gives a value to a key that was removed, unless another rank was faster (A; 3A for a word, 2A + W for
+/// a wide value).
+fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool, M::Error> {
+    let locked = state.locked();
+    if !matches!(state.state(), SlotState::Removed | SlotState::Leaving)
+        || slot.swap_state(state, locked)?.is_err()
+    {
+        return Ok(false);
+    }
+    if M::IS_WORD {
+        let unlock = || slot.swap_state(locked, locked.overwritten());
+        let unlocked = slot.swap_word(value).and_then(|()| unlock());
+        let unlocked = unlocked.map_err(|error| slot.give_up(error))?;
+        debug_assert!(unlocked.is_ok(), "nobody changes a locked slot");
+    } else {
+        slot.publish_value(value, locked.overwritten())?;
+    }
+    Ok(true)
+}
+
+/// As `revive`, if the key is removed now; else how it is held.
+#[cold]
+pub fn insert_again<M: SlotMemory>(
+    slot: M,
+    value: M::Value,
+) -> Result<Result<(), Held<M::Value>>, M::Error> {
+    let state = settle(slot)?;
+    Ok(if revive(&slot, state, value)? {
+        Ok(())
+    } else {
+        Err(Held::unread(slot.load_state()?))
+    })
+}
+
+/// Locks a slot that was ready, locked or removed in `state`, and returns its locked state.
+#[inline]
+fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
+    if state.state() != SlotState::Locked && slot.swap_state(state, state.locked())?.is_ok() {
+        return Ok(state.locked());
+    }
+    lock_again(*slot)
+}
+
+#[cold]
+fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
+    let mut locked = StateWord::FREE;
+    slot.wait_until(&mut || {
+        let state = slot.load_state()?;
+        locked = state.locked();
+        Ok(state.state() != SlotState::Locked && slot.swap_state(state, locked)?.is_ok())
+    })?;
+    Ok(locked)
+}
+
+/// Replaces the value by `f` of it, and returns the former one (2A for a word; 3A + W for a wide
+/// value that was read with the key), or `None` if the key was removed. `f` runs while nothing is locked, and again
+/// when another rank was faster.
+#[inline]
+pub fn update<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Option<M::Loaded>, M::Failure> {
+    let mut now = load_whole(slot, heap, held)?;
+    for _ in 0..ATTEMPTS {
+        let Some(there) = now else { return Ok(None) };
+        match replace(slot, heap, there, &mut f)? {
+            Ok(former) => return Ok(Some(former)),
+            Err(again) => now = again,
+        }
+    }
+    replace_at_last(*slot, heap, now, f)
+}
+
+/// As [`update`] of a word that is there, once: nothing if another rank was faster.
+#[inline]
+pub fn update_once<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Option<M::Loaded>, M::Failure> {
+    let there = Whole::of_word(held.state, slot.load_word()?, heap)?;
+    Ok(replace(slot, heap, there, &mut f)?.ok())
+}
+
+/// How often something is tried that fails only if another thread has changed the slot meanwhile, before each
+/// further attempt is a look of a wait.
+const ATTEMPTS: u32 = 1 << 16;
+
+/// A value in whose place another one was put, or what was there instead of it.
+type Replaced<M> = Result<<M as SlotMemory>::Loaded, Option<Whole<M>>>;
+
+/// Puts `f` of a value in its place.
+#[inline]
+fn replace<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    there: Whole<M>,
+    f: &mut impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Replaced<M>, M::Failure> {
+    let value = f(there.loaded.clone())?;
+    let state = there.state;
+    if M::IS_WORD {
+        return Ok(match slot.compare_swap_word(there.value, value)? {
+            Ok(()) => Ok(there.loaded),
+            Err(now) => Err(Some(Whole::of_word(state, now, heap)?)),
+        });
+    }
+    if slot.swap_state(state, state.locked())?.is_ok() {
+        slot.publish_value(value, state.overwritten())?;
+        M::release(&there.value, heap)?;
+        return Ok(Ok(there.loaded));
+    }
+    M::release(&value, heap)?;
+    Ok(Err(load_wide_again(*slot, heap)?))
+}
+
+/// As [`update`], when that was tried in vain for long. A function of the user that changes the slot itself makes each
+/// attempt fail, and then that is reported, and ended, as every wait is.
+#[cold]
+fn replace_at_last<M: SlotMemory>(
+    slot: M,
+    heap: &M::Heap,
+    mut now: Option<Whole<M>>,
+    mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
+) -> Result<Option<M::Loaded>, M::Failure> {
+    loop {
+        let mut done = None;
+        slot.wait_until(&mut || {
+            done = match now.take().map(|there| replace(&slot, heap, there, &mut f)) {
+                None => Some(Ok(None)),
+                Some(Ok(Ok(former))) => Some(Ok(Some(former))),
+                Some(Err(error)) => Some(Err(error)),
+                Some(Ok(Err(again))) => {
+                    now = again;
+                    None
+                }
+            };
+            Ok(done.is_some())
+        })?;
+        if let Some(done) = done {
+            return done;
+        }
+    }
+}
+
+/// Takes the value away from the key, and says whether it had one (A; R more for a value that may point to memory of its
+/// own, unless it was read with the key; 2A + R for each time that another rank was faster).
+#[inline]
+pub fn remove<M: SlotMemory>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+) -> Result<bool, M::Failure> {
+    let mut held = held;
+    loop {
+        let state = settled(slot, held.state)?;
+        if state.state() != SlotState::Ready {
+            return Ok(false);
+        }
+        let mut former = held.value.filter(|_| state == held.state);
+        if M::HAS_HEAP && former.is_none() {
+            former = Some(slot.value()?);
+        }
+        if slot.swap_state(state, state.removed())?.is_ok() {
+            // The state was the same all the time, so the value was read whole.
+            if let (true, Some(former)) = (M::HAS_HEAP, former) {
+                M::release(&former, heap)?;
+            }
+            return Ok(true);
+        }
+        held = Held::unread(slot.load_state()?);
+    }
+}
