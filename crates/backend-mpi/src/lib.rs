@@ -45,7 +45,7 @@
 //! | its stay in MPI | `session` |
 //! | tables of what is in flight, and who looks after it | `barrier`, `lookout`, `ops` |
 //! | every call of MPI | `sys` |
-//! | what knows no MPI | `addresses`, `flushes`, `host`, `lifeline`, `limits`, `note`, `output`, `settings`, `slice`, `staging` |
+//! | what knows no MPI | `addresses`, `flushes`, `lifeline`, `output`, `settings`, `slice`, `staging` |
 //! | calls of the system that nothing wraps | `system` |
 //! | the names of MPI for documentation alone | `documented` |
 
@@ -74,14 +74,11 @@ mod completion;
 mod contract;
 mod farewell;
 mod flushes;
-mod host;
 mod lifeline;
-mod limits;
 mod lookout;
 mod mailbox;
 mod missing;
 mod network;
-mod note;
 mod one_host;
 mod ops;
 mod output;

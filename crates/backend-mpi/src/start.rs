@@ -19,7 +19,6 @@ use pgas_smp::{JobMemory, Member, create_job};
 
 use crate::addresses;
 use crate::collectives::{Collectives, Hosts};
-use crate::host::Host;
 use crate::lifeline::{Elder, Lifeline, elders_of};
 use crate::lookout::Lookout;
 use crate::network::Network;
@@ -28,6 +27,7 @@ use crate::session::{Session, c_rank, number};
 use crate::settings::{MPICH_YIELDS, setting};
 use crate::slice;
 use crate::sys::{self, Mpi, ThreadLevel};
+use pgas_network::host::Host;
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
 /// is left. If the application has started MPI already, this is [`init_on`] its world. In a process that has joined
