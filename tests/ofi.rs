@@ -2,8 +2,6 @@
 //!
 //! Needs feature `ofi`: `cargo test --features ofi --test ofi`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;

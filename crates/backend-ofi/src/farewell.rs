@@ -1,5 +1,6 @@
 //! Leaving the job so that nothing is on its way to nobody, and knowing who has left.
 
+use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
 use pgas_core::backend::{Backend, Message, MessageClass};
@@ -74,7 +75,15 @@ impl Network {
             Ok(false)
         })?;
         // Release the last answers' buffers too.
-        self.wait(awaited, |state| Ok(state.post.has_sent_all()))
+        self.wait(awaited, |state| Ok(state.post.has_sent_all()))?;
+        if let Some(lifeline) = &mut self.state().lifeline {
+            lifeline.take_leave();
+        }
+        let launcher = self.launcher.as_ref();
+        launcher.map_or(Ok(()), |launcher| {
+            let mut launcher = launcher.lock().unwrap_or_else(PoisonError::into_inner);
+            launcher.finish()
+        })
     }
 
     /// Hands out what has come too late.

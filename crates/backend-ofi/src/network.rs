@@ -11,9 +11,11 @@ use std::time::Instant;
 use pgas_core::backend::{AtomicsBy, Backend, Capabilities, NeedsTarget, Operand};
 use pgas_core::{Config, Rank, Result};
 use pgas_network::host::Host;
+use pgas_network::lifeline::Lifeline;
 use pgas_network::limits::Limits;
 use pgas_smp::Member;
 
+use crate::bootstrap::Pmi;
 use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
 use crate::ops::{LIMIT, Ops};
 use crate::segment::Segments;
@@ -55,6 +57,8 @@ pub(crate) struct Network {
     pub(crate) is_untold: AtomicBool,
     /// Whether operations have failed, of whom and how: the job ends of it unless it ends of something that says more.
     pub(crate) broken: OnceLock<(Rank, String, Instant)>,
+    /// The launcher that is told when the rank has left.
+    pub(crate) launcher: Option<Mutex<Pmi>>,
 }
 
 /// What changes while the rank runs.
@@ -74,6 +78,9 @@ pub(crate) struct State {
     pub(crate) unanswered: HashSet<u32>,
     /// Whether this rank has left the job.
     pub(crate) has_left: bool,
+    /// Connections to other hosts, of the first rank of one, and when they were last looked at.
+    pub(crate) lifeline: Option<Lifeline>,
+    pub(crate) looked: Instant,
     /// Rounds of the last barrier that others have come to, for this rank.
     pub(crate) rounds: HashSet<u32>,
 }
@@ -106,6 +113,8 @@ impl State {
             asked: None,
             unanswered: HashSet::new(),
             has_left: false,
+            lifeline: None,
+            looked: Instant::now(),
             rounds: HashSet::new(),
         })
     }
@@ -145,6 +154,7 @@ impl Network {
             failure: OnceLock::new(),
             is_untold: AtomicBool::new(false),
             broken: OnceLock::new(),
+            launcher: None,
         }
     }
 

@@ -5,7 +5,7 @@ use pgas_core::backend::{Backend, RemoteAddr};
 use pgas_core::{Error, Result};
 use pgas_smp::Member;
 
-use crate::bootstrap::Meeting;
+use crate::bootstrap::{Way, gather};
 use crate::sys::{Endpoint, Region, Target};
 
 /// Where the segments of all ranks are.
@@ -20,19 +20,17 @@ impl Segments {
     pub(crate) fn open(
         endpoint: &mut Endpoint,
         member: &Member,
-        meeting: &Meeting<'_>,
+        way: &mut dyn Way,
     ) -> Result<(Self, Region)> {
         let made = Self::register(endpoint, member);
         let said = made.as_ref().map(|(_, said)| said.clone());
-        let all = meeting.gather(said.map_err(Clone::clone))?;
+        let all = gather(way, said.map_err(Clone::clone))?;
         let (region, own) = made?;
         let mut starts = Vec::with_capacity(all.len());
         for (rank, said) in all.iter().enumerate() {
             starts.push(read(endpoint, said, own.len(), rank)?);
         }
         let starts = starts.into_boxed_slice();
-        // Nobody begins before all know all addresses.
-        meeting.gather(Ok(Vec::new()))?;
         Ok((Self { starts }, region))
     }
 

@@ -22,6 +22,9 @@ const SPINS: u32 = 200;
 /// cause, if it is one of them.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How often the first rank of a host looks at the others.
+const LOOK: Duration = Duration::from_millis(50);
+
 impl Network {
     /// Serves what has come, and says whether there was anything.
     pub(crate) fn pump(&self, state: &mut State) -> Result<bool> {
@@ -44,8 +47,25 @@ impl Network {
         }
         let State { post, endpoint, .. } = state;
         post.send_notes(endpoint, &self.segments)?;
+        self.look_at_hosts(state);
         self.tell_failure(state)?;
         Ok(worked)
+    }
+
+    /// Looks, now and then, whether the other hosts are there.
+    fn look_at_hosts(&self, state: &mut State) {
+        let Some(lifeline) = &mut state.lifeline else {
+            return;
+        };
+        if state.looked.elapsed() < LOOK {
+            return;
+        }
+        state.looked = Instant::now();
+        let known = self.failure.get();
+        let known = known.map(|(rank, cause)| (rank.number(), cause.clone()));
+        if let Some((rank, cause)) = lifeline.look(known.as_ref()) {
+            self.note_failure(Rank::new(rank), &cause);
+        }
     }
 
     fn complete(&self, state: &mut State, completion: Completion) -> Result<()> {

@@ -1,5 +1,5 @@
 //! What the backends between hosts share: who shares a host, what ranks tell each other besides the program's
-//! messages, credits, and limits of waits. It knows no transport.
+//! messages, credits, limits of waits, and connections that show which hosts live. It knows no transport.
 //!
 //! It is for backends, and changes with them: programs have no use for it.
 //!
@@ -9,9 +9,11 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | all | `host`, `limits`, `note`, `peer` |
+//! | all | `addresses`, `host`, `lifeline`, `limits`, `note`, `peer` |
 
+pub mod addresses;
 pub mod host;
+pub mod lifeline;
 pub mod limits;
 pub mod note;
 pub mod peer;

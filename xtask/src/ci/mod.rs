@@ -118,8 +118,8 @@ fn ofi() -> Result<Outcome> {
         ])
         .args(FEATURES);
     tests.args([
-        "--test", "handlers", "--test", "headers", "--test", "jobs", "--test", "suite", "--test",
-        "ofi",
+        "--test", "handlers", "--test", "hosts", "--test", "headers", "--test", "jobs", "--test",
+        "suite", "--test", "ofi",
     ]);
     let mut units = command(
         "cargo",
