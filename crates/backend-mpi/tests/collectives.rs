@@ -9,6 +9,7 @@ use std::time::Duration;
 use libtest_mimic::{Arguments, Failed, Trial};
 use pgas_core::collective::op;
 use pgas_core::{Config, Rank, Result, World};
+use pgas_testkit::conversation::{Job, serve};
 use support::mpirun;
 
 const LIMIT: Duration = Duration::from_secs(60);

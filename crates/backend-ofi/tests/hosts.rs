@@ -59,11 +59,22 @@ fn trials() -> Vec<Trial> {
             Ok(())
         }));
     };
-    for (n_hosts, per_host) in [(2, 1), (2, 2), (3, 1)] {
+    let is_all = setting("PGAS_TEST_ALL", 0) != 0;
+    let shapes: &[(u32, u32)] = if is_all {
+        &[(2, 2), (2, 1), (3, 1)]
+    } else {
+        &[(2, 2)]
+    };
+    for &(n_hosts, per_host) in shapes {
         let name = format!("suite::{n_hosts}_hosts_of_{per_host}");
         add(name, Box::new(move || pass_the_suite(n_hosts, per_host)));
     }
-    for fault in [Fault::Panic, Fault::AbortJob, Fault::Kill] {
+    let faults: &[Fault] = if is_all {
+        &[Fault::Kill, Fault::Panic, Fault::AbortJob]
+    } else {
+        &[Fault::Kill]
+    };
+    for &fault in faults {
         let name = format!("faults::{}", fault.name());
         add(name, Box::new(move || end_after(fault)));
     }

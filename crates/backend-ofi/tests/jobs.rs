@@ -10,14 +10,24 @@ use libtest_mimic::{Arguments, Trial};
 use pgas_core::backend::AtomicOp;
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World};
-use pgas_testkit::Deadline;
 use pgas_testkit::fault::{Fault, STALL, assert_blamed, assert_known, give_up};
 use pgas_testkit::job::{self, Ended};
+use pgas_testkit::{Deadline, setting};
 
 /// The argument by which the binary runs as a rank; the part follows.
 const PART: &str = "--part";
 /// What a test may take at most.
 const LIMIT: Duration = Duration::from_secs(100);
+
+/// The faults for who has not asked for all.
+const FAULTS: &[Fault] = &[
+    Fault::Panic,
+    Fault::Exit(0),
+    Fault::AbortJob,
+    Fault::Kill,
+    Fault::Stop,
+    Fault::Leave,
+];
 
 type Part = fn(&str);
 
@@ -54,7 +64,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     let mut trials = Vec::new();
+    let is_all = setting("PGAS_TEST_ALL", 0) != 0;
     for fault in Fault::ALL {
+        if !is_all && !FAULTS.contains(&fault) {
+            continue;
+        }
         let name = format!("a_rank_that_fails_ends_the_job::barrier::{}", fault.name());
         trials.push(trial(name, move || ends_by(fault, "barrier")));
     }

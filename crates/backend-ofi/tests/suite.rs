@@ -28,8 +28,10 @@ struct Way {
 const TCP: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")];
 const SHM: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "shm")];
 
-/// Each case with two ranks, over TCP or over shared memory: the one's cases are the other's gaps. Some with other numbers of
-/// ranks.
+/// Of the cases that need a job of their own, whose start takes longer than they do, one in so many times as many.
+const ALONE: usize = 4;
+
+/// With two ranks over TCP and over shared memory: the one's cases are the other's gaps.
 #[rustfmt::skip]
 const WAYS: &[Way] = &[
     Way { name: "tcp", n_ranks: 1, share: 8, settings: TCP },
@@ -57,12 +59,17 @@ fn main() -> ExitCode {
     let running = Arc::new(Running::default());
     let mut trials = Vec::new();
     for (shift, way) in WAYS.iter().enumerate() {
-        let share = if is_all() { 1 } else { way.share };
+        let share_of = |case: &Case| match (is_all(), case.alone) {
+            (true, _) => 1,
+            (false, false) => way.share,
+            (false, true) => ALONE * way.share,
+        };
         let cases = SUITE.iter().enumerate();
-        let cases = cases
-            .filter(|(i, _)| (i + shift) % share == 0)
-            .map(|(_, case)| case);
-        let mut cases: Vec<&Case> = cases.filter(|case| case.min_ranks <= way.n_ranks).collect();
+        let cases = cases.filter(|(i, case)| (i + shift).is_multiple_of(share_of(case)));
+        let mut cases: Vec<&Case> = cases
+            .map(|(_, case)| case)
+            .filter(|case| case.min_ranks <= way.n_ranks)
+            .collect();
         // Those that share a job one behind the other.
         cases.sort_by_key(|case| (case.alone, case.check));
         trials.extend(cases.into_iter().map(|case| trial(*way, case, &running)));
