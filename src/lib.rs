@@ -42,6 +42,7 @@
 //! | `pgas-run -n 4 target/release/program` | four ranks, started and watched by `pgas-run` |
 //! | `mpirun -n 4 ...`, `srun -n 4 ...` on one host | four ranks over shared memory |
 //! | the same on several hosts, built with feature `mpi` | ranks over shared memory and MPI-3 RMA |
+//! | `PGAS_BACKEND=ofi mpiexec.hydra -n 4 ...` on several hosts, built with feature `ofi` | ranks over shared memory and libfabric |
 //!
 //! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its ranks are [`threads`].
 //!
@@ -85,6 +86,7 @@
 //! | [`pgas_containers`] | distributed containers |
 //! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
 //! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
+//! | `pgas_ofi` | ranks over libfabric, with feature `ofi` |
 //!
 //! Settings are environment variables, listed at [`Config`]. What the library does not do: survive
 //! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a remote

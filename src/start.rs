@@ -54,6 +54,8 @@ fn join(config: &Config) -> Result<World, Error> {
         BackendKind::Smp => pgas_smp::init(config),
         #[cfg(feature = "mpi")]
         BackendKind::Mpi => pgas_mpi::init(config),
+        #[cfg(feature = "ofi")]
+        BackendKind::Ofi => pgas_ofi::init(config),
         #[expect(
             clippy::allow_attributes,
             reason = "whether the arm is reached is up to the features"

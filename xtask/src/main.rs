@@ -10,6 +10,7 @@
     reason = "a command-line tool talks through its standard streams"
 )]
 
+mod bindings;
 mod ci;
 mod dependencies;
 mod memory;
@@ -83,6 +84,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Makes the bindings to libfabric of the installed headers (needs `bindgen` and libclang)
+    Bindings,
     /// Runs a program on hosts that share no memory, made of namespaces on this machine (needs root)
     Hosts {
         /// Options of `pgas-test-hosts`, then the program; `--help` prints them
@@ -138,6 +141,7 @@ fn run(verb: Verb) -> Result<Outcome> {
             let args = args.iter().map(String::as_str);
             cargo(ci::BENCH.iter().copied().chain(args))
         }
+        Verb::Bindings => bindings::make(),
         Verb::Hosts { args } => {
             let hosts = ["run", "--quiet", "--package", "pgas-test-hosts", "--"];
             let args = args.iter().map(String::as_str);

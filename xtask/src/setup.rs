@@ -60,6 +60,12 @@ const TOOLS: &[Tool] = &[
         used_for: "reading MPI's headers for the MPI backend",
     },
     Tool {
+        what: "libfabric's headers",
+        probe: "echo '#include <rdma/fabric.h>' | cc -x c -fsyntax-only -",
+        package: "libfabric-dev",
+        used_for: "what the bindings to libfabric are compared with, and the library itself",
+    },
+    Tool {
         what: "valgrind",
         probe: "command -v valgrind",
         package: "valgrind",

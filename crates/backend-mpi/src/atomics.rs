@@ -10,14 +10,14 @@
 //! and then several that belong together would not be one message.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
-use pgas_core::backend::{Atomic, AtomicType, Backend, Former, OpId, RemoteAddr, SwapCall};
+use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
 use pgas_core::{Error, Rank, Result};
 
-use crate::limits::Awaited;
 use crate::network::{Network, State};
-use crate::note::{Note, Order};
 use crate::ops::Flight;
 use crate::sys::{Mode, Mpi};
+use pgas_network::limits::Awaited;
+use pgas_network::note::{Note, Order};
 
 /// An atomic that its target executes.
 #[derive(Clone, Copy, Debug)]
@@ -44,14 +44,6 @@ impl Remote {
             Self::Fetch(atomic) => Order::Fetch(atomic.call()),
             Self::Swap(swap) => Order::Swap(swap.call()),
         }
-    }
-}
-
-/// The type of the word that it is on.
-fn ty_of(order: Order) -> AtomicType {
-    match order {
-        Order::Fetch(call) => call.ty,
-        Order::Swap(call) => call.ty,
     }
 }
 
@@ -150,7 +142,7 @@ impl Network {
     pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
         let rank = Rank::new(self.host.index());
         let at = RemoteAddr { rank, offset };
-        let bytes = ty_of(order).bytes() as u64;
+        let bytes = order.ty().bytes() as u64;
         let last = self.member.segment_bytes().saturating_sub(bytes);
         if !offset.is_multiple_of(bytes) || offset > last {
             let text = format!("a rank ordered an atomic of {bytes} bytes at {at}");

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use pgas_core::backend::{Backend, Message, MessageClass};
 use pgas_core::{Rank, Result};
 
-use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::sys;
+use pgas_network::limits::Awaited;
 
 /// How long to wait before a rank is asked whether it has left, after this one or another one was.
 const ASK_AGAIN: Duration = Duration::from_millis(2);

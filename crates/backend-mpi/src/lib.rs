@@ -45,7 +45,7 @@
 //! | its stay in MPI | `session` |
 //! | tables of what is in flight, and who looks after it | `barrier`, `lookout`, `ops` |
 //! | every call of MPI | `sys` |
-//! | what knows no MPI | `addresses`, `flushes`, `host`, `lifeline`, `limits`, `note`, `output`, `settings`, `slice`, `staging` |
+//! | what knows no MPI | `flushes`, `output`, `settings`, `slice`, `staging` |
 //! | calls of the system that nothing wraps | `system` |
 //! | the names of MPI for documentation alone | `documented` |
 
@@ -66,7 +66,6 @@ use documented::{ffi, raw};
 #[cfg(any(pgas_portable, not(target_os = "linux")))]
 compile_error!("pgas-mpi needs Linux: ranks of one host share memory there as processes");
 
-mod addresses;
 mod atomics;
 mod barrier;
 mod collectives;
@@ -74,14 +73,10 @@ mod completion;
 mod contract;
 mod farewell;
 mod flushes;
-mod host;
-mod lifeline;
-mod limits;
 mod lookout;
 mod mailbox;
 mod missing;
 mod network;
-mod note;
 mod one_host;
 mod ops;
 mod output;

@@ -14,10 +14,10 @@ use pgas_core::lookout::Watched;
 use pgas_core::{Config, Error, Rank, notice};
 use pgas_smp::Member;
 
-use crate::host::Host;
-use crate::lifeline::{Failure, Lifeline};
-use crate::limits::{Due, Limits};
 use crate::sys;
+use pgas_network::host::Host;
+use pgas_network::lifeline::{Failure, Lifeline};
+use pgas_network::limits::{Due, Limits};
 
 /// How long a rank stays inside of MPI after the job has failed, before it ends.
 const GRACE: Duration = Duration::from_secs(1);

@@ -17,9 +17,11 @@ use std::mem;
 
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{Error, Rank, Result};
+use pgas_network::note::{NOTE_BYTES, Note};
+use pgas_network::peer::{CREDITS_A_NOTE, Peer};
 
 use crate::flushes::Mix;
-use crate::note::{NOTE_BYTES, Note};
+
 use crate::session::{c_rank, number};
 use crate::sys::{self, Comm, Mode, Mpi, Request};
 
@@ -30,13 +32,6 @@ pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
 /// What an eager message of either MPI surely holds.
 pub(crate) const MAX_SHORT: usize = 1024;
 
-/// Messages of one class that may be on their way from one rank to another.
-const CREDITS: u16 = 32;
-/// How many are given back by a note if no message goes that way.
-const CREDITS_A_NOTE: u16 = CREDITS / 2;
-/// Credits for replies that may be on their way with requests. The others come by replies and notes, and
-/// are enough for a note.
-const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
 /// Receives posted for each class, and for notes. UCX looks for that of a message among all that are
 /// for messages from anybody, whatever their tags: with four times as many notes and twice as many of
 /// the others that was a tenth of the time of a short call.
@@ -83,78 +78,6 @@ pub(crate) enum Arrived {
     Note(u32, Note),
     /// Nothing, but the other request is complete.
     Other,
-}
-
-/// What this rank knows of another one that it has exchanged messages with.
-#[derive(Debug)]
-struct Peer {
-    /// Messages of each class that it still takes.
-    credits: [u16; 2],
-    /// Messages of each class that it may be told to send.
-    owed: [u16; 2],
-    /// Credits for replies that went with requests which it may not have taken yet, each with the number
-    /// of the request, and how many they are.
-    riding: VecDeque<(u64, u16)>,
-    n_riding: u16,
-    /// Messages of each class that were sent to it, and that came from it and were handed out.
-    sent: [u64; 2],
-    got: [u64; 2],
-    /// What it will have sent in all, once it has left.
-    total: Option<[u64; 2]>,
-    /// Whether anything at all was sent to it.
-    is_known: bool,
-}
-
-impl Peer {
-    fn new() -> Self {
-        Self {
-            credits: [CREDITS; 2],
-            owed: [0; 2],
-            riding: VecDeque::new(),
-            n_riding: 0,
-            sent: [0; 2],
-            got: [0; 2],
-            total: None,
-            is_known: false,
-        }
-    }
-
-    /// The credits that a message of `class` takes along. A rank may leave requests alone until it has got rid of a
-    /// reply, and that may need a credit. So only some of those for replies ride on requests: when there is no
-    /// other one, as many are owed as make a note.
-    fn give_back(&mut self, class: usize) -> [u16; 2] {
-        let [requests, replies] = mem::take(&mut self.owed);
-        if class == MessageClass::Reply as usize {
-            return [requests, replies];
-        }
-        let riding = replies.min(MOST_RIDING - self.n_riding);
-        self.owed[1] = replies - riding;
-        if riding > 0 {
-            self.n_riding += riding;
-            self.riding.push_back((self.sent[0], riding));
-        }
-        [requests, riding]
-    }
-
-    /// More messages of each class may be sent. It has taken as many requests, in their order.
-    fn credit(&mut self, credits: [u16; 2]) {
-        for (credit, more) in self.credits.iter_mut().zip(credits) {
-            *credit = credit.saturating_add(more);
-        }
-        let n_open = u64::from(CREDITS.saturating_sub(self.credits[0]));
-        let n_taken = self.sent[0].saturating_sub(n_open);
-        while let Some((number, riding)) = self.riding.front()
-            && *number < n_taken
-        {
-            self.n_riding -= riding;
-            self.riding.pop_front();
-        }
-    }
-
-    fn is_drained(&self) -> bool {
-        self.total
-            .is_none_or(|total| total.iter().zip(&self.got).all(|(total, got)| got >= total))
-    }
 }
 
 /// Receives in the order in which they were posted, which is the order in which messages meet them.
@@ -245,7 +168,7 @@ impl Post {
     }
 
     fn peer(&mut self, rank: u32) -> &mut Peer {
-        self.peers.entry(rank).or_insert_with(Peer::new)
+        self.peers.entry(rank).or_default()
     }
 
     /// Messages that `to` still takes.
@@ -264,7 +187,7 @@ impl Post {
         parts: &[&[u8]],
     ) -> Result<Sent> {
         let class = class as usize;
-        let peer = self.peers.entry(to).or_insert_with(Peer::new);
+        let peer = self.peers.entry(to).or_default();
         if peer.total.is_some() && handler.is_heard_of() {
             return Err(Error::rank_failed(Rank::new(to), "has left the job"));
         }
@@ -544,52 +467,4 @@ impl Outbox {
 /// A small number as MPI wants it.
 fn c_len(len: usize) -> c_int {
     c_int::try_from(len).expect("below the length of a slot")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const REQUEST: usize = MessageClass::Request as usize;
-    const REPLY: usize = MessageClass::Reply as usize;
-
-    /// Sends a request, whose credits are returned.
-    fn ask(peer: &mut Peer) -> [u16; 2] {
-        let given = peer.give_back(REQUEST);
-        peer.credits[REQUEST] -= 1;
-        peer.sent[REQUEST] += 1;
-        given
-    }
-
-    #[test]
-    fn who_asks_and_is_answered_needs_no_note_for_credits() {
-        let mut peer = Peer::new();
-        assert_eq!(ask(&mut peer), [0, 0]);
-        for _ in 0..1000 {
-            // The answer gives the request's credit back, and the next request that of the answer.
-            peer.credit([1, 0]);
-            peer.owed[REPLY] += 1;
-            assert_eq!(ask(&mut peer), [0, 1]);
-            assert!(peer.owed[REPLY] < CREDITS_A_NOTE && peer.n_riding <= 2);
-        }
-    }
-
-    #[test]
-    fn a_rank_that_takes_no_requests_gets_enough_credits_for_replies_by_a_note() {
-        let mut peer = Peer::new();
-        // It has used all that it had, and takes none of these requests.
-        let mut n_riding = 0;
-        for _ in 0..CREDITS {
-            peer.owed[REPLY] += 1;
-            n_riding += ask(&mut peer)[1];
-        }
-        assert_eq!(n_riding, MOST_RIDING);
-        assert!(peer.owed[REPLY] >= CREDITS_A_NOTE, "a note is due");
-        assert_eq!(peer.give_back(REPLY), [0, CREDITS - n_riding]);
-        // When it has taken half of them, these have brought what was with them.
-        peer.credit([CREDITS / 2, 0]);
-        assert_eq!(peer.n_riding, 0);
-        peer.owed[REPLY] += 1;
-        assert_eq!(ask(&mut peer), [0, 1]);
-    }
 }

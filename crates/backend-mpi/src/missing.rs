@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use pgas_core::backend::BarrierTicket;
 use pgas_core::{Rank, Result};
 
-use crate::limits::Awaited;
 use crate::network::{Network, State};
 use crate::sys::Mpi;
+use pgas_network::limits::Awaited;
 
 /// How many ranks are asked a round.
 const RANKS_A_ROUND: u32 = 8;

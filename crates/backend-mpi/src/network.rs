@@ -14,16 +14,16 @@ use pgas_smp::Member;
 use crate::barrier::Barrier;
 use crate::collectives::Collectives;
 use crate::flushes::Flushes;
-use crate::host::Host;
 use crate::lookout::Noted;
 use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
-use crate::note::Note;
 use crate::ops::Ops;
 use crate::session::Session;
 use crate::settings;
 use crate::staging::Staging;
 use crate::sys::{self, Inside, Mode, Mpi, Window};
 use crate::window;
+use pgas_network::host::Host;
+use pgas_network::note::Note;
 
 /// The longest single transfer, in bytes: MPI counts in `int`.
 pub(crate) const MAX_TRANSFER: u64 = 1 << 30;

@@ -15,9 +15,9 @@ use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
 use crate::collectives::Collectives;
-use crate::limits::{Awaited, LongWait, Over};
 use crate::session::Session;
 use crate::sys;
+use pgas_network::limits::{Awaited, LongWait, Over};
 
 /// How long a rank sleeps at most before it looks again whether the others have left.
 const LEAVING_NAP: Duration = Duration::from_millis(2);

@@ -7,11 +7,11 @@ use std::thread;
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Error, Rank, Result};
 
-use crate::limits::{Awaited, LongWait, Over};
 use crate::mailbox::Arrived;
 use crate::network::{Network, State};
-use crate::note::Note;
 use crate::sys::{self, Mode, Mpi};
+use pgas_network::limits::{Awaited, LongWait, Over};
+use pgas_network::note::Note;
 
 /// Rounds of waiting for an answer between two looks at the job's health, before and after the first
 /// yield: where many programs wait for a processor, a single yield takes tens of milliseconds.
@@ -47,8 +47,8 @@ impl Network {
 
     fn heed(&self, state: &mut State, mpi: &Mpi, from: u32, note: Note) -> Result<()> {
         match note {
-            // The post has read them.
-            Note::Credits(_) | Note::Bye { .. } => {}
+            // The post has read them; the last one is not for MPI, which has a barrier.
+            Note::Credits(_) | Note::Bye { .. } | Note::Leaving { .. } => {}
             Note::Ask => {
                 let barriers = state.barrier.n_entered();
                 let answer = if state.has_left {

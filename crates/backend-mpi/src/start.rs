@@ -17,10 +17,7 @@ use pgas_core::{Config, Error, Rank, Result, Statistics, World, notice, process}
 use pgas_smp::launcher::{self, MeetError};
 use pgas_smp::{JobMemory, Member, create_job};
 
-use crate::addresses;
 use crate::collectives::{Collectives, Hosts};
-use crate::host::Host;
-use crate::lifeline::{Elder, Lifeline, elders_of};
 use crate::lookout::Lookout;
 use crate::network::Network;
 use crate::one_host::OneHost;
@@ -28,6 +25,9 @@ use crate::session::{Session, c_rank, number};
 use crate::settings::{MPICH_YIELDS, setting};
 use crate::slice;
 use crate::sys::{self, Mpi, ThreadLevel};
+use pgas_network::addresses;
+use pgas_network::host::Host;
+use pgas_network::lifeline::{Elder, Lifeline, elders_of};
 
 /// Joins the job that an MPI launcher started: starts MPI, for one thread at a time, and ends it when the world
 /// is left. If the application has started MPI already, this is [`init_on`] its world. In a process that has joined

@@ -7,9 +7,9 @@ use pgas_core::backend::NeedsTarget;
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
-use crate::host::Host;
 use crate::session::Session;
 use crate::sys::{self, Mpi, Window};
+use pgas_network::host::Host;
 
 /// What MPI is told about the window.
 const HINTS: &[(&CStr, &CStr)] = &[

@@ -1,17 +1,15 @@
 //! Whose collectives are used, MPI's or core's, and what becomes of a wait in MPI's for a rank that has left. That their
 //! results are right is the conformance suite's matter.
 
-#[path = "support/conversation.rs"]
-mod conversation;
 mod support;
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use conversation::{Job, serve};
 use libtest_mimic::{Arguments, Failed, Trial};
 use pgas_core::collective::op;
 use pgas_core::{Config, Rank, Result, World};
+use pgas_testkit::conversation::{Job, serve};
 use support::mpirun;
 
 const LIMIT: Duration = Duration::from_secs(60);

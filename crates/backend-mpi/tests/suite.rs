@@ -3,8 +3,6 @@
 //! Started by cargo, the binary starts itself under the launcher of the MPI that it was built with, once for many
 //! cases; a rank that finds something wrong ends its job, and the next case starts another one.
 
-#[path = "support/conversation.rs"]
-mod conversation;
 mod support;
 #[path = "support/wanted.rs"]
 mod wanted;
@@ -15,9 +13,9 @@ use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use conversation::{Job, serve};
 use libtest_mimic::{Arguments, Failed, Trial};
 use pgas_core::{Config, World};
+use pgas_testkit::conversation::{Job, serve};
 use pgas_testkit::{Case, SEGMENT_BYTES, SUITE, case_named};
 use support::{is_open_mpi, mpirun, mpirun_under};
 use worlds::Worlds;

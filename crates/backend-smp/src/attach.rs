@@ -28,12 +28,22 @@ pub fn init(config: &Config) -> Result<World> {
 
 /// Joins the job of what started this process.
 fn launched(config: &Config) -> Result<World> {
+    World::new(Arc::new(member(config)?), config.clone())
+}
+
+/// Joins the job that `config.launcher` describes, as [`init`] does, for a backend that has more ways to reach ranks than
+/// the memory of their host.
+///
+/// # Errors
+///
+/// As [`init`].
+pub fn member(config: &Config) -> Result<Member> {
     match &config.launcher {
         Launcher::Own { rank, job_fd, .. } => {
             die_with_parent()?;
             let memory = launcher::inherited_memory(*job_fd)
                 .map_err(|error| Error::os("PGAS_JOB_FD", error))?;
-            join(memory, *rank, config)
+            Member::join(memory, *rank, config)
         }
         Launcher::SelfLaunch { n_ranks } => become_supervisor(*n_ranks, config),
         Launcher::Pmi { place, .. }
@@ -45,7 +55,7 @@ fn launched(config: &Config) -> Result<World> {
                 warn_of_size(n_ranks, config);
                 create_job(n_ranks, config).map_err(Meeting::Core)
             })?;
-            join(memory, rank, config)
+            Member::join(memory, rank, config)
         }
         _ => single(config),
     }
@@ -99,13 +109,13 @@ fn die_with_parent() -> Result<()> {
 }
 
 /// A job of one rank: this process.
-fn single(config: &Config) -> Result<World> {
+fn single(config: &Config) -> Result<Member> {
     warn_of_size(1, config);
-    join(create_job(1, config)?, 0, config)
+    Member::join(create_job(1, config)?, 0, config)
 }
 
 /// Starts the ranks, watches them, and ends with their exit code.
-fn become_supervisor(n_ranks: u32, config: &Config) -> Result<World> {
+fn become_supervisor(n_ranks: u32, config: &Config) -> Result<Member> {
     warn_of_size(n_ranks, config);
     let memory = create_job(n_ranks, config)?;
     let mut watcher = Watcher::new(&memory)?;

@@ -65,7 +65,7 @@ mod threads;
 
 pub use attach::init;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
-pub use attach::{Watcher, join};
+pub use attach::{Watcher, join, member};
 pub use member::Member;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use segment::{JobMemory, create_job};

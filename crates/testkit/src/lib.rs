@@ -26,6 +26,7 @@
 //! process runs the [`case_named`] by its arguments instead of building a suite.
 
 mod cases;
+pub mod conversation;
 mod deadline;
 mod example;
 pub mod extremes;

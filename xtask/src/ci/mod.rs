@@ -51,7 +51,7 @@ const N_LANES: usize = 3;
 /// The optional features that need no foreign library. They only add items, so one build with them serves for both.
 pub(crate) const FEATURES: [&str; 2] = [
     "--features",
-    "pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/tokio",
+    "pgas/ofi,pgas/rayon,pgas/tokio,pgas-am/tokio,pgas-examples/ofi,pgas-examples/tokio",
 ];
 
 /// Tells tests that the examples are built already: with the same choice of packages, so that nothing is built anew.
@@ -62,7 +62,7 @@ const OPTIMIZED: &str = "PGAS_TEST_OPTIMIZED";
 
 /// The steps of `cargo xtask test`, cheapest first, then those that run beside them, lane by lane. A new
 /// one is a new row. Cargo's commands without a package are about the workspace's default members: all
-/// but the MPI backend, which has steps of its own, and the hosts of its tests.
+/// but the MPI backend and what is over libfabric, which have steps of their own, and the hosts of their tests.
 #[rustfmt::skip]
 pub(crate) const STEPS: &[Step] = &[
     step("setup", "system packages, and what rustup has", setup::run),
@@ -71,6 +71,7 @@ pub(crate) const STEPS: &[Step] = &[
     step("dependencies", "licences, versions and sources of the dependencies", dependencies::run),
     step("clippy", "lints of the whole workspace, as errors", clippy),
     step("tests", "unit, integration and doc tests", tests),
+    step("ofi", "the libfabric backend, and its bindings beside the headers", ofi),
     step("bench-smoke", "every bench, once", bench_smoke),
     step("doc", "documentation of the whole workspace, with warnings as errors", || doc(false)),
     step("publish", "the published crates are packed, and a new crate that uses them builds and runs", publish::run),
@@ -91,6 +92,51 @@ const QUICK: &[Step] = &[
     step("tidy", "rules of the house", tidy::run),
     step("quick-tests", "unit and doc tests of the library, and the conformance suite over shared memory", quick_tests),
 ];
+
+/// Tests of what is over libfabric. With the features of the step `tests`, so that little is built anew, and with the
+/// examples of it.
+fn ofi() -> Result<Outcome> {
+    let mut tests = command(
+        "cargo",
+        [
+            "test",
+            "--no-fail-fast",
+            "-p",
+            "pgas-libfabric-sys",
+            "-p",
+            "pgas-ofi",
+        ],
+    );
+    tests
+        .args([
+            "-p",
+            "pgas",
+            "-p",
+            "pgas-examples",
+            "-p",
+            "pgas-test-features",
+        ])
+        .args(FEATURES);
+    tests.args([
+        "--test", "handlers", "--test", "hosts", "--test", "headers", "--test", "jobs", "--test",
+        "suite", "--test", "ofi",
+    ]);
+    let mut units = command(
+        "cargo",
+        [
+            "test",
+            "-p",
+            "pgas-libfabric-sys",
+            "-p",
+            "pgas-ofi",
+            "-p",
+            "pgas-test-features",
+        ],
+    );
+    units.args(["--lib", "--quiet"]);
+    process::run(tests.env(EXAMPLES_BUILT, "1"))?;
+    process::run(&mut units)
+}
 
 /// Lints, with the MPI backend: Open MPI's headers and MPICH's differ too little to do it twice.
 fn clippy() -> Result<Outcome> {

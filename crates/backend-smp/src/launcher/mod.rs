@@ -45,6 +45,7 @@ pub use job::{JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions};
 pub(crate) use memory::Descriptor;
 pub use memory::Memory;
 pub use outcome::{Cause, Failure, Outcome};
+pub use pmi::pmi_socket;
 pub use rank::die_with_parent;
 pub(crate) use rank::inherited_memory;
 pub use rendezvous::{MeetError, PATIENCE, meet, share};

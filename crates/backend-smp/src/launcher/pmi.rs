@@ -1,4 +1,4 @@
-//! What is asked of a launcher that speaks PMI-1: nothing.
+//! What is asked of a launcher that speaks PMI-1 by the shared-memory backend: nothing.
 //!
 //! `PMI_FD` is a local socket to the launcher's process on this host, the same one for all ranks of
 //! the job here. That process's id, which the kernel knows, names the job, so there is no need to
@@ -8,6 +8,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 
 use super::sys;
 
@@ -18,6 +19,15 @@ use super::sys;
 /// Fails if the descriptor is not a socket whose other end is a process of this host.
 pub(super) fn job_key(pmi_fd: i32) -> io::Result<String> {
     key_behind(sys::adopt("PMI_FD", pmi_fd)?)
+}
+
+/// The socket to a launcher that speaks PMI-1, for a backend that does speak: see above what follows from that.
+///
+/// # Errors
+///
+/// Fails if this process was not started with the descriptor.
+pub fn pmi_socket(pmi_fd: i32) -> io::Result<UnixStream> {
+    sys::adopt("PMI_FD", pmi_fd).map(UnixStream::from)
 }
 
 fn key_behind(socket: impl AsFd) -> io::Result<String> {

@@ -148,6 +148,22 @@ impl Put {
         }
     }
 
+    /// Copies the bytes.
+    ///
+    /// # Panics
+    ///
+    /// If there are not as many places.
+    pub fn copy_to(&self, bytes: &mut [u8]) {
+        assert_eq!(bytes.len(), self.len, "a place for each byte");
+        // SAFETY: who made the put promised that so many bytes are readable, and that nobody writes
+        // them while the put is the transport's, which it is while somebody calls this; so `bytes`, to
+        // which there is the only reference, are others.
+        unsafe {
+            self.src
+                .copy_to_nonoverlapping(bytes.as_mut_ptr(), self.len);
+        };
+    }
+
     /// A copy of the bytes.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {

@@ -47,6 +47,7 @@ use crate::error::{Error, Result};
 /// | `PGAS_RANKS` | [`launcher`](Self::launcher) | ranks to start, when no launcher has | 1 |
 /// | `PGAS_SEGMENT` | [`segment_bytes`](Self::segment_bytes) | bytes a rank: `512M`, `8G` | as much as the host has memory |
 /// | `PGAS_BACKEND` | [`backend`](Self::backend) | `smp`, `mpi`, `ofi`, `sim` | by launcher |
+/// | `PGAS_OFI_PROVIDER` | [`ofi_provider`](Self::ofi_provider) | a provider of libfabric: `tcp;ofi_rxm` | the best that all ranks have |
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
 /// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `0` |
 /// | `PGAS_STATS` | [`statistics`](Self::statistics) | `0`, `1`, `peers` | `0` |
@@ -78,6 +79,8 @@ pub struct Config {
     pub launcher: Launcher,
     /// The transport, if the user chose one.
     pub backend: Option<BackendKind>,
+    /// The provider that libfabric shall use, if the user chose one.
+    pub ofi_provider: Option<String>,
     /// The size of each rank's segment in bytes; `None` lets the backend choose.
     pub segment_bytes: Option<u64>,
     /// Whether mapped segments are loaded from and stored to directly, without the backend. Without it a
@@ -147,6 +150,7 @@ impl Default for Config {
         Self {
             launcher: Launcher::Single,
             backend: None,
+            ofi_provider: None,
             segment_bytes: None,
             direct: true,
             check: false,
@@ -206,6 +210,7 @@ impl Config {
         Ok(Self {
             launcher: Launcher::detect(lookup)?,
             backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
+            ofi_provider: setting(lookup, "PGAS_OFI_PROVIDER", name)?,
             segment_bytes: setting(lookup, "PGAS_SEGMENT", bytes)?,
             direct: setting(lookup, "PGAS_DIRECT", switch)?.unwrap_or(defaults.direct),
             check: setting(lookup, "PGAS_CHECK", switch)?.unwrap_or(defaults.check),
@@ -277,6 +282,13 @@ fn backend_kind(value: &str) -> Result<BackendKind, &'static str> {
         "sim" => Ok(BackendKind::Sim),
         _ => Err("say smp, mpi, ofi or sim"),
     }
+}
+
+fn name(value: &str) -> Result<String, &'static str> {
+    if value.is_empty() || value.chars().any(char::is_control) {
+        return Err("say a name");
+    }
+    Ok(value.to_owned())
 }
 
 fn seconds(value: &str) -> Result<Option<Duration>, &'static str> {

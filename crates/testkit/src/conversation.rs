@@ -11,7 +11,8 @@ use std::time::Duration;
 const DONE: &str = "@done ";
 
 /// A job that does one thing after another as it is told, so that the ranks start once for many cases.
-pub(crate) struct Job {
+#[derive(Debug)]
+pub struct Job {
     child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
@@ -21,7 +22,12 @@ pub(crate) struct Job {
 
 impl Job {
     /// Starts the ranks, which [`serve`].
-    pub(crate) fn start(mut command: Command) -> Self {
+    ///
+    /// # Panics
+    ///
+    /// If the program cannot be started.
+    #[must_use]
+    pub fn start(mut command: Command) -> Self {
         let mut child = command
             .process_group(0)
             .stdin(Stdio::piped())
@@ -55,7 +61,15 @@ impl Job {
     }
 
     /// Has all ranks do `what`, and waits until they have. After an error the job is over.
-    pub(crate) fn ask(&mut self, what: &str, limit: Duration) -> Result<(), String> {
+    ///
+    /// # Errors
+    ///
+    /// What the job said, and how it ended.
+    ///
+    /// # Panics
+    ///
+    /// If it is asked once more after that.
+    pub fn ask(&mut self, what: &str, limit: Duration) -> Result<(), String> {
         self.output.clear();
         let line = format!("{what}\n");
         let stdin = self.stdin.as_mut().expect("the job is not over");
@@ -109,7 +123,11 @@ impl Drop for Job {
 
 /// A rank's side: does what rank 0 reads from its standard input, one line after another. `agree` gives all ranks
 /// rank 0's line, an empty one at the end.
-pub(crate) fn serve(is_first: bool, agree: impl Fn(String) -> String, mut act: impl FnMut(&str)) {
+///
+/// # Panics
+///
+/// If nobody reads the standard output.
+pub fn serve(is_first: bool, agree: impl Fn(String) -> String, mut act: impl FnMut(&str)) {
     let mut input = std::io::stdin().lines();
     loop {
         let own = if is_first {

@@ -7,7 +7,7 @@ use pgas_core::{Error, Result};
 const N_WORDS: usize = 6;
 const TEXT_BYTES: usize = 512;
 /// The longest note, in bytes.
-pub(crate) const NOTE_BYTES: usize = N_WORDS * 8 + TEXT_BYTES;
+pub const NOTE_BYTES: usize = N_WORDS * 8 + TEXT_BYTES;
 
 /// In the order of their numbers in notes.
 const OPS: [AtomicOp; 8] = [
@@ -31,35 +31,85 @@ const TYPES: [AtomicType; 6] = [
 
 /// An atomic that its target executes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub enum Order {
+    /// An atomic whose former bits come back.
     Fetch(AtomicCall),
+    /// A compare-and-swap.
     Swap(SwapCall),
+}
+
+impl Order {
+    /// The type of the word that it is on.
+    #[must_use]
+    pub fn ty(&self) -> AtomicType {
+        match self {
+            Self::Fetch(call) => call.ty,
+            Self::Swap(call) => call.ty,
+        }
+    }
 }
 
 /// One message between the libraries of two ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Note {
+pub enum Note {
     /// So many messages of each class were handed out.
     Credits([u16; 2]),
     /// Have you left?
     Ask,
     /// No, and this is how many barriers the sender has entered.
-    Here { barriers: u64 },
+    Here {
+        /// Entered barriers.
+        barriers: u64,
+    },
     /// Yes, after so many barriers, and so many messages of each class to the asker.
-    Left { sent: [u64; 2], barriers: u64 },
+    Left {
+        /// Messages of each class to the asker.
+        sent: [u64; 2],
+        /// Entered barriers.
+        barriers: u64,
+    },
     /// The sender's last note of its own accord, after so many messages of each class.
-    Bye { sent: [u64; 2] },
+    Bye {
+        /// Messages of each class to the receiver.
+        sent: [u64; 2],
+    },
+    /// The sender has come to that round of the barrier that ends the job.
+    Leaving {
+        /// From 0.
+        round: u32,
+    },
     /// That rank has failed.
-    Failed { rank: u32, cause: String },
+    Failed {
+        /// Who has failed.
+        rank: u32,
+        /// Read after "rank 3".
+        cause: String,
+    },
     /// Execute this on the word at `offset`; `id` comes back.
-    Execute { id: u64, offset: u64, order: Order },
+    Execute {
+        /// The operation's name at the sender.
+        id: u64,
+        /// Bytes from the start of the receiver's segment.
+        offset: u64,
+        /// What to do.
+        order: Order,
+    },
     /// The bits that stood there.
-    Former { id: u64, bits: u64 },
+    Former {
+        /// The operation's name at the receiver.
+        id: u64,
+        /// The bits.
+        bits: u64,
+    },
 }
 
 impl Note {
     /// Writes the note, and gives its length.
-    pub(crate) fn encode(&self, bytes: &mut [u8]) -> usize {
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer than [`NOTE_BYTES`] bytes and it does not fit.
+    pub fn encode(&self, bytes: &mut [u8]) -> usize {
         let mut text = "";
         let words = match self {
             Self::Credits([requests, replies]) => {
@@ -81,6 +131,7 @@ impl Note {
                 [6, *id, *offset, op << 8 | place(&TYPES, ty), first, second]
             }
             Self::Former { id, bits } => [7, *id, *bits, 0, 0, 0],
+            Self::Leaving { round } => [8, u64::from(*round), 0, 0, 0, 0],
         };
         for (chunk, word) in bytes.chunks_exact_mut(8).zip(words) {
             chunk.copy_from_slice(&word.to_ne_bytes());
@@ -91,7 +142,11 @@ impl Note {
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// If it is something else.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
         let garbled = || Error::backend("receive", 0, "a garbled note of another rank");
         let (head, text) = bytes.split_at_checked(N_WORDS * 8).ok_or_else(garbled)?;
         let mut words = [0; N_WORDS];
@@ -119,6 +174,9 @@ impl Note {
                 order: order(c, d, e).ok_or_else(garbled)?,
             },
             7 => Self::Former { id: a, bits: b },
+            8 => Self::Leaving {
+                round: u32::try_from(a).map_err(|_| garbled())?,
+            },
             _ => return Err(garbled()),
         })
     }
@@ -173,6 +231,7 @@ mod tests {
                 id: u64::MAX,
                 bits: 1,
             },
+            Note::Leaving { round: 3 },
         ];
         for ty in TYPES {
             let offset = 1 << 39;

@@ -4,10 +4,11 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// How many are told to others.
-pub(crate) const MOST: usize = 8;
+pub const MOST: usize = 8;
 
 /// This host's addresses, in no order of worth; that of the loopback only if there is no other one.
-pub(crate) fn own() -> Vec<IpAddr> {
+#[must_use]
+pub fn own() -> Vec<IpAddr> {
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let four = of_version_4(&read("/proc/net/fib_trie"));
     let six = of_version_6(&read("/proc/net/if_inet6"));
@@ -51,7 +52,8 @@ fn of_version_6(table: &str) -> Vec<Ipv6Addr> {
 }
 
 /// An address in two words.
-pub(crate) fn to_words(address: IpAddr) -> [u64; 2] {
+#[must_use]
+pub fn to_words(address: IpAddr) -> [u64; 2] {
     let bits = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
         IpAddr::V6(address) => address.to_bits(),
@@ -61,7 +63,8 @@ pub(crate) fn to_words(address: IpAddr) -> [u64; 2] {
 }
 
 /// What [`to_words`] wrote; `None` for zeros.
-pub(crate) fn of_words([high, low]: [u64; 2]) -> Option<IpAddr> {
+#[must_use]
+pub fn of_words([high, low]: [u64; 2]) -> Option<IpAddr> {
     let bits = u128::from(high) << 64 | u128::from(low);
     (bits != 0).then(|| IpAddr::V6(Ipv6Addr::from_bits(bits)).to_canonical())
 }

@@ -1,13 +1,13 @@
 //! How long a wait may take that this backend makes itself: what is due after how long.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::time::{Duration, Instant};
 
 use pgas_core::{Config, Error, Rank, Timeout, notice};
 
 /// The settings about waits.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub struct Limits {
     timeout: Option<Duration>,
     stall: Option<Duration>,
     stall_ends: bool,
@@ -15,7 +15,8 @@ pub(crate) struct Limits {
 
 /// What is due for a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
+pub enum Due {
+    /// Nothing.
     Nothing,
     /// A report.
     Report,
@@ -26,7 +27,9 @@ pub(crate) enum Due {
 }
 
 impl Limits {
-    pub(crate) fn new(config: &Config) -> Self {
+    /// Those of the user.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
         Self {
             timeout: config.timeout,
             stall: config.stall,
@@ -35,13 +38,13 @@ impl Limits {
     }
 
     /// How often to look at a wait, so that what is due is not much too late.
-    pub(crate) fn pause(&self) -> Option<Duration> {
+    pub fn pause(&self) -> Option<Duration> {
         let first = self.timeout.into_iter().chain(self.stall).min();
         first.map(|first| first / 4)
     }
 
     /// What is due for a wait that has taken so long. The next report follows when the time has doubled.
-    pub(crate) fn due(&self, waited: Duration, next_report: &mut Option<Duration>) -> Due {
+    pub fn due(&self, waited: Duration, next_report: &mut Option<Duration>) -> Due {
         if self.timeout.is_some_and(|limit| waited >= limit) {
             return Due::Timeout;
         }
@@ -62,31 +65,38 @@ impl Limits {
 
 /// What a rank waits for.
 #[derive(Clone, Copy)]
-pub(crate) struct Awaited<'a> {
+pub struct Awaited<'a> {
     /// Read after "waited 5s for".
-    pub(crate) what: &'static str,
-    pub(crate) missing: &'a dyn Fn() -> Vec<Rank>,
+    pub what: &'static str,
+    /// Of whom, as far as this rank knows.
+    pub missing: &'a dyn Fn() -> Vec<Rank>,
+}
+
+impl fmt::Debug for Awaited<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Awaited({:?})", self.what)
+    }
 }
 
 impl Awaited<'_> {
     /// "has waited 5.0s for the answer of an atomic, of rank 1", to be read after "rank 0".
-    pub(crate) fn text(&self, waited: Duration) -> String {
+    pub fn text(&self, waited: Duration) -> String {
         /// Ranks that are named singly.
         const MAX_NAMED: usize = 8;
         let missing = (self.missing)();
         let mut text = format!("has waited {:.1}s for {}", waited.as_secs_f64(), self.what);
         for (i, rank) in missing.iter().take(MAX_NAMED).enumerate() {
             let before = if i == 0 { ", of" } else { "," };
-            let _: std::fmt::Result = write!(text, "{before} rank {rank}");
+            let _: fmt::Result = write!(text, "{before} rank {rank}");
         }
         if let Some(n_more @ 1..) = missing.len().checked_sub(MAX_NAMED) {
-            let _: std::fmt::Result = write!(text, " and {n_more} more");
+            let _: fmt::Result = write!(text, " and {n_more} more");
         }
         text
     }
 
     /// The error of a wait that has reached the limit.
-    pub(crate) fn timeout(&self, rank: Rank, waited: Duration) -> Error {
+    pub fn timeout(&self, rank: Rank, waited: Duration) -> Error {
         Error::from(Box::new(Timeout {
             rank,
             waited,
@@ -97,7 +107,8 @@ impl Awaited<'_> {
 }
 
 /// A wait in a loop of this backend's, which looks at its limits itself.
-pub(crate) struct LongWait<'a> {
+#[derive(Debug)]
+pub struct LongWait<'a> {
     limits: Limits,
     rank: Rank,
     awaited: Awaited<'a>,
@@ -106,14 +117,18 @@ pub(crate) struct LongWait<'a> {
 }
 
 /// Why a wait is given up.
-pub(crate) enum Over {
+#[derive(Debug)]
+pub enum Over {
+    /// The wait has reached its limit.
     Timeout(Error),
     /// The job is to fail, for this cause of this rank.
     Stall(String),
 }
 
 impl<'a> LongWait<'a> {
-    pub(crate) fn new(limits: Limits, rank: Rank, awaited: Awaited<'a>) -> Self {
+    /// A wait that may get long.
+    #[must_use]
+    pub fn new(limits: Limits, rank: Rank, awaited: Awaited<'a>) -> Self {
         Self {
             limits,
             rank,
@@ -124,7 +139,11 @@ impl<'a> LongWait<'a> {
     }
 
     /// Does what is due, now and then while nothing comes.
-    pub(crate) fn check(&mut self) -> Result<(), Over> {
+    ///
+    /// # Errors
+    ///
+    /// If the wait is to be given up.
+    pub fn check(&mut self) -> Result<(), Over> {
         let waited = self.began.get_or_insert_with(Instant::now).elapsed();
         let due = self.limits.due(waited, &mut self.next_report);
         if due == Due::Nothing {

@@ -4,28 +4,37 @@ use std::ops::Range;
 
 /// The ranks of one host, in ascending order. They need not be neighbours in the job.
 #[derive(Clone, Debug)]
-pub(crate) struct Host {
+pub struct Host {
     ranks: Box<[u32]>,
     index: u32,
 }
 
 impl Host {
     /// `index` is this process's place among `ranks`.
-    pub(crate) fn new(ranks: Box<[u32]>, index: u32) -> Self {
+    #[must_use]
+    pub fn new(ranks: Box<[u32]>, index: u32) -> Self {
         Self { ranks, index }
     }
 
-    pub(crate) fn index(&self) -> u32 {
+    /// This process's place among them.
+    #[must_use]
+    pub fn index(&self) -> u32 {
         self.index
     }
 
-    pub(crate) fn n_ranks(&self) -> u32 {
+    /// How many they are.
+    ///
+    /// # Panics
+    ///
+    /// Never: a job has no more than `u32` counts.
+    #[must_use]
+    pub fn n_ranks(&self) -> u32 {
         u32::try_from(self.ranks.len()).expect("not more than the job's")
     }
 
     /// The place of the job's `rank` on this host, if it is here.
     #[inline]
-    pub(crate) fn index_of(&self, rank: u32) -> Option<u32> {
+    pub fn index_of(&self, rank: u32) -> Option<u32> {
         let distance = rank.wrapping_sub(self.ranks[0]) as usize;
         let index = if self.ranks.get(distance) == Some(&rank) {
             distance
@@ -36,18 +45,18 @@ impl Host {
     }
 
     /// The job's number of the rank at `index`.
-    pub(crate) fn rank_of(&self, index: u32) -> u32 {
+    pub fn rank_of(&self, index: u32) -> u32 {
         self.ranks[index as usize]
     }
 
     /// By which number the memory of this host names `rank` as one that has failed: its place here,
     /// or for one of another host a number beyond these.
-    pub(crate) fn number_of_failed(&self, rank: u32) -> u32 {
+    pub fn number_of_failed(&self, rank: u32) -> u32 {
         self.index_of(rank).unwrap_or(self.n_ranks() + rank)
     }
 
     /// The job's number of the rank that has failed by that name.
-    pub(crate) fn failed_rank(&self, number: u32) -> u32 {
+    pub fn failed_rank(&self, number: u32) -> u32 {
         match number.checked_sub(self.n_ranks()) {
             Some(rank) => rank,
             None => self.rank_of(number),
@@ -55,7 +64,7 @@ impl Host {
     }
 
     /// The host as one reads it: its name and ranks.
-    pub(crate) fn describe(&self) -> String {
+    pub fn describe(&self) -> String {
         /// Ranks that are named singly.
         const MAX_NAMED: usize = 8;
         let name = rustix::system::uname()
@@ -72,12 +81,12 @@ impl Host {
     }
 
     /// The smallest range that has them all.
-    pub(crate) fn span(&self) -> Range<u32> {
+    pub fn span(&self) -> Range<u32> {
         self.ranks[0]..self.ranks[self.ranks.len() - 1] + 1
     }
 
     /// Whether they are neighbours in the job.
-    pub(crate) fn is_even(&self) -> bool {
+    pub fn is_even(&self) -> bool {
         self.span().len() == self.ranks.len()
     }
 }

@@ -39,14 +39,14 @@ const MAX_TEXT: usize = 500;
 const HEAD: usize = 7;
 
 /// What all ranks of a job know and nobody else.
-pub(crate) type Secret = [u8; 16];
+pub type Secret = [u8; 16];
 
 /// Who failed, and how.
-pub(crate) type Failure = (u32, String);
+pub type Failure = (u32, String);
 
 /// The hosts that `host` connects to, all of them before it: those of its group, and for the first
 /// one of a group that of the parent.
-pub(crate) fn elders_of(host: usize) -> impl Iterator<Item = usize> {
+pub fn elders_of(host: usize) -> impl Iterator<Item = usize> {
     let group = host / GROUP;
     let first = group * GROUP;
     let above = group.checked_sub(1).filter(|_| host == first);
@@ -55,16 +55,19 @@ pub(crate) fn elders_of(host: usize) -> impl Iterator<Item = usize> {
 }
 
 /// What a host tells of itself to those that connect to it.
-pub(crate) struct Elder {
+#[derive(Clone, Debug)]
+pub struct Elder {
     /// Its first rank.
-    pub(crate) rank: u32,
-    pub(crate) addresses: Vec<IpAddr>,
-    pub(crate) port: u16,
+    pub rank: u32,
+    /// Where it may be reached.
+    pub addresses: Vec<IpAddr>,
+    /// The port there.
+    pub port: u16,
 }
 
 /// One host's connections.
 #[derive(Debug)]
-pub(crate) struct Lifeline {
+pub struct Lifeline {
     listener: TcpListener,
     secret: Secret,
     /// What this side says of itself: the first rank of the host, and the host with its ranks.
@@ -156,14 +159,20 @@ enum Found {
 
 impl Lifeline {
     /// Listens for the hosts' children; the port is told to them.
-    pub(crate) fn listen() -> io::Result<TcpListener> {
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn listen() -> io::Result<TcpListener> {
         let any = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         let listener = TcpListener::bind(any).or_else(|_| TcpListener::bind("0.0.0.0:0"))?;
         listener.set_nonblocking(true)?;
         Ok(listener)
     }
 
-    pub(crate) fn new(
+    /// One that listens already. `own` is the first rank of this host, and the host as one reads it.
+    #[must_use]
+    pub fn new(
         listener: TcpListener,
         secret: Secret,
         own: (u32, String),
@@ -181,7 +190,7 @@ impl Lifeline {
     }
 
     /// Connects to hosts that listen already. Warns once if there are some that it cannot reach.
-    pub(crate) fn connect(&mut self, elders: impl Iterator<Item = Elder>) {
+    pub fn connect(&mut self, elders: impl Iterator<Item = Elder>) {
         let began = Instant::now();
         let failed: Vec<io::Error> = elders
             .filter_map(|elder| self.connect_to(&elder, began).err())
@@ -251,7 +260,8 @@ impl Lifeline {
     }
 
     /// Whether somebody has yet to say who it is, who does so within milliseconds.
-    pub(crate) fn awaits_words(&self) -> bool {
+    #[must_use]
+    pub fn awaits_words(&self) -> bool {
         let strangers = self.neighbours.iter().filter(|other| other.whom.is_none());
         strangers
             .into_iter()
@@ -259,7 +269,7 @@ impl Lifeline {
     }
 
     /// Looks at all connections, tells the neighbours of `known` once, and gives a failure that was found or heard of.
-    pub(crate) fn look(&mut self, known: Option<&Failure>) -> Option<Failure> {
+    pub fn look(&mut self, known: Option<&Failure>) -> Option<Failure> {
         self.accept();
         let mut failure = None;
         let mut neighbours = mem::take(&mut self.neighbours);
@@ -357,7 +367,7 @@ impl Lifeline {
     }
 
     /// From now on the other sides' processes may end, and this one.
-    pub(crate) fn take_leave(&mut self) {
+    pub fn take_leave(&mut self) {
         // What is not read when this process ends would be answered by a reset, which overtakes what was said.
         drop(self.look(None));
         self.is_over = true;

@@ -1,0 +1,170 @@
+//! What this backend takes beside libfabric's own calls in a loop, in the same two processes and the same minutes.
+//!
+//! `cargo bench -p pgas-ofi` prints, for each operation, the median of both and of the ratios of neighbouring samples.
+//! With `--test` each is done once. `PGAS_OFI_PROVIDER` chooses the provider of both.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "a bench that is started by hand prints its table"
+)]
+
+mod raw;
+
+use std::env;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use pgas_core::backend::AtomicOp;
+use pgas_core::{Config, GlobalPtr, Rank, Result, Symmetric, World};
+use raw::Raw;
+
+/// The argument by which the binary is a rank; the number of samples follows.
+const RANK: &str = "--rank";
+const SAMPLES: usize = 31;
+const LONG: usize = 1 << 20;
+/// Transfers of [`LONG`] bytes that are in flight together.
+const WINDOW: usize = 8;
+
+/// An operation, by its name, and how often a sample does it.
+const OPERATIONS: &[(&str, usize)] = &[
+    ("put of 8 B and flush", 200),
+    ("get of 8 B", 200),
+    ("fetch_add", 200),
+    ("puts of 1 MiB, 8 at a time, and flush", 4),
+];
+
+fn main() {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if let [flag, n_samples] = &args[..]
+        && flag == RANK
+    {
+        let n_samples = n_samples.parse().expect("a number");
+        return play(n_samples).expect("both ranks do the same");
+    }
+    let n_samples = if args.iter().any(|arg| arg == "--test") {
+        1
+    } else {
+        SAMPLES
+    };
+    let mut ranks = Command::new(env::current_exe().expect("this program"));
+    ranks.args([RANK, &n_samples.to_string()]);
+    ranks
+        .env("PGAS_RANKS", "2")
+        .env("PGAS_DIRECT", "0")
+        .env("PGAS_SEGMENT", "64M");
+    let status = ranks.status().expect("the program runs");
+    assert!(status.success(), "{status}");
+}
+
+fn play(n_samples: usize) -> Result<()> {
+    let config = Config::from_env()?;
+    let provider = config.ofi_provider.clone();
+    let world = pgas_ofi::init(&config)?;
+    let words = world.alloc_symmetric::<u64>(2)?;
+    let blocks = world.alloc_symmetric::<u8>(LONG)?;
+    let mut raw = Raw::open(provider.as_deref().unwrap_or("tcp;ofi_rxm"), LONG);
+    let there = raw.address();
+    let mut addresses = Vec::new();
+    for rank in 0..2 {
+        addresses.push(world.broadcast(Rank::new(rank), there)?);
+    }
+    raw.connect(&addresses[1 - world.rank().number() as usize]);
+    let mut ours = Ours {
+        world: &world,
+        words: &words,
+        blocks: &blocks,
+        n_rounds: 0,
+    };
+    if world.rank().number() == 0 {
+        println!(
+            "{:<40} {:>12} {:>12} {:>7}",
+            "", "pgas", "libfabric", "ratio"
+        );
+    }
+    for (which, (name, n_times)) in OPERATIONS.iter().enumerate() {
+        let mut samples = Vec::new();
+        for _ in 0..n_samples {
+            world.barrier()?;
+            let own = ours.sample(which, *n_times)?;
+            world.barrier()?;
+            let floor = raw.sample(world.rank().number() == 0, which, *n_times);
+            samples.push((own, floor));
+        }
+        if world.rank().number() == 0 {
+            tell(name, &samples);
+        }
+    }
+    world.barrier()
+}
+
+fn tell(name: &str, samples: &[(Duration, Duration)]) {
+    let median = |mut values: Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values[values.len() / 2]
+    };
+    let own = median(
+        samples
+            .iter()
+            .map(|(own, _)| own.as_secs_f64() * 1e6)
+            .collect(),
+    );
+    let floor = median(
+        samples
+            .iter()
+            .map(|(_, floor)| floor.as_secs_f64() * 1e6)
+            .collect(),
+    );
+    let ratios = samples
+        .iter()
+        .map(|(own, floor)| own.as_secs_f64() / floor.as_secs_f64());
+    let ratio = median(ratios.collect());
+    println!("{name:<40} {own:>9.2} us {floor:>9.2} us {ratio:>7.3}");
+}
+
+/// What this library does.
+struct Ours<'a> {
+    world: &'a World,
+    words: &'a Symmetric<u64>,
+    blocks: &'a Symmetric<u8>,
+    n_rounds: u64,
+}
+
+impl Ours<'_> {
+    /// The time that one operation takes; rank 1 serves meanwhile.
+    fn sample(&mut self, which: usize, n_times: usize) -> Result<Duration> {
+        self.n_rounds += 1;
+        let (world, there) = (self.world, Rank::new(1));
+        let end: GlobalPtr<u64> = self.words.on(there).offset(1);
+        if world.rank() == there {
+            let n_rounds = self.n_rounds;
+            let is_over = || Ok(end.fetch_op(world, AtomicOp::Load, 0)? == n_rounds);
+            world.wait_for("the end of a sample", is_over)?;
+            return Ok(Duration::ZERO);
+        }
+        let word = self.words.on(there);
+        let mut buffers = vec![vec![7_u8; LONG]; WINDOW];
+        let began = Instant::now();
+        for _ in 0..n_times {
+            match which {
+                0 => {
+                    word.put(world, 7)?;
+                    world.flush(there)?;
+                }
+                1 => drop(word.get(world)?),
+                2 => drop(word.fetch_op(world, AtomicOp::Add, 1)?),
+                _ => {
+                    let block = self.blocks.on(there);
+                    let begun = buffers
+                        .drain(..)
+                        .map(|bytes| block.put_vec_nb(world, bytes));
+                    let begun: Result<Vec<_>> = begun.collect();
+                    let ended: Result<_> = begun?.into_iter().map(|event| event.wait()).collect();
+                    buffers = ended?;
+                }
+            }
+        }
+        let took = began.elapsed();
+        end.fetch_op(world, AtomicOp::Swap, self.n_rounds)?;
+        Ok(took / u32::try_from(n_times).expect("few"))
+    }
+}

@@ -1,0 +1,302 @@
+//! The floor: libfabric's calls in loops, with nothing around them.
+#![expect(
+    unsafe_code,
+    clippy::multiple_unsafe_ops_per_block,
+    clippy::too_many_lines,
+    clippy::wildcard_imports,
+    reason = "calls libfabric as a program in C does"
+)]
+
+use std::ffi::{CString, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::time::{Duration, Instant};
+
+use pgas_libfabric_sys::bindings::*;
+use pgas_libfabric_sys::calls::*;
+use pgas_libfabric_sys::load;
+
+use crate::WINDOW;
+
+/// Address, base and key of a rank's memory, for a message of fixed length.
+pub(crate) type Address = [u8; 128];
+
+/// An endpoint, and memory that the other rank reaches.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    endpoint: *mut fid_ep,
+    cq: *mut fid_cq,
+    av: *mut fid_av,
+    memory: Vec<u64>,
+    base: u64,
+    key: u64,
+    there: Remote,
+    contexts: Vec<fi_context2>,
+    n_rounds: u64,
+}
+
+fn ok(code: i32) {
+    assert!(code >= 0, "libfabric's error {code}");
+}
+
+fn zeroed<T>() -> T {
+    // SAFETY: structures of numbers and raw pointers.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+impl Raw {
+    pub(crate) fn open(provider: &str, bytes: usize) -> Self {
+        let library = load().expect("libfabric is installed");
+        let none = ptr::null_mut();
+        // SAFETY: makes an empty structure.
+        let hints = unsafe { (library.dupinfo)(ptr::null()) };
+        // SAFETY: it has all its parts.
+        unsafe {
+            (*hints).caps = u64::from(FI_MSG | FI_RMA | FI_ATOMIC);
+            (*hints).mode = FI_CONTEXT | FI_CONTEXT2;
+            (*(*hints).ep_attr).type_ = FI_EP_RDM;
+            (*(*hints).domain_attr).mr_mode =
+                (FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY).cast_signed();
+            (*(*hints).domain_attr).threading = FI_THREAD_DOMAIN;
+            let name = CString::new(provider).expect("a name");
+            (*(*hints).fabric_attr).prov_name = libc::strdup(name.as_ptr());
+        }
+        let mut info = ptr::null_mut();
+        let (node, flags) = if provider.starts_with("tcp") {
+            (c"127.0.0.1".as_ptr(), FI_SOURCE)
+        } else {
+            (ptr::null(), 0)
+        };
+        let version = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
+        // SAFETY: texts end with zeros, hints are libfabric's.
+        ok(unsafe { (library.getinfo)(version, node, ptr::null(), flags, hints, &raw mut info) });
+        let (mut fabric, mut domain, mut av, mut cq, mut endpoint, mut mr) = (
+            ptr::null_mut(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+            ptr::null_mut(),
+        );
+        let mut table: fi_av_attr = zeroed();
+        table.type_ = FI_AV_TABLE;
+        let mut queue: fi_cq_attr = zeroed();
+        queue.format = FI_CQ_FORMAT_MSG;
+        let mut memory = vec![0_u64; bytes / 8 + 8];
+        let registered = Memory {
+            start: memory.as_mut_ptr().cast(),
+            len: memory.len() * 8,
+            access: u64::from(FI_REMOTE_READ | FI_REMOTE_WRITE),
+            requested_key: 1,
+            flags: 0,
+        };
+        // SAFETY: each object is made of those before it; the memory stays where it is.
+        unsafe {
+            ok((library.fabric)((*info).fabric_attr, &raw mut fabric, none));
+            ok(fi_domain(fabric, info, &raw mut domain, none));
+            ok(fi_av_open(domain, &raw mut table, &raw mut av, none));
+            ok(fi_cq_open(domain, &raw mut queue, &raw mut cq, none));
+            ok(fi_endpoint(domain, info, &raw mut endpoint, none));
+            ok(fi_bind(endpoint.cast(), av.cast(), 0));
+            ok(fi_bind(
+                endpoint.cast(),
+                cq.cast(),
+                u64::from(FI_TRANSMIT) | u64::from(FI_RECV),
+            ));
+            ok(fi_control(endpoint.cast(), FI_ENABLE.cast_signed(), none));
+            ok(fi_mr_reg(domain, registered, &raw mut mr, none));
+        }
+        // SAFETY: libfabric fills all parts.
+        let mode = unsafe { (*(*info).domain_attr).mr_mode };
+        let by_address = mode & FI_MR_VIRT_ADDR.cast_signed() != 0;
+        let base = if by_address {
+            memory.as_ptr().addr() as u64
+        } else {
+            0
+        };
+        Self {
+            endpoint,
+            cq,
+            av,
+            memory,
+            base,
+            // SAFETY: it is open.
+            key: unsafe { fi_mr_key(mr) },
+            there: Remote {
+                rank: 0,
+                address: 0,
+                key: 0,
+            },
+            contexts: vec![zeroed(); WINDOW],
+            n_rounds: 0,
+        }
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        let mut address = [0; 128];
+        let mut len = address.len() - 16;
+        // SAFETY: there is so much room.
+        ok(unsafe {
+            fi_getname(
+                self.endpoint,
+                address[16..].as_mut_ptr().cast(),
+                &raw mut len,
+            )
+        });
+        address[..8].copy_from_slice(&self.base.to_ne_bytes());
+        address[8..16].copy_from_slice(&self.key.to_ne_bytes());
+        address
+    }
+
+    pub(crate) fn connect(&mut self, other: &Address) {
+        let (mut place, none) = (0, ptr::null_mut());
+        // SAFETY: one address is read, which is one of this provider's.
+        ok(unsafe {
+            fi_av_insert(
+                self.av,
+                other[16..].as_ptr().cast(),
+                1,
+                &raw mut place,
+                0,
+                none,
+            )
+        });
+        let word =
+            |at: usize| u64::from_ne_bytes(other[at..at + 8].try_into().expect("eight bytes"));
+        self.there = Remote {
+            rank: place,
+            address: word(0),
+            key: word(8),
+        };
+    }
+
+    /// The time that one operation takes; the other rank makes progress meanwhile.
+    pub(crate) fn sample(&mut self, is_first: bool, which: usize, n_times: usize) -> Duration {
+        self.n_rounds += 1;
+        if !is_first {
+            let last = self.memory.len() - 1;
+            // SAFETY: the word is this process's memory, which libfabric writes in `poll`.
+            while unsafe { self.memory.as_ptr().add(last).read_volatile() } != self.n_rounds {
+                self.poll();
+            }
+            return Duration::ZERO;
+        }
+        let mut word = 7_u64;
+        let mut former = 0_u64;
+        let long = vec![7_u8; crate::LONG];
+        let began = Instant::now();
+        for _ in 0..n_times {
+            match which {
+                0 => self.write((&raw mut word).cast(), 8, 0, 0),
+                1 => self.begin(|raw| {
+                    let (local, context) = (local((&raw mut word).cast(), 8), raw.context(0));
+                    // SAFETY: the word lives until the completion.
+                    unsafe { fi_read(raw.endpoint, local, raw.there, context) }
+                }),
+                2 => self.begin(|raw| {
+                    let operand = local((&raw mut word).cast(), 8);
+                    let result = local((&raw mut former).cast(), 8);
+                    let kind = Kind {
+                        datatype: FI_UINT64,
+                        op: FI_SUM,
+                    };
+                    // SAFETY: the words live until the completion.
+                    unsafe {
+                        fi_fetch_atomic(
+                            raw.endpoint,
+                            operand,
+                            result,
+                            raw.there,
+                            kind,
+                            raw.context(0),
+                        )
+                    }
+                }),
+                _ => {
+                    for slot in 0..WINDOW {
+                        self.write(long.as_ptr().cast_mut().cast(), long.len(), 0, slot);
+                    }
+                    self.complete(WINDOW);
+                    continue;
+                }
+            }
+            self.complete(1);
+        }
+        let took = began.elapsed();
+        let mut round = self.n_rounds;
+        let last = (self.memory.len() - 1) * 8;
+        self.write((&raw mut round).cast(), 8, last as u64, 0);
+        self.complete(1);
+        took / u32::try_from(n_times).expect("few")
+    }
+
+    fn context(&mut self, slot: usize) -> *mut c_void {
+        (&raw mut self.contexts[slot]).cast()
+    }
+
+    /// Begins a write that is complete when it is delivered.
+    fn write(&mut self, start: *mut c_void, len: usize, offset: u64, slot: usize) {
+        self.begin(|raw| {
+            let part = iovec {
+                iov_base: start,
+                iov_len: len,
+            };
+            let there = fi_rma_iov {
+                addr: raw.there.address + offset,
+                len,
+                key: raw.there.key,
+            };
+            let message = fi_msg_rma {
+                msg_iov: &raw const part,
+                desc: ptr::null_mut(),
+                iov_count: 1,
+                addr: raw.there.rank,
+                rma_iov: &raw const there,
+                rma_iov_count: 1,
+                context: raw.context(slot),
+                data: 0,
+            };
+            // SAFETY: the lists live through the call, the bytes until the completion.
+            unsafe {
+                fi_writemsg(
+                    raw.endpoint,
+                    &raw const message,
+                    u64::from(FI_DELIVERY_COMPLETE),
+                )
+            }
+        });
+    }
+
+    fn begin(&mut self, mut issue: impl FnMut(&mut Self) -> isize) {
+        loop {
+            match issue(self) {
+                0 => return,
+                -11 => assert_eq!(self.poll(), 0, "nothing else is in flight"),
+                code => panic!("libfabric's error {code}"),
+            }
+        }
+    }
+
+    fn complete(&mut self, n: usize) {
+        let mut n_done = 0;
+        while n_done < n {
+            n_done += self.poll();
+        }
+    }
+
+    fn poll(&mut self) -> usize {
+        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); WINDOW];
+        // SAFETY: there is room for so many.
+        let n = unsafe { fi_cq_read(self.cq, entries.as_mut_ptr().cast(), WINDOW) };
+        assert!(n >= 0 || n == -11, "libfabric's error {n}");
+        usize::try_from(n).unwrap_or(0)
+    }
+}
+
+fn local(start: *mut c_void, len: usize) -> Local {
+    Local {
+        start,
+        len,
+        desc: ptr::null_mut(),
+    }
+}

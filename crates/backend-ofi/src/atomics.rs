@@ -1,0 +1,142 @@
+//! Atomics: all by the CPU of the rank that has the word.
+//!
+//! An atomic on a word of another rank is a note with the operation, which the target executes with a
+//! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a
+//! flush waits for the answers. Words of ranks that this one shares memory with it changes itself, and
+//! its own always.
+#![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
+
+use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
+use pgas_core::{Error, Rank, Result};
+use pgas_network::limits::Awaited;
+use pgas_network::note::{Note, Order};
+
+use crate::network::Network;
+use crate::ops::Flight;
+
+/// An atomic that its target executes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Remote {
+    Fetch(Atomic),
+    Swap(Atomic<SwapCall>),
+}
+
+impl Remote {
+    fn target(&self) -> RemoteAddr {
+        match self {
+            Self::Fetch(atomic) => atomic.target(),
+            Self::Swap(swap) => swap.target(),
+        }
+    }
+
+    /// What the target is told of it, besides the place.
+    fn told(&self) -> Order {
+        match self {
+            Self::Fetch(atomic) => Order::Fetch(atomic.call()),
+            Self::Swap(swap) => Order::Swap(swap.call()),
+        }
+    }
+}
+
+impl Network {
+    /// An atomic with its result.
+    pub(crate) fn order(&self, order: Remote) -> Result<u64> {
+        let mut former = 0;
+        // SAFETY: `former` is written by this operation alone until this returns, which is after
+        // the answer, or after `abandon`, which sees to it that the answer is not written.
+        let place = unsafe { Former::new(&raw mut former) };
+        let op = self.begin_order(order, place)?;
+        if op != OpId::DONE {
+            let missing = || vec![order.target().rank];
+            let awaited = Awaited {
+                what: "the answer to an atomic",
+                missing: &missing,
+            };
+            let answered = self.wait(awaited, |state| Ok(state.ops.is_over(op)));
+            if answered.is_err() {
+                self.state().ops.abandon(op);
+            }
+            answered?;
+        }
+        Ok(former)
+    }
+
+    /// An atomic without a result: the next flush waits for it.
+    pub(crate) fn send_order(&self, order: Remote) -> Result<()> {
+        if self.execute_nearby(order).is_some() {
+            return Ok(());
+        }
+        self.begin_note(order, None).map(drop)
+    }
+
+    /// Begins an atomic with its result.
+    pub(crate) fn begin_order(&self, order: Remote, former: Former) -> Result<OpId> {
+        if let Some(bits) = self.execute_nearby(order) {
+            former.set(bits);
+            return Ok(OpId::DONE);
+        }
+        self.begin_note(order, Some(former))
+    }
+
+    /// Tells the target; waits for operations before it if too many are on their way.
+    fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
+        let target = order.target();
+        let from = target.rank.number();
+        let mut op = OpId::DONE;
+        let missing = || self.state().ops.awaited();
+        let awaited = Awaited {
+            what: "room for an atomic",
+            missing: &missing,
+        };
+        self.wait(awaited, |state| {
+            let Some(index) = state.ops.reserve() else {
+                return Ok(false);
+            };
+            let note = Note::Execute {
+                id: state.ops.id(index).0,
+                offset: target.offset,
+                order: order.told(),
+            };
+            if let Err(error) = self.tell(state, from, note) {
+                state.ops.release(index);
+                return Err(error);
+            }
+            let result = former.take();
+            op = state.ops.begin(index, Flight::Answer { from, result });
+            Ok(true)
+        })?;
+        Ok(op)
+    }
+
+    /// Executes an atomic that another rank has ordered, on the word at `offset` of this rank's own
+    /// segment.
+    pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
+        let rank = Rank::new(self.host.index());
+        let at = RemoteAddr { rank, offset };
+        let bytes = order.ty().bytes() as u64;
+        let last = self.member.segment_bytes().saturating_sub(bytes);
+        if !offset.is_multiple_of(bytes) || offset > last {
+            let text = format!("a rank ordered an atomic of {bytes} bytes at {at}");
+            return Err(Error::backend("an atomic at its target", 0, text));
+        }
+        match order {
+            Order::Fetch(call) => {
+                // SAFETY: the word is aligned, and lies in the segment, as was just compared.
+                self.member.fetch_atomic(unsafe { Atomic::new(at, call) })
+            }
+            Order::Swap(call) => {
+                // SAFETY: as for a fetch.
+                self.member.compare_swap(unsafe { Atomic::new(at, call) })
+            }
+        }
+    }
+
+    /// Executes an atomic whose word this rank reaches, and gives the former bits.
+    fn execute_nearby(&self, order: Remote) -> Option<u64> {
+        let done = match order {
+            Remote::Fetch(atomic) => self.member.fetch_atomic(self.nearby(atomic)?),
+            Remote::Swap(swap) => self.member.compare_swap(self.nearby(swap)?),
+        };
+        Some(done.expect("a CPU atomic on mapped memory cannot fail"))
+    }
+}

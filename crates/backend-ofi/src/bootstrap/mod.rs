@@ -1,0 +1,48 @@
+//! How ranks tell each other their addresses before there is a network.
+//!
+//! What brings them together is a [`Way`]; what they do with it is the same for each.
+
+mod one_host;
+mod pmi;
+
+use pgas_core::{Error, Result};
+
+pub(crate) use one_host::OneHost;
+pub(crate) use pmi::Pmi;
+
+/// What brings the ranks of a job together.
+pub(crate) trait Way {
+    fn n_ranks(&self) -> u32;
+
+    /// What each rank says, in their order; collective.
+    fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>>;
+}
+
+/// What each rank says; fails on all of them, in the same words, if one has an error. Collective.
+pub(crate) fn gather(way: &mut dyn Way, own: Result<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    let said = match &own {
+        Ok(bytes) => [&[0], &bytes[..]].concat(),
+        Err(error) => [&[1], error.to_string().as_bytes()].concat(),
+    };
+    let answers = way.exchange(&said)?;
+    own?;
+    let mut all = Vec::with_capacity(answers.len());
+    for (rank, answer) in answers.into_iter().enumerate() {
+        match answer.split_first() {
+            Some((0, bytes)) => all.push(bytes.to_vec()),
+            Some((_, text)) => {
+                let text = String::from_utf8_lossy(text);
+                let text = format!("rank {rank} could not join: {text}");
+                return Err(Error::backend("start-up", 0, text));
+            }
+            None => return Err(Error::backend("start-up", 0, "an empty message")),
+        }
+    }
+    Ok(all)
+}
+
+/// Fails on all ranks if one has an error. Collective.
+pub(crate) fn agree<T>(way: &mut dyn Way, made: Result<T>) -> Result<T> {
+    gather(way, made.as_ref().map(|_| Vec::new()).map_err(Clone::clone))?;
+    made
+}

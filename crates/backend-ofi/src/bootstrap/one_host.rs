@@ -1,0 +1,92 @@
+//! Ranks of one host meet through its memory.
+
+use std::thread;
+
+use pgas_core::backend::{Backend, HandlerId, MessageClass, Sent};
+use pgas_core::{Config, Rank, Result};
+use pgas_network::limits::{Awaited, Limits, LongWait, Over};
+use pgas_smp::Member;
+
+use super::Way;
+
+/// The ranks of one host, who are the whole job.
+#[derive(Debug)]
+pub(crate) struct OneHost<'a> {
+    member: &'a Member,
+    limits: Limits,
+}
+
+/// Messages of a meeting. No other ones are in the mailboxes until it is over.
+const MEETING: HandlerId = HandlerId(HandlerId::N_RESERVED);
+/// Rounds of waiting between two looks at the job's health.
+const ROUNDS_A_LOOK: u32 = 64;
+
+impl<'a> OneHost<'a> {
+    pub(crate) fn new(member: &'a Member, config: &Config) -> Self {
+        let limits = Limits::new(config);
+        Self { member, limits }
+    }
+
+    fn wait(&self, what: &'static str, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
+        let awaited = Awaited {
+            what,
+            missing: &Vec::new,
+        };
+        let mut long = LongWait::new(self.limits, self.member.rank(), awaited);
+        let mut round = 0_u32;
+        while !ready()? {
+            round = round.wrapping_add(1);
+            if round.is_multiple_of(ROUNDS_A_LOOK) {
+                self.member.look_after_the_others();
+                self.member.health()?;
+                long.check().map_err(|over| match over {
+                    Over::Timeout(error) => error,
+                    Over::Stall(cause) => self.member.blame(self.member.rank(), &cause),
+                })?;
+            }
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Way for OneHost<'_> {
+    fn n_ranks(&self) -> u32 {
+        self.member.n_ranks()
+    }
+
+    fn exchange(&mut self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let (me, n_ranks) = (self.member.rank().number(), self.member.n_ranks());
+        let mut answers: Vec<Option<Vec<u8>>> = vec![None; n_ranks as usize];
+        answers[me as usize] = Some(own.to_vec());
+        let mut next = 0;
+        self.wait("the addresses of the other ranks", || {
+            while next < n_ranks {
+                let to = Rank::new(next);
+                let is_sent = next == me
+                    || self
+                        .member
+                        .try_send(to, MessageClass::Request, MEETING, &[own])?
+                        == Sent::Accepted;
+                if !is_sent {
+                    break;
+                }
+                next += 1;
+            }
+            self.member
+                .poll(MessageClass::Request, usize::MAX, &mut |message| {
+                    if let Some(answer) = answers.get_mut(message.from.number() as usize) {
+                        *answer = Some(message.payload.to_vec());
+                    }
+                })?;
+            Ok(next == n_ranks && answers.iter().all(Option::is_some))
+        })?;
+        // Until all have all, so that nobody's next message comes among these.
+        if let Some(ticket) = self.member.barrier_begin()? {
+            self.wait("the other ranks to meet", || {
+                self.member.barrier_test(ticket)
+            })?;
+        }
+        Ok(answers.into_iter().flatten().collect())
+    }
+}

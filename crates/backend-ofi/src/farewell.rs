@@ -1,0 +1,143 @@
+//! Leaving the job so that nothing is on its way to nobody, and knowing who has left.
+
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
+
+use pgas_core::backend::{Backend, Message, MessageClass};
+use pgas_core::{Rank, Result};
+use pgas_network::limits::Awaited;
+use pgas_network::note::Note;
+
+use crate::network::{Network, State};
+
+/// How long to wait before a rank is asked whether it has left, after this one or another one was.
+const ASK_AGAIN: Duration = Duration::from_millis(2);
+
+/// How far a rank has come in leaving.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Finish,
+    Bye,
+    Barrier(u32),
+    Drain,
+}
+
+impl Network {
+    /// Whether `rank` has left, and all that it sent to this one was handed out; asks it, for the next time.
+    pub(crate) fn is_gone(&self, rank: Rank) -> bool {
+        if let Some(index) = self.near(rank) {
+            return self.member.has_left(Rank::new(index));
+        }
+        let mut state = self.state();
+        if state.post.is_gone(rank.number()) {
+            return true;
+        }
+        let now = Instant::now();
+        let is_due = state
+            .asked
+            .is_none_or(|at| now.duration_since(at) > ASK_AGAIN);
+        if is_due && state.unanswered.insert(rank.number()) {
+            state.asked = Some(now);
+            // Whether the network works is reported by calls that can say so.
+            drop(self.tell(&mut state, rank.number(), Note::Ask));
+        }
+        false
+    }
+
+    /// Stays until all ranks have left, and serves them meanwhile.
+    ///
+    /// 1. What this rank has begun is complete.
+    /// 2. Whoever it sent anything to learns how much that was, by a note that is complete when received. Later
+    ///    notes are answers only, which their receiver waits for before it says good-bye itself.
+    /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way to it. In each
+    ///    round a rank tells another one, twice as far away as in the round before.
+    /// 4. That is taken from the network.
+    pub(crate) fn bid_farewell(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
+        self.flush_ranks()?;
+        self.state().has_left = true;
+        self.member.leave(&mut |message: Message<'_>| {
+            let from = Rank::new(self.host.rank_of(message.from.number()));
+            late(Message { from, ..message });
+        });
+        let mut step = Step::Finish;
+        let awaited = Awaited {
+            what: "the others to leave",
+            missing: &Vec::new,
+        };
+        self.wait(awaited, |state| {
+            self.take_late(state, late)?;
+            while let Some(next) = self.step_after(state, step)? {
+                if matches!(step, Step::Drain) {
+                    return Ok(true);
+                }
+                step = next;
+            }
+            Ok(false)
+        })?;
+        // Release the last answers' buffers too.
+        self.wait(awaited, |state| Ok(state.post.has_sent_all()))?;
+        if let Some(lifeline) = &mut self.state().lifeline {
+            lifeline.take_leave();
+        }
+        let launcher = self.launcher.as_ref();
+        launcher.map_or(Ok(()), |launcher| {
+            let mut launcher = launcher.lock().unwrap_or_else(PoisonError::into_inner);
+            launcher.finish()
+        })
+    }
+
+    /// Hands out what has come too late.
+    fn take_late(&self, state: &mut State, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
+        let State { post, endpoint, .. } = state;
+        for class in [MessageClass::Request, MessageClass::Reply] {
+            while let Some(letter) = post.take(class) {
+                late(Message {
+                    from: Rank::new(letter.from),
+                    class,
+                    handler: letter.handler(),
+                    payload: letter.payload(),
+                });
+                post.finish(endpoint, &self.segments, class, letter, false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes after `step`, if that is done; begins it.
+    fn step_after(&self, state: &mut State, step: Step) -> Result<Option<Step>> {
+        let n_rounds = self.segments.n_ranks().next_power_of_two().ilog2();
+        let is_done = match step {
+            Step::Finish => {
+                state.unanswered.is_empty() && !state.ops.has_any() && state.post.has_sent_all()
+            }
+            Step::Bye => state.post.has_sent_all(),
+            Step::Barrier(round) => round == n_rounds || state.rounds.contains(&round),
+            Step::Drain => state.post.is_drained(),
+        };
+        if !is_done {
+            return Ok(None);
+        }
+        Ok(Some(match step {
+            Step::Finish => {
+                let State { post, endpoint, .. } = state;
+                post.say_bye(endpoint, &self.segments)?;
+                Step::Bye
+            }
+            Step::Bye => self.begin_round(state, 0, n_rounds)?,
+            Step::Barrier(round) if round < n_rounds => {
+                self.begin_round(state, round + 1, n_rounds)?
+            }
+            Step::Barrier(_) | Step::Drain => Step::Drain,
+        }))
+    }
+
+    fn begin_round(&self, state: &mut State, round: u32, n_rounds: u32) -> Result<Step> {
+        if round < n_rounds {
+            let n_ranks = u64::from(self.segments.n_ranks());
+            let other = (u64::from(self.rank) + (1 << round)) % n_ranks;
+            let other = u32::try_from(other).expect("below the number of ranks");
+            self.tell(state, other, Note::Leaving { round })?;
+        }
+        Ok(Step::Barrier(round))
+    }
+}

@@ -1,0 +1,194 @@
+//! Joining a job of several hosts: who shares one, the memory of each, and connections that show which of them live.
+
+use std::fs;
+use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
+use std::sync::Mutex;
+
+use pgas_core::config::launch::Place;
+use pgas_core::{Config, Error, Rank, Result};
+use pgas_network::addresses;
+use pgas_network::host::Host;
+use pgas_network::lifeline::{Elder, Lifeline, Secret, elders_of};
+use pgas_smp::launcher::{self, MeetError};
+use pgas_smp::{JobMemory, Member, create_job};
+
+use crate::bootstrap::{Pmi, Way, agree, gather};
+use crate::connect::{compare, open};
+use crate::network::Network;
+
+/// Joins, and gives the settings that all ranks have agreed on; collective.
+pub(crate) fn join(place: Place, pmi_fd: i32, config: &Config) -> Result<(Network, Config)> {
+    launcher::die_with_parent().map_err(|error| Error::os("prctl", error))?;
+    let mut pmi = Pmi::connect(pmi_fd, place, config)?;
+    let config = agreed_settings(&mut pmi, config)?;
+    let secret = agreed_secret(&mut pmi)?;
+    let host = meet_the_host(&mut pmi, place.rank)?;
+    let member = join_memory(&mut pmi, &host, secret, &config)?;
+    let node = addresses::own()
+        .first()
+        .map_or_else(|| "127.0.0.1".to_owned(), IpAddr::to_string);
+    let opened = open(&mut pmi, (&member, place.rank), &node, &config);
+    let (mut state, segments) = opened?;
+    state.lifeline = connect_hosts(&mut pmi, &host, (place.rank, secret), &config)?;
+    let here = (host, place.rank);
+    let mut network = Network::new(state, segments, member, here, &config);
+    network.launcher = Some(Mutex::new(pmi));
+    Ok((network, config))
+}
+
+/// The settings with the segment's size filled in; fails where the ranks' differ.
+fn agreed_settings(way: &mut dyn Way, config: &Config) -> Result<Config> {
+    compare(way, "PGAS_DIRECT", if config.direct { "1" } else { "0" })?;
+    let wanted = config.segment_bytes;
+    let text = wanted.map_or_else(|| "not set".to_owned(), |bytes| bytes.to_string());
+    compare(way, "PGAS_SEGMENT", &text)?;
+    let mut config = config.clone();
+    if wanted.is_none() {
+        let own = pgas_smp::segment_bytes(way.n_ranks(), &config);
+        let all = gather(way, own.map(|bytes| bytes.to_ne_bytes().to_vec()))?;
+        let all = all
+            .iter()
+            .filter_map(|bytes| bytes.as_slice().try_into().ok());
+        // What the smallest host has.
+        config.segment_bytes = all.map(u64::from_ne_bytes).min();
+    }
+    Ok(config)
+}
+
+/// Random bytes of rank 0's, for all.
+fn agreed_secret(way: &mut dyn Way) -> Result<Secret> {
+    let mut own: Secret = [0; 16];
+    // The standard library's hashers begin with random numbers of the system.
+    for half in own.chunks_exact_mut(8) {
+        half.copy_from_slice(&RandomState::new().hash_one(0).to_ne_bytes());
+    }
+    let all = gather(way, Ok(own.to_vec()))?;
+    let first = all
+        .first()
+        .and_then(|first| first.as_slice().try_into().ok());
+    first.ok_or_else(|| Error::backend("start-up", 0, "rank 0 has told no secret"))
+}
+
+/// Which ranks share this host.
+fn meet_the_host(way: &mut dyn Way, rank: u32) -> Result<Host> {
+    let own = identity();
+    let all = gather(way, Ok(own.clone().into_bytes()))?;
+    let here = all.iter().enumerate();
+    let here = here.filter(|(_, other)| **other == own.as_bytes());
+    let ranks: Vec<u32> = here
+        .filter_map(|(rank, _)| u32::try_from(rank).ok())
+        .collect();
+    let index = ranks.binary_search(&rank);
+    let index = u32::try_from(index.expect("a rank shares its own host"));
+    Ok(Host::new(ranks.into(), index.expect("not more than ranks")))
+}
+
+/// What processes have in common that can share memory and see each other: the same start of the same system, and the name
+/// spaces of networks and processes.
+fn identity() -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let space = |name: &str| {
+        let space = fs::read_link(format!("/proc/self/ns/{name}"));
+        space.map_or_else(|_| String::new(), |path| path.display().to_string())
+    };
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!(
+        "{} {} {} {}",
+        host.trim(),
+        boot.trim(),
+        space("net"),
+        space("pid")
+    )
+}
+
+/// The memory of this host's ranks, which their first one makes; collective.
+fn join_memory(way: &mut dyn Way, host: &Host, secret: Secret, config: &Config) -> Result<Member> {
+    let n_local = host.n_ranks();
+    let memory = (host.index() == 0).then(|| create_job(n_local, config));
+    let memory = agree(way, memory.transpose())?;
+    let key = format!(
+        "ofi {:032x} {}",
+        u128::from_ne_bytes(secret),
+        host.rank_of(0)
+    );
+    let memory = agree(way, share(host, key, memory))?;
+    agree(way, Member::join(memory, host.index(), config))
+}
+
+/// Gives all ranks of the host the memory that the first one has.
+fn share(host: &Host, key: String, memory: Option<JobMemory>) -> Result<JobMemory> {
+    let no_memory = || MeetError::System {
+        doing: "no memory to share",
+        source: std::io::ErrorKind::NotFound.into(),
+    };
+    launcher::share(host.index(), host.n_ranks(), key, |_| {
+        memory.ok_or_else(no_memory)
+    })
+    .map_err(|error: MeetError| Error::backend("start-up", 0, error.to_string()))
+}
+
+/// Has the first rank of each host connect to those of others, to notice when they are gone; collective.
+fn connect_hosts(
+    way: &mut dyn Way,
+    host: &Host,
+    (rank, secret): (u32, Secret),
+    config: &Config,
+) -> Result<Option<Lifeline>> {
+    let is_first = host.index() == 0;
+    // Without a socket others see no port, and say so.
+    let listener = config
+        .silence
+        .filter(|_| is_first)
+        .and_then(|_| Lifeline::listen().ok());
+    let port = listener
+        .as_ref()
+        .and_then(|listener| listener.local_addr().ok())
+        .map_or(0, |address| address.port());
+    let mut own = vec![u8::from(is_first)];
+    own.extend_from_slice(&port.to_ne_bytes());
+    let addresses = addresses::own().into_iter().take(addresses::MOST);
+    own.extend(
+        addresses
+            .flat_map(addresses::to_words)
+            .flat_map(u64::to_ne_bytes),
+    );
+    let all = gather(way, Ok(own))?;
+    let firsts: Vec<Elder> = all
+        .iter()
+        .enumerate()
+        .filter_map(|(rank, said)| elder(u32::try_from(rank).ok()?, said))
+        .collect();
+    let mut lifeline = listener.zip(config.silence).map(|(listener, silence)| {
+        Lifeline::new(listener, secret, (rank, host.describe()), silence)
+    });
+    if let Some(lifeline) = &mut lifeline {
+        let here = firsts
+            .iter()
+            .position(|first| first.rank == rank)
+            .unwrap_or(0);
+        lifeline.connect(elders_of(here).map(|elder| firsts[elder].clone()));
+    }
+    // Twice, so that those who have connected are answered before anything else happens, and have heard it.
+    for _ in 0..2 {
+        let found = lifeline.as_mut().and_then(|lifeline| lifeline.look(None));
+        let failure = found.map(|(rank, cause)| Error::rank_failed(Rank::new(rank), cause));
+        agree(way, failure.map_or(Ok(()), Err))?;
+    }
+    Ok(lifeline)
+}
+
+/// The first rank of a host, of what a rank has said.
+fn elder(rank: u32, said: &[u8]) -> Option<Elder> {
+    let (is_first, rest) = said.split_first()?;
+    let (port, rest) = rest.split_first_chunk()?;
+    let words = rest.chunks_exact(16).filter_map(|pair| {
+        let (high, low) = (pair.first_chunk()?, pair.last_chunk()?);
+        addresses::of_words([u64::from_ne_bytes(*high), u64::from_ne_bytes(*low)])
+    });
+    (*is_first == 1).then(|| Elder {
+        rank,
+        addresses: words.collect(),
+        port: u16::from_ne_bytes(*port),
+    })
+}

@@ -1,0 +1,68 @@
+//! Libfabric backend of `pgas`: one-sided communication over the fabric of a cluster, or over TCP, without MPI.
+//!
+//! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher that speaks PMI-1, as
+//! MPICH's and Slurm's do, on several. `pgas::init` of the facade calls it, with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is needed; nothing of it is needed to build.
+//!
+//! # What goes which way
+//!
+//! | between | put, get | atomics | messages | barrier |
+//! |---|---|---|---|---|
+//! | ranks of a job on one host | loads and stores | CPU atomics | mailboxes in shared memory | a counter in shared memory |
+//! | ranks of one host, in a job on several | loads and stores | CPU atomics | mailboxes in shared memory | core's, over messages |
+//! | hosts | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
+//! | any two ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
+//!
+//! A job on one host uses shared memory alone, and then libfabric is not even loaded. With `PGAS_DIRECT=0` all goes
+//! through the network, as it is tested.
+//!
+//! # Which network
+//!
+//! The first provider of libfabric of this list that every rank has: the fabrics `cxi`, `efa`, `psm3`, `opx`, `psm2` and
+//! `verbs;ofi_rxm`, then `tcp;ofi_rxm`. `PGAS_OFI_PROVIDER` names another one. `shm` and `sockets` are taken only so:
+//! the one is slower than this library's own shared memory, the other is no longer looked after.
+//!
+//! Writes are asked for with `FI_DELIVERY_COMPLETE`, so that what a flush has waited for is at its target. How a provider
+//! wants memory to be registered it says itself, and that is done: by address or offset, with its keys or ours, local
+//! buffers too, bound to an endpoint.
+//!
+//! # Lost hosts
+//!
+//! The first ranks of hosts hold connections by TCP to those of others, as over MPI: a host, or the way to one, of which nothing
+//! is heard for [`silence`](pgas_core::Config::silence) ends the job. A rank that dies is named by those of its host, and
+//! the launcher ends the others.
+//!
+//! # Floors
+//!
+//! A module imports from the floors below its own; `cargo xtask tidy` checks it.
+//!
+//! | floor | modules |
+//! |---|---|
+//! | joining a job | `start` |
+//! | joining one of several hosts; the contract | `contract`, `hosts` |
+//! | its parts; opening the network | `atomics`, `connect`, `farewell`, `rma`, `serve` |
+//! | a rank that communicates over libfabric | `network` |
+//! | what a rank has over libfabric | `mailbox`, `ops`, `segment`, `staging` |
+//! | which network, and how ranks meet before there is one | `bootstrap`, `provider` |
+//! | every call of libfabric | `sys` |
+
+#[cfg(any(pgas_portable, not(target_os = "linux")))]
+compile_error!("pgas-ofi needs Linux: ranks of one host share memory there as processes");
+
+mod atomics;
+mod bootstrap;
+mod connect;
+mod contract;
+mod farewell;
+mod hosts;
+mod mailbox;
+mod network;
+mod ops;
+mod provider;
+mod rma;
+mod segment;
+mod serve;
+mod staging;
+mod start;
+mod sys;
+
+pub use start::init;

@@ -1,0 +1,472 @@
+//! Messages: receives that are posted before anything is sent, and credits, so that a rank never has more on its way
+//! to another one than that has said it takes.
+//!
+//! Requests, replies and the library's own [notes](Note) have buffers of their own to send from. Whatever comes is
+//! received in whichever buffer is posted, and another one is posted in its place: messages that wait to be handed out, of
+//! which credits bound the number, keep nothing from coming behind them. A reply therefore never waits for room that only
+//! requests could free.
+//!
+//! ```text
+//! | kind: u16 | handler: u16 | credits for requests: u16 | for replies: u16 | from: u32 | unused: 4 bytes | payload |
+//! ```
+#![expect(unsafe_code, reason = "lends buffers to libfabric")]
+
+use std::collections::{HashMap, VecDeque};
+use std::mem;
+
+use pgas_core::backend::{HandlerId, MessageClass, Sent};
+use pgas_core::{Error, Rank, Result};
+use pgas_network::note::{NOTE_BYTES, Note};
+use pgas_network::peer::{CREDITS_A_NOTE, Peer};
+
+use crate::segment::Segments;
+use crate::sys::{Begun, Buffer, Endpoint};
+
+const HEADER_BYTES: usize = 16;
+const SLOT_BYTES: usize = 16 << 10;
+/// The longest payload; nearly that of the mailboxes in shared memory.
+pub(crate) const MAX_MEDIUM: usize = SLOT_BYTES - HEADER_BYTES;
+/// What is worth no call of its own beside the message.
+pub(crate) const MAX_SHORT: usize = 1024;
+
+/// Receives that are posted.
+const N_RECEIVES: usize = 32;
+/// Buffers to send from, for each class; notes are bounded by what they are about.
+const N_SENDS: usize = 64;
+/// The kind of notes, behind the two classes.
+const NOTES: usize = 2;
+/// The longest message that is put together on the stack, to be sent without a buffer.
+const MAX_INJECTED: usize = 256;
+
+/// A message that was taken out to be handed to a sink.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    pub(crate) from: u32,
+    index: usize,
+    buffer: Buffer,
+    len: usize,
+}
+
+impl Letter {
+    pub(crate) fn handler(&self) -> HandlerId {
+        HandlerId(word(self.buffer.bytes(), 1))
+    }
+
+    pub(crate) fn payload(&self) -> &[u8] {
+        &self.buffer.bytes()[HEADER_BYTES..self.len]
+    }
+}
+
+/// What the header of a message says, if it is long enough to be one.
+fn sender_and_kind(bytes: &[u8]) -> Option<(u32, usize)> {
+    let header = bytes.get(..HEADER_BYTES)?;
+    let from = header[8..12].try_into().ok()?;
+    Some((u32::from_ne_bytes(from), usize::from(word(header, 0))))
+}
+
+/// Two bytes of a header.
+fn word(bytes: &[u8], index: usize) -> u16 {
+    u16::from_ne_bytes([bytes[2 * index], bytes[2 * index + 1]])
+}
+
+/// A buffer to send from.
+#[derive(Debug)]
+struct Outgoing {
+    buffer: Buffer,
+    kind: usize,
+    /// Who gets, or got last, what is in it.
+    to: u32,
+}
+
+/// One rank's messages.
+#[derive(Debug)]
+pub(crate) struct Post {
+    rank: u32,
+    n_ranks: u32,
+    inject_bytes: usize,
+    /// How numbers of contexts are made of indices of receives and of sends.
+    numbers: [fn(usize) -> u64; 2],
+    /// Those that are lent to libfabric. What is not is with its letter, or free.
+    receives: Vec<Option<Buffer>>,
+    free_receives: Vec<(usize, Buffer)>,
+    n_posted: usize,
+    arrived: [VecDeque<Letter>; 2],
+    sends: Vec<Outgoing>,
+    free_sends: [Vec<usize>; 3],
+    n_sends: [usize; 3],
+    n_busy: usize,
+    /// Notes that there was no room for.
+    unsent: VecDeque<(u32, Note)>,
+    peers: HashMap<u32, Peer>,
+}
+
+impl Post {
+    /// Posts the first receives.
+    pub(crate) fn new(
+        endpoint: &mut Endpoint,
+        rank: u32,
+        n_ranks: u32,
+        numbers: [fn(usize) -> u64; 2],
+    ) -> Result<Self> {
+        let mut post = Self {
+            rank,
+            n_ranks,
+            inject_bytes: endpoint.info().inject_bytes().min(MAX_INJECTED),
+            numbers,
+            receives: Vec::new(),
+            free_receives: Vec::new(),
+            n_posted: 0,
+            arrived: [VecDeque::new(), VecDeque::new()],
+            sends: Vec::new(),
+            free_sends: [Vec::new(), Vec::new(), Vec::new()],
+            n_sends: [0; 3],
+            n_busy: 0,
+            unsent: VecDeque::new(),
+            peers: HashMap::new(),
+        };
+        post.post_receives(endpoint)?;
+        Ok(post)
+    }
+
+    /// Posts receives until there are enough.
+    fn post_receives(&mut self, endpoint: &mut Endpoint) -> Result<()> {
+        while self.n_posted < N_RECEIVES {
+            let (index, buffer) = match self.free_receives.pop() {
+                Some(free) => free,
+                None => {
+                    let index = self.receives.len();
+                    let buffer = endpoint.buffer(SLOT_BYTES, (self.numbers[0])(index))?;
+                    self.receives.push(None);
+                    (index, buffer)
+                }
+            };
+            // SAFETY: the buffer is kept and left alone until its completion takes it out, or until this is
+            // dropped, before which the endpoint is shut (`network.rs`).
+            let begun = unsafe { endpoint.receive(&buffer) };
+            match begun {
+                Ok(Begun::Yes) => {
+                    self.receives[index] = Some(buffer);
+                    self.n_posted += 1;
+                }
+                Ok(Begun::NoRoom) => {
+                    self.free_receives.push((index, buffer));
+                    return Ok(());
+                }
+                Err(error) => {
+                    self.free_receives.push((index, buffer));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn peer(&mut self, rank: u32) -> &mut Peer {
+        self.peers.entry(rank).or_default()
+    }
+
+    /// Messages that `to` still takes.
+    pub(crate) fn n_credits(&mut self, to: u32, class: MessageClass) -> u64 {
+        u64::from(self.peer(to).credits[class as usize])
+    }
+
+    /// Sends a message if there is room for it here and there. If `to` has said that it has left,
+    /// that is an error; what it gets before it says so, it tells of itself.
+    pub(crate) fn send(
+        &mut self,
+        (endpoint, segments): (&mut Endpoint, &Segments),
+        to: u32,
+        class: MessageClass,
+        handler: HandlerId,
+        parts: &[&[u8]],
+    ) -> Result<Sent> {
+        let kind = class as usize;
+        let peer = self.peers.entry(to).or_default();
+        if peer.total.is_some() && handler.is_heard_of() {
+            return Err(Error::rank_failed(Rank::new(to), "has left the job"));
+        }
+        if peer.credits[kind] == 0 {
+            return Ok(Sent::BackPressure);
+        }
+        let before = peer.owed;
+        let owed = peer.give_back(kind);
+        let header = self.header(kind, handler.0, owed);
+        let begun = self.send_bytes((endpoint, segments.peer(to), to), kind, &header, parts);
+        let peer = self.peer(to);
+        if matches!(begun, Ok(Begun::Yes)) {
+            peer.is_known = true;
+            peer.credits[kind] -= 1;
+            peer.sent[kind] += 1;
+            return Ok(Sent::Accepted);
+        }
+        peer.take_back(kind, before, owed);
+        begun.map(|_| Sent::BackPressure)
+    }
+
+    fn header(&self, kind: usize, handler: u16, credits: [u16; 2]) -> [u8; HEADER_BYTES] {
+        let kind = u16::try_from(kind).expect("there are three");
+        let mut header = [0; HEADER_BYTES];
+        for (chunk, word) in header
+            .chunks_exact_mut(2)
+            .zip([kind, handler, credits[0], credits[1]])
+        {
+            chunk.copy_from_slice(&word.to_ne_bytes());
+        }
+        header[8..12].copy_from_slice(&self.rank.to_ne_bytes());
+        header
+    }
+
+    /// Sends a message of a header and a payload.
+    fn send_bytes(
+        &mut self,
+        (endpoint, peer, to): (&mut Endpoint, u64, u32),
+        kind: usize,
+        header: &[u8],
+        parts: &[&[u8]],
+    ) -> Result<Begun> {
+        let len = header.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if len <= self.inject_bytes {
+            let mut bytes = [0; MAX_INJECTED];
+            concat(&mut bytes, header, parts);
+            return endpoint.inject(&bytes[..len], peer);
+        }
+        let Some(index) = self.take_send(endpoint, kind)? else {
+            return Ok(Begun::NoRoom);
+        };
+        let buffer = &mut self.sends[index].buffer;
+        concat(buffer.bytes_mut(), header, parts);
+        // SAFETY: the buffer is left alone until its completion gives it back, or until this is dropped, before
+        // which the endpoint is shut.
+        let begun = unsafe { endpoint.send(buffer, len, peer) };
+        self.has_begun(index, to, begun)
+    }
+
+    fn has_begun(&mut self, index: usize, to: u32, begun: Result<Begun>) -> Result<Begun> {
+        if matches!(begun, Ok(Begun::Yes)) {
+            self.n_busy += 1;
+            self.sends[index].to = to;
+        } else {
+            let kind = self.sends[index].kind;
+            self.free_sends[kind].push(index);
+        }
+        begun
+    }
+
+    /// A free buffer to send from, if there is one.
+    fn take_send(&mut self, endpoint: &mut Endpoint, kind: usize) -> Result<Option<usize>> {
+        if let Some(index) = self.free_sends[kind].pop() {
+            return Ok(Some(index));
+        }
+        if kind != NOTES && self.n_sends[kind] == N_SENDS {
+            return Ok(None);
+        }
+        let index = self.sends.len();
+        let len = if kind == NOTES {
+            HEADER_BYTES + NOTE_BYTES
+        } else {
+            SLOT_BYTES
+        };
+        let buffer = endpoint.buffer(len, (self.numbers[1])(index))?;
+        self.sends.push(Outgoing {
+            buffer,
+            kind,
+            to: self.rank,
+        });
+        self.n_sends[kind] += 1;
+        Ok(Some(index))
+    }
+
+    /// Sends a note, at once or as soon as there is room.
+    pub(crate) fn tell(
+        &mut self,
+        endpoint: &mut Endpoint,
+        segments: &Segments,
+        to: u32,
+        note: Note,
+    ) -> Result<()> {
+        self.peer(to).is_known = true;
+        self.unsent.push_back((to, note));
+        self.send_notes(endpoint, segments)
+    }
+
+    /// Sends notes that there was no room for.
+    pub(crate) fn send_notes(
+        &mut self,
+        endpoint: &mut Endpoint,
+        segments: &Segments,
+    ) -> Result<()> {
+        while let Some((to, note)) = self.unsent.pop_front() {
+            let mut bytes = [0; NOTE_BYTES];
+            let len = note.encode(&mut bytes);
+            let header = self.header(NOTES, 0, [0; 2]);
+            let peer = segments.peer(to);
+            let begun = if matches!(note, Note::Bye { .. } | Note::Leaving { .. }) {
+                self.send_surely((endpoint, peer, to), &header, &bytes[..len])
+            } else {
+                self.send_bytes((endpoint, peer, to), NOTES, &header, &[&bytes[..len]])
+            };
+            match begun {
+                Ok(Begun::Yes) => {}
+                Ok(Begun::NoRoom) => {
+                    self.unsent.push_front((to, note));
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends a note that is complete when its receiver has it.
+    fn send_surely(
+        &mut self,
+        (endpoint, peer, to): (&mut Endpoint, u64, u32),
+        header: &[u8],
+        note: &[u8],
+    ) -> Result<Begun> {
+        let Some(index) = self.take_send(endpoint, NOTES)? else {
+            return Ok(Begun::NoRoom);
+        };
+        let buffer = &mut self.sends[index].buffer;
+        concat(buffer.bytes_mut(), header, &[note]);
+        // SAFETY: as in `send_bytes`.
+        let begun = unsafe { endpoint.send_surely(buffer, header.len() + note.len(), peer) };
+        self.has_begun(index, to, begun)
+    }
+
+    /// Who gets what is in buffer `index`.
+    pub(crate) fn receiver_of(&self, index: usize) -> Option<u32> {
+        self.sends.get(index).map(|outgoing| outgoing.to)
+    }
+
+    /// The send from buffer `index` is complete.
+    pub(crate) fn has_sent(&mut self, index: usize) {
+        if let Some(outgoing) = self.sends.get(index) {
+            self.free_sends[outgoing.kind].push(index);
+            self.n_busy -= 1;
+        }
+    }
+
+    /// Something has come in buffer `index`: a message, which is kept, or a note of that rank.
+    pub(crate) fn has_received(
+        &mut self,
+        endpoint: &mut Endpoint,
+        index: usize,
+        len: usize,
+    ) -> Result<Option<(u32, Note)>> {
+        let Some(buffer) = self.receives.get_mut(index).and_then(Option::take) else {
+            return Ok(None);
+        };
+        self.n_posted -= 1;
+        let bytes = buffer.bytes().get(..len).unwrap_or_default();
+        let (from, kind) = sender_and_kind(bytes).unwrap_or((u32::MAX, usize::MAX));
+        // Anybody may connect to an endpoint whose address he knows.
+        let kind = if from < self.n_ranks {
+            kind
+        } else {
+            usize::MAX
+        };
+        if let Some(queue) = self.arrived.get_mut(kind) {
+            queue.push_back(Letter {
+                from,
+                index,
+                buffer,
+                len,
+            });
+            self.post_receives(endpoint)?;
+            return Ok(None);
+        }
+        let note = (kind == NOTES).then(|| Note::decode(&bytes[HEADER_BYTES..]));
+        self.free_receives.push((index, buffer));
+        self.post_receives(endpoint)?;
+        let Some(note) = note.transpose()? else {
+            // What is no message of a rank is somebody else's, or a receive that has failed.
+            return Ok(None);
+        };
+        match note {
+            Note::Credits(credits) => self.peer(from).credit(credits),
+            Note::Left { sent, .. } | Note::Bye { sent } => self.peer(from).total = Some(sent),
+            _ => {}
+        }
+        Ok(Some((from, note)))
+    }
+
+    /// Messages of `class` that have come and wait to be taken.
+    pub(crate) fn n_arrived(&self, class: MessageClass) -> usize {
+        self.arrived[class as usize].len()
+    }
+
+    /// The oldest message of `class`, whose buffer comes back by [`finish`](Self::finish).
+    pub(crate) fn take(&mut self, class: MessageClass) -> Option<Letter> {
+        let letter = self.arrived[class as usize].pop_front()?;
+        let bytes = letter.buffer.bytes();
+        let credits = [word(bytes, 2), word(bytes, 3)];
+        self.peer(letter.from).credit(credits);
+        Some(letter)
+    }
+
+    /// A message was handed out: its buffer receives again, and its sender may send again, if `is_served`.
+    pub(crate) fn finish(
+        &mut self,
+        endpoint: &mut Endpoint,
+        segments: &Segments,
+        class: MessageClass,
+        letter: Letter,
+        is_served: bool,
+    ) -> Result<()> {
+        let from = letter.from;
+        self.free_receives.push((letter.index, letter.buffer));
+        let peer = self.peer(from);
+        peer.got[class as usize] += 1;
+        if is_served {
+            peer.owed[class as usize] += 1;
+            if peer.owed[class as usize] >= CREDITS_A_NOTE {
+                let owed = mem::take(&mut peer.owed);
+                self.tell(endpoint, segments, from, Note::Credits(owed))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many messages of each class were sent to `rank`.
+    pub(crate) fn sent_to(&self, rank: u32) -> [u64; 2] {
+        self.peers.get(&rank).map_or([0; 2], |peer| peer.sent)
+    }
+
+    /// Whether `rank` has said that it has left, and all that it sent was handed out.
+    pub(crate) fn is_gone(&self, rank: u32) -> bool {
+        self.peers
+            .get(&rank)
+            .is_some_and(|peer| peer.total.is_some() && peer.is_drained())
+    }
+
+    /// Whether all sends are complete.
+    pub(crate) fn has_sent_all(&self) -> bool {
+        self.n_busy == 0 && self.unsent.is_empty()
+    }
+
+    /// Tells everybody who was sent anything how much that was.
+    pub(crate) fn say_bye(&mut self, endpoint: &mut Endpoint, segments: &Segments) -> Result<()> {
+        let known = self.peers.iter().filter(|(_, peer)| peer.is_known);
+        let known: Vec<(u32, [u64; 2])> = known.map(|(rank, peer)| (*rank, peer.sent)).collect();
+        for (rank, sent) in known {
+            self.tell(endpoint, segments, rank, Note::Bye { sent })?;
+        }
+        Ok(())
+    }
+
+    /// Whether everything that those who have left ever sent has come and was taken.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.peers.values().all(Peer::is_drained)
+    }
+}
+
+/// Writes the parts of a message one behind the other.
+fn concat(bytes: &mut [u8], header: &[u8], parts: &[&[u8]]) {
+    bytes[..header.len()].copy_from_slice(header);
+    let mut end = header.len();
+    for part in parts {
+        bytes[end..][..part.len()].copy_from_slice(part);
+        end += part.len();
+    }
+}

@@ -1,0 +1,197 @@
+//! A rank of a job that communicates over libfabric.
+//!
+//! What every other file of the network path works on.
+
+use std::collections::HashSet;
+use std::mem;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+use std::time::Instant;
+
+use pgas_core::backend::{AtomicsBy, Backend, Capabilities, NeedsTarget, Operand};
+use pgas_core::{Config, Rank, Result};
+use pgas_network::host::Host;
+use pgas_network::lifeline::Lifeline;
+use pgas_network::limits::Limits;
+use pgas_smp::Member;
+
+use crate::bootstrap::Pmi;
+use crate::mailbox::{MAX_MEDIUM, MAX_SHORT, Post};
+use crate::ops::{LIMIT, Ops};
+use crate::segment::Segments;
+use crate::staging::Staging;
+use crate::sys::{Completion, Endpoint, Region};
+
+/// The longest single transfer, in bytes.
+const MAX_TRANSFER: u64 = 1 << 30;
+/// Completions that may wait to be looked at, beside those of operations.
+const MESSAGES: usize = 1024;
+
+/// What the number of a context says first.
+pub(crate) const KINDS: u64 = 3;
+pub(crate) const OPERATION: u64 = 0;
+pub(crate) const RECEIVE: u64 = 1;
+pub(crate) const SEND: u64 = 2;
+
+/// One rank of a job over libfabric.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// Before the segment that it has registered.
+    state: Mutex<State>,
+    pub(crate) host: Host,
+    pub(crate) rank: u32,
+    /// This host's memory: all segments of its ranks, their mailboxes, and who of them lives.
+    pub(crate) member: Member,
+    /// Whether ranks of this host use its memory.
+    pub(crate) is_direct: bool,
+    pub(crate) capabilities: Capabilities,
+    pub(crate) limits: Limits,
+    pub(crate) segments: Segments,
+    /// Messages that have come, of each class, so that a look costs no lock.
+    pub(crate) n_arrived: [AtomicUsize; 2],
+    pub(crate) receiving: [Mutex<()>; 2],
+    /// How often this rank has parked.
+    pub(crate) n_parks: AtomicU32,
+    pub(crate) failure: OnceLock<(Rank, String)>,
+    /// Whether the failure is still to be told to the other ranks.
+    pub(crate) is_untold: AtomicBool,
+    /// Whether operations have failed, of whom and how: the job ends of it unless it ends of something that says more.
+    pub(crate) broken: OnceLock<(Rank, String, Instant)>,
+    /// The launcher that is told when the rank has left.
+    pub(crate) launcher: Option<Mutex<Pmi>>,
+}
+
+/// What changes while the rank runs.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) post: Post,
+    pub(crate) ops: Ops,
+    pub(crate) staging: Staging,
+    pub(crate) completions: Vec<Completion>,
+    /// This rank's segment, which peers access.
+    exposed: Option<Region>,
+    /// The last one to go: all registrations are made with it.
+    pub(crate) endpoint: Endpoint,
+    /// When this rank last asked another one whether it has left.
+    pub(crate) asked: Option<Instant>,
+    /// Ranks that have not answered yet. One that is busy is not asked again, or the questions would pile up.
+    pub(crate) unanswered: HashSet<u32>,
+    /// Whether this rank has left the job.
+    pub(crate) has_left: bool,
+    /// Connections to other hosts, of the first rank of one, and when they were last looked at.
+    pub(crate) lifeline: Option<Lifeline>,
+    pub(crate) looked: Instant,
+    /// Rounds of the last barrier that others have come to, for this rank.
+    pub(crate) rounds: HashSet<u32>,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        drop(mem::take(&mut self.exposed));
+        // From here on libfabric uses none of the buffers, which go next.
+        self.endpoint.shut();
+    }
+}
+
+impl State {
+    pub(crate) fn new(
+        mut endpoint: Endpoint,
+        exposed: Region,
+        (rank, n_ranks): (u32, u32),
+    ) -> Result<Self> {
+        let numbers: [fn(usize) -> u64; 2] = [
+            |index| (index as u64) << 2 | RECEIVE,
+            |index| (index as u64) << 2 | SEND,
+        ];
+        Ok(Self {
+            post: Post::new(&mut endpoint, rank, n_ranks, numbers)?,
+            ops: Ops::new(|index| (index as u64) << 2 | OPERATION),
+            staging: Staging::default(),
+            completions: Vec::new(),
+            exposed: Some(exposed),
+            endpoint,
+            asked: None,
+            unanswered: HashSet::new(),
+            has_left: false,
+            lifeline: None,
+            looked: Instant::now(),
+            rounds: HashSet::new(),
+        })
+    }
+}
+
+/// How many completions an endpoint has room for.
+pub(crate) const N_COMPLETIONS: usize = LIMIT + MESSAGES;
+
+impl Network {
+    pub(crate) fn new(
+        state: State,
+        segments: Segments,
+        member: Member,
+        (host, rank): (Host, u32),
+        config: &Config,
+    ) -> Self {
+        let max_bytes = state.endpoint.info().max_bytes() as u64;
+        let capabilities = Capabilities {
+            atomics: AtomicsBy::Cpu,
+            needs_target: NeedsTarget::EVERYTHING,
+            max_short: MAX_SHORT,
+            max_medium: MAX_MEDIUM,
+            max_transfer: MAX_TRANSFER.min(max_bytes),
+        };
+        Self {
+            state: Mutex::new(state),
+            host,
+            rank,
+            member,
+            is_direct: config.direct,
+            capabilities,
+            limits: Limits::new(config),
+            segments,
+            n_arrived: [const { AtomicUsize::new(0) }; 2],
+            receiving: [const { Mutex::new(()) }; 2],
+            n_parks: AtomicU32::new(0),
+            failure: OnceLock::new(),
+            is_untold: AtomicBool::new(false),
+            broken: OnceLock::new(),
+            launcher: None,
+        }
+    }
+
+    /// The place of `rank` on this host, if the two use its memory; a rank always uses its own.
+    #[inline]
+    pub(crate) fn near(&self, rank: Rank) -> Option<u32> {
+        if self.is_direct || rank.number() == self.rank {
+            self.host.index_of(rank.number())
+        } else {
+            None
+        }
+    }
+
+    /// The operand as the member of the shared-memory backend has it, if its rank is reached directly.
+    #[inline]
+    pub(crate) fn nearby<O: Operand>(&self, operand: O) -> Option<O> {
+        self.near(operand.rank())
+            .map(|index| self.beside(operand, index))
+    }
+
+    /// Whether a rank that waits takes the processor from one that is waited for.
+    #[inline]
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.member.is_oversubscribed()
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        // A panic of the library while it held the lock ends the job.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`state`](Self::state), without waiting for another thread.
+    pub(crate) fn try_state(&self) -> Option<MutexGuard<'_, State>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}

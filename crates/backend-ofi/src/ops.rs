@@ -1,0 +1,329 @@
+//! Operations in flight: a table whose places are used again.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pgas_core::Rank;
+use pgas_core::backend::{Former, OpId};
+
+use crate::sys::{Buffer, Context, Region};
+
+/// Operations that may be in flight; the next one waits until one of them is over.
+pub(crate) const LIMIT: usize = 4096;
+
+/// What an operation's id has of its slot, behind which are the low bits of the slot's generation.
+const INDEX_BITS: u32 = 13;
+const INDICES: u64 = (1 << INDEX_BITS) - 1;
+const GENERATIONS: u64 = u64::MAX >> INDEX_BITS;
+const _: () = assert!(LIMIT < 1 << INDEX_BITS);
+
+/// What an operation waits for.
+#[derive(Debug)]
+pub(crate) enum Flight {
+    /// A put, with the copy of its source, if there is one, and the registration of its source, if that needs one.
+    Put {
+        rank: u32,
+        copy: Option<Buffer>,
+        #[expect(dead_code, reason = "is closed with the operation")]
+        region: Option<Region>,
+    },
+    /// A get, with the registration of its destination.
+    Get {
+        rank: u32,
+        #[expect(dead_code, reason = "is closed with the operation")]
+        region: Option<Region>,
+    },
+    /// An atomic at the target: the answer. Without a place nobody asks for it, and it is only counted.
+    Answer { from: u32, result: Option<Former> },
+}
+
+#[derive(Debug)]
+struct Slot {
+    context: Context,
+    /// How many operations have had it before. An operation of another one is over, however long ago: it
+    /// takes years until a number comes again.
+    generation: u64,
+    /// `None` if the slot is free.
+    flight: Option<Flight>,
+    /// When it began, as flushes of its rank count.
+    epoch: u64,
+}
+
+/// What is not complete at a rank: puts and atomics.
+#[derive(Debug, Default)]
+struct Open {
+    /// How many flushes there were that had something to wait for.
+    epoch: u64,
+    /// How many operations began in each epoch and are not complete: never zero.
+    counts: BTreeMap<u64, u32>,
+}
+
+/// A flush that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flush {
+    rank: u32,
+    epoch: u64,
+}
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Ops {
+    slots: Vec<Slot>,
+    free: Vec<usize>,
+    open: HashMap<u32, Open>,
+    /// How the number of a context is made of that of its slot.
+    number: fn(usize) -> u64,
+}
+
+impl Ops {
+    pub(crate) fn new(number: fn(usize) -> u64) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            open: HashMap::new(),
+            number,
+        }
+    }
+
+    /// A free slot, if there may be one more operation.
+    pub(crate) fn reserve(&mut self) -> Option<usize> {
+        if let Some(index) = self.free.pop() {
+            return Some(index);
+        }
+        let index = self.slots.len();
+        if index == LIMIT {
+            return None;
+        }
+        self.slots.push(Slot {
+            context: Context::new((self.number)(index)),
+            generation: 0,
+            flight: None,
+            epoch: 0,
+        });
+        Some(index)
+    }
+
+    /// Gives back what [`reserve`](Self::reserve) gave.
+    pub(crate) fn release(&mut self, index: usize) {
+        let slot = &mut self.slots[index];
+        slot.flight = None;
+        slot.generation = (slot.generation + 1) & GENERATIONS;
+        self.free.push(index);
+    }
+
+    /// What libfabric knows the operation in slot `index` by.
+    pub(crate) fn context(&self, index: usize) -> &Context {
+        &self.slots[index].context
+    }
+
+    /// The id that the operation in slot `index` has.
+    pub(crate) fn id(&self, index: usize) -> OpId {
+        OpId(self.slots[index].generation << INDEX_BITS | (index as u64 + 1))
+    }
+
+    /// The operation in slot `index` has begun.
+    pub(crate) fn begin(&mut self, index: usize, flight: Flight) -> OpId {
+        if let Flight::Answer { from: rank, .. } | Flight::Put { rank, .. } = flight {
+            let open = self.open.entry(rank).or_default();
+            *open.counts.entry(open.epoch).or_default() += 1;
+            self.slots[index].epoch = open.epoch;
+        }
+        self.slots[index].flight = Some(flight);
+        self.id(index)
+    }
+
+    pub(crate) fn index_of(&self, op: OpId) -> Option<usize> {
+        let index = usize::try_from(op.0 & INDICES).ok()?.checked_sub(1)?;
+        let slot = self.slots.get(index)?;
+        (op.0 >> INDEX_BITS == slot.generation && slot.flight.is_some()).then_some(index)
+    }
+
+    /// Whether `op` is over.
+    pub(crate) fn is_over(&self, op: OpId) -> bool {
+        self.index_of(op).is_none()
+    }
+
+    /// On which rank the operation in slot `index` is.
+    pub(crate) fn rank_of(&self, index: usize) -> Option<u32> {
+        match self.slots.get(index)?.flight.as_ref()? {
+            Flight::Put { rank, .. } | Flight::Get { rank, .. } => Some(*rank),
+            Flight::Answer { from, .. } => Some(*from),
+        }
+    }
+
+    /// The transfer in slot `index` is complete; gives the copy of a put's source.
+    pub(crate) fn complete(&mut self, index: usize) -> Option<Buffer> {
+        let slot = self.slots.get_mut(index)?;
+        let (flight, epoch) = (slot.flight.take()?, slot.epoch);
+        self.release(index);
+        match flight {
+            Flight::Put { rank, copy, .. } => {
+                self.close(rank, epoch);
+                copy
+            }
+            Flight::Get { .. } | Flight::Answer { .. } => None,
+        }
+    }
+
+    /// The answer of an atomic's target. Its slot is free at once: who never asks for the result, or asks when
+    /// many more atomics have begun, keeps none.
+    pub(crate) fn answered(&mut self, from: u32, op: OpId, bits: u64) {
+        let Some(index) = self.index_of(op) else {
+            return;
+        };
+        let slot = &mut self.slots[index];
+        match slot.flight.take() {
+            Some(Flight::Answer { from: of, result }) if of == from => {
+                if let Some(place) = result {
+                    place.set(bits);
+                }
+                let epoch = slot.epoch;
+                self.release(index);
+                self.close(from, epoch);
+            }
+            other => slot.flight = other,
+        }
+    }
+
+    fn close(&mut self, rank: u32, epoch: u64) {
+        let Some(open) = self.open.get_mut(&rank) else {
+            return;
+        };
+        if let Some(n) = open.counts.get_mut(&epoch) {
+            *n -= 1;
+            if *n == 0 {
+                open.counts.remove(&epoch);
+            }
+        }
+    }
+
+    /// Nobody waits for the result of `op` any more.
+    pub(crate) fn abandon(&mut self, op: OpId) {
+        if let Some(index) = self.index_of(op)
+            && let Some(Flight::Answer { result, .. }) = &mut self.slots[index].flight
+        {
+            *result = None;
+        }
+    }
+
+    /// Begins a flush of `rank`: gives what tells earlier operations from later ones, which other threads may begin
+    /// without end.
+    pub(crate) fn begin_flush(&mut self, rank: u32) -> Flush {
+        let open = self.open.entry(rank).or_default();
+        if !open.counts.is_empty() {
+            open.epoch += 1;
+        }
+        Flush {
+            rank,
+            epoch: open.epoch,
+        }
+    }
+
+    /// As [`begin_flush`](Self::begin_flush), of all ranks on which something is in flight.
+    pub(crate) fn begin_flushes(&mut self) -> Vec<Flush> {
+        let ranks = self.awaited();
+        ranks
+            .into_iter()
+            .map(|rank| self.begin_flush(rank.number()))
+            .collect()
+    }
+
+    /// Whether all operations before the flush are complete.
+    pub(crate) fn is_flushed(&self, flush: Flush) -> bool {
+        let first = self.open.get(&flush.rank);
+        let first = first.and_then(|open| open.counts.keys().next());
+        first.is_none_or(|first| *first >= flush.epoch)
+    }
+
+    /// Whether anything is that a flush waits for.
+    pub(crate) fn has_any(&self) -> bool {
+        self.open.values().any(|open| !open.counts.is_empty())
+    }
+
+    /// The ranks on which something is.
+    pub(crate) fn awaited(&self) -> Vec<Rank> {
+        let open = self.open.iter().filter(|(_, open)| !open.counts.is_empty());
+        let mut ranks: Vec<u32> = open.map(|(rank, _)| *rank).collect();
+        ranks.sort_unstable();
+        ranks.into_iter().map(Rank::new).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(rank: u32) -> Flight {
+        Flight::Put {
+            rank,
+            copy: None,
+            region: None,
+        }
+    }
+
+    #[test]
+    fn slots_are_used_again_under_other_ids() {
+        let mut ops = Ops::new(|index| index as u64);
+        let mut ids = Vec::new();
+        for _ in 1..10 {
+            let index = ops.reserve().unwrap();
+            let op = ops.begin(index, put(3));
+            assert_eq!(ops.awaited(), [Rank::new(3)]);
+            assert!(!ops.is_over(op));
+            assert!(ops.complete(index).is_none());
+            assert!(!ops.has_any() && ops.is_over(op));
+            assert_eq!(index, 0, "the only slot");
+            ids.push(op);
+        }
+        ids.dedup();
+        assert_eq!(ids.len(), 9);
+    }
+
+    #[test]
+    fn an_answer_counts_once_and_of_the_rank_that_was_asked_alone() {
+        let mut ops = Ops::new(|index| index as u64);
+        let index = ops.reserve().unwrap();
+        let flight = Flight::Answer {
+            from: 1,
+            result: None,
+        };
+        let op = ops.begin(index, flight);
+        ops.answered(2, op, 0);
+        assert_eq!(ops.awaited(), [Rank::new(1)]);
+        ops.answered(1, op, 0);
+        ops.answered(1, op, 0);
+        assert!(!ops.has_any());
+        assert_eq!(ops.reserve(), Some(index));
+    }
+
+    #[test]
+    fn a_flush_waits_for_what_was_before_it_alone() {
+        let mut ops = Ops::new(|index| index as u64);
+        let begin = |ops: &mut Ops| {
+            let index = ops.reserve().unwrap();
+            ops.begin(index, put(3));
+            index
+        };
+        let (first, second) = (begin(&mut ops), begin(&mut ops));
+        let flush = ops.begin_flush(3);
+        let third = begin(&mut ops);
+        let later = ops.begin_flush(3);
+        for index in [second, first] {
+            assert!(!ops.is_flushed(flush) && !ops.is_flushed(later));
+            ops.complete(index);
+        }
+        assert!(ops.is_flushed(flush) && !ops.is_flushed(later));
+        ops.complete(third);
+        assert!(ops.is_flushed(later));
+        let empty = ops.begin_flush(3);
+        assert!(ops.is_flushed(empty) && ops.begin_flushes().is_empty());
+    }
+
+    #[test]
+    fn the_table_has_a_limit() {
+        let mut ops = Ops::new(|index| index as u64);
+        assert!((0..LIMIT).all(|index| ops.reserve() == Some(index)));
+        assert_eq!(ops.reserve(), None);
+        ops.release(5);
+        assert_eq!(ops.reserve(), Some(5));
+    }
+}

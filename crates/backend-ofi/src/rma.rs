@@ -1,0 +1,293 @@
+//! Puts, gets and flushes.
+//!
+//! On the path of an operation this file comes before libfabric's own calls. A write is complete when its bytes are at the
+//! target (`FI_DELIVERY_COMPLETE`), so a flush waits for completions and needs nothing more. A short put goes by a copy of
+//! its source, and its caller goes on; a long one waits for its completion.
+#![expect(unsafe_code, reason = "lends libfabric the memory of operands")]
+
+use pgas_core::backend::{Backend, Get, GetGrid, OpId, Operand, Put, PutGrid, Stage};
+use pgas_core::{Rank, Result};
+use pgas_network::limits::Awaited;
+
+use crate::network::{Network, State};
+use crate::ops::{Flight, Flush};
+use crate::staging::MAX_STAGED;
+use crate::sys::{Begun, Target};
+
+impl Network {
+    pub(crate) fn put_bytes(&self, put: &Put) -> Result<()> {
+        if put.len() > MAX_STAGED {
+            let op = self.begin_put(put)?;
+            return self.finish(op, put.rank(), "a put");
+        }
+        self.begin_copied(put)
+    }
+
+    pub(crate) fn get_bytes(&self, get: &Get) -> Result<()> {
+        let op = self.begin_get(get)?;
+        self.finish(op, get.rank(), "a get")
+    }
+
+    /// Begins a put from the caller's memory.
+    pub(crate) fn begin_put(&self, put: &Put) -> Result<OpId> {
+        if let Some(near) = self.nearby(*put) {
+            return self.member.put_nb(near);
+        }
+        if put.len() == 0 {
+            return Ok(OpId::DONE);
+        }
+        let (target, rank) = (self.segments.target(put.dst()), put.rank());
+        self.begin(rank, |state, index| {
+            let State { endpoint, ops, .. } = state;
+            let (src, len) = (put.src(), put.len());
+            // SAFETY: the source stays until the put is reported, which is after its registration is closed
+            // with the operation, or after the endpoint was shut.
+            let region = unsafe { endpoint.prepare(src.cast_mut(), len) }?;
+            // SAFETY: who made the put promised that its bytes lie in a segment, all of which is registered, and
+            // that the source is readable and stays as it is until the put is reported. The context is the table's.
+            let begun =
+                unsafe { endpoint.write((src, len), region.as_ref(), target, ops.context(index)) };
+            let (rank, copy) = (rank.number(), None);
+            Ok((begun? == Begun::Yes).then_some(Flight::Put { rank, copy, region }))
+        })
+    }
+
+    /// Begins a short put from a copy of its source.
+    fn begin_copied(&self, put: &Put) -> Result<()> {
+        if let Some(near) = self.nearby(*put) {
+            return self.member.put(near);
+        }
+        if put.len() == 0 {
+            return Ok(());
+        }
+        let (target, rank) = (self.segments.target(put.dst()), put.rank());
+        let begun = self.begin(rank, |state, index| write_copy(state, put, target, index));
+        begun.map(drop)
+    }
+
+    /// Begins a get.
+    pub(crate) fn begin_get(&self, get: &Get) -> Result<OpId> {
+        if let Some(near) = self.nearby(*get) {
+            return self.member.get_nb(near);
+        }
+        if get.len() == 0 {
+            return Ok(OpId::DONE);
+        }
+        let (source, rank) = (self.segments.target(get.src()), get.rank());
+        self.begin(rank, |state, index| {
+            let State { endpoint, ops, .. } = state;
+            let (dst, len) = (get.dst(), get.len());
+            // SAFETY: the destination stays until the get is reported, as the source of a put does.
+            let region = unsafe { endpoint.prepare(dst, len) }?;
+            // SAFETY: who made the get promised that its bytes lie in a segment, all of which is registered, and
+            // that the destination is writable and nobody else's until the get is reported.
+            let begun =
+                unsafe { endpoint.read((dst, len), region.as_ref(), source, ops.context(index)) };
+            let rank = rank.number();
+            Ok((begun? == Begun::Yes).then_some(Flight::Get { rank, region }))
+        })
+    }
+
+    /// Begins an operation as soon as there is room for it.
+    fn begin(
+        &self,
+        rank: Rank,
+        mut issue: impl FnMut(&mut State, usize) -> Result<Option<Flight>>,
+    ) -> Result<OpId> {
+        let mut op = OpId::DONE;
+        let missing = || vec![rank];
+        let awaited = Awaited {
+            what: "room for a transfer",
+            missing: &missing,
+        };
+        self.wait(awaited, |state| {
+            let Some(index) = state.ops.reserve() else {
+                return Ok(false);
+            };
+            match issue(state, index) {
+                Ok(Some(flight)) => {
+                    op = state.ops.begin(index, flight);
+                    Ok(true)
+                }
+                Ok(None) => {
+                    state.ops.release(index);
+                    Ok(false)
+                }
+                Err(error) => {
+                    state.ops.release(index);
+                    Err(error)
+                }
+            }
+        })?;
+        Ok(op)
+    }
+
+    /// Waits until a transfer is complete. If that fails, the caller's memory is not libfabric's any more.
+    fn finish(&self, op: OpId, rank: Rank, what: &'static str) -> Result<()> {
+        if op == OpId::DONE {
+            return Ok(());
+        }
+        let missing = || vec![rank];
+        let awaited = Awaited {
+            what,
+            missing: &missing,
+        };
+        let over = self.wait(awaited, |state| Ok(state.ops.is_over(op)));
+        if over.is_err() {
+            self.take_memory_back(op);
+        }
+        over
+    }
+
+    /// Nobody waits for `op` any more, whose memory is its caller's again. The network is of no use after that: nothing
+    /// but closing the endpoint is certain to keep libfabric from the memory.
+    #[cold]
+    fn take_memory_back(&self, op: OpId) {
+        if self.state().ops.is_over(op) {
+            return;
+        }
+        // Before the way to tell it is closed.
+        if self.health().is_ok() {
+            drop(self.blame(Rank::new(self.rank), "gave up waiting for a transfer"));
+        }
+        self.state().endpoint.shut();
+    }
+
+    pub(crate) fn has_reached(&self, op: OpId, _stage: Stage) -> bool {
+        op == OpId::DONE || self.state().ops.is_over(op)
+    }
+
+    pub(crate) fn put_each(&self, puts: impl IntoIterator<Item = Put>) -> Result<()> {
+        let mut begun = Vec::new();
+        let mut outcome = Ok(());
+        for put in puts {
+            outcome = if put.len() > MAX_STAGED {
+                self.begin_put(&put).map(|op| begun.push((op, put.rank())))
+            } else {
+                self.begin_copied(&put)
+            };
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.finish_all(begun, "puts").and(outcome)
+    }
+
+    pub(crate) fn get_each(&self, gets: impl IntoIterator<Item = Get>) -> Result<()> {
+        let mut begun = Vec::new();
+        let mut outcome = Ok(());
+        for get in gets {
+            outcome = self.begin_get(&get).map(|op| begun.push((op, get.rank())));
+            if outcome.is_err() {
+                break;
+            }
+        }
+        self.finish_all(begun, "gets").and(outcome)
+    }
+
+    fn finish_all(&self, begun: Vec<(OpId, Rank)>, what: &'static str) -> Result<()> {
+        let mut outcome = Ok(());
+        for (op, rank) in begun {
+            let finished = self.finish(op, rank, what);
+            outcome = outcome.and(finished);
+        }
+        outcome
+    }
+
+    pub(crate) fn put_blocks(&self, grid: PutGrid<'_>) -> Result<()> {
+        if let Some(near) = self.nearby(grid) {
+            return self.member.put_strided(near);
+        }
+        self.put_each(listed(|visit| grid.for_each(visit)))
+    }
+
+    pub(crate) fn get_blocks(&self, grid: GetGrid<'_>) -> Result<()> {
+        if let Some(near) = self.nearby(grid) {
+            return self.member.get_strided(near);
+        }
+        self.get_each(listed(|visit| grid.for_each(visit)))
+    }
+
+    pub(crate) fn flush_rank(&self, rank: Rank) -> Result<()> {
+        if self.near(rank).is_some() {
+            return self.member.flush_all();
+        }
+        let flush = self.state().ops.begin_flush(rank.number());
+        self.await_flushes(&[flush], &|| vec![rank])
+    }
+
+    pub(crate) fn flush_ranks(&self) -> Result<()> {
+        self.member.flush_all()?;
+        let flushes = self.state().ops.begin_flushes();
+        self.await_flushes(&flushes, &|| self.state().ops.awaited())
+    }
+
+    fn await_flushes(&self, flushes: &[Flush], missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
+        let awaited = Awaited {
+            what: "puts and atomics to be complete",
+            missing,
+        };
+        let mut rest = flushes;
+        self.wait(awaited, |state| {
+            while let Some((first, others)) = rest.split_first()
+                && state.ops.is_flushed(*first)
+            {
+                rest = others;
+            }
+            Ok(rest.is_empty())
+        })
+    }
+}
+
+/// Writes from a copy, if there is room for one.
+fn write_copy(
+    state: &mut State,
+    put: &Put,
+    target: Target,
+    index: usize,
+) -> Result<Option<Flight>> {
+    let State {
+        endpoint,
+        ops,
+        staging,
+        ..
+    } = state;
+    let Some(mut buffer) = staging.take(endpoint)? else {
+        return Ok(None);
+    };
+    let len = put.len();
+    put.copy_to(&mut buffer.bytes_mut()[..len]);
+    // SAFETY: who made the put promised that its bytes lie in a segment, all of which is registered. The copy is
+    // kept with the operation, and left alone until that is complete.
+    match unsafe { endpoint.write_buffer(&buffer, len, target, ops.context(index)) } {
+        Ok(Begun::Yes) => Ok(Some(Flight::Put {
+            rank: put.rank().number(),
+            copy: Some(buffer),
+            region: None,
+        })),
+        Ok(Begun::NoRoom) => {
+            staging.give_back(buffer);
+            Ok(None)
+        }
+        Err(error) => {
+            staging.give_back(buffer);
+            Err(error)
+        }
+    }
+}
+
+/// The blocks of a grid as a list.
+fn listed<T>(
+    walk: impl FnOnce(
+        &mut dyn FnMut(T) -> Result<(), std::convert::Infallible>,
+    ) -> Result<(), std::convert::Infallible>,
+) -> Vec<T> {
+    let mut list = Vec::new();
+    match walk(&mut |item| {
+        list.push(item);
+        Ok(())
+    }) {
+        Ok(()) => list,
+        Err(never) => match never {},
+    }
+}

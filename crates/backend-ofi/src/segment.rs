@@ -1,0 +1,102 @@
+//! Each rank's segment as the others reach it: registered, with its address and key.
+#![expect(unsafe_code, reason = "lets peers access this rank's segment")]
+
+use pgas_core::backend::{Backend, RemoteAddr};
+use pgas_core::{Error, Result};
+use pgas_smp::Member;
+
+use crate::bootstrap::{Way, gather};
+use crate::sys::{Endpoint, Region, Target};
+
+/// Where the segments of all ranks are.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    /// For each rank, the start of its segment.
+    starts: Box<[Target]>,
+}
+
+impl Segments {
+    /// Registers this rank's segment, and learns of all others'; collective.
+    pub(crate) fn open(
+        endpoint: &mut Endpoint,
+        member: &Member,
+        way: &mut dyn Way,
+    ) -> Result<(Self, Region)> {
+        let made = Self::register(endpoint, member);
+        let said = made.as_ref().map(|(_, said)| said.clone());
+        let all = gather(way, said.map_err(Clone::clone))?;
+        let (region, own) = made?;
+        let mut starts = Vec::with_capacity(all.len());
+        for (rank, said) in all.iter().enumerate() {
+            starts.push(read(endpoint, said, own.len(), rank)?);
+        }
+        let starts = starts.into_boxed_slice();
+        Ok((Self { starts }, region))
+    }
+
+    fn register(endpoint: &mut Endpoint, member: &Member) -> Result<(Region, Vec<u8>)> {
+        let start = member
+            .mapped(member.rank())
+            .expect("a member has mapped its own segment");
+        let bytes = member.segment_bytes();
+        let len = usize::try_from(bytes).expect("a mapped segment fits into the address space");
+        // SAFETY: the segment stays mapped as long as the member, which outlives the registration
+        // (`network.rs`). There are no references into segments, so that peers may change them.
+        let region = unsafe { endpoint.expose(start.as_ptr(), len) };
+        let region = region.map_err(|error| {
+            let text = format!(
+                "{error}; the segment of {bytes} bytes may be more than may be registered: see PGAS_SEGMENT and `ulimit -l`"
+            );
+            Error::backend("fi_mr_reg", 0, text)
+        })?;
+        let base = if endpoint.info().by_address() {
+            start.as_ptr().addr() as u64
+        } else {
+            0
+        };
+        let mut said = Vec::new();
+        said.extend_from_slice(&base.to_ne_bytes());
+        said.extend_from_slice(&region.key().to_ne_bytes());
+        said.extend_from_slice(&endpoint.address()?);
+        Ok((region, said))
+    }
+
+    /// The place, if there is such a rank.
+    pub(crate) fn target(&self, at: RemoteAddr) -> Target {
+        let start = self.starts[at.rank.number() as usize];
+        Target {
+            address: start.address.wrapping_add(at.offset),
+            ..start
+        }
+    }
+
+    /// The place of a rank in the table of addresses.
+    pub(crate) fn peer(&self, rank: u32) -> u64 {
+        self.starts[rank as usize].peer
+    }
+
+    pub(crate) fn n_ranks(&self) -> u32 {
+        u32::try_from(self.starts.len()).expect("a job has no more")
+    }
+}
+
+/// What another rank has said, which is as long as this rank's own.
+fn read(endpoint: &mut Endpoint, said: &[u8], len: usize, rank: usize) -> Result<Target> {
+    let wrong = || {
+        let text = format!(
+            "rank {rank} has an address of another kind, {} bytes long",
+            said.len()
+        );
+        Error::backend("start-up", 0, text)
+    };
+    if said.len() != len {
+        return Err(wrong());
+    }
+    let (base, rest) = said.split_first_chunk().ok_or_else(wrong)?;
+    let (key, address) = rest.split_first_chunk().ok_or_else(wrong)?;
+    Ok(Target {
+        peer: endpoint.insert(address)?,
+        address: u64::from_ne_bytes(*base),
+        key: u64::from_ne_bytes(*key),
+    })
+}

@@ -1,0 +1,308 @@
+//! What a rank does for others, and how it waits: takes what has come, answers what asks for it, spreads failures.
+
+use std::mem;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pgas_core::backend::{Backend, Message, MessageClass, OpId};
+use pgas_core::{Error, Rank, Result};
+use pgas_network::limits::{Awaited, LongWait, Over};
+use pgas_network::note::Note;
+
+use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
+use crate::sys::Completion;
+
+/// Rounds of waiting for an answer between two looks at the job's health, before and after the first
+/// yield: where many programs wait for a processor, a single yield takes tens of milliseconds.
+const ROUNDS_A_LOOK: u32 = 64;
+const YIELDS_A_LOOK: u32 = 8;
+const SPINS: u32 = 200;
+/// How long an operation may have failed until the job does: whoever watches over ranks and hosts says more about the
+/// cause, if it is one of them.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// How often the first rank of a host looks at the others.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Network {
+    /// Serves what has come, and says whether there was anything.
+    pub(crate) fn pump(&self, state: &mut State) -> Result<bool> {
+        let mut completions = mem::take(&mut state.completions);
+        let polled = state.endpoint.poll(&mut completions);
+        let worked = !completions.is_empty();
+        let mut outcome = polled;
+        for completion in completions.drain(..) {
+            let served = self.complete(state, completion);
+            outcome = outcome.and(served);
+        }
+        state.completions = completions;
+        outcome?;
+        for (class, n) in [MessageClass::Request, MessageClass::Reply]
+            .into_iter()
+            .zip(&self.n_arrived)
+        {
+            // Relaxed: a hint; who takes a message holds the lock.
+            n.store(state.post.n_arrived(class), Ordering::Relaxed);
+        }
+        let State { post, endpoint, .. } = state;
+        post.send_notes(endpoint, &self.segments)?;
+        self.look_at_hosts(state);
+        self.tell_failure(state)?;
+        Ok(worked)
+    }
+
+    /// Looks, now and then, whether the other hosts are there.
+    fn look_at_hosts(&self, state: &mut State) {
+        let Some(lifeline) = &mut state.lifeline else {
+            return;
+        };
+        if state.looked.elapsed() < LOOK {
+            return;
+        }
+        state.looked = Instant::now();
+        let known = self.failure.get();
+        let known = known.map(|(rank, cause)| (rank.number(), cause.clone()));
+        if let Some((rank, cause)) = lifeline.look(known.as_ref()) {
+            self.note_failure(Rank::new(rank), &cause);
+        }
+    }
+
+    fn complete(&self, state: &mut State, completion: Completion) -> Result<()> {
+        let Ok(index) = usize::try_from(completion.number >> 2) else {
+            return Ok(());
+        };
+        let kind = completion.number & KINDS;
+        if let Some(text) = completion.error {
+            let rank = match kind {
+                OPERATION => state.ops.rank_of(index),
+                RECEIVE => None,
+                _ => state.post.receiver_of(index),
+            };
+            let is_last_word = state.has_left && kind != OPERATION && kind != RECEIVE;
+            if !is_last_word {
+                let rank = Rank::new(rank.unwrap_or(self.rank));
+                let broken = || (rank, text, Instant::now());
+                self.broken.get_or_init(broken);
+            }
+            if kind == OPERATION {
+                // It never completes, and the job fails of it.
+                return Ok(());
+            }
+        }
+        match kind {
+            OPERATION => {
+                if let Some(copy) = state.ops.complete(index) {
+                    state.staging.give_back(copy);
+                }
+            }
+            RECEIVE => {
+                let State { post, endpoint, .. } = state;
+                if let Some((from, note)) = post.has_received(endpoint, index, completion.len)? {
+                    self.heed(state, from, note)?;
+                }
+            }
+            _ => state.post.has_sent(index),
+        }
+        Ok(())
+    }
+
+    fn heed(&self, state: &mut State, from: u32, note: Note) -> Result<()> {
+        match note {
+            // The post has read them.
+            Note::Credits(_) | Note::Bye { .. } => {}
+            Note::Ask => {
+                let barriers = 0;
+                let answer = if state.has_left {
+                    let sent = state.post.sent_to(from);
+                    Note::Left { sent, barriers }
+                } else {
+                    Note::Here { barriers }
+                };
+                self.tell(state, from, answer)?;
+            }
+            Note::Here { .. } | Note::Left { .. } => {
+                state.unanswered.remove(&from);
+            }
+            Note::Leaving { round } => {
+                state.rounds.insert(round);
+            }
+            Note::Failed { rank, cause } => {
+                drop(self.failure.set((Rank::new(rank), cause)));
+            }
+            Note::Execute { id, offset, order } => match self.execute(offset, order) {
+                Ok(bits) => self.tell(state, from, Note::Former { id, bits })?,
+                Err(error) => self.note_failure(Rank::new(from), &error.to_string()),
+            },
+            Note::Former { id, bits } => state.ops.answered(from, OpId(id), bits),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn tell(&self, state: &mut State, to: u32, note: Note) -> Result<()> {
+        let State { post, endpoint, .. } = state;
+        post.tell(endpoint, &self.segments, to, note)
+    }
+
+    /// Records a failure, if it is the first one that this rank knows of, and tells the ranks of
+    /// this host. Who has the lock next [tells](Self::tell_failure) the others.
+    fn note_failure(&self, rank: Rank, cause: &str) {
+        if self.failure.set((rank, cause.to_owned())).is_ok() {
+            let number = self.host.number_of_failed(rank.number());
+            drop(self.member.blame(Rank::new(number), cause));
+            // Release, with the acquire of who tells: the failure is there by then.
+            self.is_untold.store(true, Ordering::Release);
+        }
+    }
+
+    /// As [`note_failure`](Self::note_failure), and tells everybody, without waiting for a thread that is inside of
+    /// libfabric.
+    pub(crate) fn fail(&self, rank: Rank, cause: &str) {
+        self.note_failure(rank, cause);
+        if let Some(mut state) = self.try_state() {
+            // Who cannot be told finds out by itself.
+            drop(self.tell_failure(&mut state));
+        }
+    }
+
+    /// Tells all other ranks of a failure that was noted here, once.
+    fn tell_failure(&self, state: &mut State) -> Result<()> {
+        // Acquire: with the release of who noted it.
+        if !self.is_untold.load(Ordering::Relaxed) || !self.is_untold.swap(false, Ordering::Acquire)
+        {
+            return Ok(());
+        }
+        let Some((rank, cause)) = self.failure.get() else {
+            return Ok(());
+        };
+        for other in (0..self.segments.n_ranks()).filter(|other| *other != self.rank) {
+            let note = Note::Failed {
+                rank: rank.number(),
+                cause: cause.clone(),
+            };
+            self.tell(state, other, note)?;
+        }
+        Ok(())
+    }
+
+    /// Serves what comes until `ready`, as a call of the contract that waits for the network.
+    pub(crate) fn wait(
+        &self,
+        awaited: Awaited<'_>,
+        mut ready: impl FnMut(&mut State) -> Result<bool>,
+    ) -> Result<()> {
+        let mut round = 0_u32;
+        let mut long = LongWait::new(self.limits, self.rank(), awaited);
+        let mut failure = None;
+        loop {
+            {
+                let mut state = self.state();
+                if ready(&mut state)? {
+                    return Ok(());
+                }
+                self.pump(&mut state)?;
+                if ready(&mut state)? {
+                    return Ok(());
+                }
+            }
+            // After one more look: what is waited for may have come before the failure.
+            if let Some(error) = failure {
+                return Err(error);
+            }
+            round = round.wrapping_add(1);
+            let yields = round > SPINS || self.member.is_oversubscribed();
+            let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
+            if round.is_multiple_of(n_between) {
+                self.member.look_after_the_others();
+                failure = self.check(&mut long).err();
+            }
+            if yields {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// Whether a wait is in vain or has lasted too long.
+    fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
+        self.health()?;
+        long.check().map_err(|over| match over {
+            Over::Timeout(error) => error,
+            Over::Stall(cause) => self.blame(self.rank(), &cause),
+        })
+    }
+
+    pub(crate) fn receive(
+        &self,
+        class: MessageClass,
+        limit: usize,
+        sink: &mut dyn FnMut(Message<'_>),
+    ) -> Result<usize> {
+        // Also without the direct path: a rank's messages to itself.
+        let mut n = self.member.poll(class, limit, &mut |message| {
+            let from = Rank::new(self.host.rank_of(message.from.number()));
+            sink(Message { from, ..message });
+        })?;
+        let hint = &self.n_arrived[class as usize];
+        if hint.load(Ordering::Relaxed) == 0 {
+            return Ok(n);
+        }
+        let Ok(_receiving) = self.receiving[class as usize].try_lock() else {
+            return Ok(n);
+        };
+        let mut served = None;
+        loop {
+            let mut state = self.state();
+            let State { post, endpoint, .. } = &mut *state;
+            if let Some(letter) = served.take() {
+                post.finish(endpoint, &self.segments, class, letter, true)?;
+                hint.store(post.n_arrived(class), Ordering::Relaxed);
+            }
+            if n >= limit {
+                return Ok(n);
+            }
+            let Some(letter) = post.take(class) else {
+                return Ok(n);
+            };
+            drop(state);
+            sink(Message {
+                from: Rank::new(letter.from),
+                class,
+                handler: letter.handler(),
+                payload: letter.payload(),
+            });
+            n += 1;
+            served = Some(letter);
+        }
+    }
+
+    pub(crate) fn first_failure(&self) -> Option<Error> {
+        let (rank, cause) = self.failure.get()?;
+        Some(Error::rank_failed(*rank, cause.clone()))
+    }
+
+    /// An error when the job has failed.
+    pub(crate) fn check_health(&self) -> Result<()> {
+        if let Some(error) = self.first_failure() {
+            return Err(error);
+        }
+        match self.member.health() {
+            Ok(()) => {}
+            Err(Error::RankFailed(failure)) => {
+                let rank = Rank::new(self.host.failed_rank(failure.rank.number()));
+                return Err(self.blame(rank, &failure.cause));
+            }
+            Err(other) => return Err(other),
+        }
+        match self.broken.get() {
+            Some((rank, text, at)) if at.elapsed() >= GRACE => {
+                let cause = if rank.number() == self.rank {
+                    format!("cannot receive messages any more ({text})")
+                } else {
+                    format!("cannot be reached any more ({text})")
+                };
+                Err(self.blame(*rank, &cause))
+            }
+            _ => Ok(()),
+        }
+    }
+}

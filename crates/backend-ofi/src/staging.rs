@@ -1,0 +1,35 @@
+//! Copies of what short puts write, so that their sources are free at once.
+
+use pgas_core::Result;
+
+use crate::sys::{Buffer, Endpoint};
+
+/// The longest put that is copied, in bytes: longer ones wait until they are written.
+pub(crate) const MAX_STAGED: usize = 4096;
+/// Copies that may be on their way.
+const LIMIT: usize = 512;
+
+/// The copies that are free.
+#[derive(Debug, Default)]
+pub(crate) struct Staging {
+    free: Vec<Buffer>,
+    n_made: usize,
+}
+
+impl Staging {
+    /// A buffer of [`MAX_STAGED`] bytes, unless all are in use.
+    pub(crate) fn take(&mut self, endpoint: &mut Endpoint) -> Result<Option<Buffer>> {
+        if let Some(buffer) = self.free.pop() {
+            return Ok(Some(buffer));
+        }
+        if self.n_made == LIMIT {
+            return Ok(None);
+        }
+        self.n_made += 1;
+        endpoint.buffer(MAX_STAGED, 0).map(Some)
+    }
+
+    pub(crate) fn give_back(&mut self, buffer: Buffer) {
+        self.free.push(buffer);
+    }
+}

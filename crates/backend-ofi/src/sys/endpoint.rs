@@ -1,0 +1,685 @@
+//! An endpoint, with all that it needs: fabric, domain, table of addresses, queue of completions.
+//!
+//! All methods take it by exclusive reference: one thread at a time is inside of libfabric, which therefore needs no
+//! locks of its own (`FI_THREAD_DOMAIN`).
+#![expect(
+    unsafe_code,
+    reason = "lends libfabric buffers, and reads what it writes"
+)]
+
+use std::ffi::{CStr, c_int, c_void};
+use std::mem::{self, MaybeUninit};
+use std::ptr;
+
+use pgas_core::{Error, Result};
+use pgas_libfabric_sys::bindings::{
+    FI_AV_TABLE, FI_CQ_FORMAT_MSG, FI_DELIVERY_COMPLETE, FI_EAGAIN, FI_EAVAIL, FI_ENABLE, FI_READ,
+    FI_RECV, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND, FI_TRANSMIT, FI_WAIT_NONE, FI_WRITE,
+    fi_av_attr, fi_cq_attr, fi_cq_err_entry, fi_cq_msg_entry, fi_msg, fi_msg_rma, fi_rma_iov, fid,
+    fid_av, fid_cq, fid_domain, fid_ep, fid_fabric, iovec,
+};
+use pgas_libfabric_sys::calls::{
+    Local, Memory, Remote, fi_av_insert, fi_av_open, fi_bind, fi_close, fi_control, fi_cq_open,
+    fi_cq_read, fi_cq_readerr, fi_cq_strerror, fi_domain, fi_endpoint, fi_getname, fi_inject,
+    fi_mr_reg, fi_read, fi_recv, fi_send, fi_sendmsg, fi_writemsg,
+};
+
+use super::info::Info;
+use super::memory::{Buffer, Context, Region};
+use super::{check, failed, library};
+
+/// Whether libfabric has taken an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "an operation that was not taken has to be begun again"]
+pub(crate) enum Begun {
+    Yes,
+    /// There is no room now: make progress, then begin it again.
+    NoRoom,
+}
+
+/// One completed operation.
+#[derive(Debug)]
+pub(crate) struct Completion {
+    /// The number of its context.
+    pub(crate) number: u64,
+    /// Received bytes.
+    pub(crate) len: usize,
+    /// What went wrong, if something has.
+    pub(crate) error: Option<String>,
+}
+
+/// Memory of a peer: its place in the table of addresses, where, and by which key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) peer: u64,
+    pub(crate) address: u64,
+    pub(crate) key: u64,
+}
+
+impl From<Target> for Remote {
+    fn from(target: Target) -> Self {
+        Self {
+            rank: target.peer,
+            address: target.address,
+            key: target.key,
+        }
+    }
+}
+
+/// There is no room, or nothing to take.
+const AGAIN: isize = -FI_EAGAIN.cast_signed() as isize;
+/// There is a failed completion to take.
+const AVAILABLE: isize = -FI_EAVAIL.cast_signed() as isize;
+
+/// Completions that are taken at a time.
+const A_LOOK: usize = 16;
+
+/// An open endpoint.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    /// Null after [`shut`](Self::shut).
+    endpoint: *mut fid_ep,
+    cq: *mut fid_cq,
+    av: *mut fid_av,
+    domain: *mut fid_domain,
+    fabric: *mut fid_fabric,
+    info: Info,
+    next_key: u64,
+}
+
+// SAFETY: the objects are this value's alone, and libfabric does not care which thread calls it as long as it
+// is one at a time, as exclusive references see to.
+unsafe impl Send for Endpoint {}
+
+impl Endpoint {
+    /// Opens a fabric and an endpoint for about `n_ranks` peers, with room for so many completions.
+    pub(crate) fn open(info: Info, n_ranks: u32, n_completions: usize) -> Result<Self> {
+        let library = library()?;
+        let mut this = Self {
+            endpoint: ptr::null_mut(),
+            cq: ptr::null_mut(),
+            av: ptr::null_mut(),
+            domain: ptr::null_mut(),
+            fabric: ptr::null_mut(),
+            info,
+            next_key: 1,
+        };
+        let info = this.info.as_ptr();
+        let none = ptr::null_mut();
+        // SAFETY: libfabric fills all parts of what it gives.
+        let attr = unsafe { (*info).fabric_attr };
+        // SAFETY: the structure is libfabric's own, and the place for the object is there.
+        let code = unsafe { (library.fabric)(attr, &raw mut this.fabric, none) };
+        check("fi_fabric", code)?;
+        // SAFETY: the fabric is open, and the structure is one of its.
+        let code = unsafe { fi_domain(this.fabric, info, &raw mut this.domain, none) };
+        check("fi_domain", code)?;
+        let mut table: fi_av_attr = zeroed();
+        table.type_ = FI_AV_TABLE;
+        table.count = n_ranks as usize;
+        // SAFETY: the domain is open, and the attributes are read during the call.
+        let code = unsafe { fi_av_open(this.domain, &raw mut table, &raw mut this.av, none) };
+        check("fi_av_open", code)?;
+        let mut queue: fi_cq_attr = zeroed();
+        queue.size = n_completions;
+        queue.format = FI_CQ_FORMAT_MSG;
+        queue.wait_obj = FI_WAIT_NONE;
+        // SAFETY: as for the table.
+        let code = unsafe { fi_cq_open(this.domain, &raw mut queue, &raw mut this.cq, none) };
+        check("fi_cq_open", code)?;
+        // SAFETY: the domain is open, and the structure is one of its.
+        let code = unsafe { fi_endpoint(this.domain, info, &raw mut this.endpoint, none) };
+        check("fi_endpoint", code)?;
+        this.join(this.av.cast(), 0, "fi_ep_bind of the addresses")?;
+        let both = u64::from(FI_TRANSMIT) | u64::from(FI_RECV);
+        this.join(this.cq.cast(), both, "fi_ep_bind of the completions")?;
+        // SAFETY: the endpoint is open; to enable it takes no argument.
+        let code = unsafe { fi_control(this.endpoint.cast(), FI_ENABLE.cast_signed(), none) };
+        check("fi_enable", code)?;
+        Ok(this)
+    }
+
+    fn join(&mut self, other: *mut fid, flags: u64, call: &'static str) -> Result<()> {
+        // SAFETY: both are open objects of this endpoint's domain.
+        check(call, unsafe { fi_bind(self.endpoint.cast(), other, flags) })
+    }
+
+    pub(crate) fn info(&self) -> &Info {
+        &self.info
+    }
+
+    /// The address by which peers reach it.
+    pub(crate) fn address(&mut self) -> Result<Vec<u8>> {
+        let mut address = vec![0; 512];
+        let mut len = address.len();
+        let at = address.as_mut_ptr().cast();
+        // SAFETY: the endpoint is open, and there are so many bytes.
+        let code = unsafe { fi_getname(self.endpoint, at, &raw mut len) };
+        check("fi_getname", code)?;
+        address.truncate(len);
+        Ok(address)
+    }
+
+    /// Adds a peer's address, which has as many bytes as the provider's have, and gives its place.
+    pub(crate) fn insert(&mut self, address: &[u8]) -> Result<u64> {
+        let mut place = 0;
+        let at = address.as_ptr().cast();
+        // SAFETY: the table is open, and one address is read, which is as long as this endpoint's own,
+        // as `segment.rs` sees to.
+        let n = unsafe { fi_av_insert(self.av, at, 1, &raw mut place, 0, ptr::null_mut()) };
+        check("fi_av_insert", n)?;
+        if n != 1 {
+            let text = "a peer's address is not valid here";
+            return Err(Error::backend("fi_av_insert", n.into(), text));
+        }
+        Ok(place)
+    }
+
+    /// Registers memory for peers.
+    ///
+    /// # Safety
+    ///
+    /// It stays for as long as the registration, and whatever peers do with it is no harm.
+    pub(crate) unsafe fn expose(&mut self, start: *mut u8, len: usize) -> Result<Region> {
+        let access = FI_REMOTE_READ | FI_REMOTE_WRITE;
+        // SAFETY: as the caller promises.
+        unsafe { self.register(start, len, u64::from(access)) }
+    }
+
+    /// A buffer of `len` bytes, whose operations `number` names.
+    pub(crate) fn buffer(&mut self, len: usize, number: u64) -> Result<Buffer> {
+        let mut buffer = Buffer::new(len, number);
+        let (start, len) = buffer.range();
+        // SAFETY: the buffer has its registration, which is closed before its memory is freed.
+        if let Some(region) = unsafe { self.prepare(start, len) }? {
+            buffer.keep(region);
+        }
+        Ok(buffer)
+    }
+
+    /// Registers memory for operations of this process, if the provider wants that.
+    ///
+    /// # Safety
+    ///
+    /// It stays for as long as the registration.
+    pub(crate) unsafe fn prepare(&mut self, start: *mut u8, len: usize) -> Result<Option<Region>> {
+        if !self.info.registers_local() {
+            return Ok(None);
+        }
+        let access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+        // SAFETY: as the caller promises.
+        unsafe { self.register(start, len, u64::from(access)) }.map(Some)
+    }
+
+    /// # Safety
+    ///
+    /// As for [`expose`](Self::expose).
+    unsafe fn register(&mut self, start: *mut u8, len: usize, access: u64) -> Result<Region> {
+        self.check_open()?;
+        let memory = Memory {
+            start: start.cast(),
+            len,
+            access,
+            requested_key: self.next_key,
+            flags: 0,
+        };
+        self.next_key += 1;
+        let (mut mr, none) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the domain is open, and the caller promises that the memory stays.
+        let code = unsafe { fi_mr_reg(self.domain, memory, &raw mut mr, none) };
+        check("fi_mr_reg", code)?;
+        // SAFETY: it was just made.
+        let region = unsafe { Region::new(mr) };
+        if self.info.by_endpoint() {
+            let at: *mut fid = region.as_ptr().cast();
+            // SAFETY: both are open.
+            check("fi_mr_bind", unsafe {
+                fi_bind(at, self.endpoint.cast(), 0)
+            })?;
+            // SAFETY: the registration is open; to enable it takes no argument.
+            let code = unsafe { fi_control(at, FI_ENABLE.cast_signed(), none) };
+            check("fi_mr_enable", code)?;
+        }
+        Ok(region)
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Safety
+    ///
+    /// The buffer lives and is left alone until its completion has come, or the endpoint is shut.
+    pub(crate) unsafe fn receive(&mut self, buffer: &Buffer) -> Result<Begun> {
+        self.check_open()?;
+        let (local, context) = (buffer.local(usize::MAX), buffer.context.as_ptr());
+        // SAFETY: the endpoint is open, and the caller promises the rest. Messages of anybody are meant.
+        begun("fi_recv", unsafe {
+            fi_recv(self.endpoint, local, u64::MAX, context)
+        })
+    }
+
+    /// Sends the first `len` bytes of a buffer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`receive`](Self::receive).
+    pub(crate) unsafe fn send(&mut self, buffer: &Buffer, len: usize, peer: u64) -> Result<Begun> {
+        self.check_open()?;
+        let (local, context) = (buffer.local(len), buffer.context.as_ptr());
+        // SAFETY: the endpoint is open, and the caller promises the rest.
+        begun("fi_send", unsafe {
+            fi_send(self.endpoint, local, peer, context)
+        })
+    }
+
+    /// As [`send`](Self::send), complete when the peer has it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`receive`](Self::receive).
+    pub(crate) unsafe fn send_surely(
+        &mut self,
+        buffer: &Buffer,
+        len: usize,
+        peer: u64,
+    ) -> Result<Begun> {
+        self.check_open()?;
+        let mut local = buffer.local(len);
+        let part = part_of(local);
+        let message = fi_msg {
+            msg_iov: &raw const part,
+            desc: &raw mut local.desc,
+            iov_count: 1,
+            addr: peer,
+            context: buffer.context.as_ptr(),
+            data: 0,
+        };
+        let flags = u64::from(FI_DELIVERY_COMPLETE);
+        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises the rest.
+        begun("fi_sendmsg", unsafe {
+            fi_sendmsg(self.endpoint, &raw const message, flags)
+        })
+    }
+
+    /// Sends bytes, no more than the provider takes so; nobody hears when they are sent.
+    pub(crate) fn inject(&mut self, bytes: &[u8], peer: u64) -> Result<Begun> {
+        self.check_open()?;
+        let (start, len) = (bytes.as_ptr().cast(), bytes.len());
+        // SAFETY: the endpoint is open, and the bytes are copied before the call returns.
+        begun("fi_inject", unsafe {
+            fi_inject(self.endpoint, start, len, peer)
+        })
+    }
+
+    /// Begins to read `len` bytes of a peer.
+    ///
+    /// # Safety
+    ///
+    /// They lie in what the peer has registered, and as many are writable at `start`, and nobody else's until the
+    /// completion has come, or the endpoint is shut. `region` is of these, and it and the context live as long.
+    pub(crate) unsafe fn read(
+        &mut self,
+        (start, len): (*mut u8, usize),
+        region: Option<&Region>,
+        source: Target,
+        context: &Context,
+    ) -> Result<Begun> {
+        self.check_open()?;
+        let local = local(start, len, region);
+        let context = context.as_ptr();
+        // SAFETY: the endpoint is open, and the caller promises the rest.
+        begun("fi_read", unsafe {
+            fi_read(self.endpoint, local, source.into(), context)
+        })
+    }
+
+    /// Begins to write `len` bytes of a peer; complete when the peer has them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`read`](Self::read), where the bytes at `start` are readable and nobody writes them.
+    pub(crate) unsafe fn write(
+        &mut self,
+        (start, len): (*const u8, usize),
+        region: Option<&Region>,
+        target: Target,
+        context: &Context,
+    ) -> Result<Begun> {
+        let local = local(start.cast_mut(), len, region);
+        // SAFETY: as the caller promises.
+        unsafe { self.write_local(local, target, context.as_ptr()) }
+    }
+
+    /// As [`write`](Self::write), the first `len` bytes of a buffer.
+    ///
+    /// # Safety
+    ///
+    /// As for [`write`](Self::write); the buffer lives and is left alone as long.
+    pub(crate) unsafe fn write_buffer(
+        &mut self,
+        buffer: &Buffer,
+        len: usize,
+        target: Target,
+        context: &Context,
+    ) -> Result<Begun> {
+        // SAFETY: as the caller promises.
+        unsafe { self.write_local(buffer.local(len), target, context.as_ptr()) }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`write`](Self::write).
+    unsafe fn write_local(
+        &mut self,
+        mut local: Local,
+        target: Target,
+        context: *mut c_void,
+    ) -> Result<Begun> {
+        self.check_open()?;
+        let part = part_of(local);
+        let there = fi_rma_iov {
+            addr: target.address,
+            len: local.len,
+            key: target.key,
+        };
+        let message = fi_msg_rma {
+            msg_iov: &raw const part,
+            desc: &raw mut local.desc,
+            iov_count: 1,
+            addr: target.peer,
+            rma_iov: &raw const there,
+            rma_iov_count: 1,
+            context,
+            data: 0,
+        };
+        let flags = u64::from(FI_DELIVERY_COMPLETE);
+        // SAFETY: the endpoint is open, the lists live through the call, and the caller promises the rest.
+        begun("fi_writemsg", unsafe {
+            fi_writemsg(self.endpoint, &raw const message, flags)
+        })
+    }
+
+    /// Makes progress, and adds what is complete to `completions`.
+    pub(crate) fn poll(&mut self, completions: &mut Vec<Completion>) -> Result<()> {
+        self.check_open()?;
+        let mut entries = [MaybeUninit::<fi_cq_msg_entry>::uninit(); A_LOOK];
+        let at = entries.as_mut_ptr().cast();
+        // SAFETY: the queue is open, its entries have this type, and there is room for so many.
+        let n = unsafe { fi_cq_read(self.cq, at, A_LOOK) };
+        if n == AGAIN {
+            return Ok(());
+        }
+        if n == AVAILABLE {
+            return self.poll_error(completions);
+        }
+        let Ok(n) = usize::try_from(n) else {
+            return Err(failed("fi_cq_read", code_of(n)));
+        };
+        for entry in &entries[..n.min(A_LOOK)] {
+            // SAFETY: libfabric has written the first `n`.
+            let entry = unsafe { entry.assume_init() };
+            if entry.op_context.is_null() {
+                continue;
+            }
+            completions.push(Completion {
+                // SAFETY: all operations of this endpoint have such contexts, which live until now.
+                number: unsafe { Context::number_of(entry.op_context) },
+                len: entry.len,
+                error: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes the failed completion.
+    #[cold]
+    fn poll_error(&mut self, completions: &mut Vec<Completion>) -> Result<()> {
+        // Later versions have longer entries, which they fill if they are asked for that version alone.
+        let mut entry: fi_cq_err_entry = zeroed();
+        // SAFETY: the queue is open, and the entry is of this version of the interface.
+        let n = unsafe { fi_cq_readerr(self.cq, &raw mut entry, 0) };
+        if n == AGAIN {
+            return Ok(());
+        }
+        if n < 0 {
+            return Err(failed("fi_cq_readerr", code_of(n)));
+        }
+        if entry.op_context.is_null() {
+            return Err(Error::backend(
+                "fi_cq_readerr",
+                entry.err.into(),
+                self.text_of(&entry),
+            ));
+        }
+        completions.push(Completion {
+            // SAFETY: as for other completions.
+            number: unsafe { Context::number_of(entry.op_context) },
+            len: 0,
+            error: Some(self.text_of(&entry)),
+        });
+        Ok(())
+    }
+
+    /// libfabric's text, and the provider's.
+    fn text_of(&self, entry: &fi_cq_err_entry) -> String {
+        let text = library().map_or_else(|_| String::new(), |it| it.error_text(entry.err));
+        let (err_data, none) = (entry.err_data.cast_const(), ptr::null_mut());
+        // SAFETY: the queue is open, and the data is that of the entry. Without a place for the text it is a constant.
+        let own = unsafe { fi_cq_strerror(self.cq, entry.prov_errno, err_data, none, 0) };
+        if own.is_null() {
+            return text;
+        }
+        // SAFETY: it is a text that ends with a zero.
+        let own = unsafe { CStr::from_ptr(own) }.to_string_lossy();
+        if own == text {
+            text
+        } else {
+            format!("{text}: {own}")
+        }
+    }
+
+    /// Closes the endpoint: from here on libfabric reads and writes nothing that was lent to it, and every call is an
+    /// error.
+    pub(crate) fn shut(&mut self) {
+        close(mem::replace(&mut self.endpoint, ptr::null_mut()));
+    }
+
+    fn check_open(&self) -> Result<()> {
+        if self.endpoint.is_null() {
+            return Err(Error::backend("libfabric", 0, "the endpoint is closed"));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.shut();
+        close(self.cq);
+        close(self.av);
+        close(self.domain);
+        close(self.fabric);
+    }
+}
+
+/// Closes an object that nobody has any more, if there is one.
+fn close<T>(object: *mut T) {
+    if !object.is_null() {
+        // SAFETY: all objects begin with what `fi_close` takes, it is open, and what was made with it is
+        // closed. What closing reports would change nothing.
+        unsafe { fi_close(object.cast()) };
+    }
+}
+
+/// What the outcome of beginning an operation means.
+fn begun(call: &'static str, outcome: isize) -> Result<Begun> {
+    if outcome >= 0 {
+        return Ok(Begun::Yes);
+    }
+    if outcome == AGAIN {
+        return Ok(Begun::NoRoom);
+    }
+    Err(failed(call, code_of(outcome)))
+}
+
+fn code_of(outcome: isize) -> c_int {
+    c_int::try_from(outcome).unwrap_or(c_int::MIN)
+}
+
+fn local(start: *mut u8, len: usize, region: Option<&Region>) -> Local {
+    Local {
+        start: start.cast(),
+        len,
+        desc: region.map_or(ptr::null_mut(), Region::desc),
+    }
+}
+
+fn part_of(local: Local) -> iovec {
+    iovec {
+        iov_base: local.start,
+        iov_len: local.len,
+    }
+}
+
+/// A structure of C's with zeros.
+fn zeroed<T: OfC>() -> T {
+    // SAFETY: who implements the trait says that zeros are a value.
+    unsafe { MaybeUninit::zeroed().assume_init() }
+}
+
+/// # Safety
+///
+/// A structure of numbers and raw pointers, of which zeros are a value.
+unsafe trait OfC {}
+// SAFETY: numbers and raw pointers.
+unsafe impl OfC for fi_av_attr {}
+// SAFETY: numbers and raw pointers.
+unsafe impl OfC for fi_cq_attr {}
+// SAFETY: numbers and raw pointers.
+unsafe impl OfC for fi_cq_err_entry {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::find;
+
+    const BYTES: usize = 4096;
+
+    /// Two endpoints, the first one with the place of the second, and memory of the second one as the first knows it.
+    fn pair(
+        provider: &str,
+        node: Option<&str>,
+        local: bool,
+    ) -> (Endpoint, Endpoint, Buffer, Region, Target) {
+        let open = || {
+            let mut found = find(Some(provider), node).unwrap();
+            let mut info = found.swap_remove(0);
+            if local {
+                info.pretend_local();
+            }
+            Endpoint::open(info, 2, 64).unwrap()
+        };
+        let (mut one, mut other) = (open(), open());
+        let memory = other.buffer(BYTES, 0).unwrap();
+        let (start, len) = memory.range();
+        // SAFETY: the test keeps the memory until the registration is closed, and looks at it when nothing
+        // is in flight.
+        let region = unsafe { other.expose(start, len) }.unwrap();
+        let base = if other.info().by_address() {
+            start.addr() as u64
+        } else {
+            0
+        };
+        let target = Target {
+            peer: one.insert(&other.address().unwrap()).unwrap(),
+            address: base,
+            key: region.key(),
+        };
+        (one, other, memory, region, target)
+    }
+
+    /// Drives both ends until the first one has a completion.
+    fn complete(one: &mut Endpoint, other: &mut Endpoint) -> Completion {
+        let mut completions = Vec::new();
+        loop {
+            other.poll(&mut Vec::new()).unwrap();
+            one.poll(&mut completions).unwrap();
+            if let Some(completion) = completions.pop() {
+                return completion;
+            }
+        }
+    }
+
+    fn bytes_go_there_and_back(provider: &str, node: Option<&str>, local: bool) {
+        let (mut one, mut other, memory, region, target) = pair(provider, node, local);
+        assert_eq!(one.info().registers_local(), local);
+        let mut source = one.buffer(64, 7).unwrap();
+        source.bytes_mut().fill(9);
+        let there = Target {
+            address: target.address + 128,
+            ..target
+        };
+        // SAFETY: both memories stay until the completion, and the place lies in what is registered.
+        while unsafe { one.write_buffer(&source, 64, there, &source.context) }.unwrap()
+            == Begun::NoRoom
+        {
+            one.poll(&mut Vec::new()).unwrap();
+            other.poll(&mut Vec::new()).unwrap();
+        }
+        let completion = complete(&mut one, &mut other);
+        assert_eq!((completion.number, completion.error), (7, None));
+        assert_eq!(
+            memory.bytes()[127..193],
+            [&[0][..], &[9; 64], &[0]].concat()
+        );
+        let back = one.buffer(66, 8).unwrap();
+        let (start, len) = back.range();
+        // SAFETY: the memory stays until its registration is closed, below.
+        let own = unsafe { one.prepare(start, len) }.unwrap();
+        assert_eq!(own.is_some(), local);
+        let from = Target {
+            address: target.address + 127,
+            ..target
+        };
+        // SAFETY: as above.
+        while unsafe { one.read((start, len), own.as_ref(), from, &back.context) }.unwrap()
+            == Begun::NoRoom
+        {
+            one.poll(&mut Vec::new()).unwrap();
+            other.poll(&mut Vec::new()).unwrap();
+        }
+        let completion = complete(&mut one, &mut other);
+        assert_eq!((completion.number, completion.error), (8, None));
+        assert_eq!(back.bytes(), [&[0][..], &[9; 64], &[0]].concat());
+        drop(own);
+        drop((source, back, region, memory));
+    }
+
+    #[test]
+    fn bytes_go_there_and_back_by_offset() {
+        bytes_go_there_and_back("tcp;ofi_rxm", Some("127.0.0.1"), false);
+    }
+
+    #[test]
+    fn bytes_go_there_and_back_by_address() {
+        bytes_go_there_and_back("shm", None, false);
+    }
+
+    #[test]
+    fn bytes_go_there_and_back_with_local_memory_registered() {
+        bytes_go_there_and_back("tcp;ofi_rxm", Some("127.0.0.1"), true);
+    }
+
+    #[test]
+    fn a_closed_endpoint_refuses_everything() {
+        let (mut one, _other, memory, region, target) =
+            pair("tcp;ofi_rxm", Some("127.0.0.1"), false);
+        one.shut();
+        assert!(one.poll(&mut Vec::new()).is_err());
+        assert!(one.inject(&[1], target.peer).is_err());
+        assert!(
+            one.buffer(1, 0).is_ok(),
+            "without registrations it is memory alone"
+        );
+        drop((region, memory));
+    }
+}

@@ -1,0 +1,186 @@
+//! What libfabric has to offer on this host: fabrics, by their providers.
+#![expect(unsafe_code, reason = "reads and fills structures of libfabric")]
+
+use std::ffi::{CStr, CString, c_int};
+use std::ptr;
+
+use pgas_core::{Error, Result};
+use pgas_libfabric_sys::bindings::{
+    FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION, FI_MINOR_VERSION,
+    FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG,
+    FI_ORDER_SAS, FI_RM_ENABLED, FI_RMA, FI_SOURCE, FI_THREAD_DOMAIN, fi_info,
+};
+
+use super::{check, failed, library};
+
+/// One fabric of one provider.
+#[derive(Debug)]
+pub(crate) struct Info {
+    /// A copy of libfabric's, without a successor.
+    at: *mut fi_info,
+}
+
+// SAFETY: the structure is this value's alone, and libfabric does not care which thread reads it.
+unsafe impl Send for Info {}
+
+/// The ways of registering memory that this backend knows. A provider says which of them it wants.
+const MR_MODES: u32 =
+    FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+
+/// The version of the interface that this backend is written for.
+const INTERFACE: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
+
+/// What there is with reliable, connectionless endpoints for messages and one-sided transfers; in libfabric's order.
+/// Only of `provider` and at the address `node` of this host, if they are given.
+pub(crate) fn find(provider: Option<&str>, node: Option<&str>) -> Result<Vec<Info>> {
+    let library = library()?;
+    let node = node.map(c_text).transpose()?;
+    // SAFETY: of a null pointer it makes an empty structure.
+    let hints = unsafe { (library.dupinfo)(ptr::null()) };
+    if hints.is_null() {
+        return Err(failed("fi_dupinfo", -12));
+    }
+    let hints = Info { at: hints };
+    hints.want(provider)?;
+    let mut found = ptr::null_mut();
+    let (name, flags) = match &node {
+        Some(node) => (node.as_ptr(), FI_SOURCE),
+        None => (ptr::null(), 0),
+    };
+    // SAFETY: the texts end with a zero, the hints are a structure of libfabric's, and the list is
+    // this function's to free.
+    let code = unsafe {
+        (library.getinfo)(
+            INTERFACE,
+            name,
+            ptr::null(),
+            flags,
+            hints.at,
+            &raw mut found,
+        )
+    };
+    if code == -FI_ENODATA.cast_signed() {
+        return Ok(Vec::new());
+    }
+    check("fi_getinfo", code)?;
+    let mut infos = Vec::new();
+    let mut next = found;
+    while !next.is_null() {
+        // SAFETY: it is one of the list, and a copy has no successor.
+        let copy = unsafe { (library.dupinfo)(next) };
+        if !copy.is_null() {
+            infos.push(Info { at: copy });
+        }
+        // SAFETY: as above.
+        next = unsafe { (*next).next };
+    }
+    // SAFETY: the list is this function's, and its copies are their own.
+    unsafe { (library.freeinfo)(found) };
+    Ok(infos)
+}
+
+/// A text for libfabric.
+fn c_text(text: &str) -> Result<CString> {
+    CString::new(text).map_err(|_| Error::backend("fi_getinfo", 0, "a name with a zero byte"))
+}
+
+impl Info {
+    /// Fills hints.
+    fn want(&self, provider: Option<&str>) -> Result<()> {
+        let provider = provider.map(c_text).transpose()?;
+        // SAFETY: it is an empty structure with all its parts, and nobody else's.
+        let info = unsafe { &mut *self.at };
+        info.caps = u64::from(FI_MSG | FI_RMA);
+        info.mode = FI_CONTEXT | FI_CONTEXT2;
+        // SAFETY: as above.
+        let endpoint = unsafe { &mut *info.ep_attr };
+        // SAFETY: as above.
+        let domain = unsafe { &mut *info.domain_attr };
+        endpoint.type_ = FI_EP_RDM;
+        domain.mr_mode = MR_MODES.cast_signed();
+        domain.threading = FI_THREAD_DOMAIN;
+        domain.resource_mgmt = FI_RM_ENABLED;
+        // SAFETY: as above.
+        let send = unsafe { &mut *info.tx_attr };
+        // SAFETY: as above.
+        let fabric = unsafe { &mut *info.fabric_attr };
+        send.msg_order = u64::from(FI_ORDER_SAS);
+        if let Some(provider) = provider {
+            // SAFETY: the text ends with a zero. libfabric frees the copy, which `strdup` makes by the
+            // allocator that it frees by.
+            fabric.prov_name = unsafe { libc::strdup(provider.as_ptr()) };
+        }
+        Ok(())
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut fi_info {
+        self.at
+    }
+
+    /// As if the provider wanted memory of this process to be registered.
+    #[cfg(test)]
+    pub(super) fn pretend_local(&mut self) {
+        // SAFETY: libfabric fills all parts, and this has the only reference.
+        let domain = unsafe { &mut *(self.parts().domain_attr) };
+        domain.mr_mode |= FI_MR_LOCAL.cast_signed();
+    }
+
+    fn parts(&self) -> &fi_info {
+        // SAFETY: the structure is this value's, and nobody changes it.
+        unsafe { &*self.at }
+    }
+
+    /// The provider's name, such as `tcp;ofi_rxm`.
+    pub(crate) fn provider(&self) -> String {
+        // SAFETY: libfabric fills all parts.
+        let name = unsafe { &*self.parts().fabric_attr }.prov_name;
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: it is a text of the structure's, which ends with a zero.
+        let name = unsafe { CStr::from_ptr(name) };
+        name.to_string_lossy().into_owned()
+    }
+
+    /// The longest message and transfer, in bytes.
+    pub(crate) fn max_bytes(&self) -> usize {
+        // SAFETY: libfabric fills all parts.
+        unsafe { &*self.parts().ep_attr }.max_msg_size
+    }
+
+    /// The longest message whose buffer is free at once, in bytes.
+    pub(crate) fn inject_bytes(&self) -> usize {
+        // SAFETY: as above.
+        unsafe { &*self.parts().tx_attr }.inject_size
+    }
+
+    /// How the provider wants memory to be registered.
+    fn mr_mode(&self) -> c_int {
+        // SAFETY: as above.
+        unsafe { &*self.parts().domain_attr }.mr_mode
+    }
+
+    /// Whether peers name registered memory by its address there, and not by an offset.
+    pub(crate) fn by_address(&self) -> bool {
+        self.mr_mode() & FI_MR_VIRT_ADDR.cast_signed() != 0
+    }
+
+    /// Whether memory of this process has to be registered, too, to be sent from or received in.
+    pub(crate) fn registers_local(&self) -> bool {
+        self.mr_mode() & FI_MR_LOCAL.cast_signed() != 0
+    }
+
+    /// Whether registered memory belongs to an endpoint.
+    pub(super) fn by_endpoint(&self) -> bool {
+        self.mr_mode() & FI_MR_ENDPOINT.cast_signed() != 0
+    }
+}
+
+impl Drop for Info {
+    fn drop(&mut self) {
+        if let Ok(library) = library() {
+            // SAFETY: the structure is this value's, with all that it points to.
+            unsafe { (library.freeinfo)(self.at) };
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Memory that libfabric uses: what a completion is known by, buffers, registrations.
+#![expect(
+    unsafe_code,
+    reason = "owns memory that libfabric reads and writes while an operation lasts"
+)]
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use pgas_libfabric_sys::bindings::{fi_context2, fid_mr};
+use pgas_libfabric_sys::calls::{Local, fi_close, fi_mr_desc, fi_mr_key};
+
+/// What an operation gives libfabric to know it by: room that a provider may use meanwhile, and a number.
+#[derive(Debug)]
+pub(crate) struct Context {
+    at: NonNull<Known>,
+}
+
+/// libfabric gets its address, and gives it back with the completion.
+#[repr(C)]
+#[derive(Debug)]
+struct Known {
+    of_provider: fi_context2,
+    number: u64,
+}
+
+// SAFETY: the room is this value's alone, and the provider's while an operation lasts.
+unsafe impl Send for Context {}
+
+impl Context {
+    pub(crate) fn new(number: u64) -> Self {
+        let known = Known {
+            of_provider: fi_context2 {
+                internal: [ptr::null_mut(); 8],
+            },
+            number,
+        };
+        Self {
+            at: NonNull::from(Box::leak(Box::new(known))),
+        }
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut c_void {
+        self.at.as_ptr().cast()
+    }
+
+    /// The number of a context that libfabric has given back.
+    ///
+    /// # Safety
+    ///
+    /// It is that of an operation of this backend, whose [`Context`] lives.
+    pub(super) unsafe fn number_of(context: *mut c_void) -> u64 {
+        // SAFETY: the caller promises that it is the address of such a value, whose number never changes.
+        unsafe { (*context.cast::<Known>()).number }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was leaked by `new`, and who drops it promises by that that no operation has it.
+        drop(unsafe { Box::from_raw(self.at.as_ptr()) });
+    }
+}
+
+/// Registered memory.
+#[derive(Debug)]
+pub(crate) struct Region {
+    at: *mut fid_mr,
+}
+
+// SAFETY: libfabric does not care which thread closes a registration; the endpoint's lock orders calls.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// # Safety
+    ///
+    /// It is an open registration, and nobody else closes it.
+    pub(super) unsafe fn new(at: *mut fid_mr) -> Self {
+        Self { at }
+    }
+
+    pub(super) fn as_ptr(&self) -> *mut fid_mr {
+        self.at
+    }
+
+    /// The key that peers name it by.
+    pub(crate) fn key(&self) -> u64 {
+        // SAFETY: it is open until this is dropped.
+        unsafe { fi_mr_key(self.at) }
+    }
+
+    pub(crate) fn desc(&self) -> *mut c_void {
+        // SAFETY: as above.
+        unsafe { fi_mr_desc(self.at) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: it is open, and nobody has it any more. What closing reports would change nothing.
+        unsafe { fi_close(self.at.cast()) };
+    }
+}
+
+/// Memory to send from, to receive in, and to copy transfers through, with its registration where it needs one.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    /// Before the memory that it registers.
+    region: Option<Region>,
+    pub(crate) context: Context,
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the memory is this value's alone, and libfabric's while an operation lasts.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// Zeros. `number` names the operations that use it.
+    pub(crate) fn new(len: usize, number: u64) -> Self {
+        let bytes = Box::leak(vec![0_u8; len].into_boxed_slice());
+        Self {
+            region: None,
+            context: Context::new(number),
+            start: NonNull::from(bytes).cast(),
+            len,
+        }
+    }
+
+    /// As memory that is to be registered.
+    pub(crate) fn range(&self) -> (*mut u8, usize) {
+        (self.start.as_ptr(), self.len)
+    }
+
+    pub(crate) fn keep(&mut self, region: Region) {
+        self.region = Some(region);
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is initialized and lives as long as this. Whoever has a `Buffer` and not only lends
+        // it knows that no operation has it: completions give it back.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and this is the only reference.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+
+    /// The first `len` bytes, for an operation.
+    pub(super) fn local(&self, len: usize) -> Local {
+        Local {
+            start: self.start.as_ptr().cast(),
+            len: len.min(self.len),
+            desc: self.desc(),
+        }
+    }
+
+    fn desc(&self) -> *mut c_void {
+        self.region.as_ref().map_or(ptr::null_mut(), Region::desc)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        self.region = None;
+        let bytes = ptr::slice_from_raw_parts_mut(self.start.as_ptr(), self.len);
+        // SAFETY: it was leaked by `new`, its registration is closed, and no operation has it.
+        drop(unsafe { Box::from_raw(bytes) });
+    }
+}

@@ -1,0 +1,219 @@
+//! Ranks on hosts that share no memory, over TCP, started by MPICH's launcher without any MPI in the program.
+
+use std::env;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use pgas_core::{Config, GlobalPtr, Rank, Result, World};
+use pgas_test_hosts::{Hosts, Launcher, Link, Mpirun, are_wanted};
+use pgas_testkit::fault::{Fault, give_up};
+use pgas_testkit::job::say;
+use pgas_testkit::{Deadline, SUITE, setting};
+
+/// The argument by which the binary plays a rank; what it does follows.
+const PART: &str = "--part";
+/// What rank 0 prints before something fails.
+const ALL_ARE_HERE: &str = "all ranks are here";
+/// What a job may take at most; far more than any needs, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(300);
+/// What the end of a job may take when something has failed, also on a busy machine.
+const END_OF_JOB: Duration = Duration::from_secs(60);
+
+/// Cases of every kind of operation, for who has not asked for all.
+const OF_EVERY_KIND: &[&str] = &[
+    "long_transfers_arrive_whole",
+    "slices_of_structs_round_trip",
+    "events_may_be_waited_for_in_any_order",
+    "fragments_on_all_ranks_move_what_loops_would",
+    "strided_transfers_of_long_blocks",
+    "put_then_flush_is_visible_to_the_target",
+    "a_barrier_separates_phases",
+    "who_sees_the_signal_sees_the_data",
+    "swaps_pass_every_value_on_exactly_once",
+    "a_linked_list_across_ranks_can_be_walked_by_all",
+    "messages_of_every_size_arrive_whole",
+    "a_broadcast_from_every_root_reaches_all",
+    "an_all_to_all_of_varying_lengths_transposes",
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    if let Some((first, words)) = args.split_first()
+        && first == PART
+    {
+        return play(words);
+    }
+    let mut args = Arguments::from_args();
+    // Every test has the machine for itself: hosts share its processors.
+    args.test_threads = Some(1);
+    let trials = if are_wanted() { trials() } else { Vec::new() };
+    libtest_mimic::run(&args, trials).exit_code()
+}
+
+fn trials() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    let mut add = |name: String, run: Box<dyn FnOnce() + Send>| {
+        trials.push(Trial::test(name, move || {
+            run();
+            Ok(())
+        }));
+    };
+    let is_all = setting("PGAS_TEST_ALL", 0) != 0;
+    let shapes: &[(u32, u32)] = if is_all {
+        &[(2, 2), (2, 1), (3, 1)]
+    } else {
+        &[(2, 2)]
+    };
+    for &(n_hosts, per_host) in shapes {
+        let name = format!("suite::{n_hosts}_hosts_of_{per_host}");
+        add(name, Box::new(move || pass_the_suite(n_hosts, per_host)));
+    }
+    let faults: &[Fault] = if is_all {
+        &[Fault::Kill, Fault::Panic, Fault::AbortJob]
+    } else {
+        &[Fault::Kill]
+    };
+    for &fault in faults {
+        let name = format!("faults::{}", fault.name());
+        add(name, Box::new(move || end_after(fault)));
+    }
+    add(
+        "a_host_that_is_cut_off_is_named".to_owned(),
+        Box::new(end_after_a_cut),
+    );
+    trials
+}
+
+fn mpirun(hosts: &Hosts, per_host: u32) -> Mpirun<'_> {
+    hosts
+        .mpirun(Launcher::Mpich)
+        .per_host(per_host)
+        .env("PGAS_SEGMENT", "16M")
+        .env("PGAS_TIMEOUT", "60")
+        .env("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")
+}
+
+fn ranks(mpirun: &Mpirun<'_>, words: &[&str]) -> Command {
+    let mut command = mpirun.command(env::current_exe().expect("this program"));
+    command.arg(PART).args(words);
+    command
+}
+
+fn hosts(n_hosts: u32) -> Hosts {
+    Hosts::new(n_hosts, Link::Clean).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[track_caller]
+fn assert_nothing_left(hosts: &Hosts) {
+    let left = hosts.left_after(END_OF_JOB);
+    assert!(left.is_empty(), "left on the hosts: {left:?}");
+}
+
+fn pass_the_suite(n_hosts: u32, per_host: u32) {
+    let _deadline = Deadline::new("the suite between hosts", LIMIT);
+    let hosts = hosts(n_hosts);
+    let ended = hosts.run(ranks(&mpirun(&hosts, per_host), &["suite"]), LIMIT);
+    assert!(ended.in_time && ended.status.success(), "{ended:#?}");
+    assert!(ended.stdout.contains(" cases passed"), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// A rank that fails ends the job, and the others do not wait for it.
+fn end_after(fault: Fault) {
+    let _deadline = Deadline::new("the end after a fault", LIMIT);
+    let hosts = hosts(2);
+    let mut running = hosts.start(ranks(&mpirun(&hosts, 2), &["fail", fault.name()]));
+    let are_here = running.has_printed(ALL_ARE_HERE, LIMIT);
+    let ended = running.end(END_OF_JOB);
+    // The job may have ended before the launcher has passed rank 0's line on.
+    let has_struck = ended.stdout.contains("struck at");
+    assert!(are_here || has_struck, "it did not begin: {ended:#?}");
+    assert!(ended.in_time, "it goes on: {ended:#?}");
+    assert!(!ended.status.success(), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+fn end_after_a_cut() {
+    let _deadline = Deadline::new("the end after a cut", LIMIT);
+    let hosts = hosts(2);
+    let mpirun = mpirun(&hosts, 1).env("PGAS_SILENCE", "2");
+    let mut running = hosts.start(ranks(&mpirun, &["fail", "nobody"]));
+    assert!(
+        running.has_printed(ALL_ARE_HERE, LIMIT),
+        "{:#?}",
+        running.end(END_OF_JOB)
+    );
+    hosts.cut(1);
+    let is_named = running.has_printed("rank 0 waited: rank 1 is on host node1", END_OF_JOB);
+    hosts.mend(1);
+    // The launcher itself waits for its part on the other host.
+    hosts.kill_all();
+    let ended = running.end(END_OF_JOB);
+    assert!(is_named, "{ended:#?}");
+}
+
+/// Plays the part that `words` name.
+fn play(words: &[String]) -> ExitCode {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let played = match words[..] {
+        ["suite"] => run_cases(),
+        ["fail", fault] => fail(Fault::named(fault)),
+        _ => panic!("nobody plays {words:?}"),
+    };
+    match played {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("error: {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn join() -> Result<World> {
+    pgas_ofi::init(&Config::from_env()?)
+}
+
+/// Cases that can share a world.
+fn run_cases() -> Result<()> {
+    let world = join()?;
+    let is_all = setting("PGAS_TEST_ALL", 0) != 0;
+    let mut n_cases = 0;
+    for case in SUITE.iter().filter(|case| !case.alone && !case.check) {
+        let is_wanted = is_all || OF_EVERY_KIND.contains(&case.name);
+        if is_wanted && case.min_ranks <= world.n_ranks() {
+            if let Err(error) = (case.run)(&world) {
+                world.abort(1, &format!("fails in {}: {error}", case.name));
+            }
+            n_cases += 1;
+        }
+    }
+    world.barrier()?;
+    if world.rank().number() == 0 {
+        say(&format!("{n_cases} cases passed"));
+    }
+    Ok(())
+}
+
+/// The last rank fails, or nobody, and the others go on.
+fn fail(fault: Option<Fault>) -> Result<()> {
+    let world = join()?;
+    let words = world.alloc_symmetric::<u64>(1)?;
+    let last = Rank::new(world.n_ranks() - 1);
+    let there: GlobalPtr<u64> = words.on(last);
+    world.barrier()?;
+    if world.rank().number() == 0 {
+        say(ALL_ARE_HERE);
+    }
+    if let Some(fault) = fault
+        && world.rank() == last
+    {
+        drop(words);
+        fault.strike(world);
+    }
+    loop {
+        if let Err(error) = world.barrier().and_then(|()| there.fetch_add(&world, 1)) {
+            give_up(world.rank(), &error);
+        }
+    }
+}

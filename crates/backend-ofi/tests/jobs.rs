@@ -1,0 +1,265 @@
+//! Whole jobs over libfabric: how they end when a rank fails, in every kind of wait, and what bad input gets.
+//!
+//! Started by cargo, the binary starts itself as ranks that play one of the [`PARTS`].
+
+use std::fs;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+use pgas_core::backend::AtomicOp;
+use pgas_core::config::launch::Launcher;
+use pgas_core::{Config, Error, GlobalPtr, Rank, Result, World};
+use pgas_testkit::fault::{Fault, STALL, assert_blamed, assert_known, give_up};
+use pgas_testkit::job::{self, Ended};
+use pgas_testkit::{Deadline, setting};
+
+/// The argument by which the binary runs as a rank; the part follows.
+const PART: &str = "--part";
+/// What a test may take at most.
+const LIMIT: Duration = Duration::from_secs(100);
+
+/// The faults for who has not asked for all.
+const FAULTS: &[Fault] = &[
+    Fault::Panic,
+    Fault::Exit(0),
+    Fault::AbortJob,
+    Fault::Kill,
+    Fault::Stop,
+    Fault::Leave,
+];
+
+type Part = fn(&str);
+
+const PARTS: &[(&str, Part)] = &[
+    ("fail", fail),
+    ("start", start),
+    ("differ", differ),
+    ("overflow", overflow),
+];
+
+/// What the others do when rank 1 fails.
+const WAITS: &[&str] = &["barrier", "get", "put", "fetch_add"];
+
+#[rustfmt::skip]
+const TESTS: &[(&str, fn())] = &[
+    ("a_library_that_cannot_be_loaded_is_named_with_its_package_on_every_rank", library_missing),
+    ("a_provider_that_there_is_none_of_is_named_with_those_that_there_are", provider_unknown),
+    ("ranks_with_different_providers_are_refused", providers_differ),
+    ("any_number_of_transfers_is_in_flight", many_in_flight),
+];
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, name, rest @ ..] = &args[..]
+        && flag == PART
+    {
+        let (_, part) = PARTS
+            .iter()
+            .find(|(other, _)| other == name)
+            .expect("a part");
+        part(rest.first().map_or("", String::as_str));
+        return ExitCode::SUCCESS;
+    }
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads = Some(1);
+    let mut trials = Vec::new();
+    let is_all = setting("PGAS_TEST_ALL", 0) != 0;
+    for fault in Fault::ALL {
+        if !is_all && !FAULTS.contains(&fault) {
+            continue;
+        }
+        let name = format!("a_rank_that_fails_ends_the_job::barrier::{}", fault.name());
+        trials.push(trial(name, move || ends_by(fault, "barrier")));
+    }
+    for wait in &WAITS[1..] {
+        let name = format!("a_rank_that_fails_ends_the_job::{wait}::kill");
+        trials.push(trial(name, move || ends_by(Fault::Kill, wait)));
+    }
+    for &(name, body) in TESTS {
+        trials.push(trial(name.to_owned(), body));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(name: String, body: impl FnOnce() + Send + 'static) -> Trial {
+    Trial::test(name.clone(), move || {
+        let _deadline = Deadline::new(name, LIMIT);
+        body();
+        Ok(())
+    })
+}
+
+/// Ranks that play `part`, over TCP unless they are told otherwise.
+fn ranks(n_ranks: u32, part: &str, what: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command
+        .args([PART, part, what])
+        .env("PGAS_RANKS", n_ranks.to_string())
+        .env("PGAS_SEGMENT", "1M")
+        .env("PGAS_DIRECT", "0")
+        .env("PGAS_OFI_PROVIDER", "tcp;ofi_rxm");
+    command
+}
+
+fn run(command: Command) -> Ended {
+    job::start(command).end()
+}
+
+fn joined() -> Result<World> {
+    pgas_ofi::init(&Config::from_env().expect("settings that mean something"))
+}
+
+fn world() -> World {
+    joined().expect("a rank of the job")
+}
+
+fn ends_by(fault: Fault, wait: &str) {
+    let mut command = ranks(3, "fail", &format!("{}/{wait}", fault.name()));
+    command.env(STALL.0, STALL.1);
+    let ended = run(command);
+    assert_blamed(&ended, fault, 1);
+    // Who aborts the job, and who leaves it, says so itself, and the others may be ended before they do.
+    if !matches!(fault, Fault::AbortJob | Fault::Leave | Fault::Stop) {
+        assert_known(&ended, 1, 2);
+    }
+}
+
+fn fail(how: &str) {
+    let (fault, wait) = how.split_once('/').expect("two words");
+    let fault = Fault::named(fault).expect("the name of a fault");
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(1).expect("room");
+    world.barrier().expect("all are here");
+    let there = words.on(Rank::new(1));
+    if world.rank().number() == 1 {
+        // It has a handle on the world, too.
+        drop(words);
+        fault.strike(world);
+    }
+    loop {
+        if let Err(error) = once(&world, wait, there) {
+            give_up(world.rank(), &error);
+        }
+    }
+}
+
+fn once(world: &World, wait: &str, there: GlobalPtr<u64>) -> Result<(), Error> {
+    match wait {
+        "barrier" => world.barrier(),
+        "get" => there.get(world).map(drop),
+        "put" => {
+            there.put(world, 7)?;
+            world.flush(Rank::new(1))
+        }
+        _ => there.fetch_add(world, 1).map(drop),
+    }
+}
+
+/// Joins, and says what came of it.
+fn start(_: &str) {
+    if let Err(error) = joined() {
+        job::say(&format!("refused: {error}"));
+        job::exit(1);
+    }
+}
+
+fn assert_refused(ended: &Ended, texts: &[&str]) {
+    assert_ne!(ended.code(), 0, "{ended:?}");
+    let lines: Vec<&str> = ended
+        .stdout
+        .lines()
+        .filter(|line| line.contains("refused: "))
+        .collect();
+    assert!(!lines.is_empty(), "{ended:?}");
+    for line in &lines {
+        for text in texts {
+            assert!(line.contains(text), "{text} in {line}");
+        }
+    }
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+fn library_missing() {
+    let folder = std::env::temp_dir().join(format!("pgas-no-fabric-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    fs::write(folder.join("libfabric.so.1"), "no library").expect("a file");
+    let mut command = ranks(2, "start", "");
+    command.env("LD_LIBRARY_PATH", &folder);
+    let ended = run(command);
+    fs::remove_dir_all(&folder).expect("the folder");
+    assert_refused(
+        &ended,
+        &["libfabric.so.1", "Debian: libfabric1", "PGAS_BACKEND=smp"],
+    );
+}
+
+fn provider_unknown() {
+    let mut command = ranks(2, "start", "");
+    command.env("PGAS_OFI_PROVIDER", "carrier_pigeon");
+    let ended = run(command);
+    assert_refused(&ended, &["PGAS_OFI_PROVIDER=carrier_pigeon", "tcp;ofi_rxm"]);
+}
+
+fn providers_differ() {
+    let ended = run(ranks(2, "differ", ""));
+    assert_refused(&ended, &["PGAS_OFI_PROVIDER", "rank 1 has shm"]);
+}
+
+fn differ(_: &str) {
+    let mut config = Config::from_env().expect("settings that mean something");
+    if is_rank_one(&config) {
+        config.ofi_provider = Some("shm".to_owned());
+    }
+    if let Err(error) = pgas_ofi::init(&config) {
+        job::say(&format!("refused: {error}"));
+        job::exit(1);
+    }
+}
+
+fn is_rank_one(config: &Config) -> bool {
+    matches!(config.launcher, Launcher::Own { rank: 1, .. })
+}
+
+fn many_in_flight() {
+    let ended = run(ranks(2, "overflow", ""));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+/// More puts, gets and atomics than the table of operations has places, all in flight, and waited for backwards.
+fn overflow(_: &str) {
+    const N: usize = 10_000;
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(N).expect("room");
+    world.barrier().expect("all are here");
+    let other = Rank::new(1 - world.rank().number());
+    let there = |index: usize| words.on(other).offset(index);
+    let own = u64::from(world.rank().number() + 1) << 32;
+    let puts: Vec<_> = (0..N)
+        .map(|index| {
+            there(index)
+                .put_nb(&world, own + index as u64)
+                .expect("begun")
+        })
+        .collect();
+    for put in puts.into_iter().rev() {
+        put.wait().expect("a put");
+    }
+    let gets: Vec<_> = (0..N)
+        .map(|index| there(index).get_nb(&world).expect("begun"))
+        .collect();
+    for (index, get) in gets.into_iter().enumerate().rev() {
+        assert_eq!(get.wait().expect("a get"), own + index as u64);
+    }
+    let adds: Vec<_> = (0..N)
+        .map(|index| {
+            there(index)
+                .fetch_op_nb(&world, AtomicOp::Add, 1)
+                .expect("begun")
+        })
+        .collect();
+    for (index, add) in adds.into_iter().enumerate().rev() {
+        assert_eq!(add.wait().expect("an atomic"), own + index as u64);
+    }
+    world.barrier().expect("all have checked");
+}

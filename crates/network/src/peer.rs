@@ -1,0 +1,167 @@
+//! What a rank knows of another one: credits, so that it never has more messages on their way to it than that has said
+//! it takes, and how many messages went either way.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use pgas_core::backend::MessageClass;
+
+/// Messages of one class that may be on their way from one rank to another.
+pub const CREDITS: u16 = 32;
+/// How many are given back by a note if no message goes that way.
+pub const CREDITS_A_NOTE: u16 = CREDITS / 2;
+/// Credits for replies that may be on their way with requests. The others come by replies and notes, and
+/// are enough for a note.
+const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
+/// What this rank knows of another one that it has exchanged messages with.
+#[derive(Debug)]
+pub struct Peer {
+    /// Messages of each class that it still takes.
+    pub credits: [u16; 2],
+    /// Messages of each class that it may be told to send.
+    pub owed: [u16; 2],
+    /// Credits for replies that went with requests which it may not have taken yet, each with the number
+    /// of the request, and how many they are.
+    riding: VecDeque<(u64, u16)>,
+    n_riding: u16,
+    /// Messages of each class that were sent to it.
+    pub sent: [u64; 2],
+    /// Messages of each class that came from it and were handed out.
+    pub got: [u64; 2],
+    /// What it will have sent in all, once it has left.
+    pub total: Option<[u64; 2]>,
+    /// Whether anything at all was sent to it.
+    pub is_known: bool,
+}
+
+impl Peer {
+    /// One that nothing was exchanged with yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            credits: [CREDITS; 2],
+            owed: [0; 2],
+            riding: VecDeque::new(),
+            n_riding: 0,
+            sent: [0; 2],
+            got: [0; 2],
+            total: None,
+            is_known: false,
+        }
+    }
+
+    /// The credits that a message of `class` takes along. A rank may leave requests alone until it has got rid of a
+    /// reply, and that may need a credit. So only some of those for replies ride on requests: when there is no
+    /// other one, as many are owed as make a note.
+    pub fn give_back(&mut self, class: usize) -> [u16; 2] {
+        let [requests, replies] = mem::take(&mut self.owed);
+        if class == MessageClass::Reply as usize {
+            return [requests, replies];
+        }
+        let riding = replies.min(MOST_RIDING - self.n_riding);
+        self.owed[1] = replies - riding;
+        if riding > 0 {
+            self.n_riding += riding;
+            self.riding.push_back((self.sent[0], riding));
+        }
+        [requests, riding]
+    }
+
+    /// The message that was to take `given` along was not sent, so that these are owed as `before`.
+    pub fn take_back(&mut self, class: usize, before: [u16; 2], given: [u16; 2]) {
+        self.owed = before;
+        if class == MessageClass::Request as usize && given[1] > 0 {
+            self.n_riding -= given[1];
+            self.riding.pop_back();
+        }
+    }
+
+    /// More messages of each class may be sent. It has taken as many requests, in their order.
+    pub fn credit(&mut self, credits: [u16; 2]) {
+        for (credit, more) in self.credits.iter_mut().zip(credits) {
+            *credit = credit.saturating_add(more);
+        }
+        let n_open = u64::from(CREDITS.saturating_sub(self.credits[0]));
+        let n_taken = self.sent[0].saturating_sub(n_open);
+        while let Some((number, riding)) = self.riding.front()
+            && *number < n_taken
+        {
+            self.n_riding -= riding;
+            self.riding.pop_front();
+        }
+    }
+
+    /// Whether all that it will ever have sent was handed out, as far as it has said how much that is.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.total
+            .is_none_or(|total| total.iter().zip(&self.got).all(|(total, got)| got >= total))
+    }
+}
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: usize = MessageClass::Request as usize;
+    const REPLY: usize = MessageClass::Reply as usize;
+
+    /// Sends a request, whose credits are returned.
+    fn ask(peer: &mut Peer) -> [u16; 2] {
+        let given = peer.give_back(REQUEST);
+        peer.credits[REQUEST] -= 1;
+        peer.sent[REQUEST] += 1;
+        given
+    }
+
+    #[test]
+    fn who_asks_and_is_answered_needs_no_note_for_credits() {
+        let mut peer = Peer::new();
+        assert_eq!(ask(&mut peer), [0, 0]);
+        for _ in 0..1000 {
+            // The answer gives the request's credit back, and the next request that of the answer.
+            peer.credit([1, 0]);
+            peer.owed[REPLY] += 1;
+            assert_eq!(ask(&mut peer), [0, 1]);
+            assert!(peer.owed[REPLY] < CREDITS_A_NOTE && peer.n_riding <= 2);
+        }
+    }
+
+    #[test]
+    fn a_rank_that_takes_no_requests_gets_enough_credits_for_replies_by_a_note() {
+        let mut peer = Peer::new();
+        // It has used all that it had, and takes none of these requests.
+        let mut n_riding = 0;
+        for _ in 0..CREDITS {
+            peer.owed[REPLY] += 1;
+            n_riding += ask(&mut peer)[1];
+        }
+        assert_eq!(n_riding, MOST_RIDING);
+        assert!(peer.owed[REPLY] >= CREDITS_A_NOTE, "a note is due");
+        assert_eq!(peer.give_back(REPLY), [0, CREDITS - n_riding]);
+        // When it has taken half of them, these have brought what was with them.
+        peer.credit([CREDITS / 2, 0]);
+        assert_eq!(peer.n_riding, 0);
+        peer.owed[REPLY] += 1;
+        assert_eq!(ask(&mut peer), [0, 1]);
+    }
+    #[test]
+    fn credits_of_a_message_that_was_not_sent_are_owed_again() {
+        let mut peer = Peer::new();
+        peer.owed = [2, 3];
+        for class in [REQUEST, REPLY] {
+            let before = peer.owed;
+            let given = peer.give_back(class);
+            assert_eq!(given, [2, 3]);
+            peer.take_back(class, before, given);
+            assert_eq!((peer.owed, peer.n_riding), ([2, 3], 0));
+        }
+        assert_eq!(ask(&mut peer), [2, 3]);
+    }
+}
