@@ -96,46 +96,18 @@ const QUICK: &[Step] = &[
 /// Tests of what is over libfabric. With the features of the step `tests`, so that little is built anew, and with the
 /// examples of it.
 fn ofi() -> Result<Outcome> {
-    let mut tests = command(
-        "cargo",
-        [
-            "test",
-            "--no-fail-fast",
-            "-p",
-            "pgas-libfabric-sys",
-            "-p",
-            "pgas-ofi",
-        ],
-    );
-    tests
-        .args([
-            "-p",
-            "pgas",
-            "-p",
-            "pgas-examples",
-            "-p",
-            "pgas-test-features",
-        ])
-        .args(FEATURES);
-    tests.args([
-        "--test", "handlers", "--test", "hosts", "--test", "headers", "--test", "jobs", "--test",
-        "suite", "--test", "ofi",
-    ]);
-    let mut units = command(
-        "cargo",
-        [
-            "test",
-            "-p",
-            "pgas-libfabric-sys",
-            "-p",
-            "pgas-ofi",
-            "-p",
-            "pgas-test-features",
-        ],
-    );
-    units.args(["--lib", "--quiet"]);
+    #[rustfmt::skip]
+    const PACKAGES: &[&str] = &["-p", "pgas-libfabric-sys", "-p", "pgas-ofi", "-p", "pgas-test-features"];
+    #[rustfmt::skip]
+    const TESTS: &[&str] = &[
+        "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
+        "--test", "jobs", "--test", "ofi", "--test", "suite",
+    ];
+    let mut tests = command("cargo", ["test", "--no-fail-fast"]);
+    tests.args(PACKAGES).args(TESTS).args(FEATURES);
     process::run(tests.env(EXAMPLES_BUILT, "1"))?;
-    process::run(&mut units)
+    let mut units = command("cargo", ["test", "--lib", "--quiet"]);
+    process::run(units.args(PACKAGES))
 }
 
 /// Lints, with the MPI backend: Open MPI's headers and MPICH's differ too little to do it twice.
