@@ -79,10 +79,10 @@ pub(crate) const STEPS: &[Step] = &[
     beside(1, "msrv", "published crates with the oldest Rust that they promise", toolchains::msrv),
     beside(1, "asan", "unit tests and conformance suite under AddressSanitizer", memory::asan),
     beside(1, "mpich", "the MPI backend with MPICH", mpi::mpich),
+    beside(1, "main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
     beside(2, "miri", "unit tests that go through unsafe code, interpreted, if nightly has Miri", memory::miri),
     beside(2, "targets", "the facade for macOS and other processors, and the suite over what replaces Linux there", toolchains::targets),
     beside(2, "open-mpi", "the MPI backend with Open MPI", mpi::open_mpi),
-    beside(2, "main-job", "k-mers of a bacterial genome, every k and number of ranks, against jellyfish, and its contigs", main_job),
 ];
 
 /// The inner loop: what needs neither root nor anything installed.
