@@ -26,9 +26,10 @@ pub(crate) fn root() -> &'static Path {
 /// Whether everything is built for this run alone.
 static BUILDS_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// From now on cargo keeps nothing by which it could build a crate again in parts, writes no numbers
-/// of lines for debuggers, and hands the code generator few large parts, which are not optimized
-/// across each other: together that halves the time of crates that are built once. Nor does a panic look for the functions that led to it.
+/// From now on cargo keeps nothing by which it could build a crate again in parts, writes no
+/// numbers of lines for debuggers, and hands the code generator few large parts, which are not
+/// optimized across each other: together that halves the time of crates that are built once. Nor
+/// does a panic look for the functions that led to it.
 pub(crate) fn build_once() {
     BUILDS_ONCE.store(true, Ordering::Relaxed);
 }
@@ -96,8 +97,8 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
         .then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The time of processors that this process has taken, and those that it has started and which are over. Nothing
-/// where the system does not tell it.
+/// The time of processors that this process has taken, and those that it has started and which are
+/// over. Nothing where the system does not tell it.
 pub(crate) fn computed() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     computed_in(&stat).unwrap_or_default()

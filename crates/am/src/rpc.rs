@@ -1,9 +1,10 @@
 //! Remote calls: a function is run by another rank, and its result comes back as a future.
 //!
-//! The function is a `fn` item or a closure that captures nothing; what it works on are its arguments, and on
-//! the target what they name there: a [`DistObject`](crate::DistObject) arrives as the target's own instance, [`Here`]
-//! as its world. It runs inside a call of user-level progress of the target, as a handler does: it
-//! may start operations and calls, but what waits in it is an error.
+//! The function is a `fn` item or a closure that captures nothing; what it works on are its
+//! arguments, and on the target what they name there: a [`DistObject`](crate::DistObject) arrives
+//! as the target's own instance, [`Here`] as its world. It runs inside a call of user-level
+//! progress of the target, as a handler does: it may start operations and calls, but what waits in
+//! it is an error.
 
 use std::sync::Arc;
 
@@ -80,9 +81,9 @@ pub trait RemoteCalls {
     ///
     /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
     ///
-    /// Progress: user level while there is no room, else none. Inside a handler it does not wait for room: the
-    /// call is kept until there is, and refused with [`Error::BackPressure`] while 256 MiB are kept, which are a
-    /// million calls or more.
+    /// Progress: user level while there is no room, else none. Inside a handler it does not wait
+    /// for room: the call is kept until there is, and refused with [`Error::BackPressure`] while
+    /// 256 MiB are kept, which are a million calls or more.
     ///
     /// # Cost
     ///
@@ -90,8 +91,8 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::ForeignFunction`]; what the transport reports, or the
-    /// failure of the job while waiting.
+    /// [`Error::MessageTooLong`], [`Error::Codec`], [`Error::ForeignFunction`]; what the transport
+    /// reports, or the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -164,8 +165,8 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<PgasFuture<R>>;
 
-    /// Has rank `to` run `function` on `args`, without an answer. A panic of the function is one of the rank that
-    /// runs it.
+    /// Has rank `to` run `function` on `args`, without an answer. A panic of the function is one of
+    /// the rank that runs it.
     ///
     /// Progress: as [`rpc`](Self::rpc).
     ///
@@ -175,8 +176,9 @@ pub trait RemoteCalls {
     ///
     /// # Errors
     ///
-    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. What keeps the function from being run there, such
-    /// as an object that was dropped, is told by the next [`quiet`](crate::quiet).
+    /// As [`rpc`](Self::rpc); [`Error::RankFailed`] if `to` has left the job. What keeps the
+    /// function from being run there, such as an object that was dropped, is told by the next
+    /// [`quiet`](crate::quiet).
     ///
     /// # Panics
     ///
@@ -266,8 +268,8 @@ pub trait RemoteCalls {
         args: &A,
     ) -> Result<PgasFuture<Vec<R>>>;
 
-    /// Puts `values` to `dst`, and then has the rank that `dst` points into run `function` on `args`, which finds
-    /// all of the values there.
+    /// Puts `values` to `dst`, and then has the rank that `dst` points into run `function` on
+    /// `args`, which finds all of the values there.
     ///
     /// Progress: as [`rpc`](Self::rpc).
     ///

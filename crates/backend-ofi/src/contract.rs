@@ -22,12 +22,14 @@ use crate::network::{Network, State};
 /// How often a call of progress looks for work, and how often a parked rank calls it: some microseconds.
 const LOOKS: u32 = 8;
 const TURNS_A_PARK: u32 = 4;
-/// How often a rank parks between two yields. A yield takes as long as the answer to an operation of another rank, which
-/// meanwhile waits; other threads and programs can wait for a tenth of a millisecond.
+/// How often a rank parks between two yields. A yield takes as long as the answer to an operation
+/// of another rank, which meanwhile waits; other threads and programs can wait for a tenth of a
+/// millisecond.
 const PARKS_A_YIELD: u32 = 32;
 
 impl Network {
-    /// The operand as the member of the shared-memory backend has it, of the rank that is the host's `index`-th.
+    /// The operand as the member of the shared-memory backend has it, of the rank that is the
+    /// host's `index`-th.
     #[inline]
     pub(crate) fn beside<O: Operand>(&self, operand: O, index: u32) -> O {
         // SAFETY: the member's segments are those of the ranks of this host, and the segment of a
@@ -36,10 +38,13 @@ impl Network {
     }
 }
 
-// SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
-// 2. An operation names its bytes to libfabric, and is reported after libfabric's own completion, or when the endpoint is
-// closed; atomics at the target change one word. 3. Writes are complete when they are delivered, and atomics when they are
-// answered, which `flush` waits for. 4. Atomics are all a CPU's, of the rank that has the word, or of one that has it mapped.
+// SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as
+// the member.
+// 2. An operation names its bytes to libfabric, and is reported after libfabric's own completion,
+// or when the endpoint is closed; atomics at the target change one word.
+// 3. Writes are complete when they are delivered, and atomics when they are answered, which `flush`
+// waits for.
+// 4. Atomics are all a CPU's, of the rank that has the word, or of one that has it mapped.
 // 5. Endpoints are reliable: libfabric delivers a message once and whole.
 unsafe impl Backend for Network {
     fn name(&self) -> &'static str {
@@ -235,8 +240,8 @@ unsafe impl Backend for Network {
         self.receive(class, limit, sink)
     }
 
-    /// Looks several times where nobody else needs the processor: what others put and get here is served by a look,
-    /// which is short beside the way to it.
+    /// Looks several times where nobody else needs the processor: what others put and get here is
+    /// served by a look, which is short beside the way to it.
     fn progress(&self) -> Result<bool> {
         let mut state = self.state();
         let n_looks = if self.is_crowded() { 1 } else { LOOKS };
@@ -248,8 +253,9 @@ unsafe impl Backend for Network {
         Ok(false)
     }
 
-    /// Keeps looking: nobody can wake a process that does not call libfabric, and others may wait for it to do so. Short,
-    /// since what its caller waits for may be an operation of its own, which this does not see.
+    /// Keeps looking: nobody can wake a process that does not call libfabric, and others may wait
+    /// for it to do so. Short, since what its caller waits for may be an operation of its own,
+    /// which this does not see.
     fn park(&self, _at_most: Duration) {
         if self.is_crowded() {
             if matches!(self.progress(), Ok(false)) {
@@ -304,7 +310,8 @@ unsafe impl Backend for Network {
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        // A failure is reported by who was failed, and ends the waiting; so does the limit of a wait, which is one.
+        // A failure is reported by who was failed, and ends the waiting; so does the limit of a
+        // wait, which is one.
         if let Err(error) = self.bid_farewell(late)
             && self.health().is_ok()
         {

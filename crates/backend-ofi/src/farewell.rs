@@ -47,10 +47,11 @@ impl Network {
     /// Stays until all ranks have left, and serves them meanwhile.
     ///
     /// 1. What this rank has begun is complete.
-    /// 2. Whoever it sent anything to learns how much that was, by a note that is complete when received. Later
-    ///    notes are answers only, which their receiver waits for before it says good-bye itself.
-    /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way to it. In each
-    ///    round a rank tells another one, twice as far away as in the round before.
+    /// 2. Whoever it sent anything to learns how much that was, by a note that is complete when
+    ///    received. Later notes are answers only, which their receiver waits for before it says
+    ///    good-bye itself.
+    /// 3. A barrier: then everybody has received every good-bye, and knows what is still on its way
+    ///    to it. In each round a rank tells another one, twice as far away as in the round before.
     /// 4. That is taken from the network.
     pub(crate) fn bid_farewell(&self, late: &mut dyn FnMut(Message<'_>)) -> Result<()> {
         self.flush_ranks()?;

@@ -1,4 +1,5 @@
-//! Joining a job of several hosts: who shares one, the memory of each, and connections that show which of them live.
+//! Joining a job of several hosts: who shares one, the memory of each, and connections that show
+//! which of them live.
 
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
@@ -84,8 +85,8 @@ fn meet_the_host(way: &mut dyn Way, rank: u32) -> Result<Host> {
     Ok(Host::new(ranks.into(), index.expect("not more than ranks")))
 }
 
-/// What processes have in common that can share memory and see each other: the same start of the same system, and the name
-/// spaces of networks and processes.
+/// What processes have in common that can share memory and see each other: the same start of the
+/// same system, and the name spaces of networks and processes.
 fn identity() -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = |name: &str| {

@@ -1,7 +1,10 @@
-//! Libfabric backend of `pgas`: one-sided communication over the fabric of a cluster, or over TCP, without MPI.
+//! Libfabric backend of `pgas`: one-sided communication over the fabric of a cluster, or over TCP,
+//! without MPI.
 //!
-//! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher that speaks PMI-1, as
-//! MPICH's and Slurm's do, on several. `pgas::init` of the facade calls it, with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is needed; nothing of it is needed to build.
+//! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher
+//! that speaks PMI-1, as MPICH's and Slurm's do, on several. `pgas::init` of the facade calls it,
+//! with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is needed; nothing of it
+//! is needed to build.
 //!
 //! # What goes which way
 //!
@@ -12,24 +15,25 @@
 //! | hosts | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
 //! | any two ranks, with `PGAS_DIRECT=0` | `fi_write`, `fi_read` | at the target, by message | `fi_send`, credits | core's, over messages |
 //!
-//! A job on one host uses shared memory alone, and then libfabric is not even loaded. With `PGAS_DIRECT=0` all goes
-//! through the network, as it is tested.
+//! A job on one host uses shared memory alone, and then libfabric is not even loaded. With
+//! `PGAS_DIRECT=0` all goes through the network, as it is tested.
 //!
 //! # Which network
 //!
-//! The first provider of libfabric of this list that every rank has: the fabrics `cxi`, `efa`, `psm3`, `opx`, `psm2` and
-//! `verbs;ofi_rxm`, then `tcp;ofi_rxm`. `PGAS_OFI_PROVIDER` names another one. `shm` and `sockets` are taken only so:
-//! the one is slower than this library's own shared memory, the other is no longer looked after.
+//! The first provider of libfabric of this list that every rank has: the fabrics `cxi`, `efa`,
+//! `psm3`, `opx`, `psm2` and `verbs;ofi_rxm`, then `tcp;ofi_rxm`. `PGAS_OFI_PROVIDER` names another
+//! one. `shm` and `sockets` are taken only so: the one is slower than this library's own shared
+//! memory, the other is no longer looked after.
 //!
-//! Writes are asked for with `FI_DELIVERY_COMPLETE`, so that what a flush has waited for is at its target. How a provider
-//! wants memory to be registered it says itself, and that is done: by address or offset, with its keys or ours, local
-//! buffers too, bound to an endpoint.
+//! Writes are asked for with `FI_DELIVERY_COMPLETE`, so that what a flush has waited for is at its
+//! target. How a provider wants memory to be registered it says itself, and that is done: by
+//! address or offset, with its keys or ours, local buffers too, bound to an endpoint.
 //!
 //! # Lost hosts
 //!
-//! The first ranks of hosts hold connections by TCP to those of others, as over MPI: a host, or the way to one, of which nothing
-//! is heard for [`silence`](pgas_core::Config::silence) ends the job. A rank that dies is named by those of its host, and
-//! the launcher ends the others.
+//! The first ranks of hosts hold connections by TCP to those of others, as over MPI: a host, or the
+//! way to one, of which nothing is heard for [`silence`](pgas_core::Config::silence) ends the job.
+//! A rank that dies is named by those of its host, and the launcher ends the others.
 //!
 //! # Floors
 //!

@@ -1,10 +1,10 @@
-//! Messages: receives that are posted before anything is sent, and credits, so that a rank never has more on its way
-//! to another one than that has said it takes.
+//! Messages: receives that are posted before anything is sent, and credits, so that a rank never
+//! has more on its way to another one than that has said it takes.
 //!
-//! Requests, replies and the library's own [notes](Note) have buffers of their own to send from. Whatever comes is
-//! received in whichever buffer is posted, and another one is posted in its place: messages that wait to be handed out, of
-//! which credits bound the number, keep nothing from coming behind them. A reply therefore never waits for room that only
-//! requests could free.
+//! Requests, replies and the library's own [notes](Note) have buffers of their own to send from.
+//! Whatever comes is received in whichever buffer is posted, and another one is posted in its
+//! place: messages that wait to be handed out, of which credits bound the number, keep nothing from
+//! coming behind them. A reply therefore never waits for room that only requests could free.
 //!
 //! ```text
 //! | kind: u16 | handler: u16 | credits for requests: u16 | for replies: u16 | from: u32 | unused: 4 bytes | payload |
@@ -235,8 +235,8 @@ impl Post {
         };
         let buffer = &mut self.sends[index].buffer;
         concat(buffer.bytes_mut(), header, parts);
-        // SAFETY: the buffer is left alone until its completion gives it back, or until this is dropped, before
-        // which the endpoint is shut.
+        // SAFETY: the buffer is left alone until its completion gives it back, or until this is
+        // dropped, before which the endpoint is shut.
         let begun = unsafe { endpoint.send(buffer, len, peer) };
         self.has_begun(index, to, begun)
     }

@@ -55,7 +55,8 @@ pub(crate) struct Network {
     pub(crate) failure: OnceLock<(Rank, String)>,
     /// Whether the failure is still to be told to the other ranks.
     pub(crate) is_untold: AtomicBool,
-    /// Whether operations have failed, of whom and how: the job ends of it unless it ends of something that says more.
+    /// Whether operations have failed, of whom and how: the job ends of it unless it ends of
+    /// something that says more.
     pub(crate) broken: OnceLock<(Rank, String, Instant)>,
     /// The launcher that is told when the rank has left.
     pub(crate) launcher: Option<Mutex<Pmi>>,

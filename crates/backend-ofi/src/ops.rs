@@ -19,7 +19,8 @@ const _: () = assert!(LIMIT < 1 << INDEX_BITS);
 /// What an operation waits for.
 #[derive(Debug)]
 pub(crate) enum Flight {
-    /// A put, with the copy of its source, if there is one, and the registration of its source, if that needs one.
+    /// A put, with the copy of its source, if there is one, and the registration of its source, if
+    /// that needs one.
     Put {
         rank: u32,
         copy: Option<Buffer>,
@@ -164,8 +165,8 @@ impl Ops {
         }
     }
 
-    /// The answer of an atomic's target. Its slot is free at once: who never asks for the result, or asks when
-    /// many more atomics have begun, keeps none.
+    /// The answer of an atomic's target. Its slot is free at once: who never asks for the result,
+    /// or asks when many more atomics have begun, keeps none.
     pub(crate) fn answered(&mut self, from: u32, op: OpId, bits: u64) {
         let Some(index) = self.index_of(op) else {
             return;
@@ -205,8 +206,8 @@ impl Ops {
         }
     }
 
-    /// Begins a flush of `rank`: gives what tells earlier operations from later ones, which other threads may begin
-    /// without end.
+    /// Begins a flush of `rank`: gives what tells earlier operations from later ones, which other
+    /// threads may begin without end.
     pub(crate) fn begin_flush(&mut self, rank: u32) -> Flush {
         let open = self.open.entry(rank).or_default();
         if !open.counts.is_empty() {

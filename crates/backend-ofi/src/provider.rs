@@ -13,7 +13,8 @@ const TCP: &str = "tcp;ofi_rxm";
 /// What separates names in a message.
 const BETWEEN: char = '\n';
 
-/// What this rank can use: of `asked`, or of those that are chosen unasked, best first. An error, if there is none.
+/// What this rank can use: of `asked`, or of those that are chosen unasked, best first. An error,
+/// if there is none.
 pub(crate) fn candidates(asked: Option<&str>, node: &str) -> Result<Vec<Info>> {
     let Some(asked) = asked else {
         let mut found = sys::find(None, None)?;

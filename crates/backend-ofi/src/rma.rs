@@ -1,8 +1,9 @@
 //! Puts, gets and flushes.
 //!
-//! On the path of an operation this file comes before libfabric's own calls. A write is complete when its bytes are at the
-//! target (`FI_DELIVERY_COMPLETE`), so a flush waits for completions and needs nothing more. A short put goes by a copy of
-//! its source, and its caller goes on; a long one waits for its completion.
+//! On the path of an operation this file comes before libfabric's own calls. A write is complete
+//! when its bytes are at the target (`FI_DELIVERY_COMPLETE`), so a flush waits for completions and
+//! needs nothing more. A short put goes by a copy of its source, and its caller goes on; a long one
+//! waits for its completion.
 #![expect(unsafe_code, reason = "lends libfabric the memory of operands")]
 
 use pgas_core::backend::{Backend, Get, GetGrid, OpId, Operand, Put, PutGrid, Stage};
@@ -43,8 +44,9 @@ impl Network {
             // SAFETY: the source stays until the put is reported, which is after its registration is closed
             // with the operation, or after the endpoint was shut.
             let region = unsafe { endpoint.prepare(src.cast_mut(), len) }?;
-            // SAFETY: who made the put promised that its bytes lie in a segment, all of which is registered, and
-            // that the source is readable and stays as it is until the put is reported. The context is the table's.
+            // SAFETY: who made the put promised that its bytes lie in a segment, all of which is
+            // registered, and that the source is readable and stays as it is until the put is
+            // reported. The context is the table's.
             let begun =
                 unsafe { endpoint.write((src, len), region.as_ref(), target, ops.context(index)) };
             let (rank, copy) = (rank.number(), None);
@@ -79,8 +81,9 @@ impl Network {
             let (dst, len) = (get.dst(), get.len());
             // SAFETY: the destination stays until the get is reported, as the source of a put does.
             let region = unsafe { endpoint.prepare(dst, len) }?;
-            // SAFETY: who made the get promised that its bytes lie in a segment, all of which is registered, and
-            // that the destination is writable and nobody else's until the get is reported.
+            // SAFETY: who made the get promised that its bytes lie in a segment, all of which is
+            // registered, and that the destination is writable and nobody else's until the get is
+            // reported.
             let begun =
                 unsafe { endpoint.read((dst, len), region.as_ref(), source, ops.context(index)) };
             let rank = rank.number();
@@ -139,8 +142,8 @@ impl Network {
         over
     }
 
-    /// Nobody waits for `op` any more, whose memory is its caller's again. The network is of no use after that: nothing
-    /// but closing the endpoint is certain to keep libfabric from the memory.
+    /// Nobody waits for `op` any more, whose memory is its caller's again. The network is of no use
+    /// after that: nothing but closing the endpoint is certain to keep libfabric from the memory.
     #[cold]
     fn take_memory_back(&self, op: OpId) {
         if self.state().ops.is_over(op) {
@@ -257,8 +260,8 @@ fn write_copy(
     };
     let len = put.len();
     put.copy_to(&mut buffer.bytes_mut()[..len]);
-    // SAFETY: who made the put promised that its bytes lie in a segment, all of which is registered. The copy is
-    // kept with the operation, and left alone until that is complete.
+    // SAFETY: who made the put promised that its bytes lie in a segment, all of which is
+    // registered. The copy is kept with the operation, and left alone until that is complete.
     match unsafe { endpoint.write_buffer(&buffer, len, target, ops.context(index)) } {
         Ok(Begun::Yes) => Ok(Some(Flight::Put {
             rank: put.rank().number(),

@@ -1,4 +1,5 @@
-//! What a rank does for others, and how it waits: takes what has come, answers what asks for it, spreads failures.
+//! What a rank does for others, and how it waits: takes what has come, answers what asks for it,
+//! spreads failures.
 
 use std::mem;
 use std::sync::atomic::Ordering;
@@ -18,8 +19,8 @@ use crate::sys::Completion;
 const ROUNDS_A_LOOK: u32 = 64;
 const YIELDS_A_LOOK: u32 = 8;
 const SPINS: u32 = 200;
-/// How long an operation may have failed until the job does: whoever watches over ranks and hosts says more about the
-/// cause, if it is one of them.
+/// How long an operation may have failed until the job does: whoever watches over ranks and hosts
+/// says more about the cause, if it is one of them.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// How often the first rank of a host looks at the others.
@@ -155,8 +156,8 @@ impl Network {
         }
     }
 
-    /// As [`note_failure`](Self::note_failure), and tells everybody, without waiting for a thread that is inside of
-    /// libfabric.
+    /// As [`note_failure`](Self::note_failure), and tells everybody, without waiting for a thread
+    /// that is inside of libfabric.
     pub(crate) fn fail(&self, rank: Rank, cause: &str) {
         self.note_failure(rank, cause);
         if let Some(mut state) = self.try_state() {

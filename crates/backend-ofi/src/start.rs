@@ -12,17 +12,19 @@ use crate::connect::open;
 use crate::hosts;
 use crate::network::Network;
 
-/// Joins the job that `config.launcher` describes; in a process that has joined already it gives another handle on that
-/// world ([`process::join_once`]).
+/// Joins the job that `config.launcher` describes; in a process that has joined already it gives
+/// another handle on that world ([`process::join_once`]).
 ///
-/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as MPICH's does. One on a single
-/// host is started as for the shared-memory backend, and with the direct path ([`Config::direct`]) it is in shared memory
-/// alone. Without it, all but a rank's own memory is reached over libfabric.
+/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as MPICH's does.
+/// One on a single host is started as for the shared-memory backend, and with the direct path
+/// ([`Config::direct`]) it is in shared memory alone. Without it, all but a rank's own memory is
+/// reached over libfabric.
 ///
 /// # Errors
 ///
-/// As the shared-memory backend's `init`; a libfabric that is not there, or has no provider of the kind that is needed;
-/// memory that cannot be registered; ranks with different settings; what the launcher reports.
+/// As the shared-memory backend's `init`; a libfabric that is not there, or has no provider of the
+/// kind that is needed; memory that cannot be registered; ranks with different settings; what the
+/// launcher reports.
 pub fn init(config: &Config) -> Result<World> {
     process::join_once(|| match &config.launcher {
         Launcher::Pmi { place, pmi_fd } if place.n_local_ranks != Some(place.n_ranks) => {

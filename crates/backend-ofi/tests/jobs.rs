@@ -226,7 +226,8 @@ fn many_in_flight() {
     assert_eq!(ended.code(), 0, "{ended:?}");
 }
 
-/// More puts, gets and atomics than the table of operations has places, all in flight, and waited for backwards.
+/// More puts, gets and atomics than the table of operations has places, all in flight, and waited
+/// for backwards.
 fn overflow(_: &str) {
     const N: usize = 10_000;
     let world = world();

@@ -1,7 +1,8 @@
 //! The conformance suite over libfabric: over TCP, over its shared memory, and with the direct path.
 //!
-//! Started by cargo, the binary starts itself as ranks, once for many cases; a rank that finds something wrong ends its
-//! job, and the next case starts another one. Cases that need a world of their own have a job of their own.
+//! Started by cargo, the binary starts itself as ranks, once for many cases; a rank that finds
+//! something wrong ends its job, and the next case starts another one. Cases that need a world of
+//! their own have a job of their own.
 
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,7 +29,8 @@ struct Way {
 const TCP: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "tcp;ofi_rxm")];
 const SHM: &[(&str, &str)] = &[("PGAS_DIRECT", "0"), ("PGAS_OFI_PROVIDER", "shm")];
 
-/// Of the cases that need a job of their own, whose start takes longer than they do, one in so many times as many.
+/// Of the cases that need a job of their own, whose start takes longer than they do, one in so many
+/// times as many.
 const ALONE: usize = 4;
 
 /// With two ranks over TCP and over shared memory: the one's cases are the other's gaps.

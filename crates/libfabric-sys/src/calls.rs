@@ -1,12 +1,13 @@
-//! The inline functions of libfabric's headers, by their names in C: each calls what the table of its object has.
+//! The inline functions of libfabric's headers, by their names in C: each calls what the table of
+//! its object has.
 //!
 //! An object that lacks the function gives `-FI_ENOSYS`. Where C has long lists of arguments, those that
 //! belong together are one value here.
 //!
 //! # Safety
 //!
-//! For every function here: the object is open and lives through the call. Pointers are what the manual page of the
-//! function in C asks for, for as long as it says.
+//! For every function here: the object is open and lives through the call. Pointers are what the
+//! manual page of the function in C asks for, for as long as it says.
 #![expect(
     unsafe_code,
     clippy::missing_safety_doc,

@@ -1,8 +1,8 @@
 //! The process's reactions to signals, kept as they are while foreign code runs.
 //!
-//! libpsm2 and libpsm_infinipath, which come with libfabric, catch SIGSEGV, SIGINT and others of the whole process as soon
-//! as they are loaded, to print a backtrace. That hides from Rust's runtime that a stack has overflowed, and from a
-//! launcher by which signal a rank has ended.
+//! libpsm2 and libpsm_infinipath, which come with libfabric, catch SIGSEGV, SIGINT and others of
+//! the whole process as soon as they are loaded, to print a backtrace. That hides from Rust's
+//! runtime that a stack has overflowed, and from a launcher by which signal a rank has ended.
 #![expect(unsafe_code, reason = "asks the system for its reactions to signals")]
 
 use std::mem::MaybeUninit;

@@ -1,8 +1,9 @@
 //! Bindings to libfabric that need no libfabric to build.
 //!
-//! [`load`] loads `libfabric.so.1` and gives its six exported functions. All others are inline functions of the
-//! headers, which look into the tables of an object: [`calls`] has them, by their names in C. Types and constants are
-//! in [`bindings`], as `bindgen` made them of the headers of libfabric 1.17.
+//! [`load`] loads `libfabric.so.1` and gives its six exported functions. All others are inline
+//! functions of the headers, which look into the tables of an object: [`calls`] has them, by their
+//! names in C. Types and constants are in [`bindings`], as `bindgen` made them of the headers of
+//! libfabric 1.17.
 //!
 //! ```
 //! match pgas_libfabric_sys::load() {

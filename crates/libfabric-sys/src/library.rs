@@ -118,8 +118,8 @@ impl Library {
         if handle.is_null() {
             return Err(loading_error());
         }
-        // By the versions of the interface that the bindings are of: a later library has others beside them, whose
-        // structures are longer.
+        // By the versions of the interface that the bindings are of: a later library has others
+        // beside them, whose structures are longer.
         let getinfo = function(handle, c"fi_getinfo", c"FABRIC_1.3")?;
         let dupinfo = function(handle, c"fi_dupinfo", c"FABRIC_1.3")?;
         let freeinfo = function(handle, c"fi_freeinfo", c"FABRIC_1.3")?;

@@ -21,7 +21,8 @@ pub fn own() -> Vec<IpAddr> {
     all
 }
 
-/// The addresses that the kernel's table of routes calls its own: a line with the address, and one that says so.
+/// The addresses that the kernel's table of routes calls its own: a line with the address, and one
+/// that says so.
 fn of_version_4(table: &str) -> Vec<Ipv4Addr> {
     let mut last = None;
     let mut found = Vec::new();

@@ -1,9 +1,10 @@
 //! Connections between hosts that carry nothing while all is well, by which one notices that another is gone.
 //!
-//! The first ranks of up to 32 hosts are all connected with each other; of more, those of each 32, and the first
-//! of these in a tree. The kernel looks after the connections (`TCP_KEEPALIVE`, `TCP_USER_TIMEOUT`), so that it is
-//! the host that answers and the way to it, whatever its ranks do. Who finds a neighbour silent
-//! tells the others; who is cut off with it finds its own neighbours silent.
+//! The first ranks of up to 32 hosts are all connected with each other; of more, those of each 32,
+//! and the first of these in a tree. The kernel looks after the connections (`TCP_KEEPALIVE`,
+//! `TCP_USER_TIMEOUT`), so that it is the host that answers and the way to it, whatever its ranks
+//! do. Who finds a neighbour silent tells the others; who is cut off with it finds its own
+//! neighbours silent.
 //!
 //! ```text
 //! | secret of the job: 16 bytes |                  once, in each direction
@@ -29,7 +30,8 @@ const ATTEMPT: Duration = Duration::from_secs(1);
 const ATTEMPTS: Duration = Duration::from_secs(5);
 /// How long the other side may take to say who it is.
 const INTRODUCTION: Duration = Duration::from_secs(10);
-/// How long a process may be gone before it counts as failed: its launcher mostly ends the job before, and says more.
+/// How long a process may be gone before it counts as failed: its launcher mostly ends the job
+/// before, and says more.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Connections of strangers at a time; more are not looked at.
 const MAX_STRANGERS: usize = 64;
@@ -268,7 +270,8 @@ impl Lifeline {
             .any(|other| other.since.elapsed() < INTRODUCTION)
     }
 
-    /// Looks at all connections, tells the neighbours of `known` once, and gives a failure that was found or heard of.
+    /// Looks at all connections, tells the neighbours of `known` once, and gives a failure that was
+    /// found or heard of.
     pub fn look(&mut self, known: Option<&Failure>) -> Option<Failure> {
         self.accept();
         let mut failure = None;
@@ -368,7 +371,8 @@ impl Lifeline {
 
     /// From now on the other sides' processes may end, and this one.
     pub fn take_leave(&mut self) {
-        // What is not read when this process ends would be answered by a reset, which overtakes what was said.
+        // What is not read when this process ends would be answered by a reset, which overtakes
+        // what was said.
         drop(self.look(None));
         self.is_over = true;
         self.say(&Word::Bye);

@@ -1,4 +1,5 @@
-//! What ranks tell each other besides the program's messages: credits, atomics to execute, who has left or failed.
+//! What ranks tell each other besides the program's messages: credits, atomics to execute, who has
+//! left or failed.
 
 use pgas_core::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
 use pgas_core::{Error, Result};

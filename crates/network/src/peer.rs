@@ -1,5 +1,5 @@
-//! What a rank knows of another one: credits, so that it never has more messages on their way to it than that has said
-//! it takes, and how many messages went either way.
+//! What a rank knows of another one: credits, so that it never has more messages on their way to it
+//! than that has said it takes, and how many messages went either way.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -50,9 +50,9 @@ impl Peer {
         }
     }
 
-    /// The credits that a message of `class` takes along. A rank may leave requests alone until it has got rid of a
-    /// reply, and that may need a credit. So only some of those for replies ride on requests: when there is no
-    /// other one, as many are owed as make a note.
+    /// The credits that a message of `class` takes along. A rank may leave requests alone until it
+    /// has got rid of a reply, and that may need a credit. So only some of those for replies ride
+    /// on requests: when there is no other one, as many are owed as make a note.
     pub fn give_back(&mut self, class: usize) -> [u16; 2] {
         let [requests, replies] = mem::take(&mut self.owed);
         if class == MessageClass::Reply as usize {

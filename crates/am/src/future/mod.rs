@@ -312,9 +312,10 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// # Errors
     ///
-    /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a failed
-    /// transfer, [`Error::RankFailed`] if the rank that was called has left without an answer; the failure of the job while waiting; inside a handler [`Error::InHandler`],
-    /// unless the value is there.
+    /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a
+    /// failed transfer, [`Error::RankFailed`] if the rank that was called has left without an
+    /// answer; the failure of the job while waiting; inside a handler [`Error::InHandler`], unless
+    /// the value is there.
     ///
     /// # Panics
     ///

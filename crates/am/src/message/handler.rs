@@ -186,7 +186,8 @@ impl<'a> Token<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong), [`Error::Codec`](pgas_core::Error::Codec), or what the transport reports.
+    /// [`Error::MessageTooLong`](pgas_core::Error::MessageTooLong),
+    /// [`Error::Codec`](pgas_core::Error::Codec), or what the transport reports.
     #[inline]
     pub fn reply<H: ReplyHandler>(self, args: &H::Args) -> Result<()> {
         let Origin { world, from } = self.origin;
@@ -196,7 +197,8 @@ impl<'a> Token<'a> {
         self.am.reply(world, from, REPLY_SHORT, &[out.bytes()])
     }
 
-    /// Replies with a payload of up to [`max_medium`](super::ActiveMessages::max_medium) bytes. Does not wait.
+    /// Replies with a payload of up to [`max_medium`](super::ActiveMessages::max_medium) bytes.
+    /// Does not wait.
     ///
     /// # Cost
     ///

@@ -1,9 +1,10 @@
-//! Ranks of several hosts meet through a launcher that speaks PMI-1: MPICH's `mpiexec`, Intel MPI's, Slurm's with
-//! `--mpi=pmi2`.
+//! Ranks of several hosts meet through a launcher that speaks PMI-1: MPICH's `mpiexec`, Intel
+//! MPI's, Slurm's with `--mpi=pmi2`.
 //!
-//! It is a text protocol on the socket that the launcher left open, a line for each question and answer. Each rank puts
-//! what it says under keys of its own, all meet in the launcher's barrier, and each gets what the others said. From the first
-//! line on the launcher takes this process for one that says good-bye ([`Pmi::finish`]), and ends the job if it ends without.
+//! It is a text protocol on the socket that the launcher left open, a line for each question and
+//! answer. Each rank puts what it says under keys of its own, all meet in the launcher's barrier,
+//! and each gets what the others said. From the first line on the launcher takes this process for
+//! one that says good-bye ([`Pmi::finish`]), and ends the job if it ends without.
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};

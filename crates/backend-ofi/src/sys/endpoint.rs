@@ -1,7 +1,7 @@
 //! An endpoint, with all that it needs: fabric, domain, table of addresses, queue of completions.
 //!
-//! All methods take it by exclusive reference: one thread at a time is inside of libfabric, which therefore needs no
-//! locks of its own (`FI_THREAD_DOMAIN`).
+//! All methods take it by exclusive reference: one thread at a time is inside of libfabric, which
+//! therefore needs no locks of its own (`FI_THREAD_DOMAIN`).
 #![expect(
     unsafe_code,
     reason = "lends libfabric buffers, and reads what it writes"
@@ -314,8 +314,9 @@ impl Endpoint {
     ///
     /// # Safety
     ///
-    /// They lie in what the peer has registered, and as many are writable at `start`, and nobody else's until the
-    /// completion has come, or the endpoint is shut. `region` is of these, and it and the context live as long.
+    /// They lie in what the peer has registered, and as many are writable at `start`, and nobody
+    /// else's until the completion has come, or the endpoint is shut. `region` is of these, and it
+    /// and the context live as long.
     pub(crate) unsafe fn read(
         &mut self,
         (start, len): (*mut u8, usize),
@@ -477,8 +478,8 @@ impl Endpoint {
         }
     }
 
-    /// Closes the endpoint: from here on libfabric reads and writes nothing that was lent to it, and every call is an
-    /// error.
+    /// Closes the endpoint: from here on libfabric reads and writes nothing that was lent to it,
+    /// and every call is an error.
     pub(crate) fn shut(&mut self) {
         close(mem::replace(&mut self.endpoint, ptr::null_mut()));
     }
@@ -564,7 +565,8 @@ mod tests {
 
     const BYTES: usize = 4096;
 
-    /// Two endpoints, the first one with the place of the second, and memory of the second one as the first knows it.
+    /// Two endpoints, the first one with the place of the second, and memory of the second one as
+    /// the first knows it.
     fn pair(
         provider: &str,
         node: Option<&str>,

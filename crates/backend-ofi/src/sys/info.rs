@@ -30,8 +30,8 @@ const MR_MODES: u32 =
 /// The version of the interface that this backend is written for.
 const INTERFACE: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
 
-/// What there is with reliable, connectionless endpoints for messages and one-sided transfers; in libfabric's order.
-/// Only of `provider` and at the address `node` of this host, if they are given.
+/// What there is with reliable, connectionless endpoints for messages and one-sided transfers; in
+/// libfabric's order. Only of `provider` and at the address `node` of this host, if they are given.
 pub(crate) fn find(provider: Option<&str>, node: Option<&str>) -> Result<Vec<Info>> {
     let library = library()?;
     let node = node.map(c_text).transpose()?;

@@ -103,7 +103,8 @@ impl Drop for Region {
     }
 }
 
-/// Memory to send from, to receive in, and to copy transfers through, with its registration where it needs one.
+/// Memory to send from, to receive in, and to copy transfers through, with its registration where
+/// it needs one.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     /// Before the memory that it registers.
@@ -138,8 +139,8 @@ impl Buffer {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: the memory is initialized and lives as long as this. Whoever has a `Buffer` and not only lends
-        // it knows that no operation has it: completions give it back.
+        // SAFETY: the memory is initialized and lives as long as this. Whoever has a `Buffer` and
+        // not only lends it knows that no operation has it: completions give it back.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 

@@ -100,9 +100,10 @@ impl<T: Object> Distributor<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31,
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if the
-    /// ranks give different ones, or different settings, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
+    /// On every rank: [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over
+    /// 2^31, [`Error::Mismatch`](crate::Error::Mismatch) if the ranks give different ones, or
+    /// different settings, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no
+    /// room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         let plan = agree_on_plan(world, capacity)?;
         Self::with_heap(world, plan, Arc::new(Heap::of::<T>(world)?))

@@ -85,33 +85,35 @@ use table::Table;
 /// | [`FindOnly`] | looks | | R |
 /// | [`Local`] | works on what it holds itself | ℓ | ℓ |
 ///
-/// Keys and values are [objects](crate::object). Keys are hashed and compared by their bytes if they are plain,
-/// so for float keys 0.0 and -0.0 are two, else by their encoding. Plain values of
-/// four or eight bytes are words: every operation on one is a single atomic, and on the direct path a find has no atomic instruction at
-/// all. Values of other sizes
-/// are read and written whole, under a version in their slot; a reader may have to wait for a writer of
-/// the same key, but never for a reader, and no reader holds up a writer.
+/// Keys and values are [objects](crate::object). Keys are hashed and compared by their bytes if
+/// they are plain, so for float keys 0.0 and -0.0 are two, else by their encoding. Plain values of
+/// four or eight bytes are words: every operation on one is a single atomic, and on the direct path
+/// a find has no atomic instruction at all. Values of other sizes are read and written whole, under
+/// a version in their slot; a reader may have to wait for a writer of the same key, but never for a
+/// reader, and no reader holds up a writer.
 ///
 /// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is called
 /// once by each rank; lend it to threads.
 ///
 /// # Cost
 ///
-/// One slot is a state word, key and value. If the value is a word or nothing and the key is small, several share a cache line: three
-/// for `u64` to `u64`, five for `u32` to `u32` or a set of `u64`; others stand alone, without padding. The prices of
-/// the methods are those of an operation that ends at the key's home slot; each further slot costs A
-/// (and R where a fingerprint of 14 bits happens to agree). Expect half a further slot at half
-/// load, 1.5 for a present and 7.5 for an absent key at three quarters. A key or value whose encoding is longer than its slot costs
-/// W more to write, R to compare, and R + A to read.
+/// One slot is a state word, key and value. If the value is a word or nothing and the key is small,
+/// several share a cache line: three for `u64` to `u64`, five for `u32` to `u32` or a set of `u64`;
+/// others stand alone, without padding. The prices of the methods are those of an operation that
+/// ends at the key's home slot; each further slot costs A (and R where a fingerprint of 14 bits
+/// happens to agree). Expect half a further slot at half load, 1.5 for a present and 7.5 for an
+/// absent key at three quarters. A key or value whose encoding is longer than its slot costs W more
+/// to write, R to compare, and R + A to read.
 ///
 /// Where [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics), as over MPI
 /// between hosts, an operation on a key whose home slot is on another host is a message to the rank
 /// that has it, and an answer (M), instead of the prices in R, W and A; a batch is messages to all
-/// ranks at once, each with as many of its keys as it carries. That rank serves messages when it makes progress, as
-/// [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the answer. What the rank
-/// cannot do on its own, as when a search goes on to the next rank's slots, takes M and then the other
-/// price, which is rare in a map with room. Keys and values that may be longer than their slots, entries
-/// of more than 4 KiB, and operations inside of handlers, have the prices in R, W and A everywhere.
+/// ranks at once, each with as many of its keys as it carries. That rank serves messages when it
+/// makes progress, as [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the
+/// answer. What the rank cannot do on its own, as when a search goes on to the next rank's slots,
+/// takes M and then the other price, which is rare in a map with room. Keys and values that may be
+/// longer than their slots, entries of more than 4 KiB, and operations inside of handlers, have the
+/// prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
@@ -184,20 +186,22 @@ impl<K: Object, V: Object> HashMap<K, V> {
     ///
     /// # Cost
     ///
-    /// 2B + 3 allreduces; B + 2 allreduces more for keys or values that may be longer than a slot. Collective over the world.
+    /// 2B + 3 allreduces; B + 2 allreduces more for keys or values that may be longer than a slot.
+    /// Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::NoCapacity`](crate::Error::NoCapacity) for a capacity of 0, [`Error::Mismatch`](crate::Error::Mismatch) if the
-    /// ranks ask for different ones, and [`Exhausted`](pgas_core::Error::Exhausted) if
-    /// the symmetric heap has no room.
+    /// On every rank: [`Error::NoCapacity`](crate::Error::NoCapacity) for a capacity of 0,
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if the ranks ask for different ones, and
+    /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         Self::with_hasher(world, capacity, RapidHasher)
     }
 }
 
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
-    /// As [`with_capacity`](HashMap::with_capacity), with a hasher of one's own, or one with a [seed](SeededHasher).
+    /// As [`with_capacity`](HashMap::with_capacity), with a hasher of one's own, or one with a
+    /// [seed](SeededHasher).
     ///
     /// # Cost
     ///
@@ -205,8 +209,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     ///
     /// # Errors
     ///
-    /// Those of [`with_capacity`](HashMap::with_capacity), and [`Error::Mismatch`](crate::Error::Mismatch) if the ranks have
-    /// hashers that do not agree.
+    /// Those of [`with_capacity`](HashMap::with_capacity), and
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if the ranks have hashers that do not agree.
     ///
     /// # Examples
     ///
@@ -296,9 +300,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room; the failure of the
-    /// job while waiting. From then on, an insert that waits for room reports the failure of the
-    /// job, too, and inside of a handler [`InHandler`](pgas_core::Error::InHandler).
+    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room;
+    /// the failure of the job while waiting. From then on, an insert that waits for room reports
+    /// the failure of the job, too, and inside of a handler
+    /// [`InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Examples
     ///
@@ -333,7 +338,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 2B + an allreduce; that of a [`resize`](Self::resize) if three quarters of the slots are taken. Collective over the world.
+    /// 2B + an allreduce; that of a [`resize`](Self::resize) if three quarters of the slots are
+    /// taken. Collective over the world.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     ///
     /// On every rank: [`Error::Mismatch`](crate::Error::Mismatch) if the ranks give different
     /// arguments, [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31 or
-    /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) there, and [`Elsewhere`](pgas_core::Error::Elsewhere) on the
-    /// others.
+    /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) there,
+    /// and [`Elsewhere`](pgas_core::Error::Elsewhere) on the others.
     pub fn with_capacity(world: &World, host: Rank, capacity: usize) -> Result<Self> {
         Self::starting_at(world, host, capacity, 0)
     }
@@ -138,8 +138,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, and the failure of the job while waiting; [`Error::Codec`](crate::Error::Codec)
-    /// if the element is no `T`, which is then gone.
+    /// What the transport reports, and the failure of the job while waiting;
+    /// [`Error::Codec`](crate::Error::Codec) if the element is no `T`, which is then gone.
     #[inline]
     pub fn pop(&self) -> Result<Option<T>>
     where
@@ -152,8 +152,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// As one [`pop`](Self::pop), R more where the ring begins anew, and in [`PushPop`](super::PushPop) 2A more if
-    /// this rank has not seen as many pushes yet; or M, too.
+    /// As one [`pop`](Self::pop), R more where the ring begins anew, and in
+    /// [`PushPop`](super::PushPop) 2A more if this rank has not seen as many pushes yet; or M, too.
     ///
     /// # Errors
     ///

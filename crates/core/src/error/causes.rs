@@ -171,7 +171,8 @@ pub struct CodecError {
     pub reason: String,
 }
 
-/// One-way calls and messages that were not run: their object was dropped, their arguments could not be read, or their target had left.
+/// One-way calls and messages that were not run: their object was dropped, their arguments could
+/// not be read, or their target had left.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{n} one-way calls were lost, at first on rank {rank}: {reason}")]
 pub struct Undelivered {

@@ -135,8 +135,8 @@ pub enum Error {
     /// A value cannot be turned into bytes, or bytes into a value.
     #[error(transparent)]
     Codec(#[from] Box<CodecError>),
-    /// All slots of a map are taken, and none of them by the key of the operation. Nothing was changed, and what
-    /// was inserted before is still there.
+    /// All slots of a map are taken, and none of them by the key of the operation. Nothing was
+    /// changed, and what was inserted before is still there.
     ///
     /// A key that was removed keeps its slot until the next change of phase or capacity, so that a
     /// map with few keys may be full, too. Where ever new keys are inserted and old ones removed

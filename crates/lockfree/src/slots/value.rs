@@ -4,8 +4,8 @@
 use super::state::{SlotState, StateWord};
 use super::{Held, SlotMemory};
 
-/// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed. Waits for a rank that writes
-/// it (A each time).
+/// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed.
+/// Waits for a rank that writes it (A each time).
 #[inline]
 fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() == SlotState::Ready {
@@ -135,8 +135,8 @@ fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whol
     Ok(whole)
 }
 
-/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and says whether it had one.
-/// A key that was removed gets it anew (3A for a word).
+/// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and
+/// says whether it had one. A key that was removed gets it anew (3A for a word).
 #[inline]
 pub fn store<M: SlotMemory>(
     slot: &M,
@@ -237,8 +237,8 @@ fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
 }
 
 /// Replaces the value by `f` of it, and returns the former one (2A for a word; 3A + W for a wide
-/// value that was read with the key), or `None` if the key was removed. `f` runs while nothing is locked, and again
-/// when another rank was faster.
+/// value that was read with the key), or `None` if the key was removed. `f` runs while nothing is
+/// locked, and again when another rank was faster.
 #[inline]
 pub fn update<M: SlotMemory>(
     slot: &M,
@@ -301,8 +301,8 @@ fn replace<M: SlotMemory>(
     Ok(Err(load_wide_again(*slot, heap)?))
 }
 
-/// As [`update`], when that was tried in vain for long. A function of the user that changes the slot itself makes each
-/// attempt fail, and then that is reported, and ended, as every wait is.
+/// As [`update`], when that was tried in vain for long. A function of the user that changes the
+/// slot itself makes each attempt fail, and then that is reported, and ended, as every wait is.
 #[cold]
 fn replace_at_last<M: SlotMemory>(
     slot: M,
@@ -330,8 +330,9 @@ fn replace_at_last<M: SlotMemory>(
     }
 }
 
-/// Takes the value away from the key, and says whether it had one (A; R more for a value that may point to memory of its
-/// own, unless it was read with the key; 2A + R for each time that another rank was faster).
+/// Takes the value away from the key, and says whether it had one (A; R more for a value that may
+/// point to memory of its own, unless it was read with the key; 2A + R for each time that another
+/// rank was faster).
 #[inline]
 pub fn remove<M: SlotMemory>(
     slot: &M,
