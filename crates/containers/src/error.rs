@@ -42,11 +42,17 @@ pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Resul
     }))
 }
 
-/// What fails while others wait for its end is the job's failure. What is wrong with a value is its caller's alone.
+/// What fails while others wait for its end is the job's failure. What is wrong with a value, or has no
+/// room, is its caller's alone.
 #[cold]
 pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error {
     match error {
-        Error::Codec(_) | Error::Argument(_) | Error::Full { .. } | Error::Storage(_) => error,
+        Error::Codec(_)
+        | Error::Argument(_)
+        | Error::NoCapacity
+        | Error::Full { .. }
+        | Error::QueueFull
+        | Error::Storage(_) => error,
         error => world.give_up(what, error),
     }
 }
@@ -112,5 +118,31 @@ pub struct BatchError {
 impl From<BatchError> for Error {
     fn from(batch: BatchError) -> Self {
         batch.error
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pgas_core::Error;
+
+    use super::give_up;
+
+    #[test]
+    fn only_what_fails_in_the_communication_fails_the_job() {
+        let world = pgas_core::backend::loopback::world();
+        let of_values = [
+            Error::codec::<u64>("reading bytes as a value", "they are too few"),
+            Error::Argument("no such host".into()),
+            Error::NoCapacity,
+            Error::Full { capacity: 1 },
+            Error::QueueFull,
+        ];
+        for error in of_values {
+            let text = error.to_string();
+            assert_eq!(give_up(&world, "a test", error).to_string(), text);
+            world.barrier().unwrap();
+        }
+        give_up(&world, "a test", Error::backend("send", 5, "no wire"));
+        assert!(matches!(world.barrier(), Err(Error::RankFailed(_))));
     }
 }
