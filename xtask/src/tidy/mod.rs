@@ -19,6 +19,9 @@ use anyhow::{Context as _, Result, bail};
 use crate::process::{Outcome, root};
 use source::Source;
 
+/// The largest file of the tree is the genome of the README's first command, with 1.5 MB.
+const MAX_BYTES: u64 = 2 << 20;
+
 /// One place that breaks a rule.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
@@ -86,6 +89,7 @@ pub(crate) fn run() -> Result<Outcome> {
     for (path, text) in files(&|name| name == "Cargo.toml")? {
         findings.extend(manifests::check(&path, &text));
     }
+    findings.extend(heavy()?);
     for note in sources.iter().flat_map(sizes::notes) {
         println!("note: {note}");
     }
@@ -106,8 +110,33 @@ fn read(path: &str) -> Result<String> {
     fs::read_to_string(root().join(path)).with_context(|| format!("cannot read {path}"))
 }
 
-/// Path and text of every file of the tree whose name is wanted, build products and hidden folders left out, sorted by path.
+/// Path and text of every file of the tree whose name is wanted, sorted by path.
 fn files(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for path in paths()? {
+        if wanted(path.rsplit('/').next().unwrap_or(&path)) {
+            let text = read(&path)?;
+            found.push((path, text));
+        }
+    }
+    Ok(found)
+}
+
+/// Files that are too large for the tree: something downloaded or made, which everyone would fetch for ever.
+fn heavy() -> Result<Vec<Finding>> {
+    let mut findings = Vec::new();
+    for path in paths()? {
+        let n_bytes = fs::metadata(root().join(&path))?.len();
+        if n_bytes > MAX_BYTES {
+            let message = format!("has {n_bytes} bytes (at most {MAX_BYTES})");
+            findings.push(Finding::in_file(&path, message));
+        }
+    }
+    Ok(findings)
+}
+
+/// Every file of the tree, build products and hidden folders left out, sorted by path.
+fn paths() -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec![String::new()];
     while let Some(folder) = folders.pop() {
@@ -124,9 +153,8 @@ fn files(wanted: &dyn Fn(&str) -> bool) -> Result<Vec<(String, String)>> {
                 if name != "target" && !name.starts_with('.') {
                     folders.push(path);
                 }
-            } else if wanted(&name) {
-                let text = read(&path)?;
-                found.push((path, text));
+            } else {
+                found.push(path);
             }
         }
     }
