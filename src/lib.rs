@@ -31,6 +31,44 @@
 //! # Ok::<(), pgas::Error>(())
 //! ```
 //!
+//! # Types of one's own
+//!
+//! [`pod`](macro@pod) makes a struct byte-copyable: an element of global memory. [`derive(Wire)`](macro@Wire) lets any
+//! other type be an argument or a result of [remote calls](RemoteCalls), and [`derive(Object)`](macro@Object) a key or a
+//! value of containers. Numbers, text, tuples, arrays and the collections of std are all that already.
+//!
+//! ```
+//! use pgas::prelude::*;
+//!
+//! #[pgas::pod]
+//! struct Point {
+//!     x: f64,
+//!     y: f64,
+//! }
+//!
+//! #[derive(PartialEq, Debug, pgas::Wire, pgas::Object)]
+//! enum Place {
+//!     City { name: String },
+//!     Lake,
+//! }
+//!
+//! fn program(world: &World) -> pgas::Result<()> {
+//!     let places = HashMap::<Place, Point>::with_capacity(world, 100)?;
+//!     if world.rank() == Rank::ZERO {
+//!         places.insert(&Place::Lake, Point { x: 1.0, y: 2.0 })?;
+//!         places.insert(&Place::City { name: "Viborg".to_owned() }, Point { x: 3.0, y: 4.0 })?;
+//!     }
+//!     world.barrier()?;
+//!     assert_eq!(places.find(&Place::Lake)?.map(|point| point.y), Some(2.0));
+//!     Ok(())
+//! }
+//!
+//! for result in pgas::threads(2, |world| program(&world))? {
+//!     result?;
+//! }
+//! # Ok::<(), pgas::Error>(())
+//! ```
+//!
 //! # How a program starts
 //!
 //! [`init`] joins the job that started the process, whatever that was, so one binary runs everywhere:
@@ -84,6 +122,7 @@
 //! | [`pgas_core`] | world, teams, global pointers, transfers, atomics, collectives, the transport's contract |
 //! | [`pgas_am`] | active messages, remote calls, futures |
 //! | [`pgas_containers`] | distributed containers |
+//! | `pgas_derive` | the derives |
 //! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
 //! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
 //! | `pgas_ofi` | ranks over libfabric, with feature `ofi` |
@@ -98,7 +137,7 @@ mod start;
 pub use pgas_am::Driver;
 pub use pgas_am::{
     ActiveMessages, Aggregator, DistObject, Here, PgasFuture, Promise, RemoteCalls, TeamCalls,
-    WeakObject, codec, message, quiet, rpc, when_all,
+    WeakObject, Wire, codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
@@ -111,6 +150,7 @@ pub use pgas_core::{
     SettingError, Statistics, StorageError, Symmetric, Team, Timeout, Undelivered, Unknown, World,
     atomics, backend, collective, config, rma, segment,
 };
+pub use pgas_derive::{Object, Wire, pod};
 #[cfg(feature = "mpi")]
 pub use pgas_mpi as mpi;
 pub use start::{init, init_with};

@@ -1,14 +1,12 @@
 //! What a rank holds of the fronts, and what it has to add to whose.
 
-use pgas::zerocopy::{FromBytes, Immutable, IntoBytes};
-
 use crate::layout::{Layout, Share};
 use crate::support::mix;
 use crate::tree::Tree;
 
 /// What is added to an element of a front.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
+#[pgas::pod]
+#[derive(Debug)]
 pub(crate) struct Addition {
     pub(crate) front: u32,
     /// The place in the target's share.

@@ -10,7 +10,6 @@ use pgas::collective::op::Sum;
 use pgas::{GlobalPtr, HashMap, World};
 use pgas_genomics::output::Draft;
 use pgas_genomics::{Kmer, KmerLength};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::{Result, agree};
 
@@ -20,8 +19,8 @@ const PART_BITS: usize = 12;
 const GROUP: u64 = 1 << 15;
 
 /// A k-mer with its count.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
+#[pgas::pod]
+#[derive(Debug)]
 struct Entry {
     kmer: Kmer,
     count: u64,
@@ -106,8 +105,8 @@ pub(crate) fn write(
 }
 
 /// Where a rank's entries are, and where each part of them begins.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
-#[repr(C)]
+#[pgas::pod]
+#[derive(Debug)]
 struct Place {
     entries: GlobalPtr<Entry>,
     starts: GlobalPtr<u64>,

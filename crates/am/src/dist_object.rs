@@ -13,7 +13,7 @@ use std::sync::{Arc, Weak};
 use pgas_core::Team;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
+use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::future::PgasFuture;
 use crate::objects::ObjectId;
 use crate::rpc::{TakesPlace, TeamCalls};
@@ -154,6 +154,8 @@ impl<T: Send + Sync + 'static> Wire for DistObject<T> {
 }
 
 impl<T: Send + Sync + 'static> Codec<DistObject<T>> for TakesPlace {
+    type Array<const N: usize> = Each<Self>;
+
     fn encode(object: &DistObject<T>, out: &mut Encoder) -> Result<()> {
         out.write(object.instance.id.as_bytes());
         Ok(())
@@ -258,6 +260,8 @@ impl<T: Send + Sync + 'static> Wire for WeakObject<T> {
 }
 
 impl<T: Send + Sync + 'static> Codec<WeakObject<T>> for TakesPlace {
+    type Array<const N: usize> = Each<Self>;
+
     fn encode(object: &WeakObject<T>, out: &mut Encoder) -> Result<()> {
         out.write(object.id.as_bytes());
         Ok(())

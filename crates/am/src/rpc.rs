@@ -13,7 +13,7 @@ use pgas_core::{GlobalPtr, Pod, Rank, Team, World};
 use zerocopy::IntoBytes;
 
 use crate::answer::unanswered;
-use crate::codec::{Codec, Decoder, Encoder, Wire, unreadable};
+use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::error::says_left;
 use crate::function::{Call, FunctionId, bytes_of_view};
 use crate::future::{PgasFuture, when_all};
@@ -62,6 +62,8 @@ impl Wire for Here {
 pub enum TakesPlace {}
 
 impl Codec<Here> for TakesPlace {
+    type Array<const N: usize> = Each<Self>;
+
     fn encode(_: &Here, _: &mut Encoder) -> Result<()> {
         Ok(())
     }

@@ -1,6 +1,13 @@
 //! Values there and back, and bytes that nobody has written.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, LinkedList, VecDeque};
+use std::time::Duration;
+
+use pgas_core::{GlobalPtr, Rank};
+
 use super::*;
+use pgas_core::Result;
 
 #[expect(clippy::needless_pass_by_value, reason = "reads better")]
 fn round_trip<T: Wire + PartialEq + std::fmt::Debug>(value: T) -> usize {
@@ -33,6 +40,63 @@ fn values_come_back_as_they_were() {
     round_trip(Ok::<u8, String>(1));
     round_trip(Err::<u8, String>("no".into()));
     round_trip((Box::new('x'), true, GlobalPtr::<u64>::new(Rank::new(3), 64)));
+    round_trip((
+        1_u8,
+        2_u8,
+        3_u8,
+        4_u8,
+        5_u8,
+        6_u8,
+        7_u8,
+        8_u8,
+        9_u8,
+        "a".to_owned(),
+        'b',
+        (),
+    ));
+    round_trip((
+        Duration::MAX,
+        Cow::Borrowed("text"),
+        Box::<str>::from("text"),
+    ));
+}
+
+#[test]
+fn collections_of_std_come_back_as_they_were() {
+    let texts = ["one", "two", "", "four"].map(str::to_owned);
+    round_trip(texts.clone());
+    round_trip([[texts.clone(), texts.clone()]]);
+    round_trip(Box::<[String]>::from(texts.clone()));
+    round_trip(Cow::Owned::<[String]>(texts.to_vec()));
+    round_trip(VecDeque::from(texts.clone()));
+    round_trip(LinkedList::from(texts.clone()));
+    round_trip(BTreeSet::from(texts.clone()));
+    round_trip(HashSet::<_, std::hash::RandomState>::from(texts.clone()));
+    round_trip(BTreeMap::from(
+        texts.clone().map(|text| (text.len(), Some(text))),
+    ));
+    round_trip(HashMap::<_, _, std::hash::RandomState>::from(
+        texts.map(|text| (text, [7_u32; 3])),
+    ));
+    assert_eq!(round_trip([[1_u16, 2], [3, 4]]), 8);
+    assert_eq!(round_trip(vec![[1_u16, 2], [3, 4]]), 1 + 8);
+    assert_eq!(round_trip(vec![0_u8; 300]), 3 + 300);
+}
+
+#[test]
+fn a_layout_tells_names_and_members_and_ends() {
+    assert_eq!(Layout::of::<u64>(), "u64");
+    assert_eq!(Layout::of::<Rank>(), "4 plain bytes");
+    assert_eq!(Layout::of::<Vec<(u8, String)>>(), "list of (u8, text)");
+    assert_eq!(
+        Layout::of::<HashMap<char, [Option<()>; 2]>>(),
+        "map of (char, 2 of option of ())"
+    );
+    assert_eq!(
+        Layout::of::<Vec<Vec<Vec<Vec<Vec<u8>>>>>>(),
+        "list of list of list of list of ..."
+    );
+    assert_eq!(Layout::of::<Deep>(), "bytes of a codec of its own");
 }
 
 #[test]
@@ -72,6 +136,8 @@ impl Wire for Deep {
 }
 
 impl Codec<Deep> for ByParts {
+    type Array<const N: usize> = Each<Self>;
+
     fn encode(value: &Deep, out: &mut Encoder) -> Result<()> {
         out.put(&value.0)?;
         out.put(&value.1)
@@ -105,7 +171,7 @@ fn what_lies_too_deep_is_neither_written_nor_read() {
     assert_eq!((n_written, n_refused), (128, 71));
     let some = vec![1; 1_000_000];
     assert!(Decoder::new(&some).get::<Deep>().is_err());
-    let lists = [&[0], &1_u64.to_ne_bytes()[..]].concat().repeat(1_000_000);
+    let lists = [0, 1].repeat(1_000_000);
     assert!(Decoder::new(&lists).get::<Deep>().is_err());
 }
 
@@ -118,6 +184,8 @@ impl Wire for Nothing {
 }
 
 impl Codec<Nothing> for ByParts {
+    type Array<const N: usize> = Each<Self>;
+
     fn encode(_: &Nothing, _: &mut Encoder) -> Result<()> {
         Ok(())
     }
@@ -136,10 +204,12 @@ fn elements_without_bytes_have_a_limit_in_all() {
     round_trip_once(&vec![(); format::EMPTY]);
     assert!(Encoder::new().put(&vec![(); format::EMPTY + 1]).is_err());
 
-    let mut hostile = 100_000_u64.to_ne_bytes().to_vec();
-    hostile.extend((n_half as u64).to_ne_bytes().repeat(100_000));
+    let count = |n: u64| [&[253], &n.to_le_bytes()[..]].concat();
+    let mut hostile = count(100_000);
+    hostile.extend(count(n_half as u64).repeat(100_000));
     for n in [1_u64 << 60, u64::MAX] {
-        let n = n.to_ne_bytes();
+        let n = count(n);
+        assert!(Decoder::new(&n).get::<HashSet<()>>().is_err());
         assert!(Decoder::new(&n).get::<Vec<Nothing>>().is_err());
         assert!(Decoder::new(&n).get::<Vec<()>>().is_err());
     }
@@ -160,7 +230,7 @@ fn values_of_serde_within_others_share_their_limits() {
     let half = Units(vec![(); format::EMPTY / 2]);
     round_trip_once(&vec![half.clone(); 2]);
     assert!(Encoder::new().put(&vec![half; 3]).is_err());
-    let mut hostile = 1_000_000_u64.to_ne_bytes().to_vec();
+    let mut hostile = [&[252], &1_000_000_u32.to_le_bytes()[..]].concat();
     hostile.extend([251, 255, 255].repeat(1_000_000));
     assert!(Decoder::new(&hostile).get::<Vec<Units>>().is_err());
 }

@@ -1,19 +1,18 @@
-//! Values that live in global memory as the bytes that serde makes of them.
+//! Values that live in global memory as the bytes by which they travel.
 
 use std::borrow::Cow;
 
+use pgas_am::Wire;
 use pgas_core::GlobalPtr;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::codec::{self, Encoding};
+use super::codec;
 use super::hash::{self, KeyHasher};
 use super::heap::Heap;
 use super::repr::{Repr, Sealed, each_from_slot, each_to_slot};
 use pgas_core::{Error, Result};
 
-/// Values in serde's encoding: up to `INLINE` bytes of it in the slot, longer ones in the global heap of
+/// Values in the encoding by which they travel ([`Wire`]): up to `INLINE` bytes of it in the slot, longer ones in the global heap of
 /// the rank that wrote them, behind a pointer in the slot.
 ///
 /// A slot has `INLINE + 4` bytes. `INLINE` is at least 8, the size of the pointer.
@@ -72,7 +71,7 @@ impl<const INLINE: usize> EncodedKey<INLINE> {
     }
 }
 
-impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<INLINE> {
+impl<T: Wire, const INLINE: usize> Repr<T> for Encoded<INLINE> {
     type Slot = EncodedSlot<INLINE>;
 
     const HAS_HEAP: bool = true;
@@ -108,28 +107,23 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
     }
 
     fn hash(value: &T, former: u64) -> Result<u64> {
-        let mut bytes = [0; INLINE];
-        Ok(match codec::encode(value, &mut bytes)? {
-            Encoding::Inline(len) => hash::of_bytes(&bytes[..len], former),
-            Encoding::Long(long) => hash::of_bytes(&long, former),
-        })
+        Ok(hash::of_bytes(codec::encode(value)?.bytes(), former))
     }
 
     type Key = EncodedKey<INLINE>;
 
     fn key(value: &T) -> Result<Self::Key> {
         const { assert!(INLINE >= 8, "a slot has room for a pointer") };
+        let encoded = codec::encode(value)?;
         let mut bytes = [0; INLINE];
-        match codec::encode(value, &mut bytes)? {
-            Encoding::Inline(len) => {
-                // What an encoding that did not fit has left behind would be sent along.
-                bytes[len..].fill(0);
-                let len = u32::try_from(len).expect("slots are short").to_ne_bytes();
-                let slot = EncodedSlot { len, bytes };
-                Ok(EncodedKey { slot, long: None })
-            }
-            Encoding::Long(long) => EncodedKey::long(long),
-        }
+        let Some(inline) = bytes.get_mut(..encoded.bytes().len()) else {
+            return EncodedKey::long(encoded.bytes().to_vec());
+        };
+        inline.copy_from_slice(encoded.bytes());
+        let len = u32::try_from(inline.len()).expect("slots are short");
+        let len = len.to_ne_bytes();
+        let slot = EncodedSlot { len, bytes };
+        Ok(EncodedKey { slot, long: None })
     }
 
     fn is_key_outside(key: &Self::Key) -> bool {
@@ -185,7 +179,7 @@ impl<T: Serialize + DeserializeOwned, const INLINE: usize> Repr<T> for Encoded<I
     }
 
     fn layout() -> Cow<'static, str> {
-        codec::layout::<T>().into()
+        pgas_am::codec::Layout::of::<T>().into()
     }
 
     fn to_slots<'v>(values: &'v [T], heap: &Heap) -> Result<Cow<'v, [Self::Slot]>> {

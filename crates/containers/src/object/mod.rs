@@ -7,12 +7,13 @@
 //! |---|---|---|
 //! | [`Plain`] | byte-copyable types | the value itself, copied once |
 //! | [`Parts`] | tuples | the slots of the members, side by side |
-//! | [`Encoded`] | everything that serde can write | a length and the encoding, or a pointer to a longer one |
+//! | [`Encoded`] | everything that travels ([`Wire`](pgas_am::Wire)) | a length and the encoding, or a pointer to a longer one |
 //!
 //! Which one it is, is decided when the program is compiled: a container of plain values has no code
-//! for the others. A user's type takes one line:
+//! for the others. A user's type derives `pgas::Object`, or says it in one line:
 //!
 //! ```
+//! use pgas_am::codec::{AsSerde, Wire};
 //! use pgas_containers::object::{Encoded, Object, Plain};
 //! use zerocopy::{FromBytes, Immutable, IntoBytes};
 //!
@@ -31,8 +32,11 @@
 //!     name: String,
 //!     twins: Vec<String>,
 //! }
+//! impl Wire for City {
+//!     type By = AsSerde; // its bytes are serde's
+//! }
 //! impl Object for City {
-//!     type Repr = Encoded<28>; // encodings of up to 28 bytes in the slot
+//!     type Repr = Encoded<28>; // up to 28 of them in the slot
 //! }
 //! ```
 //!
@@ -48,6 +52,7 @@
 //! ```
 
 mod codec;
+mod derived;
 mod encoded;
 mod hash;
 mod heap;
@@ -59,8 +64,10 @@ mod tests;
 mod types;
 
 pub(crate) use hash::{SECRETS, mix};
-pub(crate) use pgas_am::codec::format::NAME as CODEC;
+pub(crate) use pgas_am::codec::NAME as CODEC;
 
+#[doc(hidden)]
+pub use derived::{Choose, Chosen, inline_bytes, saved_as};
 pub use encoded::{Encoded, EncodedKey, EncodedSlot};
 pub use hash::KeyHasher;
 pub use heap::Heap;

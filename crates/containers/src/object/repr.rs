@@ -16,10 +16,9 @@ use pgas_core::Result;
 #[diagnostic::on_unimplemented(
     message = "a container cannot store a `{Self}`",
     label = "this type has no `Object` implementation",
-    note = "for a byte-copyable type: derive zerocopy's `FromBytes`, `IntoBytes` and `Immutable`, and `Clone` and `Copy`, and write \
-            `impl Object for {Self} {{ type Repr = Plain; }}`",
-    note = "for any other: derive serde's `Serialize` and `Deserialize`, and write \
-            `impl Object for {Self} {{ type Repr = Encoded<24>; }}`, with the bytes that a slot holds itself"
+    note = "if `{Self}` is yours: put `#[pgas::pod]` on a struct of numbers, `#[derive(pgas::Wire, pgas::Object)]` on any other type",
+    note = "without the derives: `impl Object for {Self} {{ type Repr = Plain; }}` for a byte-copyable type, \
+            `{{ type Repr = Encoded<24>; }}`, with the bytes that a slot holds itself, for one that implements `Wire`"
 )]
 pub trait Object: Sized + Send + Sync + 'static {
     /// How a value lives in a slot.
@@ -28,8 +27,7 @@ pub trait Object: Sized + Send + Sync + 'static {
     /// What a file calls the type. Values are only loaded from a file that calls it the same.
     ///
     /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type
-    /// its name and those of its members or variants, as serde has them; of a
-    /// [`Plain`](super::Plain) one the size. It does not depend on the module that a type is in, or
+    /// its name and those of its members or variants; of a [`Plain`](super::Plain) one the size. It does not depend on the module that a type is in, or
     /// on the compiler. Give a name of your own where that says too little, or too much.
     ///
     /// ```
@@ -61,8 +59,7 @@ pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 /// [`release`](Self::release), when nobody will read it any more.
 #[diagnostic::on_unimplemented(
     message = "`{T}` cannot live in global memory as `{Self}`",
-    note = "`Plain` asks for zerocopy's `FromBytes`, `IntoBytes` and `Immutable` and for `Copy`; `Encoded` asks \
-            for serde's `Serialize` and `Deserialize`"
+    note = "`Plain` asks for zerocopy's `FromBytes`, `IntoBytes` and `Immutable` and for `Copy`; `Encoded` asks for `Wire`"
 )]
 pub trait Repr<T>: Sealed {
     /// What a slot holds.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
+use pgas_am::codec::{AsSerde, Wire};
 use pgas_core::backend::loopback;
 use pgas_core::{Rank, World};
 use proptest::prelude::*;
@@ -20,6 +21,10 @@ enum Shape {
         name: String,
         corners: Vec<(i32, i32)>,
     },
+}
+
+impl Wire for Shape {
+    type By = AsSerde;
 }
 
 impl Object for Shape {

@@ -1,12 +1,12 @@
 //! The types of the language and of std that are objects.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::hash::{BuildHasher, Hash};
+use std::time::{Duration, SystemTime};
 
+use pgas_am::Wire;
 use pgas_core::{GlobalPtr, Pod};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::{Encoded, Object, Plain};
 
@@ -40,11 +40,6 @@ impl<T: 'static> Object for GlobalPtr<T> {
     }
 }
 
-/// What serde can write and read back, whatever it borrowed from.
-trait Coded: Serialize + DeserializeOwned + Send + Sync + 'static {}
-
-impl<T: Serialize + DeserializeOwned + Send + Sync + 'static> Coded for T {}
-
 macro_rules! encoded {
     ($inline:literal: $([$($generic:tt)*] $ty:ty),* $(,)?) => {
         $(
@@ -55,27 +50,31 @@ macro_rules! encoded {
     };
 }
 
-impl Object for bool {
-    type Repr = Encoded<8>;
-}
-
-impl Object for char {
-    type Repr = Encoded<8>;
-}
-
-impl Object for String {
-    type Repr = Encoded<60>;
-}
+encoded! { 8: [] bool, [] char }
 
 encoded! {
     60:
-    [T: Coded] Vec<T>,
-    [T: Coded] Option<T>,
-    [T: Coded] Box<T>,
-    [T: Coded] VecDeque<T>,
-    [T: Coded, E: Coded] Result<T, E>,
-    [T: Coded + Ord] BTreeSet<T>,
-    [K: Coded + Ord, V: Coded] BTreeMap<K, V>,
-    [T: Coded + Eq + Hash, S: BuildHasher + Default + Send + Sync + 'static] HashSet<T, S>,
-    [K: Coded + Eq + Hash, V: Coded, S: BuildHasher + Default + Send + Sync + 'static] HashMap<K, V, S>,
+    [] String,
+    [] Box<str>,
+    [] Cow<'static, str>,
+    [] Duration,
+    [] SystemTime,
+    [T: Part] Vec<T>,
+    [T: Part] Box<[T]>,
+    [T: Part + Clone] Cow<'static, [T]>,
+    [T: Part] Option<T>,
+    [T: Part] Box<T>,
+    [T: Part] VecDeque<T>,
+    [T: Part] LinkedList<T>,
+    [T: Part, E: Part] Result<T, E>,
+    [T: Part + Ord] BinaryHeap<T>,
+    [T: Part + Ord] BTreeSet<T>,
+    [K: Part + Ord, V: Part] BTreeMap<K, V>,
+    [T: Part + Eq + Hash, S: BuildHasher + Default + Send + Sync + 'static] HashSet<T, S>,
+    [K: Part + Eq + Hash, V: Part, S: BuildHasher + Default + Send + Sync + 'static] HashMap<K, V, S>,
 }
+
+/// What may be within a value that lives in global memory.
+trait Part: Wire + Send + Sync {}
+
+impl<T: Wire + Send + Sync> Part for T {}

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::Path;
 
+use pgas_am::codec::{AsSerde, Wire};
 use pgas_core::backend::loopback;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::setting;
@@ -31,6 +32,10 @@ enum Tree {
     Leaf(String),
     Node(Box<Self>, Vec<Self>),
     Empty(Vec<()>),
+}
+
+impl Wire for Tree {
+    type By = AsSerde;
 }
 
 impl Object for Tree {

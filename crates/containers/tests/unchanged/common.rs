@@ -1,5 +1,6 @@
 //! What the tests of refusals share.
 
+use pgas_am::codec::{AsSerde, Wire};
 use pgas_containers::object::{Encoded, Object};
 use pgas_core::backend::loopback;
 use pgas_core::{Config, World};
@@ -39,6 +40,10 @@ impl<'de> Deserialize<'de> for Picky {
         }
         Ok(Self(text))
     }
+}
+
+impl Wire for Picky {
+    type By = AsSerde;
 }
 
 impl Object for Picky {

@@ -246,6 +246,41 @@ impl World {
         (0..self.inner.n_ranks).map(Rank::new)
     }
 
+    /// The rank after `rank`; after the last comes the first.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Config, Rank, backend::loopback};
+    /// loopback::run_with(3, &Config::default(), |world| {
+    ///     let next = world.rank_after(world.rank());
+    ///     assert_eq!(world.rank_before(next), world.rank());
+    ///     assert_eq!(world.rank_after(Rank::new(2)), Rank::ZERO);
+    /// });
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is no rank of the job.
+    #[must_use]
+    #[track_caller]
+    pub fn rank_after(&self, rank: Rank) -> Rank {
+        self.assert_rank(rank);
+        Rank::new((rank.number() + 1) % self.n_ranks())
+    }
+
+    /// The rank before `rank`; before the first comes the last.
+    ///
+    /// # Panics
+    ///
+    /// If `rank` is no rank of the job.
+    #[must_use]
+    #[track_caller]
+    pub fn rank_before(&self, rank: Rank) -> Rank {
+        self.assert_rank(rank);
+        Rank::new(rank.number().checked_sub(1).unwrap_or(self.n_ranks() - 1))
+    }
+
     /// Refuses what is no rank of the job.
     ///
     /// # Panics

@@ -72,6 +72,18 @@ pub fn decode<T: DeserializeOwned>(bytes: &mut &[u8]) -> Result<T, Refused> {
     decode_within(bytes, &mut Limits::default())
 }
 
+/// Appends a number of elements.
+#[inline]
+pub(crate) fn put_count(n: usize, out: &mut impl Sink) {
+    writer::put_integer(n as u128, out);
+}
+
+/// Takes a number of elements from the front of `bytes`.
+#[inline]
+pub(crate) fn get_count(bytes: &mut &[u8]) -> Result<usize, Refused> {
+    reader::length(bytes)
+}
+
 /// As [`encode`], of a part of a larger value.
 pub(crate) fn encode_within<T: Serialize + ?Sized>(
     value: &T,

@@ -23,6 +23,48 @@ pub(super) fn read<T: DeserializeOwned>(
     Ok(value)
 }
 
+/// Takes the next `n` bytes.
+#[inline]
+fn take<'b>(bytes: &mut &'b [u8], n: usize) -> Result<&'b [u8], Refused> {
+    let Some((front, rest)) = bytes.split_at_checked(n) else {
+        let n_left = bytes.len();
+        return Err(Refused::new(format_args!(
+            "{n} more bytes were to come; there are {n_left}"
+        )));
+    };
+    *bytes = rest;
+    Ok(front)
+}
+
+/// Takes an integer of up to `most` bytes.
+#[inline]
+fn integer(bytes: &mut &[u8], most: usize) -> Result<u128, Refused> {
+    let first = take(bytes, 1)?[0];
+    let n_bytes = match first {
+        0..=250 => return Ok(first.into()),
+        251 => 2,
+        252 => 4,
+        253 => 8,
+        254 => 16,
+        255 => return Err(Refused::new("no integer begins with 255")),
+    };
+    if n_bytes > most {
+        return Err(Refused::new(format_args!(
+            "an integer of {most} bytes was to come, and has {n_bytes}"
+        )));
+    }
+    let mut all = [0; 16];
+    all[..n_bytes].copy_from_slice(take(bytes, n_bytes)?);
+    Ok(u128::from_le_bytes(all))
+}
+
+/// Takes a number of elements.
+#[inline]
+pub(super) fn length(bytes: &mut &[u8]) -> Result<usize, Refused> {
+    let n = integer(bytes, 8)?;
+    usize::try_from(n).map_err(|_| Refused::new(format_args!("{n} is no length here")))
+}
+
 /// What has not been read yet.
 struct Input<'b> {
     bytes: &'b [u8],
@@ -43,15 +85,7 @@ impl<'r, 'b> Reader<'r, 'b> {
 
     #[inline]
     fn take(&mut self, n: usize) -> Result<&'b [u8], Refused> {
-        let bytes = self.input.bytes;
-        let Some((front, rest)) = bytes.split_at_checked(n) else {
-            let n_left = bytes.len();
-            return Err(Refused::new(format_args!(
-                "{n} more bytes were to come; there are {n_left}"
-            )));
-        };
-        self.input.bytes = rest;
-        Ok(front)
+        take(&mut self.input.bytes, n)
     }
 
     #[inline]
@@ -64,26 +98,9 @@ impl<'r, 'b> Reader<'r, 'b> {
         Ok(self.array::<1>()?[0])
     }
 
-    /// An integer of up to `most` bytes.
     #[inline]
     fn integer(&mut self, most: usize) -> Result<u128, Refused> {
-        let first = self.byte()?;
-        let n_bytes = match first {
-            0..=250 => return Ok(first.into()),
-            251 => 2,
-            252 => 4,
-            253 => 8,
-            254 => 16,
-            255 => return Err(Refused::new("no integer begins with 255")),
-        };
-        if n_bytes > most {
-            return Err(Refused::new(format_args!(
-                "an integer of {most} bytes was to come, and has {n_bytes}"
-            )));
-        }
-        let mut bytes = [0; 16];
-        bytes[..n_bytes].copy_from_slice(self.take(n_bytes)?);
-        Ok(u128::from_le_bytes(bytes))
+        integer(&mut self.input.bytes, most)
     }
 
     fn signed(&mut self, most: usize) -> Result<i128, Refused> {
@@ -102,8 +119,7 @@ impl<'r, 'b> Reader<'r, 'b> {
     }
 
     fn len(&mut self) -> Result<usize, Refused> {
-        let n = self.integer(8)?;
-        usize::try_from(n).map_err(|_| Refused::new(format_args!("{n} is no length here")))
+        length(&mut self.input.bytes)
     }
 
     /// `n` members, as the type says.

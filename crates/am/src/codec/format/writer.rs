@@ -20,6 +20,30 @@ pub(super) fn write<T: Serialize + ?Sized, S: Sink>(
     })
 }
 
+/// Appends an integer, in as few bytes as it takes.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "as large as it was found to be"
+)]
+pub(super) fn put_integer(n: u128, sink: &mut impl Sink) {
+    if n <= 250 {
+        sink.put(&[n as u8]);
+    } else if n <= u16::MAX.into() {
+        sink.put(&[251]);
+        sink.put(&(n as u16).to_le_bytes());
+    } else if n <= u32::MAX.into() {
+        sink.put(&[252]);
+        sink.put(&(n as u32).to_le_bytes());
+    } else if n <= u64::MAX.into() {
+        sink.put(&[253]);
+        sink.put(&(n as u64).to_le_bytes());
+    } else {
+        sink.put(&[254]);
+        sink.put(&n.to_le_bytes());
+    }
+}
+
 /// What has been written.
 struct Out<'s, S> {
     sink: &'s mut S,
@@ -33,26 +57,8 @@ impl<S: Sink> Out<'_, S> {
     }
 
     #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "as large as it was found to be"
-    )]
     fn put_integer(&mut self, n: u128) {
-        if n <= 250 {
-            self.put(&[n as u8]);
-        } else if n <= u16::MAX.into() {
-            self.put(&[251]);
-            self.put(&(n as u16).to_le_bytes());
-        } else if n <= u32::MAX.into() {
-            self.put(&[252]);
-            self.put(&(n as u32).to_le_bytes());
-        } else if n <= u64::MAX.into() {
-            self.put(&[253]);
-            self.put(&(n as u64).to_le_bytes());
-        } else {
-            self.put(&[254]);
-            self.put(&n.to_le_bytes());
-        }
+        put_integer(n, self.sink);
     }
 
     fn put_signed(&mut self, n: i128) {

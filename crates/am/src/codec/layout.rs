@@ -1,4 +1,4 @@
-//! What a type asks serde for: a name for it that does not depend on where it is defined.
+//! What a type is called in files: a name for it that does not depend on where it is defined.
 
 use std::fmt;
 
@@ -7,25 +7,74 @@ use serde::de::{self, DeserializeOwned, DeserializeSeed, Visitor};
 /// How far values within each other are told: the type of a list's elements, say.
 const DEPTH: u32 = 4;
 
-/// A description of the bytes of a `T`, as far as serde tells it without any: names and members of a struct, the variants of an
-/// enum, what a list has in it.
-pub(crate) fn layout<T: DeserializeOwned>() -> String {
-    let mut text = String::new();
-    // It ends with an error, since there is no value.
-    drop(T::deserialize(Tracer {
-        text: &mut text,
-        depth: 0,
-    }));
-    if text.is_empty() {
-        text.push_str("nothing");
+/// No longer text is made, but for the name that it ends with.
+const MOST: usize = 1_000;
+
+/// A description of what a type's bytes are: names and members, as far as its codec knows them.
+#[derive(Debug)]
+pub struct Layout {
+    text: String,
+    /// How many levels more are told.
+    left: u32,
+}
+
+impl Layout {
+    pub(super) fn new() -> Self {
+        Self {
+            text: String::new(),
+            left: DEPTH,
+        }
     }
-    text
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    /// Has `tell` append what a part of the value is, or says that it lies too deep to be told.
+    pub(super) fn within(&mut self, tell: impl FnOnce(&mut Self)) {
+        let left = self.left;
+        if self.go_in() {
+            tell(self);
+        }
+        self.left = left;
+    }
+
+    /// Appends `text`.
+    pub fn say(&mut self, text: &str) {
+        match self.text.len() {
+            MOST.. if self.text.ends_with("...") => {}
+            MOST.. => self.text.push_str("..."),
+            _ => self.text.push_str(text),
+        }
+    }
+
+    /// Whether one level more is told.
+    fn go_in(&mut self) -> bool {
+        let is_told = self.left > 0 && self.text.len() < MOST;
+        if is_told {
+            self.left -= 1;
+        } else {
+            self.say("...");
+        }
+        is_told
+    }
+
+    /// The same of a type that only serde knows, as far as serde tells it without a value: names and members of a
+    /// struct, the variants of an enum, what a list has in it.
+    pub(super) fn by_serde<T: DeserializeOwned>(&mut self) {
+        let (start, left) = (self.text.len(), self.left);
+        // It ends with an error, since there is no value.
+        drop(T::deserialize(Tracer { out: self }));
+        if self.text.len() == start {
+            self.say("nothing");
+        }
+        self.left = left;
+    }
 }
 
 /// Writes what it is asked for, and has nothing to give.
 struct Tracer<'t> {
-    text: &'t mut String,
-    depth: u32,
+    out: &'t mut Layout,
 }
 
 /// There is no value.
@@ -48,18 +97,18 @@ impl de::Error for Nothing {
 
 impl Tracer<'_> {
     fn tell<V>(self, what: &str) -> Result<V, Nothing> {
-        self.text.push_str(what);
+        self.out.say(what);
         Err(Nothing)
     }
 
     /// Goes on to what is within.
     fn within(self, what: &str) -> Result<Self, Nothing> {
-        self.text.push_str(what);
-        let depth = self.depth + 1;
-        if depth > DEPTH {
-            return self.tell("...");
+        self.out.say(what);
+        if self.out.go_in() {
+            Ok(self)
+        } else {
+            Err(Nothing)
         }
-        Ok(Self { depth, ..self })
     }
 }
 

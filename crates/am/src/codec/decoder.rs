@@ -1,0 +1,151 @@
+//! Bytes that are being taken apart.
+
+use pgas_core::{Error, Result, World};
+
+use serde::de::DeserializeOwned;
+
+use super::format::{self, Limits, Refused};
+use super::refusal::unreadable;
+
+/// Bytes that are being taken apart.
+#[derive(Debug)]
+pub struct Decoder<'a> {
+    bytes: &'a [u8],
+    at: usize,
+    world: Option<&'a World>,
+    limits: Limits,
+}
+
+impl<'a> Decoder<'a> {
+    /// Of bytes that arrived at `world`.
+    #[inline]
+    pub(crate) fn at(world: &'a World, bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            world: Some(world),
+            limits: Limits::default(),
+        }
+    }
+
+    /// Of bytes that belong to no world.
+    #[must_use]
+    #[inline]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            at: 0,
+            world: None,
+            limits: Limits::default(),
+        }
+    }
+
+    /// The world where the bytes arrived.
+    #[must_use]
+    #[inline]
+    pub fn world(&self) -> Option<&'a World> {
+        self.world
+    }
+
+    /// What has not been taken yet.
+    #[must_use]
+    #[inline]
+    pub fn remaining(&self) -> &'a [u8] {
+        &self.bytes[self.at..]
+    }
+
+    /// Takes the next `n` bytes, for a `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`] if there are fewer.
+    #[inline]
+    pub fn take<T>(&mut self, n: usize) -> Result<&'a [u8]> {
+        let Some(bytes) = self.remaining().get(..n) else {
+            return Err(self.too_short::<T>(n));
+        };
+        self.at += n;
+        Ok(bytes)
+    }
+
+    #[cold]
+    fn too_short<T>(&self, n: usize) -> Error {
+        let left = self.remaining().len();
+        unreadable::<T>(format!("it takes {n} bytes, and {left} are left"))
+    }
+
+    /// Goes on at the next multiple of eight bytes, and takes all that is left.
+    #[inline]
+    pub(crate) fn rest_aligned(&mut self) -> &'a [u8] {
+        let start = self.at.next_multiple_of(8).min(self.bytes.len());
+        self.at = self.bytes.len();
+        &self.bytes[start..]
+    }
+
+    /// Runs `get` for what lies within a `T`.
+    ///
+    /// # Errors
+    ///
+    /// That of `get`; [`Error::Codec`] if more than [`format::DEPTH`] values lie within each other.
+    pub fn within<T, R>(&mut self, get: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let depth = self.limits.depth;
+        self.limits.depth = depth.within().map_err(|e| unreadable::<T>(e.to_string()))?;
+        let result = get(self);
+        self.limits.depth = depth;
+        result
+    }
+
+    /// Runs `get` for an element of a sequence: so many of them may take no byte.
+    #[inline]
+    pub(super) fn element<T>(&mut self, get: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let n_before = self.remaining().len();
+        let value = get(self)?;
+        if self.remaining().len() == n_before {
+            self.add_empty::<T>(1)?;
+        }
+        Ok(value)
+    }
+
+    /// Notes that `n` elements of a sequence took no byte.
+    pub(super) fn add_empty<T>(&mut self, n: usize) -> Result<()> {
+        self.limits
+            .empty
+            .add(n)
+            .map_err(|e| unreadable::<T>(e.to_string()))
+    }
+
+    /// Refuses a number of elements that the bytes which are left cannot stand for.
+    pub(super) fn check_count<T>(&self, n: usize) -> Result<()> {
+        let most = self.remaining().len();
+        let checked = self.limits.empty.check(n, most);
+        checked.map_err(|e| unreadable::<T>(e.to_string()))
+    }
+
+    /// Takes what [`put_count`](super::Encoder::put_count) has written, for a `T`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`] for bytes that are no number, or one that is no `usize`.
+    #[inline]
+    pub fn get_count<T>(&mut self) -> Result<usize> {
+        self.format::<T, _>(|bytes, _| format::get_count(bytes))
+    }
+
+    /// Takes a value from the bytes that serde has made of it.
+    pub(super) fn get_by_serde<T: DeserializeOwned>(&mut self) -> Result<T> {
+        self.format::<T, _>(format::decode_within)
+    }
+
+    /// Has `read` take from the front, for a `T`.
+    #[inline]
+    fn format<T, R>(
+        &mut self,
+        read: impl FnOnce(&mut &[u8], &mut Limits) -> Result<R, Refused>,
+    ) -> Result<R> {
+        let mut rest = self.remaining();
+        let value = read(&mut rest, &mut self.limits);
+        let value = value.map_err(|e| unreadable::<T>(e.to_string()))?;
+        self.at = self.bytes.len() - rest.len();
+        Ok(value)
+    }
+}

@@ -1,0 +1,81 @@
+//! What `derive(Wire)` makes use of.
+
+use std::marker::PhantomData;
+
+use pgas_core::Pod;
+
+use super::layout::Layout;
+use super::plain::AsBytes;
+use super::refusal::unreadable;
+use pgas_core::{Error, Result};
+
+/// The codec of types that `derive(pgas::Wire)` was put on: the members of a struct, or the number of an enum's variant
+/// and its members, each by its own codec.
+#[derive(Clone, Copy, Debug)]
+pub enum Derived {}
+
+/// The result of the functions of a codec.
+pub type Done<T = ()> = Result<T>;
+
+/// Whether a `T` is byte-copyable: its constant `ANSWER`, where [`NotPod`] is in scope and `T` is no parameter.
+#[derive(Debug)]
+pub struct IsPod<T>(PhantomData<T>);
+
+impl<T: Pod> IsPod<T> {
+    /// It is. An item of the type goes before one of a trait.
+    pub const ANSWER: bool = true;
+}
+
+/// The answer for types that are not.
+pub trait NotPod {
+    /// It is not.
+    const ANSWER: bool = false;
+}
+
+impl<T> NotPod for IsPod<T> {}
+
+/// Chooses the codec of a type by whether it is byte-copyable.
+#[derive(Debug)]
+pub enum Choose<const IS_POD: bool> {}
+
+/// What was chosen.
+pub trait Chosen {
+    /// The codec.
+    type By;
+}
+
+impl Chosen for Choose<true> {
+    type By = AsBytes;
+}
+
+impl Chosen for Choose<false> {
+    type By = Derived;
+}
+
+/// The error for a `T` whose bytes begin with a number that no variant has.
+#[cold]
+#[must_use]
+pub fn no_variant<T>(number: usize) -> Error {
+    unreadable::<T>(format!("it has no variant {number}"))
+}
+
+/// A member's name, which is empty if it has none, and what appends its layout.
+type Member = (&'static str, fn(&mut Layout));
+
+/// Appends the layout of a struct or a variant.
+pub fn layout_of(name: &str, members: &[Member], out: &mut Layout) {
+    out.say(name);
+    let mut next = " {";
+    for (name, layout) in members {
+        out.say(next);
+        if !name.is_empty() {
+            out.say(name);
+            out.say(": ");
+        }
+        layout(out);
+        next = ", ";
+    }
+    if !members.is_empty() {
+        out.say("}");
+    }
+}

@@ -1,0 +1,139 @@
+//! Bytes that are being put together.
+
+use pgas_core::Result;
+
+use serde::Serialize;
+
+use super::format::{self, Limits, Refused, Sink};
+use super::refusal::unwritable;
+
+/// Bytes that a message fits without allocation: what one slot of a mailbox carries, twice.
+const INLINE: usize = 96;
+
+/// Bytes that are being put together; the first few need no allocation.
+#[derive(Debug)]
+pub struct Encoder {
+    inline: [u8; INLINE],
+    len: usize,
+    /// Everything, once the inline bytes did not suffice.
+    spilled: Vec<u8>,
+    limits: Limits,
+}
+
+impl Default for Encoder {
+    #[inline]
+    fn default() -> Self {
+        Self {
+            inline: [0; INLINE],
+            len: 0,
+            spilled: Vec::new(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Encoder {
+    /// Without bytes.
+    #[must_use]
+    #[inline]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What was written so far.
+    #[must_use]
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        if self.spilled.is_empty() {
+            &self.inline[..self.len]
+        } else {
+            &self.spilled
+        }
+    }
+
+    /// Appends `bytes`.
+    #[inline]
+    pub fn write(&mut self, bytes: &[u8]) {
+        if self.spilled.is_empty()
+            && let Some(free) = self.inline.get_mut(self.len..self.len + bytes.len())
+        {
+            free.copy_from_slice(bytes);
+            self.len += bytes.len();
+        } else {
+            self.spill(bytes);
+        }
+    }
+
+    #[cold]
+    fn spill(&mut self, bytes: &[u8]) {
+        if self.spilled.is_empty() {
+            self.spilled.reserve(self.len + bytes.len());
+            self.spilled.extend_from_slice(&self.inline[..self.len]);
+        }
+        self.spilled.extend_from_slice(bytes);
+    }
+
+    /// Appends zero bytes up to a multiple of eight.
+    #[inline]
+    pub(crate) fn align(&mut self) {
+        let past = self.bytes().len() % 8;
+        if past > 0 {
+            self.write(&[0; 8][past..]);
+        }
+    }
+
+    /// Runs `put` for what lies within a `T`.
+    ///
+    /// # Errors
+    ///
+    /// That of `put`; [`Error::Codec`](pgas_core::Error::Codec) if more than [`format::DEPTH`] values lie within each other.
+    pub fn within<T, R>(&mut self, put: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
+        let depth = self.limits.depth;
+        self.limits.depth = depth.within().map_err(unwritable::<T>)?;
+        let result = put(self);
+        self.limits.depth = depth;
+        result
+    }
+
+    /// Runs `put` for an element of a sequence: so many of them may take no byte.
+    #[inline]
+    pub(super) fn element<T>(&mut self, put: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let n_before = self.bytes().len();
+        put(self)?;
+        if self.bytes().len() == n_before {
+            self.add_empty::<T>(1)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that `n` elements of a sequence took no byte.
+    pub(super) fn add_empty<T>(&mut self, n: usize) -> Result<()> {
+        self.limits.empty.add(n).map_err(unwritable::<T>)
+    }
+
+    /// Appends a number of elements, or the number of a variant: one byte up to 250.
+    #[inline]
+    pub fn put_count(&mut self, n: usize) {
+        format::put_count(n, self);
+    }
+
+    /// Appends the bytes that serde makes of a value.
+    pub(super) fn put_by_serde<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Refused> {
+        let mut limits = self.limits;
+        format::encode_within(value, self, &mut limits)?;
+        self.limits = limits;
+        Ok(())
+    }
+}
+
+impl Sink for Encoder {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        self.write(bytes);
+    }
+
+    #[inline]
+    fn n_bytes(&self) -> usize {
+        self.bytes().len()
+    }
+}

@@ -1,0 +1,240 @@
+//! Compounds of the language and of std: their parts, one after the other.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::hash::{BuildHasher, Hash};
+
+use pgas_core::Result;
+
+use super::decoder::Decoder;
+use super::encoder::Encoder;
+use super::layout::Layout;
+use super::refusal::unreadable;
+use super::wire::{Codec, Each, Wire};
+
+/// The codec of compounds: their parts, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Parts {}
+
+/// Implements [`Wire`] for lists whose elements lie side by side: their number, and they.
+macro_rules! slices {
+    ($($ty:ty where $bound:ident)*) => { $(
+        impl<T: Wire + $bound> Wire for $ty {
+            type By = Parts;
+        }
+
+        impl<T: Wire + $bound> Codec<$ty> for Parts {
+            type Array<const N: usize> = Each<Self>;
+
+            #[inline]
+            fn encode(values: &$ty, out: &mut Encoder) -> Result<()> {
+                out.put_count(values.len());
+                T::By::encode_all(values, out)
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<$ty> {
+                let n = input.get_count::<$ty>()?;
+                T::By::decode_all(n, input).map(Into::into)
+            }
+
+            fn layout(out: &mut Layout) {
+                out.wrap::<T>("list of ", "");
+            }
+        }
+    )* };
+}
+
+slices! {
+    Vec<T> where Sized
+    Box<[T]> where Sized
+    Cow<'static, [T]> where Clone
+}
+
+/// Implements [`Wire`] for what std collects elements in: their number, and they.
+macro_rules! collections {
+    ($($ty:ty: $what:literal of $item:ty, where [$($bounds:tt)*];)*) => { $(
+        impl<$($bounds)*> Wire for $ty {
+            type By = Parts;
+        }
+
+        impl<$($bounds)*> Codec<$ty> for Parts {
+            type Array<const N: usize> = Each<Self>;
+
+            fn encode(values: &$ty, out: &mut Encoder) -> Result<()> {
+                out.put_count(values.len());
+                out.within::<$ty, _>(|out| {
+                    let mut items = values.iter();
+                    items.try_for_each(|item| out.element::<$item>(|out| item.put(out)))
+                })
+            }
+
+            fn decode(input: &mut Decoder<'_>) -> Result<$ty> {
+                let n = input.get_count::<$ty>()?;
+                input.check_count::<$ty>(n)?;
+                input.within::<$ty, _>(|input| {
+                    let element = |_| input.element::<$item>(Decoder::get);
+                    (0..n).map(element).collect()
+                })
+            }
+
+            fn layout(out: &mut Layout) {
+                out.wrap::<$item>(concat!($what, " of "), "");
+            }
+        }
+    )* };
+}
+
+collections! {
+    VecDeque<T>: "list" of T, where [T: Wire];
+    LinkedList<T>: "list" of T, where [T: Wire];
+    BinaryHeap<T>: "heap" of T, where [T: Wire + Ord];
+    BTreeSet<T>: "set" of T, where [T: Wire + Ord];
+    HashSet<T, S>: "set" of T, where [T: Wire + Eq + Hash, S: BuildHasher + Default + 'static];
+    BTreeMap<K, V>: "map" of (K, V), where [K: Wire + Ord, V: Wire];
+    HashMap<K, V, S>: "map" of (K, V), where [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static];
+}
+
+/// What a collection of std lends one by one: a reference to an element, or two to a key and its value.
+trait Element {
+    fn put(self, out: &mut Encoder) -> Result<()>;
+}
+
+impl<T: Wire> Element for &T {
+    fn put(self, out: &mut Encoder) -> Result<()> {
+        out.put(self)
+    }
+}
+
+impl<K: Wire, V: Wire> Element for (&K, &V) {
+    fn put(self, out: &mut Encoder) -> Result<()> {
+        out.put(self.0)?;
+        out.put(self.1)
+    }
+}
+
+impl<T: Wire> Wire for Box<T> {
+    type By = Parts;
+}
+
+impl<T: Wire> Codec<Box<T>> for Parts {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &Box<T>, out: &mut Encoder) -> Result<()> {
+        out.within::<Box<T>, _>(|out| out.put::<T>(value))
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<Box<T>> {
+        input.within::<Box<T>, _>(|input| input.get().map(Box::new))
+    }
+
+    fn layout(out: &mut Layout) {
+        out.part::<T>();
+    }
+}
+
+impl<T: Wire> Wire for Option<T> {
+    type By = Parts;
+}
+
+impl<T: Wire> Codec<Option<T>> for Parts {
+    type Array<const N: usize> = Each<Self>;
+
+    #[inline]
+    fn encode(value: &Option<T>, out: &mut Encoder) -> Result<()> {
+        out.write(&[u8::from(value.is_some())]);
+        value.as_ref().map_or(Ok(()), |value| out.put(value))
+    }
+
+    #[inline]
+    fn decode(input: &mut Decoder<'_>) -> Result<Option<T>> {
+        match input.get::<u8>()? {
+            0 => Ok(None),
+            1 => input.get().map(Some),
+            tag => Err(unreadable::<Option<T>>(format!("its first byte is {tag}"))),
+        }
+    }
+
+    fn layout(out: &mut Layout) {
+        out.wrap::<T>("option of ", "");
+    }
+}
+
+impl<T: Wire, E: Wire> Wire for std::result::Result<T, E> {
+    type By = Parts;
+}
+
+impl<T: Wire, E: Wire> Codec<std::result::Result<T, E>> for Parts {
+    type Array<const N: usize> = Each<Self>;
+
+    fn encode(value: &std::result::Result<T, E>, out: &mut Encoder) -> Result<()> {
+        out.write(&[u8::from(value.is_ok())]);
+        match value {
+            Ok(value) => out.put(value),
+            Err(error) => out.put(error),
+        }
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<std::result::Result<T, E>> {
+        match input.get::<u8>()? {
+            0 => input.get().map(Err),
+            1 => input.get().map(Ok),
+            tag => Err(unreadable::<std::result::Result<T, E>>(format!(
+                "its first byte is {tag}"
+            ))),
+        }
+    }
+
+    fn layout(out: &mut Layout) {
+        out.wrap::<T>("", " or error ");
+        out.part::<E>();
+    }
+}
+
+/// Implements [`Wire`] for tuples of such types.
+macro_rules! tuples {
+    ($(($($t:ident $i:tt),+))*) => { $(
+        impl<$($t: Wire),+> Wire for ($($t,)+) {
+            type By = Parts;
+        }
+
+        impl<$($t: Wire),+> Codec<($($t,)+)> for Parts {
+            type Array<const N: usize> = Each<Self>;
+
+            #[inline]
+            fn encode(value: &($($t,)+), out: &mut Encoder) -> Result<()> {
+                $(out.put(&value.$i)?;)+
+                Ok(())
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<($($t,)+)> {
+                Ok(($(input.get::<$t>()?,)+))
+            }
+
+            fn layout(out: &mut Layout) {
+                let mut next = "(";
+                $(
+                    out.wrap::<$t>(next, "");
+                    next = ", ";
+                )+
+                let _ = next;
+                out.say(")");
+            }
+        }
+    )* };
+}
+tuples! {
+    (A 0)
+    (A 0, B 1)
+    (A 0, B 1, C 2)
+    (A 0, B 1, C 2, D 3)
+    (A 0, B 1, C 2, D 3, E 4)
+    (A 0, B 1, C 2, D 3, E 4, F 5)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10)
+    (A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11)
+}

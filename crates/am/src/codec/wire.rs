@@ -1,0 +1,182 @@
+//! What a type says of how it travels, and what a codec does.
+
+use std::marker::PhantomData;
+
+use pgas_core::Result;
+
+use super::decoder::Decoder;
+use super::encoder::Encoder;
+use super::layout::Layout;
+use super::refusal::unreadable;
+
+/// A type that travels as argument or result.
+///
+/// It is implemented for numbers, `bool`, `char`, strings, `Duration`, [`GlobalPtr`](pgas_core::GlobalPtr),
+/// [`Rank`](pgas_core::Rank), and for tuples to 12, arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, and the maps, sets
+/// and queues of std, of such types. A type of one's own derives it (`pgas::Wire`), or names the codec by which it
+/// travels:
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::codec::{AsBytes, AsSerde, Wire};
+/// use zerocopy::{FromBytes, Immutable, IntoBytes};
+///
+/// #[derive(Clone, Copy, FromBytes, IntoBytes, Immutable)]
+/// #[repr(C)]
+/// struct Edge { to: u32, weight: f32 }
+/// impl Wire for Edge { type By = AsBytes; } // copied as it is
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// enum Query { Name(String), Range { from: u64, to: u64 } }
+/// impl Wire for Query { type By = AsSerde; } // by serde
+/// ```
+///
+/// What cannot travel does not compile:
+///
+/// ```compile_fail,E0277
+/// fn travels<T: pgas_am::codec::Wire>() {}
+/// travels::<std::sync::MutexGuard<'static, u64>>();
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not travel to other ranks",
+    note = "if `{Self}` is yours, put `#[derive(pgas::Wire)]` on it; of one that serde can write, \
+            `impl Wire for {Self} {{ type By = AsSerde; }}` in the crate that defines it"
+)]
+pub trait Wire: Sized + 'static {
+    /// How it travels.
+    type By: Codec<Self>;
+}
+
+/// A way in which values of `T` become bytes and come back.
+pub trait Codec<T> {
+    /// The codec of arrays of such values; [`Each<Self>`](Each), but for codecs that copy bytes.
+    type Array<const N: usize>: Codec<[T; N]>;
+
+    /// Appends the bytes of `value`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that has no bytes.
+    fn encode(value: &T, out: &mut Encoder) -> Result<()>;
+
+    /// Takes a value from the front of `input`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are no `T`.
+    fn decode(input: &mut Decoder<'_>) -> Result<T>;
+
+    /// Appends what a file calls such a value: its name and its members or variants, as far as they are known.
+    fn layout(out: &mut Layout) {
+        out.say("bytes of a codec of its own");
+    }
+
+    /// As [`encode`](Self::encode), for each of `values`.
+    ///
+    /// # Errors
+    ///
+    /// As [`encode`](Self::encode).
+    fn encode_all(values: &[T], out: &mut Encoder) -> Result<()> {
+        out.within::<T, _>(|out| {
+            values
+                .iter()
+                .try_for_each(|value| out.element::<T>(|out| Self::encode(value, out)))
+        })
+    }
+
+    /// As [`decode`](Self::decode), `n` times.
+    ///
+    /// # Errors
+    ///
+    /// As [`decode`](Self::decode).
+    fn decode_all(n: usize, input: &mut Decoder<'_>) -> Result<Vec<T>> {
+        input.within::<T, _>(|input| {
+            // The number may be nonsense.
+            input.check_count::<T>(n)?;
+            let at_first = FIRST_BYTES / size_of::<T>().max(1);
+            let mut values = Vec::with_capacity(n.min(input.remaining().len()).min(at_first));
+            for _ in 0..n {
+                values.push(input.element::<T>(Self::decode)?);
+            }
+            Ok(values)
+        })
+    }
+}
+
+/// The most memory for elements of a list of which none has been read yet.
+const FIRST_BYTES: usize = 1 << 16;
+
+/// The codec of arrays: each element by `C`.
+#[derive(Clone, Copy, Debug)]
+pub struct Each<C>(PhantomData<C>);
+
+impl<T, C: Codec<T>, const N: usize> Codec<[T; N]> for Each<C> {
+    type Array<const M: usize> = Each<Self>;
+
+    fn encode(values: &[T; N], out: &mut Encoder) -> Result<()> {
+        C::encode_all(values, out)
+    }
+
+    fn decode(input: &mut Decoder<'_>) -> Result<[T; N]> {
+        let values = C::decode_all(N, input)?;
+        values
+            .try_into()
+            .map_err(|_| unreadable::<[T; N]>("the lengths differ"))
+    }
+
+    fn layout(out: &mut Layout) {
+        out.say(&format!("{N} of "));
+        C::layout(out);
+    }
+}
+
+impl<T: Wire, const N: usize> Wire for [T; N] {
+    type By = <T::By as Codec<T>>::Array<N>;
+}
+
+impl Encoder {
+    /// Appends a value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that has no bytes.
+    #[inline]
+    pub fn put<T: Wire>(&mut self, value: &T) -> Result<()> {
+        T::By::encode(value, self)
+    }
+}
+
+impl Decoder<'_> {
+    /// Takes a value.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are no `T`.
+    #[inline]
+    pub fn get<T: Wire>(&mut self) -> Result<T> {
+        T::By::decode(self)
+    }
+}
+
+impl Layout {
+    /// What a file calls a `T`. It is the same on every platform, and whatever module the type is in.
+    #[must_use]
+    pub fn of<T: Wire>() -> String {
+        let mut layout = Self::new();
+        layout.part::<T>();
+        layout.into_text()
+    }
+
+    /// Appends what a part of the value is, which is a `T`, or that it lies too deep to be told.
+    pub fn part<T: Wire>(&mut self) {
+        self.within(T::By::layout);
+    }
+
+    /// Appends `begin`, what a part of the value is, and `end`.
+    pub(super) fn wrap<T: Wire>(&mut self, begin: &str, end: &str) {
+        self.say(begin);
+        self.part::<T>();
+        self.say(end);
+    }
+}

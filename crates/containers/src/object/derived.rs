@@ -1,0 +1,52 @@
+//! What `derive(Object)` makes use of.
+
+use std::borrow::Cow;
+
+use super::{Encoded, Object, Plain, Repr};
+
+/// Chooses the representation of a type by whether it is byte-copyable.
+#[derive(Debug)]
+pub enum Choose<const INLINE: usize, const IS_POD: bool> {}
+
+/// What was chosen.
+pub trait Chosen {
+    /// The representation.
+    type Repr;
+}
+
+impl<const INLINE: usize> Chosen for Choose<INLINE, true> {
+    type Repr = Plain;
+}
+
+impl<const INLINE: usize> Chosen for Choose<INLINE, false> {
+    type Repr = Encoded<INLINE>;
+}
+
+/// How many bytes of an encoding a slot holds itself: what a type without memory elsewhere takes at most, but for a
+/// number of a variant in a place where the type has none.
+#[must_use]
+pub const fn inline_bytes<T>() -> usize {
+    let most = (size_of::<T>() + 4).next_multiple_of(4);
+    match std::mem::needs_drop::<T>() || most > MOST {
+        true => MOST,
+        false if most < LEAST => LEAST,
+        false => most,
+    }
+}
+
+/// A slot has room for a pointer.
+const LEAST: usize = 8;
+
+/// A slot is not longer than a line of the cache.
+const MOST: usize = 60;
+
+/// What a file calls a type with this name and these members.
+#[must_use]
+pub fn saved_as<T: Object>(name: &str) -> Cow<'static, str> {
+    let layout = <T::Repr as Repr<T>>::layout();
+    if <T::Repr as Repr<T>>::HAS_HEAP {
+        // The name is in it.
+        return layout;
+    }
+    format!("{name}: {layout}").into()
+}

@@ -1,0 +1,65 @@
+//! What a type says of itself: its attributes and parameters.
+
+use proc_macro2::TokenStream;
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
+use syn::{DeriveInput, Error, Generics, LitInt, Path, Result, Token, TypeParamBound, parse_quote};
+
+/// What `#[pgas(...)]` says.
+pub(crate) struct Options {
+    /// Where the library is.
+    pub(crate) root: Path,
+    /// Whether serde writes and reads the type.
+    pub(crate) serde: bool,
+    /// How many bytes of an encoding a slot holds.
+    pub(crate) inline: Option<LitInt>,
+}
+
+impl Options {
+    pub(crate) fn of(input: &DeriveInput) -> Result<Self> {
+        let mut options = Self {
+            root: parse_quote!(::pgas),
+            serde: false,
+            inline: None,
+        };
+        for attr in input
+            .attrs
+            .iter()
+            .filter(|attr| attr.path().is_ident("pgas"))
+        {
+            attr.parse_nested_meta(|meta| {
+                if meta.path.is_ident("crate") {
+                    options.root = meta.value()?.call(Path::parse_mod_style)?;
+                } else if meta.path.is_ident("serde") {
+                    options.serde = true;
+                } else if meta.path.is_ident("inline") {
+                    options.inline = Some(meta.value()?.parse()?);
+                } else {
+                    return Err(meta.error("expected `serde`, `inline = ...` or `crate = ...`"));
+                }
+                Ok(())
+            })?;
+        }
+        Ok(options)
+    }
+}
+
+/// The type's parameters with `bounds` on each that is a type, or an error if it borrows.
+pub(crate) fn bounded(input: &DeriveInput, bounds: TokenStream) -> Result<Generics> {
+    let mut generics = input.generics.clone();
+    if let Some(lifetime) = generics.lifetimes().next() {
+        let text =
+            "the type borrows, and what travels or lives in global memory owns all that it holds";
+        return Err(Error::new_spanned(lifetime, text));
+    }
+    let bounds = Punctuated::<TypeParamBound, Token![+]>::parse_terminated.parse2(bounds)?;
+    for param in generics.type_params_mut() {
+        param.bounds.extend(bounds.clone());
+    }
+    Ok(generics)
+}
+
+/// Whether the type is one, and not one for each choice of its parameters.
+pub(crate) fn is_concrete(input: &DeriveInput) -> bool {
+    input.generics.params.is_empty()
+}

@@ -1,0 +1,161 @@
+//! Derives for types that travel between ranks and live in distributed containers. Programs have them from `pgas`.
+//!
+//! # Floors
+//!
+//! | files | modules |
+//! |---|---|
+//! | the macros | `lib` |
+//! | what each makes | `wire`, `object`, `pod` |
+//! | what a type says of itself | `input` |
+
+mod input;
+mod object;
+mod pod;
+mod wire;
+
+use proc_macro::TokenStream;
+use syn::{DeriveInput, parse_macro_input};
+
+/// Lets a struct or an enum travel: as argument and result of remote calls, and in messages.
+///
+/// The members of a struct travel one after the other, of an enum the number of its variant and that one's members;
+/// each member's type travels, too. A type that is byte-copyable ([`pod`](macro@pod), or zerocopy's three traits and
+/// `Copy`) travels as the bytes that it is, many in one copy, if it has no parameters of its own.
+///
+/// # Attributes
+///
+/// `#[pgas(serde)]` on the type: serde writes and reads it, for types whose members only serde knows.
+///
+/// `#[pgas(crate = path)]` on the type: where the library is, if not at `::pgas`.
+///
+/// # Examples
+///
+/// ```
+/// #[derive(Debug, PartialEq, pgas::Wire)]
+/// enum Query {
+///     All,
+///     Name(String),
+///     Range { from: u64, to: u64 },
+/// }
+///
+/// let mut out = pgas::codec::Encoder::new();
+/// out.put(&Query::Range { from: 1, to: 2 })?;
+/// let mut input = pgas::codec::Decoder::new(out.bytes());
+/// assert_eq!(input.get::<Query>()?, Query::Range { from: 1, to: 2 });
+/// # Ok::<(), pgas::Error>(())
+/// ```
+///
+/// What holds something that does not travel does not compile:
+///
+/// ```compile_fail,E0277
+/// #[derive(pgas::Wire)]
+/// struct Job {
+///     thread: std::thread::JoinHandle<()>,
+/// }
+/// ```
+#[proc_macro_derive(Wire, attributes(pgas))]
+pub fn wire(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    wire::derive(&input)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Lets values live in containers. The type travels, too: derive [`Wire`](macro@Wire) with it, unless it is byte-copyable.
+///
+/// A byte-copyable type lives in a slot as it is, if it has no parameters of its own. Of any other a slot holds the bytes
+/// by which it travels: 60 of them, or as many as the type has if it owns no memory elsewhere. Longer ones lie outside of
+/// the slot, where one more access reaches them.
+///
+/// # Attributes
+///
+/// `#[pgas(inline = 28)]` on the type: how many of those bytes a slot holds itself; at least 8.
+///
+/// `#[pgas(crate = path)]` on the type: where the library is, if not at `::pgas`.
+///
+/// # Examples
+///
+/// ```
+/// #[derive(pgas::Wire, pgas::Object)]
+/// #[pgas(inline = 28)]
+/// struct City {
+///     name: String,
+///     twins: Vec<String>,
+/// }
+///
+/// fn program(world: &pgas::World) -> pgas::Result<()> {
+///     let cities = pgas::HashMap::<u64, City>::with_capacity(world, 100)?;
+///     let twins = vec!["Lund".to_owned()];
+///     cities.insert(&u64::from(world.rank().number()), City { name: "Viborg".to_owned(), twins })?;
+///     world.barrier()?;
+///     assert_eq!(cities.find(&1)?.expect("rank 1 has inserted it").name, "Viborg");
+///     Ok(())
+/// }
+///
+/// for result in pgas::threads(2, |world| program(&world))? {
+///     result?;
+/// }
+/// # Ok::<(), pgas::Error>(())
+/// ```
+#[proc_macro_derive(Object, attributes(pgas))]
+pub fn object(input: TokenStream) -> TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    object::derive(&input)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}
+
+/// Makes a struct byte-copyable, so that it is an element of global memory, travels as the bytes that it is, and lives
+/// in containers as it is.
+///
+/// It gives the struct `repr(C)`, `Clone` and `Copy` if it does not say so itself, zerocopy's `FromBytes`, `IntoBytes` and
+/// `Immutable`, and the traits `Wire` and `Object`. All members are byte-copyable: numbers, arrays of them, such structs.
+/// Padding is refused when the program is compiled; spell it out as a member (`_pad: [u8; 4]`).
+///
+/// # Examples
+///
+/// ```
+/// #[pgas::pod]
+/// #[derive(Debug, PartialEq)]
+/// struct Edge {
+///     to: u32,
+///     weight: f32,
+/// }
+///
+/// fn program(world: &pgas::World) -> pgas::Result<()> {
+///     let edges = world.alloc_symmetric::<Edge>(10)?;
+///     let next = world.rank_after(world.rank());
+///     edges.on(next).put(world, Edge { to: next.number(), weight: 0.5 })?;
+///     world.flush_all()?;
+///     world.barrier()?;
+///     assert_eq!(edges.here().get(world)?, Edge { to: world.rank().number(), weight: 0.5 });
+///     Ok(())
+/// }
+///
+/// for result in pgas::threads(2, |world| program(&world))? {
+///     result?;
+/// }
+/// # Ok::<(), pgas::Error>(())
+/// ```
+///
+/// A gap between members does not compile, nor does a member with a pointer:
+///
+/// ```compile_fail,E0277
+/// #[pgas::pod]
+/// struct Gap {
+///     a: u8,
+///     b: u64,
+/// }
+/// ```
+///
+/// ```compile_fail,E0277
+/// #[pgas::pod]
+/// struct Text(String);
+/// ```
+#[proc_macro_attribute]
+pub fn pod(args: TokenStream, item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    pod::expand(args.into(), &item)
+        .unwrap_or_else(syn::Error::into_compile_error)
+        .into()
+}

@@ -1,0 +1,77 @@
+//! `#[pod]`.
+
+use proc_macro2::TokenStream;
+use quote::{ToTokens as _, quote};
+use syn::punctuated::Punctuated;
+use syn::{Data, DeriveInput, Error, Path, Result, Token};
+
+use crate::input::Options;
+use crate::object;
+
+pub(crate) fn expand(args: TokenStream, item: &DeriveInput) -> Result<TokenStream> {
+    if let Some(token) = args.into_iter().next() {
+        let text = "`pod` takes nothing; say `#[pgas(...)]` on the type";
+        return Err(Error::new(token.span(), text));
+    }
+    if !matches!(item.data, Data::Struct(_)) {
+        let text = "only a struct is byte-copyable: not all bytes are a variant of an enum";
+        return Err(Error::new_spanned(&item.ident, text));
+    }
+    if let Some(param) = item.generics.params.first() {
+        let text = "a byte-copyable type has no parameters";
+        return Err(Error::new_spanned(param, text));
+    }
+    let Options { root, .. } = Options::of(item)?;
+    let derived = derived(item)?;
+    let missing = |name: &str| !derived.iter().any(|path| is_named(path, name));
+    let mut attrs = TokenStream::new();
+    for name in ["Clone", "Copy"] {
+        if missing(name) {
+            let name = syn::Ident::new(name, proc_macro2::Span::call_site());
+            attrs.extend(quote!(#[derive(::core::prelude::v1::#name)]));
+        }
+    }
+    if !item.attrs.iter().any(|attr| attr.path().is_ident("repr")) {
+        attrs.extend(quote!(#[repr(C)]));
+    }
+    // Attributes of the derives that are gone with them.
+    let mut plain = item.clone();
+    plain.attrs.retain(|attr| !attr.path().is_ident("pgas"));
+    let zerocopy = quote!(#root::zerocopy);
+    let path = zerocopy.to_string().replace(' ', "");
+    let path = path.trim_start_matches(':');
+    let name = &item.ident;
+    let object = object::derive(item)?;
+    let plain = plain.to_token_stream();
+    Ok(quote! {
+        #attrs
+        #[derive(#zerocopy::FromBytes, #zerocopy::IntoBytes, #zerocopy::Immutable)]
+        #[zerocopy(crate = #path)]
+        #plain
+
+        #[automatically_derived]
+        impl #root::codec::Wire for #name {
+            type By = #root::codec::AsBytes;
+        }
+
+        #object
+    })
+}
+
+/// What the type derives by itself.
+fn derived(item: &DeriveInput) -> Result<Vec<Path>> {
+    let mut paths = Vec::new();
+    for attr in item
+        .attrs
+        .iter()
+        .filter(|attr| attr.path().is_ident("derive"))
+    {
+        let list = Punctuated::<Path, Token![,]>::parse_terminated;
+        paths.extend(attr.parse_args_with(list)?);
+    }
+    Ok(paths)
+}
+
+fn is_named(path: &Path, name: &str) -> bool {
+    path.segments.last().is_some_and(|last| last.ident == name)
+}

@@ -1,0 +1,177 @@
+//! `#[derive(Wire)]`.
+
+use proc_macro2::{Group, Literal, TokenStream, TokenTree};
+use quote::{ToTokens as _, format_ident, quote};
+use syn::ext::IdentExt as _;
+use syn::{Data, DeriveInput, Error, Fields, Ident, Member, Result};
+
+use crate::input::{Options, bounded, is_concrete};
+
+pub(crate) fn derive(input: &DeriveInput) -> Result<TokenStream> {
+    let Options { root, serde, .. } = Options::of(input)?;
+    let name = &input.ident;
+    let codec = quote!(#root::codec);
+    let generics = bounded(input, quote!(#codec::Wire))?;
+    let (params, args, bounds) = generics.split_for_impl();
+    let wire = |by| {
+        quote! {
+            #[automatically_derived]
+            impl #params #codec::Wire for #name #args #bounds {
+                type By = #by;
+            }
+        }
+    };
+    if serde {
+        return Ok(wire(quote!(#codec::AsSerde)));
+    }
+    // Which codec it is, is asked where the type is known whole.
+    let by = if is_concrete(input) {
+        quote! {
+            <#codec::Choose<{
+                use #codec::NotPod as _;
+                #codec::IsPod::<#name>::ANSWER
+            }> as #codec::Chosen>::By
+        }
+    } else {
+        quote!(#codec::Derived)
+    };
+    let wire = wire(by);
+    let Bodies {
+        encode,
+        decode,
+        layout,
+    } = bodies(input, &codec)?;
+    Ok(quote! {
+        #wire
+
+        #[automatically_derived]
+        impl #params #codec::Codec<#name #args> for #codec::Derived #bounds {
+            type Array<const LENGTH_OF_ARRAY: usize> = #codec::Each<Self>;
+
+            #[inline]
+            fn encode(value: &#name #args, out: &mut #codec::Encoder) -> #codec::Done {
+                #encode
+            }
+
+            #[inline]
+            fn decode(input: &mut #codec::Decoder<'_>) -> #codec::Done<#name #args> {
+                #decode
+            }
+
+            fn layout(out: &mut #codec::Layout) {
+                #layout
+            }
+        }
+    })
+}
+
+/// What the functions of the codec do.
+struct Bodies {
+    encode: TokenStream,
+    decode: TokenStream,
+    layout: TokenStream,
+}
+
+fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
+    let (name, text) = (&input.ident, input.ident.to_string());
+    let (_, args, _) = input.generics.split_for_impl();
+    let itself = quote!(#name #args);
+    let part = |fields: &Fields| Part::of(fields, codec, &itself);
+    match &input.data {
+        Data::Struct(data) => {
+            let Part {
+                pattern,
+                put,
+                get,
+                layout,
+            } = part(&data.fields);
+            Ok(Bodies {
+                encode: quote!(let #name #pattern = value; #put),
+                decode: quote!(::core::result::Result::Ok(#name #get)),
+                layout: quote!(#codec::layout_of(#text, #layout, out)),
+            })
+        }
+        Data::Enum(data) => {
+            let (mut puts, mut gets, mut layouts) = (Vec::new(), Vec::new(), Vec::new());
+            for (i, variant) in data.variants.iter().enumerate() {
+                let (number, ident) = (Literal::usize_unsuffixed(i), &variant.ident);
+                let Part {
+                    pattern,
+                    put,
+                    get,
+                    layout,
+                } = part(&variant.fields);
+                puts.push(quote!(#name::#ident #pattern => { out.put_count(#number); #put }));
+                gets.push(quote!(#number => ::core::result::Result::Ok(#name::#ident #get)));
+                let text = ident.to_string();
+                let next = if i == 0 { "" } else { ", " };
+                layouts.push(quote!(out.say(#next); #codec::layout_of(#text, #layout, out);));
+            }
+            // A reference to an enum without variants has none either, but the compiler does not say so.
+            let value = match data.variants.len() {
+                0 => quote!(*value),
+                _ => quote!(value),
+            };
+            let no_variant = quote!(#codec::no_variant::<#itself>(number));
+            Ok(Bodies {
+                encode: quote!(match #value { #(#puts)* }),
+                decode: quote! {
+                    match input.get_count::<#itself>()? {
+                        #(#gets,)*
+                        number => ::core::result::Result::Err(#no_variant),
+                    }
+                },
+                layout: quote!(out.say(#text); out.say(" ["); #(#layouts)* out.say("]");),
+            })
+        }
+        Data::Union(union) => {
+            let text = "a union does not say which of its members it holds";
+            Err(Error::new(union.union_token.span, text))
+        }
+    }
+}
+
+/// The members of a struct or of a variant.
+struct Part {
+    /// Takes them apart.
+    pattern: TokenStream,
+    /// Appends them, and says so.
+    put: TokenStream,
+    /// Reads them, behind the name of the struct or variant.
+    get: TokenStream,
+    /// Names and layouts, as pairs.
+    layout: TokenStream,
+}
+
+impl Part {
+    fn of(fields: &Fields, codec: &TokenStream, itself: &TokenStream) -> Self {
+        let members: Vec<Member> = fields.members().collect();
+        let n = members.len();
+        let names: Vec<Ident> = (0..n).map(|i| format_ident!("member_{i}")).collect();
+        let types = fields.iter().map(|field| field.ty.to_token_stream());
+        let types: Vec<_> = types.map(|ty| named(ty, itself)).collect();
+        let texts = members.iter().map(|member| match member {
+            Member::Named(name) => name.unraw().to_string(),
+            Member::Unnamed(_) => String::new(),
+        });
+        Self {
+            pattern: quote!({ #(#members: #names,)* }),
+            put: quote!(#(out.put::<#types>(#names)?;)* ::core::result::Result::Ok(())),
+            get: quote!({ #(#members: input.get::<#types>()?,)* }),
+            layout: quote!(&[#((#texts, #codec::Layout::part::<#types>)),*]),
+        }
+    }
+}
+
+/// A type in which `Self` has its name: within the functions it is the codec.
+fn named(ty: TokenStream, itself: &TokenStream) -> TokenStream {
+    let tokens = ty.into_iter().map(|token| match token {
+        TokenTree::Ident(ident) if ident == "Self" => itself.clone(),
+        TokenTree::Group(group) => {
+            let within = named(group.stream(), itself);
+            TokenTree::Group(Group::new(group.delimiter(), within)).into()
+        }
+        token => token.into(),
+    });
+    tokens.collect()
+}

@@ -1,0 +1,264 @@
+//! Derived types: there and back, in messages and in containers.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use pgas::codec::{Decoder, Encoder, Layout};
+use pgas::object::SlotOf;
+use pgas::{HashMap, Object, RemoteCalls as _, Wire, World};
+
+#[derive(Clone, Debug, PartialEq, Wire, Object)]
+enum Query {
+    All,
+    Name(String),
+    Range { from: u64, to: u64 },
+    Nested(Box<Self>, Vec<Self>),
+}
+
+#[derive(Clone, Debug, PartialEq, Wire, Object)]
+#[pgas(inline = 12)]
+struct City {
+    name: String,
+    twins: BTreeMap<String, [u16; 2]>,
+    r#type: Option<char>,
+}
+
+#[derive(Clone, Debug, PartialEq, Wire, Object)]
+struct Labelled<T, const N: usize> {
+    label: Option<String>,
+    values: [T; N],
+}
+
+#[derive(Clone, Debug, PartialEq, Wire, Object)]
+struct Unit;
+
+#[derive(Clone, Debug, PartialEq, Wire, Object)]
+struct Tuple(u8, f64, ());
+
+#[derive(Clone, Copy, Debug, PartialEq, Wire, Object)]
+enum Small {
+    A,
+    B(u16),
+}
+
+#[derive(Wire, Object)]
+enum Nothing {}
+
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, Wire, Object)]
+#[pgas(serde, inline = 16)]
+struct OnlySerde {
+    at: std::ops::Range<u32>,
+}
+
+#[pgas::pod]
+#[derive(Debug, PartialEq)]
+struct Edge {
+    to: u32,
+    weight: f32,
+}
+
+#[pgas::pod]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C, align(16))]
+struct Wide {
+    edges: [Edge; 2],
+}
+
+fn survives<T: Wire + PartialEq + Debug>(value: &T) -> usize {
+    let mut out = Encoder::new();
+    out.put(value).unwrap();
+    let mut input = Decoder::new(out.bytes());
+    assert_eq!(&input.get::<T>().unwrap(), value);
+    assert_eq!(input.remaining(), []);
+    for len in 0..out.bytes().len() {
+        let mut cut = Decoder::new(&out.bytes()[..len]);
+        assert!(cut.get::<T>().is_err(), "{value:?} of {len} bytes");
+    }
+    out.bytes().len()
+}
+
+#[test]
+fn values_come_back_and_take_what_their_members_take() {
+    assert_eq!(survives(&Query::All), 1);
+    assert_eq!(
+        survives(&Query::Range {
+            from: 1,
+            to: u64::MAX
+        }),
+        17
+    );
+    survives(&queries());
+    survives(&city());
+    survives(&Labelled {
+        label: Some("a".to_owned()),
+        values: [city(), city()],
+    });
+    assert_eq!(
+        survives(&Labelled {
+            label: None,
+            values: [1_u32, 2, 3]
+        }),
+        13
+    );
+    assert_eq!(survives(&Unit), 0);
+    assert_eq!(survives(&Tuple(1, 2.0, ())), 9);
+    assert_eq!(survives(&[Small::A, Small::B(3)]), 4);
+    survives(&OnlySerde { at: 3..400_000 });
+    assert_eq!(survives(&EDGE), 8);
+    assert_eq!(survives(&vec![[EDGE; 3]; 100]), 1 + 2_400);
+    assert_eq!(survives(&(Wide { edges: [EDGE; 2] }, 1_u8)), 17);
+}
+
+const EDGE: Edge = Edge { to: 3, weight: 0.5 };
+
+fn queries() -> Vec<Query> {
+    let name = Query::Name("Lund".to_owned());
+    let nested = Query::Nested(Box::new(Query::All), vec![name.clone(), Query::All]);
+    vec![
+        Query::All,
+        name,
+        nested.clone(),
+        Query::Nested(Box::new(nested), vec![]),
+    ]
+}
+
+fn city() -> City {
+    City {
+        name: "Viborg".to_owned(),
+        twins: BTreeMap::from([("Lund".to_owned(), [1, 2]), ("Porvoo".to_owned(), [3, 4])]),
+        r#type: Some('c'),
+    }
+}
+
+#[test]
+fn bytes_that_are_no_value_are_an_error() {
+    let error = Decoder::new(&[9]).get::<Query>().unwrap_err().to_string();
+    assert!(
+        error.contains("Query") && error.contains("no variant 9"),
+        "{error}"
+    );
+    assert!(Decoder::new(&[0]).get::<Nothing>().is_err());
+    // A nest that is deeper than any that is written.
+    let mut deep = [3_u8, 3].repeat(100_000);
+    deep.push(0);
+    assert!(Decoder::new(&deep).get::<Query>().is_err());
+}
+
+#[test]
+fn slots_are_as_long_as_they_have_to_be() {
+    assert_eq!(size_of::<SlotOf<Edge>>(), 8, "as it is");
+    assert_eq!(align_of::<SlotOf<Wide>>(), 16, "as it is");
+    assert_eq!(size_of::<SlotOf<City>>(), 4 + 12, "as the attribute says");
+    assert_eq!(size_of::<SlotOf<Query>>(), 4 + 60, "it owns memory");
+    assert_eq!(size_of::<SlotOf<Small>>(), 4 + 8);
+    assert_eq!(size_of::<SlotOf<Tuple>>(), 4 + 20);
+    assert_eq!(size_of::<SlotOf<Labelled<u8, 2>>>(), 4 + 60);
+}
+
+#[test]
+fn files_call_types_by_their_members() {
+    assert_eq!(
+        Layout::of::<City>(),
+        "City {name: text, twins: map of (text, [u16; 2]), type: option of char}"
+    );
+    assert_eq!(City::saved_as(), Layout::of::<City>());
+    assert_eq!(
+        Layout::of::<Query>(),
+        "Query [All, Name {text}, Range {from: u64, to: u64}, Nested {Query [All, Name {text}, Range {from: u64, to: u64}, \
+         Nested {..., list of ...}], list of Query [All, Name {text}, Range {from: u64, to: u64}, Nested {..., list of ...}]}]"
+    );
+    assert_eq!(Edge::saved_as(), "Edge {to, weight}: 8 plain bytes");
+    assert_eq!(OnlySerde::saved_as(), "OnlySerde {at}");
+}
+
+/// Within itself in many places: told whole, four levels deep, it would fill a page.
+#[derive(Wire)]
+struct Broad {
+    one: [Box<Self>; 1],
+    two: Vec<Self>,
+    three: Vec<Self>,
+    four: Vec<Self>,
+    five: BTreeMap<String, Self>,
+    six: BTreeMap<String, Self>,
+    seven: BTreeMap<String, Self>,
+    eight: Option<Box<Self>>,
+    nine: Option<Box<Self>>,
+    ten: Option<Box<Self>>,
+}
+
+#[test]
+fn a_layout_has_an_end() {
+    let layout = Layout::of::<Broad>();
+    assert!((1_000..1_100).contains(&layout.len()), "{layout}");
+    assert!(layout.ends_with("..."), "{layout}");
+}
+
+fn reversed(mut queries: Vec<Query>) -> (Vec<Query>, [Edge; 1]) {
+    queries.reverse();
+    (queries, [EDGE])
+}
+
+fn everywhere(body: impl Fn(&World) -> pgas::Result<()> + Sync) {
+    for result in pgas::threads(3, |world| body(&world)).unwrap() {
+        result.unwrap();
+    }
+}
+
+#[test]
+fn they_are_arguments_and_results_of_calls() {
+    everywhere(|world| {
+        let next = world.rank_after(world.rank());
+        let (back, edges) = world.rpc(next, reversed, queries())?.wait()?;
+        assert_eq!(back, queries().into_iter().rev().collect::<Vec<_>>());
+        assert_eq!(edges, [EDGE]);
+        world.barrier()
+    });
+}
+
+#[test]
+fn they_are_keys_and_values_of_containers() {
+    everywhere(|world| {
+        let map = HashMap::<Query, (City, Edge)>::with_capacity(world, 100)?;
+        let is_mine = |i: usize| i % 3 == world.rank().index();
+        let mut keys = queries();
+        keys.extend((0..20).map(|to| Query::Range { from: 0, to }));
+        for (i, key) in keys.iter().enumerate().filter(|(i, _)| is_mine(*i)) {
+            let edge = Edge {
+                to: u32::try_from(i).unwrap(),
+                ..EDGE
+            };
+            map.insert(key, (city(), edge)).unwrap();
+        }
+        world.barrier()?;
+        for (i, key) in keys.iter().enumerate() {
+            let (found, edge) = map.find(key)?.unwrap();
+            assert_eq!((found, edge.to as usize), (city(), i));
+        }
+        assert_eq!(map.find(&Query::Name("nobody".to_owned()))?, None);
+        world.barrier()
+    });
+}
+
+#[test]
+fn byte_copyable_ones_are_elements_of_global_memory() {
+    everywhere(|world| {
+        let wide = world.alloc_symmetric::<Wide>(2)?;
+        let next = world.rank_after(world.rank());
+        let edge = Edge {
+            to: next.number(),
+            weight: 1.0,
+        };
+        wide.on(next).put(
+            world,
+            Wide {
+                edges: [edge, EDGE],
+            },
+        )?;
+        world.flush_all()?;
+        world.barrier()?;
+        assert_eq!(wide.here().get(world)?.edges[0].to, world.rank().number());
+        world.barrier()
+    });
+}
