@@ -1,12 +1,14 @@
-//! Ranks on hosts that share no memory, over TCP, started by MPICH's launcher without any MPI in the program.
+//! Ranks on hosts that share no memory, over TCP, started by `pgas-run` and by MPICH's launcher, without
+//! any MPI in the program.
 
 use std::env;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use pgas_core::{Config, GlobalPtr, Rank, Result, World};
-use pgas_test_hosts::{Hosts, Launcher, Link, Mpirun, are_wanted};
+use pgas_test_hosts::{Hosts, Launcher, Link, Mpirun, Running, are_wanted};
 use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
 use pgas_testkit::{Deadline, SUITE, setting};
@@ -82,6 +84,16 @@ fn trials() -> Vec<Trial> {
         "a_host_that_is_cut_off_is_named".to_owned(),
         Box::new(end_after_a_cut),
     );
+    add("pgas_run::suite".to_owned(), Box::new(pass_the_suite_alone));
+    add(
+        "pgas_run::kill".to_owned(),
+        Box::new(end_alone_after_a_kill),
+    );
+    add("pgas_run::cut".to_owned(), Box::new(end_alone_after_a_cut));
+    add(
+        "pgas_run::host_killed".to_owned(),
+        Box::new(end_alone_after_the_end_of_a_host),
+    );
     trials
 }
 
@@ -97,6 +109,28 @@ fn mpirun(hosts: &Hosts, per_host: u32) -> Mpirun<'_> {
 fn ranks(mpirun: &Mpirun<'_>, words: &[&str]) -> Command {
     let mut command = mpirun.command(env::current_exe().expect("this program"));
     command.arg(PART).args(words);
+    command
+}
+
+/// The same with this project's launcher, on two hosts of two ranks each.
+fn pgas_run(hosts: &Hosts, options: &[&str], words: &[&str]) -> Command {
+    let own = env::current_exe().expect("this program");
+    let folder = own
+        .parent()
+        .and_then(Path::parent)
+        .expect("target/debug/deps");
+    let mut command = hosts.command(0, folder.join("pgas-run"));
+    let names: Vec<String> = (0..hosts.n_hosts())
+        .map(|host| format!("{}:2", Hosts::name(host)))
+        .collect();
+    command
+        .args(["--hosts", &names.join(","), "--agent", Hosts::AGENT_PATH])
+        .args(["-e", "PGAS_SEGMENT=16M", "-e", "PGAS_TIMEOUT=60"])
+        .args(["-e", "PGAS_OFI_PROVIDER=tcp;ofi_rxm"])
+        .args(options)
+        .arg(&own)
+        .arg(PART)
+        .args(words);
     command
 }
 
@@ -151,6 +185,70 @@ fn end_after_a_cut() {
     hosts.kill_all();
     let ended = running.end(END_OF_JOB);
     assert!(is_named, "{ended:#?}");
+}
+
+fn pass_the_suite_alone() {
+    let _deadline = Deadline::new("the suite between hosts", LIMIT);
+    let hosts = hosts(2);
+    let ended = hosts.run(pgas_run(&hosts, &["--prefix"], &["suite"]), LIMIT);
+    assert!(ended.in_time && ended.status.success(), "{ended:#?}");
+    assert!(ended.stdout.starts_with("[0] "), "{ended:#?}");
+    assert!(ended.stdout.contains(" cases passed"), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// Starts a job under this project's launcher, in which `fault` strikes the last rank.
+fn failing<'hosts>(hosts: &'hosts Hosts, options: &[&str], fault: &str) -> Running<'hosts> {
+    let mut running = hosts.start(pgas_run(hosts, options, &["fail", fault]));
+    if !running.has_printed(ALL_ARE_HERE, LIMIT) && fault == "nobody" {
+        panic!("{:#?}", running.end(END_OF_JOB));
+    }
+    running
+}
+
+/// Asserts that the job ends by itself, with the launcher's line about it.
+#[track_caller]
+fn assert_ends(running: Running<'_>, line: &str) {
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time && !ended.status.success(), "{ended:#?}");
+    assert!(ended.stderr.contains(line), "{line}: {ended:#?}");
+}
+
+fn end_alone_after_a_kill() {
+    let _deadline = Deadline::new("the end after a fault", LIMIT);
+    let hosts = hosts(2);
+    let line = "pgas: host node1: rank 3 (pid ";
+    assert_ends(failing(&hosts, &[], Fault::Kill.name()), line);
+    assert_nothing_left(&hosts);
+}
+
+/// Each part of a job that is cut in two ends by itself.
+fn end_alone_after_a_cut() {
+    let _deadline = Deadline::new("the end after a cut", LIMIT);
+    let hosts = hosts(2);
+    let running = failing(&hosts, &["-e", "PGAS_SILENCE=2"], "nobody");
+    hosts.cut(1);
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time && !ended.status.success(), "{ended:#?}");
+    // The launcher hears no more of that host, or the ranks here, or what is left of the agent, are
+    // faster to say so.
+    let lines = [
+        "pgas: host node1: nothing was heard of it for 2 s (PGAS_SILENCE)",
+        "pgas: host node1: its agent has ended early",
+        "pgas: host node0: rank ",
+    ];
+    let is_told = lines.iter().any(|line| ended.stderr.contains(line));
+    assert!(is_told, "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+fn end_alone_after_the_end_of_a_host() {
+    let _deadline = Deadline::new("the end after that of a host", LIMIT);
+    let hosts = hosts(2);
+    let running = failing(&hosts, &[], "nobody");
+    hosts.kill_all_on(1);
+    assert_ends(running, "pgas: host node1: its agent ");
+    assert_nothing_left(&hosts);
 }
 
 /// Plays the part that `words` name.

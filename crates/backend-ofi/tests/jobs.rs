@@ -47,6 +47,7 @@ const TESTS: &[(&str, fn())] = &[
     ("a_provider_that_there_is_none_of_is_named_with_those_that_there_are", provider_unknown),
     ("ranks_with_different_providers_are_refused", providers_differ),
     ("any_number_of_transfers_is_in_flight", many_in_flight),
+    ("a_launcher_by_which_ranks_cannot_meet_is_refused_with_those_by_which_they_can", no_meeting),
 ];
 
 fn main() -> ExitCode {
@@ -122,6 +123,45 @@ fn ends_by(fault: Fault, wait: &str) {
     // Who aborts the job, and who leaves it, says so itself, and the others may be ended before they do.
     if !matches!(fault, Fault::AbortJob | Fault::Leave | Fault::Stop) {
         assert_known(&ended, 1, 2);
+    }
+}
+
+/// Of ranks of several hosts that were not told how to meet, none waits, and none is a job of its own.
+fn no_meeting() {
+    const SLURM: &[(&str, &str)] = &[
+        ("SLURM_JOB_ID", "1"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", "0"),
+        ("SLURM_STEP_NUM_TASKS", "4"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2)"),
+        ("SLURM_NODEID", "0"),
+    ];
+    const OPEN_MPI: &[(&str, &str)] = &[
+        ("OMPI_COMM_WORLD_RANK", "0"),
+        ("OMPI_COMM_WORLD_SIZE", "4"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ("PMIX_NAMESPACE", "1"),
+    ];
+    const PMIX: &[(&str, &str)] = &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "1")];
+    for (variables, told) in [
+        (
+            SLURM,
+            "srun does not speak: start them by `srun --mpi=pmi2`, `mpiexec.hydra` or `pgas-run --hosts`",
+        ),
+        (
+            OPEN_MPI,
+            "mpirun does not speak: start them by `mpiexec.hydra` or `pgas-run --hosts`",
+        ),
+        (PMIX, "use `srun --mpi=pmi2`, `mpiexec.hydra`, "),
+    ] {
+        let mut command = ranks(1, "start", "");
+        command
+            .env_remove("PGAS_RANKS")
+            .envs(variables.iter().copied());
+        let ended = run(command);
+        assert_ne!(ended.code(), 0, "{ended:?}");
+        let all = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(all.contains(told), "{told}: {ended:?}");
     }
 }
 

@@ -103,6 +103,14 @@ fn ofi() -> Result<Outcome> {
         "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
         "--test", "jobs", "--test", "ofi", "--test", "suite",
     ];
+    // What starts ranks on hosts.
+    let mut launcher = command("cargo", ["build", "-p", "pgas-run"]);
+    process::run(
+        launcher
+            .args(PACKAGES)
+            .args(["-p", "pgas"])
+            .args(["--features", "pgas/ofi"]),
+    )?;
     let mut tests = command("cargo", ["test", "--no-fail-fast"]);
     tests.args(PACKAGES).args(TESTS).args(FEATURES);
     process::run(tests.env(EXAMPLES_BUILT, "1"))?;

@@ -7,10 +7,10 @@ use std::time::Instant;
 use rustix::process::{Resource, Rlimit};
 
 use super::Memory;
-use super::job::{JobHooks, Output, SuperviseError, SuperviseOptions};
+use super::job::{JobHooks, Output, Part, SuperviseError, SuperviseOptions};
 use super::orphans::Orphans;
 use super::outcome::Outcome;
-use super::ranks::Ranks;
+use super::ranks::{Bond, Ranks};
 use super::signals::SignalWatch;
 use super::sys::Inheritance;
 use super::watch::Watch;
@@ -42,6 +42,36 @@ pub fn supervise(
     memory: &impl Memory,
     hooks: &mut dyn JobHooks,
 ) -> Result<Outcome, SuperviseError> {
+    stay_with(options, Bond::Memory(memory.descriptor()), hooks)
+}
+
+/// As [`supervise`], for the ranks of a job that are on this host, which have no standard input.
+///
+/// Who brings them together with the others tells the user of the outcome, too: nothing is said here.
+///
+/// # Errors
+///
+/// As for [`supervise`].
+///
+/// # Panics
+///
+/// If `options.n_ranks` is 0, or not the number of sockets.
+#[track_caller]
+pub fn supervise_part(
+    options: &SuperviseOptions,
+    part: Part<'_>,
+    hooks: &mut dyn JobHooks,
+) -> Result<Outcome, SuperviseError> {
+    assert_eq!(options.n_ranks as usize, part.sockets.len());
+    stay_with(options, Bond::Part(part), hooks)
+}
+
+#[track_caller]
+fn stay_with(
+    options: &SuperviseOptions,
+    bond: Bond<'_>,
+    hooks: &mut dyn JobHooks,
+) -> Result<Outcome, SuperviseError> {
     assert!(options.n_ranks > 0, "a job has at least one rank");
     let started = Instant::now();
     let signals = SignalWatch::start()?;
@@ -51,9 +81,10 @@ pub fn supervise(
         mask: signals.previous_mask(),
         descriptors,
     };
-    let mut ranks = Ranks::start(options, memory.descriptor(), inheritance)?;
-    let forwarders = ranks.forward(options.output)?;
-    let mut watch = Watch::new(options, started, &signals, &orphans, hooks);
+    let mut ranks = Ranks::start(options, bond, inheritance)?;
+    let forwarders = ranks.forward(options.output, bond)?;
+    let tells = matches!(bond, Bond::Memory(_));
+    let mut watch = Watch::new(options, started, &signals, &orphans, hooks, tells);
     watch.until_all_have_ended(&mut ranks)?;
     orphans.kill();
     watch.until_all_is_written(forwarders)
