@@ -15,6 +15,7 @@
 //! | a rank fails | the supervisor: the hook's own way, then SIGTERM, then SIGKILL, within a second |
 //! | the supervisor is killed | the kernel: each rank has asked for SIGKILL at its parent's death |
 //! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
+//! | a rank leaves memory of libfabric's behind, with a name | the supervisor, which removes it |
 //!
 //! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the kernel
 //! binds a rank to its parent, but nobody further down.
@@ -22,6 +23,7 @@
 mod forward;
 mod grace;
 mod job;
+mod leftovers;
 mod lines;
 mod memory;
 mod orphans;

@@ -9,6 +9,7 @@ use rustix::process::{Pid, Signal};
 use super::forward::{self, Forwarder};
 use super::grace::Grace;
 use super::job::{JobHooks, SuperviseError, SuperviseOptions};
+use super::leftovers;
 use super::orphans::Orphans;
 use super::out_of_memory::MemoryWatch;
 use super::outcome::{Cause, Failure, Outcome};
@@ -182,6 +183,7 @@ impl<'a> Watch<'a> {
         for mut process in gone {
             let (rank, pid) = (process.rank, process.child.id());
             let after = self.started.elapsed();
+            leftovers::remove(pid);
             match Cause::of(process.child.wait()?) {
                 Some(mut cause) => {
                     if let Cause::Killed {
