@@ -4,6 +4,11 @@
 //! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a
 //! flush waits for the answers. Words of ranks that this one shares memory with it changes itself, and
 //! its own always.
+//!
+//! `fi_atomic` is not used. Updates are lost unless all atomics on a word go one way, and no provider
+//! that was tried has them all: `tcp;ofi_rxm` and `shm` offer each, but their minima and maxima of
+//! floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers those that it does not have, and
+//! `tcp` has none. They execute them in the target's progress, too, so that nothing would be saved.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
 use pgas_core::backend::{Backend, Former, OpId, RemoteAddr};

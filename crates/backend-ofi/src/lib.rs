@@ -29,6 +29,9 @@
 //! target. How a provider wants memory to be registered it says itself, and that is done: by
 //! address or offset, with its keys or ours, local buffers too, bound to an endpoint.
 //!
+//! Atomics are not the provider's: none that was tried has all of the contract, and some of them by
+//! the network and others by a CPU would lose updates.
+//!
 //! # Lost hosts
 //!
 //! The first ranks of hosts hold connections by TCP to those of others, as over MPI: a host, or the
