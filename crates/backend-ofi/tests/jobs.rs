@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::mem;
+use std::mem::ManuallyDrop;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -225,7 +225,8 @@ fn forget(how: &str) {
         while world.barrier().is_ok() {}
         return;
     }
-    mem::forget(there.get_nb(&world).expect("a get that begins"));
+    let event = there.get_nb(&world).expect("a get that begins");
+    let _never_given_back = ManuallyDrop::new(event);
 }
 
 fn fail(how: &str) {

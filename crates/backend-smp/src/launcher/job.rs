@@ -59,13 +59,11 @@ impl SuperviseOptions {
 
 /// The part of a job that is on this host, under a launcher that reaches several.
 #[derive(Clone, Copy, Debug)]
-pub struct Part<'a> {
+pub struct Part {
     /// The job's number of the first rank here; the others follow it.
     pub first_rank: u32,
     /// The number of ranks in the whole job.
     pub n_ranks: u32,
-    /// The ranks' ends of the sockets on which they ask by PMI-1, in their order.
-    pub sockets: &'a [UnixStream],
 }
 
 /// What becomes of the ranks' standard output and standard error.
@@ -83,11 +81,13 @@ pub enum Output {
 /// What the supervisor of a job asks and tells its owner, who knows what is in the job's memory.
 pub trait JobHooks {
     /// All ranks were started. Threads that are started here leave the signals to the supervisor.
+    /// Ranks of a [`Part`] ask by PMI-1, each on a socket of which this is the other end, in their order.
     ///
     /// # Errors
     ///
     /// What keeps the job from going on: the ranks are ended.
-    fn started(&mut self) -> io::Result<()> {
+    fn started(&mut self, ranks: Vec<UnixStream>) -> io::Result<()> {
+        drop(ranks);
         Ok(())
     }
 

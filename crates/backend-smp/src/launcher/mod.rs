@@ -20,6 +20,7 @@
 //! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the kernel
 //! binds a rank to its parent, but nobody further down.
 
+mod descriptors;
 mod forward;
 mod grace;
 mod job;
@@ -43,6 +44,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, Timespec};
 
+pub use descriptors::{DescriptorLimit, allow_descriptors};
 pub use forward::{Forwarder, Stream, finish, tell};
 pub use job::{JobHooks, NoHooks, Output, Part, SuperviseError, SuperviseOptions};
 pub(crate) use memory::Descriptor;

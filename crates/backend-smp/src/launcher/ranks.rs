@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -18,7 +19,10 @@ pub(super) enum Bond<'a> {
     /// The job's memory.
     Memory(BorrowedFd<'a>),
     /// A connection each to who brings them together with those of other hosts.
-    Part(Part<'a>),
+    Part {
+        part: Part,
+        sockets: &'a [UnixStream],
+    },
 }
 
 impl<'a> Bond<'a> {
@@ -26,7 +30,7 @@ impl<'a> Bond<'a> {
     fn descriptor(self, index: u32) -> BorrowedFd<'a> {
         match self {
             Self::Memory(memory) => memory,
-            Self::Part(part) => part.sockets[index as usize].as_fd(),
+            Self::Part { sockets, .. } => sockets[index as usize].as_fd(),
         }
     }
 }
@@ -86,7 +90,7 @@ impl Ranks {
         };
         let first = match bond {
             Bond::Memory(_) => 0,
-            Bond::Part(part) => part.first_rank,
+            Bond::Part { part, .. } => part.first_rank,
         };
         let prefix = prefix.then_some(first);
         let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -147,7 +151,7 @@ fn command(options: &SuperviseOptions, rank: u32, bond: Bond<'_>) -> Command {
             .env(launch::RANKS_VARIABLE, options.n_ranks.to_string())
             .env(launch::JOB_FD_VARIABLE, memory.as_raw_fd().to_string())
             .env(launch::JOB_ID_VARIABLE, &options.job_id),
-        Bond::Part(part) => command
+        Bond::Part { part, .. } => command
             .env_remove(launch::RANK_VARIABLE)
             .env_remove(launch::RANKS_VARIABLE)
             .env("PMI_FD", bond.descriptor(rank).as_raw_fd().to_string())

@@ -9,8 +9,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 
-use rustix::process::Resource;
-
+use super::descriptors::DescriptorLimit;
 use super::sys::{self, Inheritance, SignalSet};
 
 /// What is passed on to the ranks.
@@ -79,12 +78,12 @@ impl SignalWatch {
         self.previous_mask
     }
 
-    /// Arranges that the process started by `command` receives signals as this one did before, and
-    /// that it dies with this thread.
-    pub fn tie(&self, command: &mut Command) {
+    /// Arranges that the process started by `command` has signals and a limit of descriptors as this
+    /// one did before, and that it dies with this thread.
+    pub fn tie(&self, command: &mut Command, descriptors: DescriptorLimit) {
         let inheritance = Inheritance {
             mask: self.previous_mask,
-            descriptors: rustix::process::getrlimit(Resource::Nofile),
+            descriptors: descriptors.0,
         };
         sys::tie_child(command, None, inheritance);
     }

@@ -1,6 +1,7 @@
 //! The supervisor's loop: what has ended, what has arrived, and what is due.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
@@ -96,8 +97,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    pub(super) fn until_all_have_ended(&mut self, ranks: &mut Ranks) -> io::Result<()> {
-        self.hooks.started()?;
+    pub(super) fn until_all_have_ended(
+        &mut self,
+        ranks: &mut Ranks,
+        ends: Vec<UnixStream>,
+    ) -> io::Result<()> {
+        self.hooks.started(ends)?;
         while !ranks.running().is_empty() {
             // What was due before this look at the ranks is done after it: a rank that has ended in
             // time is seen to have.

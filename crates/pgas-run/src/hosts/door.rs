@@ -48,7 +48,13 @@ impl Door {
         let found = addresses::own();
         let (mut listeners, mut last) = (Vec::new(), None);
         for address in if told.is_empty() { &found } else { told } {
-            match TcpListener::bind((*address, 0)) {
+            // Without waiting: who has called may be gone by the time that it is answered.
+            let opened = TcpListener::bind((*address, 0));
+            let opened = opened.and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok(listener)
+            });
+            match opened {
                 Ok(listener) => listeners.push(listener),
                 Err(error) if !told.is_empty() => {
                     return Err(format!("--bind {address}: {error}"));

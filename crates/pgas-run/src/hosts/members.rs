@@ -10,7 +10,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use pgas_smp::launcher::{Forwarder, SignalWatch, Stream};
+use pgas_smp::launcher::{Forwarder, SignalWatch, Stream, allow_descriptors};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::invitation::Invitation;
@@ -85,6 +85,8 @@ pub(super) fn start(
 ) -> Result<Vec<Member>, Box<dyn Error>> {
     let program = own_path()?;
     let (agent, options) = agent.split_first().ok_or("--agent: no command")?;
+    // Three pipes, what shows the end of the agent, and the connection.
+    let descriptors = allow_descriptors(5 * hosts.len() as u64)?;
     let mut members = Vec::new();
     let mut first_rank = 0;
     for (number, host) in (0..).zip(hosts) {
@@ -99,7 +101,7 @@ pub(super) fn start(
             .stderr(Stdio::piped())
             // What the terminal sends is for the launcher alone.
             .process_group(0);
-        signals.tie(&mut command);
+        signals.tie(&mut command, descriptors);
         let child = command.spawn().map_err(|error| {
             format!(
                 "cannot start the agent {}: {error}",

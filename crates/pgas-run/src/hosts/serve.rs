@@ -11,9 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use pgas_network::lifeline::set_limits;
-use pgas_smp::launcher::{
-    self, Failure, JobHooks, Outcome, Output, Part, SuperviseError, SuperviseOptions,
-};
+use pgas_smp::launcher::{self, Failure, JobHooks, Outcome, Output, Part, SuperviseOptions};
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::Signal;
 
@@ -153,15 +151,7 @@ fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Erro
     options.args = words.collect();
     options.env = job.env;
     options.output = Output::Forward { prefix: job.prefix };
-    let mut sockets = Vec::new();
-    let mut ends = Vec::new();
-    for _ in 0..job.n_here {
-        let (rank, here) = UnixStream::pair().map_err(SuperviseError::System)?;
-        here.set_write_timeout(Some(WRITING))?;
-        sockets.push(rank);
-        ends.push(here);
-    }
-    let space = Space::new(job.name, job.n_ranks, ends.len());
+    let space = Space::new(job.name, job.n_ranks, job.n_here as usize);
     let shared = Arc::new(Shared {
         link: link.try_clone()?,
         writing: Mutex::new(()),
@@ -170,12 +160,11 @@ fn run(job: Job, link: &TcpStream, inbox: Inbox) -> Result<Outcome, Box<dyn Erro
     let mut hooks = Local {
         shared,
         first_rank: job.first_rank,
-        waiting: Some((ends, inbox)),
+        inbox: Some(inbox),
     };
     let part = Part {
         first_rank: job.first_rank,
         n_ranks: job.n_ranks,
-        sockets: &sockets,
     };
     Ok(launcher::supervise_part(&options, part, &mut hooks)?)
 }
@@ -202,16 +191,17 @@ impl Shared {
 struct Local {
     shared: Arc<Shared>,
     first_rank: u32,
-    /// For the thread that serves the ranks.
-    waiting: Option<(Vec<UnixStream>, Inbox)>,
+    /// What has come of the launcher's words, for the thread that listens to it.
+    inbox: Option<Inbox>,
 }
 
 impl JobHooks for Local {
-    fn started(&mut self) -> io::Result<()> {
-        let Some((ends, inbox)) = self.waiting.take() else {
-            return Ok(());
-        };
-        let ranks = ends.into_iter().map(|end| Some((end, Vec::new())));
+    fn started(&mut self, ranks: Vec<UnixStream>) -> io::Result<()> {
+        for rank in &ranks {
+            rank.set_write_timeout(Some(WRITING))?;
+        }
+        let inbox = self.inbox.take().unwrap_or_default();
+        let ranks = ranks.into_iter().map(|rank| Some((rank, Vec::new())));
         let mut exchange = Exchange {
             shared: Arc::clone(&self.shared),
             inbox,

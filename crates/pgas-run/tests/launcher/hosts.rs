@@ -74,6 +74,20 @@ fn every_rank_learns_its_place() {
 }
 
 #[test]
+fn many_hosts_are_reached_although_few_descriptors_are_usual() {
+    let names: Vec<String> = (0..50).map(|host| format!("host{host}")).collect();
+    let mut command = Command::new("sh");
+    let limited = "ulimit -Sn 128; exec \"$0\" \"$@\"";
+    let agent = file("many", HERE);
+    command.args(["-c", limited, env!("CARGO_BIN_EXE_pgas-run")]);
+    command.args(["--agent", &format!("sh {}", agent.display())]);
+    command.args(["--hosts", &names.join(","), "--", "sh", "-c", "ulimit -Sn"]);
+    let ended = start(command).end();
+    assert_eq!((ended.code(), ended.stderr.as_str()), (0, ""), "{ended:?}");
+    assert_eq!(ended.stdout, "128\n".repeat(50), "ranks keep their limit");
+}
+
+#[test]
 fn lines_of_different_hosts_never_mix() {
     let script = "for i in $(seq 500); do printf '%s %s ' $PMI_RANK $i; echo abcdefghij; done";
     let ended = run("lines", HERE, &["--hosts", "one:2,two"], script);
