@@ -133,7 +133,9 @@ impl Info {
         // SAFETY: the structure is this value's, and this has the only reference.
         let info = unsafe { &mut *self.at };
         // SAFETY: libfabric fills all parts.
-        let (send, receive) = unsafe { (&mut *info.tx_attr, &mut *info.rx_attr) };
+        let send = unsafe { &mut *info.tx_attr };
+        // SAFETY: as above.
+        let receive = unsafe { &mut *info.rx_attr };
         for caps in [&mut info.caps, &mut send.caps, &mut receive.caps] {
             *caps |= u64::from(FI_ATOMIC);
         }

@@ -234,7 +234,14 @@ impl JobHooks for Local {
             ..failure.clone()
         });
         let code = i32::from(outcome.code());
-        let told = Frame::of_code(Kind::Failed, code, &outcome.to_string());
+        // Who had left in good order has said itself what was wrong.
+        let has_left = self.left_before(failure.rank);
+        let text = if has_left {
+            String::new()
+        } else {
+            outcome.to_string()
+        };
+        let told = Frame::of_code(Kind::Failed, code, &text);
         // A launcher that is gone is noticed by the thread that listens to it.
         self.shared.send(&told).ok();
     }

@@ -197,7 +197,7 @@ impl<'a> Watch<'a> {
         self.fail(outcome.code(), &outcome.to_string());
     }
 
-    /// Something ends the job; the first cause is told.
+    /// Something ends the job; the first cause is told, unless it has said so itself.
     fn fail(&mut self, code: u8, sentence: &str) {
         if self.verdict.is_some() {
             return;
@@ -205,7 +205,9 @@ impl<'a> Watch<'a> {
         self.verdict = Some(code.max(1));
         let goes_on = self.members.iter().any(|member| member.status.is_none());
         let ending = if goes_on { "; ending the job" } else { "" };
-        tell(&format!("{sentence}{ending}"));
+        if !sentence.is_empty() {
+            tell(&format!("{sentence}{ending}"));
+        }
         for member in self.members.iter().filter(|member| !member.has_come) {
             member.kill();
         }
@@ -338,6 +340,7 @@ impl<'a> Watch<'a> {
                     Some((signal, _)) if i32::from(code) == 128 + signal => {
                         self.interrupted(signal);
                     }
+                    _ if text.is_empty() => self.fail(code, ""),
                     _ => self.fail_of(index, code, &text),
                 }
             }

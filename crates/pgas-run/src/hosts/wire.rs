@@ -39,7 +39,8 @@ pub(crate) enum Kind {
     Fence,
     /// To a host: a signal for its ranks.
     Signal,
-    /// From a host: a rank has failed, by which the job ends; exit code and sentence.
+    /// From a host: a rank has failed, by which the job ends; exit code, and the sentence that is to
+    /// be told of it, if one is.
     Failed,
     /// From a host: its ranks have ended; exit code and sentence.
     Ended,

@@ -281,6 +281,19 @@ fn what_ranks_say_reaches_those_of_other_hosts() {
 }
 
 #[test]
+fn a_rank_that_fails_when_it_has_left_has_spoken_for_itself() {
+    let script = "for line in 'init pmi_version=1 pmi_subversion=1' finalize; do
+            echo cmd=$line >&$PMI_FD; read line <&$PMI_FD
+        done
+        test $PMI_RANK = 0 || exec sleep 60
+        echo why >&2; exit 3";
+    let ended = run("left", HERE, &["--hosts", "one,two"], script);
+    let expected = (3, "why\n");
+    assert_eq!((ended.code(), ended.stderr.as_str()), expected, "{ended:?}");
+    assert!(ended.left.is_empty(), "{ended:?}");
+}
+
+#[test]
 fn a_rank_that_joins_and_ends_without_leaving_ends_the_job() {
     let script = "test $PMI_RANK = 1 || exec sleep 60
         echo cmd=init pmi_version=1 pmi_subversion=1 >&$PMI_FD
