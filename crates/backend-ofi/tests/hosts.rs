@@ -91,6 +91,10 @@ fn trials() -> Vec<Trial> {
     );
     add("pgas_run::cut".to_owned(), Box::new(end_alone_after_a_cut));
     add(
+        "pgas_run::cut_of_silent_ranks".to_owned(),
+        Box::new(end_silent_ranks_after_a_cut),
+    );
+    add(
         "pgas_run::host_killed".to_owned(),
         Box::new(end_alone_after_the_end_of_a_host),
     );
@@ -242,6 +246,31 @@ fn end_alone_after_a_cut() {
     assert_nothing_left(&hosts);
 }
 
+/// Ranks that say nothing to each other notice nothing: their launcher does.
+fn end_silent_ranks_after_a_cut() {
+    let _deadline = Deadline::new("the end after a cut", LIMIT);
+    let hosts = hosts(2);
+    let command = pgas_run(&hosts, &["-e", "PGAS_SILENCE=2"], &["sleep"]);
+    let mut running = hosts.start(command);
+    let are_here = running.has_printed("1\n", LIMIT) && running.has_printed("3\n", LIMIT);
+    hosts.cut(1);
+    let ended = running.end(END_OF_JOB);
+    assert!(
+        are_here && ended.in_time && !ended.status.success(),
+        "{ended:#?}"
+    );
+    // The agent of these tests outlives the cut, and ends when the host has heard nothing either.
+    let lines = [
+        "pgas: host node1: nothing was heard of it for 2 s (PGAS_SILENCE)",
+        "pgas: host node1: its agent has ended early",
+    ];
+    assert!(
+        lines.iter().any(|line| ended.stderr.contains(line)),
+        "{ended:#?}"
+    );
+    assert_nothing_left(&hosts);
+}
+
 fn end_alone_after_the_end_of_a_host() {
     let _deadline = Deadline::new("the end after that of a host", LIMIT);
     let hosts = hosts(2);
@@ -257,6 +286,11 @@ fn play(words: &[String]) -> ExitCode {
     let played = match words[..] {
         ["suite"] => run_cases(),
         ["fail", fault] => fail(Fault::named(fault)),
+        ["sleep"] => {
+            say(&setting("PMI_RANK", 0).to_string());
+            std::thread::sleep(LIMIT);
+            Ok(())
+        }
         _ => panic!("nobody plays {words:?}"),
     };
     match played {
