@@ -80,7 +80,7 @@
 //! | `pgas-run -n 4 target/release/program` | four ranks, started and watched by `pgas-run` |
 //! | `mpirun -n 4 ...`, `srun -n 4 ...` on one host | four ranks over shared memory |
 //! | the same on several hosts, built with feature `mpi` | ranks over shared memory and MPI-3 RMA |
-//! | `PGAS_BACKEND=ofi mpiexec.hydra -n 4 ...` on several hosts, built with feature `ofi` | ranks over shared memory and libfabric |
+//! | `pgas-run --hosts a:2,b:2 ...`, `PGAS_BACKEND=ofi mpiexec.hydra -n 4 ...` on several hosts, built with feature `ofi` | ranks over shared memory and libfabric |
 //!
 //! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its ranks are [`threads`].
 //!

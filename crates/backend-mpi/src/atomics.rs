@@ -11,41 +11,14 @@
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
 use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
-use pgas_core::{Error, Rank, Result};
+use pgas_core::{Rank, Result};
 
 use crate::network::{Network, State};
 use crate::ops::Flight;
 use crate::sys::{Mode, Mpi};
+use pgas_network::atomics::{Remote, execute};
 use pgas_network::limits::Awaited;
 use pgas_network::note::{Note, Order};
-
-/// An atomic that its target executes.
-#[derive(Clone, Copy, Debug)]
-enum Remote {
-    Fetch(Atomic),
-    Swap(Atomic<SwapCall>),
-}
-
-impl Remote {
-    fn target(&self) -> RemoteAddr {
-        match self {
-            Self::Fetch(atomic) => atomic.target(),
-            Self::Swap(swap) => swap.target(),
-        }
-    }
-
-    fn rank(&self) -> Rank {
-        self.target().rank
-    }
-
-    /// What the target is told of it, besides the place.
-    fn told(&self) -> Order {
-        match self {
-            Self::Fetch(atomic) => Order::Fetch(atomic.call()),
-            Self::Swap(swap) => Order::Swap(swap.call()),
-        }
-    }
-}
 
 impl Network {
     pub(crate) fn update(&self, atomic: Atomic) -> Result<()> {
@@ -76,7 +49,7 @@ impl Network {
         let place = unsafe { Former::new(&raw mut former) };
         let op = self.begin_order(order, place)?;
         if op != OpId::DONE {
-            let missing = || vec![order.rank()];
+            let missing = || vec![order.target().rank];
             let awaited = Awaited {
                 what: "the answer to an atomic",
                 missing: &missing,
@@ -110,7 +83,7 @@ impl Network {
 
     /// Tells the target; waits for answers to earlier atomics if too many are on their way.
     fn begin_note(&self, order: Remote, mut former: Option<Former>) -> Result<OpId> {
-        let from = order.rank().number();
+        let from = order.target().rank.number();
         let mut op = OpId::DONE;
         let missing = || self.state().ops.awaited();
         let awaited = Awaited {
@@ -141,23 +114,7 @@ impl Network {
     /// segment.
     pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
         let rank = Rank::new(self.host.index());
-        let at = RemoteAddr { rank, offset };
-        let bytes = order.ty().bytes() as u64;
-        let last = self.member.segment_bytes().saturating_sub(bytes);
-        if !offset.is_multiple_of(bytes) || offset > last {
-            let text = format!("a rank ordered an atomic of {bytes} bytes at {at}");
-            return Err(Error::backend("an atomic at its target", 0, text));
-        }
-        match order {
-            Order::Fetch(call) => {
-                // SAFETY: the word is aligned, and lies in the segment, as was just compared.
-                self.member.fetch_atomic(unsafe { Atomic::new(at, call) })
-            }
-            Order::Swap(call) => {
-                // SAFETY: as for a fetch.
-                self.member.compare_swap(unsafe { Atomic::new(at, call) })
-            }
-        }
+        execute(&*self.member, RemoteAddr { rank, offset }, order)
     }
 
     /// Executes an atomic whose word is on this host, and gives the former bits.

@@ -240,7 +240,7 @@ unsafe impl Backend for Network {
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
         match self.near(to) {
             Some(index) => self.member.n_credits(Rank::new(index), class),
-            None => self.state().post.n_credits(to.number(), class),
+            None => self.state().post.peers.n_credits(to.number(), class),
         }
     }
 

@@ -21,7 +21,7 @@ impl Network {
             return self.member.has_left(Rank::new(index));
         }
         let mut state = self.state();
-        if state.post.is_gone(rank.number()) {
+        if state.post.peers.is_gone(rank.number()) {
             return true;
         }
         let now = Instant::now();
@@ -79,7 +79,7 @@ impl Network {
                     }
                     Step::Bye => state.post.has_sent_all(mpi)?,
                     Step::Barrier(ticket) => state.farewell.test(mpi, ticket)?,
-                    Step::Drain => state.post.is_drained(),
+                    Step::Drain => state.post.peers.is_drained(),
                 };
                 if !is_done {
                     return Ok(false);

@@ -10,17 +10,14 @@
 #![expect(unsafe_code, reason = "lends buffers to MPI")]
 
 use std::array;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::c_int;
-use std::hash::BuildHasherDefault;
 use std::mem;
 
+use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{Error, Rank, Result};
 use pgas_network::note::{NOTE_BYTES, Note};
-use pgas_network::peer::{CREDITS_A_NOTE, Peer};
-
-use crate::flushes::Mix;
+use pgas_network::peer::Peers;
 
 use crate::session::{c_rank, number};
 use crate::sys::{self, Comm, Mode, Mpi, Request};
@@ -116,7 +113,7 @@ pub(crate) struct Post {
     /// The receive of each inbox that the next message meets, and a place for another request that is looked at with them.
     heads: [Request; OTHER + 1],
     outboxes: [Outbox; 3],
-    peers: HashMap<u32, Peer, BuildHasherDefault<Mix>>,
+    pub(crate) peers: Peers,
 }
 
 impl Post {
@@ -147,7 +144,7 @@ impl Post {
                 outbox(N_SENDS, SLOT_BYTES),
                 outbox(usize::MAX, NOTE_BYTES),
             ],
-            peers: HashMap::default(),
+            peers: Peers::default(),
         };
         for tag in 0..3 {
             for index in 0..post.inboxes[tag].slots.len() {
@@ -167,15 +164,6 @@ impl Post {
         Ok(())
     }
 
-    fn peer(&mut self, rank: u32) -> &mut Peer {
-        self.peers.entry(rank).or_default()
-    }
-
-    /// Messages that `to` still takes.
-    pub(crate) fn n_credits(&mut self, to: u32, class: MessageClass) -> u64 {
-        u64::from(self.peer(to).credits[class as usize])
-    }
-
     /// Sends a message if there is room for it here and there. If `to` has said that it has left,
     /// that is an error; what it gets before it says so, it tells of itself.
     pub(crate) fn send(
@@ -186,14 +174,10 @@ impl Post {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        let class = class as usize;
-        let peer = self.peers.entry(to).or_default();
-        if peer.total.is_some() && handler.is_heard_of() {
-            return Err(Error::rank_failed(Rank::new(to), "has left the job"));
-        }
-        if peer.credits[class] == 0 {
+        let Some(peer) = self.peers.receiver(to, class, handler)? else {
             return Ok(Sent::BackPressure);
-        }
+        };
+        let class = class as usize;
         let outbox = &mut self.outboxes[class];
         let Some(index) = outbox.take(mpi)? else {
             return Ok(Sent::BackPressure);
@@ -220,7 +204,7 @@ impl Post {
 
     /// Sends a note.
     pub(crate) fn tell(&mut self, mpi: &Mpi, to: u32, note: &Note, mode: Mode) -> Result<()> {
-        self.peer(to).is_known = true;
+        self.peers.of(to).is_known = true;
         let outbox = &mut self.outboxes[NOTES];
         let index = outbox.take(mpi)?.expect("the number of notes has no limit");
         let (buffer, _) = &mut outbox.slots[index];
@@ -257,12 +241,7 @@ impl Post {
         let note = Note::decode(&slot.buffer[..slot.bytes]);
         self.renew(mpi, NOTES)?;
         let note = note?;
-        if let Note::Credits(credits) = note {
-            self.peer(from).credit(credits);
-        }
-        if let Note::Left { sent, .. } | Note::Bye { sent } = note {
-            self.peer(from).total = Some(sent);
-        }
+        self.peers.heed(from, &note);
         Ok(Some(Arrived::Note(from, note)))
     }
 
@@ -300,7 +279,7 @@ impl Post {
             buffer: mem::take(&mut slot.buffer),
         };
         let credits = [letter.header_word(1), letter.header_word(2)];
-        self.peer(letter.from).credit(credits);
+        self.peers.of(letter.from).credit(credits);
         Some(letter)
     }
 
@@ -316,28 +295,10 @@ impl Post {
         let from = letter.from;
         self.inboxes[tag].nth(0).buffer = letter.buffer;
         self.renew(mpi, tag)?;
-        let peer = self.peer(from);
-        peer.got[tag] += 1;
-        if is_served {
-            peer.owed[tag] += 1;
-            if peer.owed[tag] >= CREDITS_A_NOTE {
-                let owed = mem::take(&mut peer.owed);
-                self.tell(mpi, from, &Note::Credits(owed), Mode::Plain)?;
-            }
+        match self.peers.handed_out(from, class, is_served) {
+            Some(note) => self.tell(mpi, from, &note, Mode::Plain),
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    /// How many messages of each class were sent to `rank`.
-    pub(crate) fn sent_to(&self, rank: u32) -> [u64; 2] {
-        self.peers.get(&rank).map_or([0; 2], |peer| peer.sent)
-    }
-
-    /// Whether `rank` has said that it has left, and all that it sent was handed out.
-    pub(crate) fn is_gone(&self, rank: u32) -> bool {
-        self.peers
-            .get(&rank)
-            .is_some_and(|peer| peer.total.is_some() && peer.is_drained())
     }
 
     /// Whether all sends are complete; looks at some of the oldest ones.
@@ -350,21 +311,10 @@ impl Post {
 
     /// Tells everybody who was sent anything how much that was, by notes that are complete when received.
     pub(crate) fn say_bye(&mut self, mpi: &Mpi) -> Result<()> {
-        let known: Vec<(u32, [u64; 2])> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.is_known)
-            .map(|(rank, peer)| (*rank, peer.sent))
-            .collect();
-        for (rank, sent) in known {
-            self.tell(mpi, rank, &Note::Bye { sent }, Mode::Synchronous)?;
+        for (rank, note) in self.peers.goodbyes() {
+            self.tell(mpi, rank, &note, Mode::Synchronous)?;
         }
         Ok(())
-    }
-
-    /// Whether everything that those who have left ever sent has come and was taken.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.peers.values().all(Peer::is_drained)
     }
 
     /// Takes the receives back, for which nothing comes any more, and frees the communicator; collective.

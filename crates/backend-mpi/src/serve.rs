@@ -10,14 +10,8 @@ use pgas_core::{Error, Rank, Result};
 use crate::mailbox::Arrived;
 use crate::network::{Network, State};
 use crate::sys::{self, Mode, Mpi};
-use pgas_network::limits::{Awaited, LongWait, Over};
+use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
 use pgas_network::note::Note;
-
-/// Rounds of waiting for an answer between two looks at the job's health, before and after the first
-/// yield: where many programs wait for a processor, a single yield takes tens of milliseconds.
-const ROUNDS_A_LOOK: u32 = 64;
-const YIELDS_A_LOOK: u32 = 8;
-const SPINS: u32 = 200;
 
 impl Network {
     /// Serves what has come up to the first message, and says whether there was anything. A message is
@@ -52,7 +46,7 @@ impl Network {
             Note::Ask => {
                 let barriers = state.barrier.n_entered();
                 let answer = if state.has_left {
-                    let sent = state.post.sent_to(from);
+                    let sent = state.post.peers.sent_to(from);
                     Note::Left { sent, barriers }
                 } else {
                     Note::Here { barriers }
@@ -158,7 +152,7 @@ impl Network {
         awaited: Awaited<'_>,
         mut ready: impl FnMut(&mut State, &Mpi) -> Result<bool>,
     ) -> Result<()> {
-        let mut round = 0_u32;
+        let mut rounds = Rounds::default();
         let mut long = LongWait::new(self.session.lookout().limits(), self.rank(), awaited);
         let mut failure = None;
         loop {
@@ -177,13 +171,11 @@ impl Network {
             if let Some(error) = failure {
                 return Err(error);
             }
-            round = round.wrapping_add(1);
-            let yields = round > SPINS || self.member.is_oversubscribed();
-            let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
-            if round.is_multiple_of(n_between) {
+            let round = rounds.turn(self.member.is_oversubscribed());
+            if round.looks {
                 failure = self.check(&mut long).err();
             }
-            if yields {
+            if round.yields {
                 thread::yield_now();
             }
         }

@@ -4,39 +4,21 @@
 //! CPU atomic when it makes progress, and a note with the former bits. Several may be on their way; a
 //! flush waits for the answers. Words of ranks that this one shares memory with it changes itself, and
 //! its own always.
+//!
+//! `fi_atomic` is not used. Updates are lost unless all atomics on a word go one way, and no provider
+//! that was tried has them all: `tcp;ofi_rxm` and `shm` offer each, but their minima and maxima of
+//! floats keep NaN (`sys/endpoint/atomics.rs` tries it), `net` offers those that it does not have, and
+//! `tcp` has none. They execute them in the target's progress, too, so that nothing would be saved.
 #![expect(unsafe_code, reason = "names words that other ranks order atomics on")]
 
-use pgas_core::backend::{Atomic, Backend, Former, OpId, RemoteAddr, SwapCall};
-use pgas_core::{Error, Rank, Result};
+use pgas_core::backend::{Backend, Former, OpId, RemoteAddr};
+use pgas_core::{Rank, Result};
+use pgas_network::atomics::{Remote, execute};
 use pgas_network::limits::Awaited;
 use pgas_network::note::{Note, Order};
 
 use crate::network::Network;
 use crate::ops::Flight;
-
-/// An atomic that its target executes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Remote {
-    Fetch(Atomic),
-    Swap(Atomic<SwapCall>),
-}
-
-impl Remote {
-    fn target(&self) -> RemoteAddr {
-        match self {
-            Self::Fetch(atomic) => atomic.target(),
-            Self::Swap(swap) => swap.target(),
-        }
-    }
-
-    /// What the target is told of it, besides the place.
-    fn told(&self) -> Order {
-        match self {
-            Self::Fetch(atomic) => Order::Fetch(atomic.call()),
-            Self::Swap(swap) => Order::Swap(swap.call()),
-        }
-    }
-}
 
 impl Network {
     /// An atomic with its result.
@@ -112,23 +94,7 @@ impl Network {
     /// segment.
     pub(crate) fn execute(&self, offset: u64, order: Order) -> Result<u64> {
         let rank = Rank::new(self.host.index());
-        let at = RemoteAddr { rank, offset };
-        let bytes = order.ty().bytes() as u64;
-        let last = self.member.segment_bytes().saturating_sub(bytes);
-        if !offset.is_multiple_of(bytes) || offset > last {
-            let text = format!("a rank ordered an atomic of {bytes} bytes at {at}");
-            return Err(Error::backend("an atomic at its target", 0, text));
-        }
-        match order {
-            Order::Fetch(call) => {
-                // SAFETY: the word is aligned, and lies in the segment, as was just compared.
-                self.member.fetch_atomic(unsafe { Atomic::new(at, call) })
-            }
-            Order::Swap(call) => {
-                // SAFETY: as for a fetch.
-                self.member.compare_swap(unsafe { Atomic::new(at, call) })
-            }
-        }
+        execute(&self.member, RemoteAddr { rank, offset }, order)
     }
 
     /// Executes an atomic whose word this rank reaches, and gives the former bits.

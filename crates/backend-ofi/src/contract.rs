@@ -14,8 +14,8 @@ use pgas_core::backend::{
     MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall,
 };
 use pgas_core::{Error, Rank, Result};
+use pgas_network::atomics::Remote;
 
-use crate::atomics::Remote;
 use crate::mailbox::MAX_MEDIUM;
 use crate::network::{Network, State};
 
@@ -227,7 +227,7 @@ unsafe impl Backend for Network {
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64 {
         match self.near(to) {
             Some(index) => self.member.n_credits(Rank::new(index), class),
-            None => self.state().post.n_credits(to.number(), class),
+            None => self.state().post.peers.n_credits(to.number(), class),
         }
     }
 

@@ -2,7 +2,7 @@
 //! without MPI.
 //!
 //! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher
-//! that speaks PMI-1, as MPICH's and Slurm's do, on several. `pgas::init` of the facade calls it,
+//! that speaks PMI-1, as `pgas-run --hosts`, MPICH's and Slurm's do, on several. `pgas::init` of the facade calls it,
 //! with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is needed; nothing of it
 //! is needed to build.
 //!
@@ -28,6 +28,9 @@
 //! Writes are asked for with `FI_DELIVERY_COMPLETE`, so that what a flush has waited for is at its
 //! target. How a provider wants memory to be registered it says itself, and that is done: by
 //! address or offset, with its keys or ours, local buffers too, bound to an endpoint.
+//!
+//! Atomics are not the provider's: none that was tried has all of the contract, and some of them by
+//! the network and others by a CPU would lose updates.
 //!
 //! # Lost hosts
 //!

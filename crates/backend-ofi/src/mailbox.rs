@@ -11,13 +11,12 @@
 //! ```
 #![expect(unsafe_code, reason = "lends buffers to libfabric")]
 
-use std::collections::{HashMap, VecDeque};
-use std::mem;
+use std::collections::VecDeque;
 
+use pgas_core::Result;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
-use pgas_core::{Error, Rank, Result};
 use pgas_network::note::{NOTE_BYTES, Note};
-use pgas_network::peer::{CREDITS_A_NOTE, Peer};
+use pgas_network::peer::Peers;
 
 use crate::segment::Segments;
 use crate::sys::{Begun, Buffer, Endpoint};
@@ -97,7 +96,7 @@ pub(crate) struct Post {
     n_busy: usize,
     /// Notes that there was no room for.
     unsent: VecDeque<(u32, Note)>,
-    peers: HashMap<u32, Peer>,
+    pub(crate) peers: Peers,
 }
 
 impl Post {
@@ -122,7 +121,7 @@ impl Post {
             n_sends: [0; 3],
             n_busy: 0,
             unsent: VecDeque::new(),
-            peers: HashMap::new(),
+            peers: Peers::default(),
         };
         post.post_receives(endpoint)?;
         Ok(post)
@@ -161,15 +160,6 @@ impl Post {
         Ok(())
     }
 
-    fn peer(&mut self, rank: u32) -> &mut Peer {
-        self.peers.entry(rank).or_default()
-    }
-
-    /// Messages that `to` still takes.
-    pub(crate) fn n_credits(&mut self, to: u32, class: MessageClass) -> u64 {
-        u64::from(self.peer(to).credits[class as usize])
-    }
-
     /// Sends a message if there is room for it here and there. If `to` has said that it has left,
     /// that is an error; what it gets before it says so, it tells of itself.
     pub(crate) fn send(
@@ -180,19 +170,15 @@ impl Post {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Result<Sent> {
-        let kind = class as usize;
-        let peer = self.peers.entry(to).or_default();
-        if peer.total.is_some() && handler.is_heard_of() {
-            return Err(Error::rank_failed(Rank::new(to), "has left the job"));
-        }
-        if peer.credits[kind] == 0 {
+        let Some(peer) = self.peers.receiver(to, class, handler)? else {
             return Ok(Sent::BackPressure);
-        }
+        };
+        let kind = class as usize;
         let before = peer.owed;
         let owed = peer.give_back(kind);
         let header = self.header(kind, handler.0, owed);
         let begun = self.send_bytes((endpoint, segments.peer(to), to), kind, &header, parts);
-        let peer = self.peer(to);
+        let peer = self.peers.of(to);
         if matches!(begun, Ok(Begun::Yes)) {
             peer.is_known = true;
             peer.credits[kind] -= 1;
@@ -284,7 +270,7 @@ impl Post {
         to: u32,
         note: Note,
     ) -> Result<()> {
-        self.peer(to).is_known = true;
+        self.peers.of(to).is_known = true;
         self.unsent.push_back((to, note));
         self.send_notes(endpoint, segments)
     }
@@ -383,11 +369,7 @@ impl Post {
             // What is no message of a rank is somebody else's, or a receive that has failed.
             return Ok(None);
         };
-        match note {
-            Note::Credits(credits) => self.peer(from).credit(credits),
-            Note::Left { sent, .. } | Note::Bye { sent } => self.peer(from).total = Some(sent),
-            _ => {}
-        }
+        self.peers.heed(from, &note);
         Ok(Some((from, note)))
     }
 
@@ -401,7 +383,7 @@ impl Post {
         let letter = self.arrived[class as usize].pop_front()?;
         let bytes = letter.buffer.bytes();
         let credits = [word(bytes, 2), word(bytes, 3)];
-        self.peer(letter.from).credit(credits);
+        self.peers.of(letter.from).credit(credits);
         Some(letter)
     }
 
@@ -416,28 +398,10 @@ impl Post {
     ) -> Result<()> {
         let from = letter.from;
         self.free_receives.push((letter.index, letter.buffer));
-        let peer = self.peer(from);
-        peer.got[class as usize] += 1;
-        if is_served {
-            peer.owed[class as usize] += 1;
-            if peer.owed[class as usize] >= CREDITS_A_NOTE {
-                let owed = mem::take(&mut peer.owed);
-                self.tell(endpoint, segments, from, Note::Credits(owed))?;
-            }
+        match self.peers.handed_out(from, class, is_served) {
+            Some(note) => self.tell(endpoint, segments, from, note),
+            None => Ok(()),
         }
-        Ok(())
-    }
-
-    /// How many messages of each class were sent to `rank`.
-    pub(crate) fn sent_to(&self, rank: u32) -> [u64; 2] {
-        self.peers.get(&rank).map_or([0; 2], |peer| peer.sent)
-    }
-
-    /// Whether `rank` has said that it has left, and all that it sent was handed out.
-    pub(crate) fn is_gone(&self, rank: u32) -> bool {
-        self.peers
-            .get(&rank)
-            .is_some_and(|peer| peer.total.is_some() && peer.is_drained())
     }
 
     /// Whether all sends are complete.
@@ -447,17 +411,10 @@ impl Post {
 
     /// Tells everybody who was sent anything how much that was.
     pub(crate) fn say_bye(&mut self, endpoint: &mut Endpoint, segments: &Segments) -> Result<()> {
-        let known = self.peers.iter().filter(|(_, peer)| peer.is_known);
-        let known: Vec<(u32, [u64; 2])> = known.map(|(rank, peer)| (*rank, peer.sent)).collect();
-        for (rank, sent) in known {
-            self.tell(endpoint, segments, rank, Note::Bye { sent })?;
+        for (rank, note) in self.peers.goodbyes() {
+            self.tell(endpoint, segments, rank, note)?;
         }
         Ok(())
-    }
-
-    /// Whether everything that those who have left ever sent has come and was taken.
-    pub(crate) fn is_drained(&self) -> bool {
-        self.peers.values().all(Peer::is_drained)
     }
 }
 

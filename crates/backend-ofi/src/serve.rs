@@ -8,17 +8,12 @@ use std::time::{Duration, Instant};
 
 use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Error, Rank, Result};
-use pgas_network::limits::{Awaited, LongWait, Over};
+use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
 use pgas_network::note::Note;
 
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
 use crate::sys::Completion;
 
-/// Rounds of waiting for an answer between two looks at the job's health, before and after the first
-/// yield: where many programs wait for a processor, a single yield takes tens of milliseconds.
-const ROUNDS_A_LOOK: u32 = 64;
-const YIELDS_A_LOOK: u32 = 8;
-const SPINS: u32 = 200;
 /// How long an operation may have failed until the job does: whoever watches over ranks and hosts
 /// says more about the cause, if it is one of them.
 const GRACE: Duration = Duration::from_secs(1);
@@ -115,7 +110,7 @@ impl Network {
             Note::Ask => {
                 let barriers = 0;
                 let answer = if state.has_left {
-                    let sent = state.post.sent_to(from);
+                    let sent = state.post.peers.sent_to(from);
                     Note::Left { sent, barriers }
                 } else {
                     Note::Here { barriers }
@@ -192,7 +187,7 @@ impl Network {
         awaited: Awaited<'_>,
         mut ready: impl FnMut(&mut State) -> Result<bool>,
     ) -> Result<()> {
-        let mut round = 0_u32;
+        let mut rounds = Rounds::default();
         let mut long = LongWait::new(self.limits, self.rank(), awaited);
         let mut failure = None;
         loop {
@@ -210,14 +205,12 @@ impl Network {
             if let Some(error) = failure {
                 return Err(error);
             }
-            round = round.wrapping_add(1);
-            let yields = round > SPINS || self.member.is_oversubscribed();
-            let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
-            if round.is_multiple_of(n_between) {
+            let round = rounds.turn(self.member.is_oversubscribed());
+            if round.looks {
                 self.member.look_after_the_others();
                 failure = self.check(&mut long).err();
             }
-            if yields {
+            if round.yields {
                 thread::yield_now();
             }
         }

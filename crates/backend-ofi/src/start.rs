@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pgas_core::backend::Backend;
 use pgas_core::config::launch::Launcher;
-use pgas_core::{Config, Result, World, process};
+use pgas_core::{Config, Error, Result, World, process};
 use pgas_network::host::Host;
 
 use crate::bootstrap::OneHost;
@@ -15,7 +15,8 @@ use crate::network::Network;
 /// Joins the job that `config.launcher` describes; in a process that has joined already it gives
 /// another handle on that world ([`process::join_once`]).
 ///
-/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as MPICH's does.
+/// The ranks of a job on several hosts are those of a launcher that speaks PMI-1, as `pgas-run --hosts`,
+/// MPICH's and Slurm's (`srun --mpi=pmi2`) do.
 /// One on a single host is started as for the shared-memory backend, and with the direct path
 /// ([`Config::direct`]) it is in shared memory alone. Without it, all but a rank's own memory is
 /// reached over libfabric.
@@ -31,8 +32,25 @@ pub fn init(config: &Config) -> Result<World> {
             let (network, config) = hosts::join(*place, *pmi_fd, config)?;
             World::new(Arc::new(network), config)
         }
+        Launcher::OpenMpi { place, .. } | Launcher::Slurm { place, .. } if place.spans_hosts() => {
+            Err(no_pmi(&config.launcher))
+        }
         _ => on_one_host(config),
     })
+}
+
+/// Ranks of several hosts whose launcher gives them no way to meet.
+#[cold]
+fn no_pmi(launcher: &Launcher) -> Error {
+    let (who, how) = match launcher {
+        Launcher::Slurm { .. } => ("srun", "`srun --mpi=pmi2`, "),
+        _ => ("mpirun", ""),
+    };
+    let text = format!(
+        "ranks of several hosts meet by PMI-1, which this {who} does not speak: start them by \
+         {how}`mpiexec.hydra` or `pgas-run --hosts`"
+    );
+    Error::backend("start-up", 0, text)
 }
 
 fn on_one_host(config: &Config) -> Result<World> {

@@ -1,12 +1,14 @@
-//! Ranks on hosts that share no memory, over TCP, started by MPICH's launcher without any MPI in the program.
+//! Ranks on hosts that share no memory, over TCP, started by `pgas-run` and by MPICH's launcher, without
+//! any MPI in the program.
 
 use std::env;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use pgas_core::{Config, GlobalPtr, Rank, Result, World};
-use pgas_test_hosts::{Hosts, Launcher, Link, Mpirun, are_wanted};
+use pgas_test_hosts::{Hosts, Launcher, Link, Mpirun, Running, are_wanted};
 use pgas_testkit::fault::{Fault, give_up};
 use pgas_testkit::job::say;
 use pgas_testkit::{Deadline, SUITE, setting};
@@ -82,6 +84,20 @@ fn trials() -> Vec<Trial> {
         "a_host_that_is_cut_off_is_named".to_owned(),
         Box::new(end_after_a_cut),
     );
+    add("pgas_run::suite".to_owned(), Box::new(pass_the_suite_alone));
+    add(
+        "pgas_run::kill".to_owned(),
+        Box::new(end_alone_after_a_kill),
+    );
+    add("pgas_run::cut".to_owned(), Box::new(end_alone_after_a_cut));
+    add(
+        "pgas_run::cut_of_silent_ranks".to_owned(),
+        Box::new(end_silent_ranks_after_a_cut),
+    );
+    add(
+        "pgas_run::host_killed".to_owned(),
+        Box::new(end_alone_after_the_end_of_a_host),
+    );
     trials
 }
 
@@ -97,6 +113,28 @@ fn mpirun(hosts: &Hosts, per_host: u32) -> Mpirun<'_> {
 fn ranks(mpirun: &Mpirun<'_>, words: &[&str]) -> Command {
     let mut command = mpirun.command(env::current_exe().expect("this program"));
     command.arg(PART).args(words);
+    command
+}
+
+/// The same with this project's launcher, on two hosts of two ranks each.
+fn pgas_run(hosts: &Hosts, options: &[&str], words: &[&str]) -> Command {
+    let own = env::current_exe().expect("this program");
+    let folder = own
+        .parent()
+        .and_then(Path::parent)
+        .expect("target/debug/deps");
+    let mut command = hosts.command(0, folder.join("pgas-run"));
+    let names: Vec<String> = (0..hosts.n_hosts())
+        .map(|host| format!("{}:2", Hosts::name(host)))
+        .collect();
+    command
+        .args(["--hosts", &names.join(","), "--agent", Hosts::AGENT_PATH])
+        .args(["-e", "PGAS_SEGMENT=16M", "-e", "PGAS_TIMEOUT=60"])
+        .args(["-e", "PGAS_OFI_PROVIDER=tcp;ofi_rxm"])
+        .args(options)
+        .arg(&own)
+        .arg(PART)
+        .args(words);
     command
 }
 
@@ -153,12 +191,106 @@ fn end_after_a_cut() {
     assert!(is_named, "{ended:#?}");
 }
 
+fn pass_the_suite_alone() {
+    let _deadline = Deadline::new("the suite between hosts", LIMIT);
+    let hosts = hosts(2);
+    let ended = hosts.run(pgas_run(&hosts, &["--prefix"], &["suite"]), LIMIT);
+    assert!(ended.in_time && ended.status.success(), "{ended:#?}");
+    assert!(ended.stdout.starts_with("[0] "), "{ended:#?}");
+    assert!(ended.stdout.contains(" cases passed"), "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// Starts a job under this project's launcher, in which `fault` strikes the last rank.
+fn failing<'hosts>(hosts: &'hosts Hosts, options: &[&str], fault: &str) -> Running<'hosts> {
+    let mut running = hosts.start(pgas_run(hosts, options, &["fail", fault]));
+    if !running.has_printed(ALL_ARE_HERE, LIMIT) && fault == "nobody" {
+        panic!("{:#?}", running.end(END_OF_JOB));
+    }
+    running
+}
+
+/// Asserts that the job ends by itself, with the launcher's line about it.
+#[track_caller]
+fn assert_ends(running: Running<'_>, line: &str) {
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time && !ended.status.success(), "{ended:#?}");
+    assert!(ended.stderr.contains(line), "{line}: {ended:#?}");
+}
+
+fn end_alone_after_a_kill() {
+    let _deadline = Deadline::new("the end after a fault", LIMIT);
+    let hosts = hosts(2);
+    let line = "pgas: host node1: rank 3 (pid ";
+    assert_ends(failing(&hosts, &[], Fault::Kill.name()), line);
+    assert_nothing_left(&hosts);
+}
+
+/// Each part of a job that is cut in two ends by itself.
+fn end_alone_after_a_cut() {
+    let _deadline = Deadline::new("the end after a cut", LIMIT);
+    let hosts = hosts(2);
+    let running = failing(&hosts, &["-e", "PGAS_SILENCE=2"], "nobody");
+    hosts.cut(1);
+    let ended = running.end(END_OF_JOB);
+    assert!(ended.in_time && !ended.status.success(), "{ended:#?}");
+    // The launcher hears no more of that host, or the ranks here, or what is left of the agent, are
+    // faster to say so.
+    let lines = [
+        "pgas: host node1: nothing was heard of it for 2 s (PGAS_SILENCE)",
+        "pgas: host node1: its agent has ended early",
+        "pgas: host node0: rank ",
+    ];
+    let is_told = lines.iter().any(|line| ended.stderr.contains(line));
+    assert!(is_told, "{ended:#?}");
+    assert_nothing_left(&hosts);
+}
+
+/// Ranks that say nothing to each other notice nothing: their launcher does.
+fn end_silent_ranks_after_a_cut() {
+    let _deadline = Deadline::new("the end after a cut", LIMIT);
+    let hosts = hosts(2);
+    let command = pgas_run(&hosts, &["-e", "PGAS_SILENCE=2"], &["sleep"]);
+    let mut running = hosts.start(command);
+    let are_here = running.has_printed("1\n", LIMIT) && running.has_printed("3\n", LIMIT);
+    hosts.cut(1);
+    let ended = running.end(END_OF_JOB);
+    assert!(
+        are_here && ended.in_time && !ended.status.success(),
+        "{ended:#?}"
+    );
+    // The agent of these tests outlives the cut, and ends when the host has heard nothing either.
+    let lines = [
+        "pgas: host node1: nothing was heard of it for 2 s (PGAS_SILENCE)",
+        "pgas: host node1: its agent has ended early",
+    ];
+    assert!(
+        lines.iter().any(|line| ended.stderr.contains(line)),
+        "{ended:#?}"
+    );
+    assert_nothing_left(&hosts);
+}
+
+fn end_alone_after_the_end_of_a_host() {
+    let _deadline = Deadline::new("the end after that of a host", LIMIT);
+    let hosts = hosts(2);
+    let running = failing(&hosts, &[], "nobody");
+    hosts.kill_all_on(1);
+    assert_ends(running, "pgas: host node1: its agent ");
+    assert_nothing_left(&hosts);
+}
+
 /// Plays the part that `words` name.
 fn play(words: &[String]) -> ExitCode {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let played = match words[..] {
         ["suite"] => run_cases(),
         ["fail", fault] => fail(Fault::named(fault)),
+        ["sleep"] => {
+            say(&setting("PMI_RANK", 0).to_string());
+            std::thread::sleep(LIMIT);
+            Ok(())
+        }
         _ => panic!("nobody plays {words:?}"),
     };
     match played {

@@ -2,7 +2,10 @@
 //!
 //! Started by cargo, the binary starts itself as ranks that play one of the [`PARTS`].
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
+use std::mem::ManuallyDrop;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
@@ -36,6 +39,7 @@ const PARTS: &[(&str, Part)] = &[
     ("start", start),
     ("differ", differ),
     ("overflow", overflow),
+    ("forget", forget),
 ];
 
 /// What the others do when rank 1 fails.
@@ -47,6 +51,8 @@ const TESTS: &[(&str, fn())] = &[
     ("a_provider_that_there_is_none_of_is_named_with_those_that_there_are", provider_unknown),
     ("ranks_with_different_providers_are_refused", providers_differ),
     ("any_number_of_transfers_is_in_flight", many_in_flight),
+    ("memory_with_a_name_does_not_outlive_the_ranks_that_have_it", nothing_left),
+    ("a_launcher_by_which_ranks_cannot_meet_is_refused_with_those_by_which_they_can", no_meeting),
 ];
 
 fn main() -> ExitCode {
@@ -123,6 +129,104 @@ fn ends_by(fault: Fault, wait: &str) {
     if !matches!(fault, Fault::AbortJob | Fault::Leave | Fault::Stop) {
         assert_known(&ended, 1, 2);
     }
+}
+
+/// Of ranks of several hosts that were not told how to meet, none waits, and none is a job of its own.
+fn no_meeting() {
+    const SLURM: &[(&str, &str)] = &[
+        ("SLURM_JOB_ID", "1"),
+        ("SLURM_STEP_ID", "0"),
+        ("SLURM_PROCID", "0"),
+        ("SLURM_STEP_NUM_TASKS", "4"),
+        ("SLURM_STEP_TASKS_PER_NODE", "2(x2)"),
+        ("SLURM_NODEID", "0"),
+    ];
+    const OPEN_MPI: &[(&str, &str)] = &[
+        ("OMPI_COMM_WORLD_RANK", "0"),
+        ("OMPI_COMM_WORLD_SIZE", "4"),
+        ("OMPI_COMM_WORLD_LOCAL_SIZE", "2"),
+        ("PMIX_NAMESPACE", "1"),
+    ];
+    const PMIX: &[(&str, &str)] = &[("PMIX_RANK", "0"), ("PMIX_NAMESPACE", "1")];
+    for (variables, told) in [
+        (
+            SLURM,
+            "srun does not speak: start them by `srun --mpi=pmi2`, `mpiexec.hydra` or `pgas-run --hosts`",
+        ),
+        (
+            OPEN_MPI,
+            "mpirun does not speak: start them by `mpiexec.hydra` or `pgas-run --hosts`",
+        ),
+        (PMIX, "use `srun --mpi=pmi2`, `mpiexec.hydra`, "),
+    ] {
+        let mut command = ranks(1, "start", "");
+        command
+            .env_remove("PGAS_RANKS")
+            .envs(variables.iter().copied());
+        let ended = run(command);
+        assert_ne!(ended.code(), 0, "{ended:?}");
+        let all = format!("{}{}", ended.stdout, ended.stderr);
+        assert!(all.contains(told), "{told}: {ended:?}");
+    }
+}
+
+/// Files of the provider `shm` that its processes have not removed.
+fn named_memory() -> BTreeSet<OsString> {
+    let entries = fs::read_dir("/dev/shm").expect("shared memory of the system");
+    let names = entries.flatten().map(|entry| entry.file_name());
+    names
+        .filter(|name| name.to_string_lossy().contains(':'))
+        .collect()
+}
+
+/// However the ranks end. Ranks of other jobs have files meanwhile, which are none of these.
+fn nothing_left() {
+    for (how, code) in [("forget", 0), ("kill", 137)] {
+        let mut command = ranks(2, "forget", how);
+        command.env("PGAS_OFI_PROVIDER", "shm");
+        let ended = run(command);
+        assert_eq!(ended.code(), code, "{ended:?}");
+        let left = named_memory();
+        let pids: Vec<&str> = ended
+            .stdout
+            .lines()
+            .filter_map(|line| line.strip_prefix("pid "))
+            .collect();
+        assert_eq!(pids.len(), 2, "{ended:?}");
+        for pid in pids {
+            let is_left = left
+                .iter()
+                .any(|name| name.to_string_lossy().starts_with(&format!("{pid}:")));
+            assert!(!is_left, "{how}: {left:?}");
+        }
+    }
+}
+
+/// Ends without leaving, since a handle is never given back, or is killed.
+fn forget(how: &str) {
+    let world = world();
+    let words = world.alloc_symmetric::<u64>(1).expect("room");
+    let there = words.on(Rank::new(1 - world.rank().number()));
+    let has_file = named_memory().iter().any(|name| {
+        let name = name.to_string_lossy();
+        name.starts_with(&format!("{}:", std::process::id()))
+    });
+    assert!(
+        has_file,
+        "the provider has memory with a name: {:?}",
+        named_memory()
+    );
+    job::say(&format!("pid {}", std::process::id()));
+    world.barrier().expect("all are here");
+    if how == "kill" {
+        if world.rank().number() == 1 {
+            Fault::Kill.strike(world);
+        }
+        while world.barrier().is_ok() {}
+        return;
+    }
+    let event = there.get_nb(&world).expect("a get that begins");
+    let _never_given_back = ManuallyDrop::new(event);
 }
 
 fn fail(how: &str) {

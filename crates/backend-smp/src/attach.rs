@@ -57,6 +57,7 @@ pub fn member(config: &Config) -> Result<Member> {
             })?;
             Member::join(memory, rank, config)
         }
+        Launcher::Pmix => Err(only_pmix()),
         _ => single(config),
     }
 }
@@ -106,6 +107,15 @@ impl Member {
 /// death would leave it behind.
 fn die_with_parent() -> Result<()> {
     launcher::die_with_parent().map_err(|error| Error::os("prctl", error))
+}
+
+/// Without it each process would be a job of its own.
+#[cold]
+fn only_pmix() -> Error {
+    let text = "PMIX_RANK is set, so a launcher has started this process as a rank, but tells by PMIx \
+                alone of how many, which is not spoken here: use `srun --mpi=pmi2`, `mpiexec.hydra`, \
+                Open MPI's `mpirun` or `pgas-run`; PGAS_RANKS=1 makes this process a job of its own";
+    Error::backend("start-up", 0, text)
 }
 
 /// A job of one rank: this process.

@@ -1,5 +1,6 @@
 //! What the backends between hosts share: who shares a host, what ranks tell each other besides the program's
-//! messages, credits, limits of waits, and connections that show which hosts live. It knows no transport.
+//! messages, credits, atomics at their target, limits of waits, and connections that show which hosts live. It
+//! knows no transport.
 //!
 //! It is for backends, and changes with them: programs have no use for it.
 //!
@@ -9,11 +10,15 @@
 //!
 //! | floor | modules |
 //! |---|---|
-//! | all | `addresses`, `host`, `lifeline`, `limits`, `note`, `peer` |
+//! | messages and their credits; atomics | `atomics`, `peer` |
+//! | what ranks tell each other | `note` |
+//! | all else | `addresses`, `host`, `lifeline`, `limits`, `mix` |
 
 pub mod addresses;
+pub mod atomics;
 pub mod host;
 pub mod lifeline;
 pub mod limits;
+pub mod mix;
 pub mod note;
 pub mod peer;

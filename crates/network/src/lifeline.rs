@@ -97,6 +97,25 @@ struct Neighbour {
     gone: Option<Instant>,
 }
 
+/// Has the kernel find out whether the other side of `stream` is there, and fail its calls after
+/// `silence`, or nine hours at the latest.
+///
+/// # Errors
+///
+/// What the system reports.
+pub fn set_limits(stream: &TcpStream, silence: Duration) -> io::Result<()> {
+    let part = Duration::from_secs((silence / 4).as_secs().clamp(1, LONGEST_PART));
+    // The kernel refuses what is negative as an `int`.
+    let limit = i32::try_from(silence.as_millis()).unwrap_or(i32::MAX);
+    let limit = limit.cast_unsigned();
+    sockopt::set_tcp_keepidle(stream, part)?;
+    sockopt::set_tcp_keepintvl(stream, part)?;
+    sockopt::set_tcp_keepcnt(stream, 4)?;
+    sockopt::set_tcp_user_timeout(stream, limit)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    Ok(())
+}
+
 /// What a neighbour says.
 #[derive(Debug, PartialEq, Eq)]
 enum Word {
@@ -230,7 +249,7 @@ impl Lifeline {
     fn greet(&mut self, stream: TcpStream, elder: Option<u32>) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        self.set_limits(&stream)?;
+        set_limits(&stream, self.silence)?;
         let mut hello = self.secret.to_vec();
         hello.extend(Word::Hello(self.own.0, self.own.1.clone()).encode());
         (&stream).write_all(&hello)?;
@@ -244,20 +263,6 @@ impl Lifeline {
             has_taken_leave: false,
             gone: None,
         });
-        Ok(())
-    }
-
-    /// Has the kernel find out whether the other side is there, after nine hours at the latest.
-    fn set_limits(&self, stream: &TcpStream) -> io::Result<()> {
-        let part = Duration::from_secs((self.silence / 4).as_secs().clamp(1, LONGEST_PART));
-        // The kernel refuses what is negative as an `int`.
-        let limit = i32::try_from(self.silence.as_millis()).unwrap_or(i32::MAX);
-        let limit = limit.cast_unsigned();
-        sockopt::set_tcp_keepidle(stream, part)?;
-        sockopt::set_tcp_keepintvl(stream, part)?;
-        sockopt::set_tcp_keepcnt(stream, 4)?;
-        sockopt::set_tcp_user_timeout(stream, limit)?;
-        sockopt::set_socket_keepalive(stream, true)?;
         Ok(())
     }
 

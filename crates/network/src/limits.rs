@@ -116,6 +116,36 @@ pub struct LongWait<'a> {
     next_report: Option<Duration>,
 }
 
+/// The rounds of a wait: when it looks at the job's health, and when it gives the processor away.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rounds(u32);
+
+/// What is due in a round of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Whether to look at the job's health, and at the wait's limits.
+    pub looks: bool,
+    /// Whether to yield.
+    pub yields: bool,
+}
+
+impl Rounds {
+    /// The next round; `is_crowded` where a rank that waits takes the processor from others.
+    #[inline]
+    pub fn turn(&mut self, is_crowded: bool) -> Round {
+        /// Rounds between two looks, before and after the first yield: where many programs wait
+        /// for a processor, a single yield takes tens of milliseconds.
+        const ROUNDS_A_LOOK: u32 = 64;
+        const YIELDS_A_LOOK: u32 = 8;
+        const SPINS: u32 = 200;
+        self.0 = self.0.wrapping_add(1);
+        let yields = self.0 > SPINS || is_crowded;
+        let n_between = if yields { YIELDS_A_LOOK } else { ROUNDS_A_LOOK };
+        let looks = self.0.is_multiple_of(n_between);
+        Round { looks, yields }
+    }
+}
+
 /// Why a wait is given up.
 #[derive(Debug)]
 pub enum Over {

@@ -1,18 +1,111 @@
 //! What a rank knows of another one: credits, so that it never has more messages on their way to it
 //! than that has said it takes, and how many messages went either way.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 use std::mem;
 
-use pgas_core::backend::MessageClass;
+use pgas_core::backend::{HandlerId, MessageClass};
+use pgas_core::{Error, Rank, Result};
+
+use crate::mix::Mix;
+use crate::note::Note;
 
 /// Messages of one class that may be on their way from one rank to another.
-pub const CREDITS: u16 = 32;
+const CREDITS: u16 = 32;
 /// How many are given back by a note if no message goes that way.
-pub const CREDITS_A_NOTE: u16 = CREDITS / 2;
+const CREDITS_A_NOTE: u16 = CREDITS / 2;
 /// Credits for replies that may be on their way with requests. The others come by replies and notes, and
 /// are enough for a note.
 const MOST_RIDING: u16 = CREDITS - CREDITS_A_NOTE;
+
+/// The ranks that this one has exchanged messages with; nothing is kept of others.
+#[derive(Debug, Default)]
+pub struct Peers {
+    peers: HashMap<u32, Peer, BuildHasherDefault<Mix>>,
+}
+
+impl Peers {
+    /// What is known of `rank`.
+    pub fn of(&mut self, rank: u32) -> &mut Peer {
+        self.peers.entry(rank).or_default()
+    }
+
+    /// Messages of `class` that `to` still takes.
+    pub fn n_credits(&mut self, to: u32, class: MessageClass) -> u64 {
+        u64::from(self.of(to).credits[class as usize])
+    }
+
+    /// `to`, if it takes another message of `class` now.
+    ///
+    /// # Errors
+    ///
+    /// If it has said that it has left. What it gets before it says so, it tells of itself.
+    pub fn receiver(
+        &mut self,
+        to: u32,
+        class: MessageClass,
+        handler: HandlerId,
+    ) -> Result<Option<&mut Peer>> {
+        let peer = self.of(to);
+        if peer.total.is_some() && handler.is_heard_of() {
+            return Err(Error::rank_failed(Rank::new(to), "has left the job"));
+        }
+        Ok((peer.credits[class as usize] > 0).then_some(peer))
+    }
+
+    /// A note has come that may be about messages.
+    pub fn heed(&mut self, from: u32, note: &Note) {
+        match note {
+            Note::Credits(credits) => self.of(from).credit(*credits),
+            Note::Left { sent, .. } | Note::Bye { sent } => self.of(from).total = Some(*sent),
+            _ => {}
+        }
+    }
+
+    /// A message of `from` was handed out, and was served if it may send another one for it; gives
+    /// the note that is due, if one is.
+    pub fn handed_out(&mut self, from: u32, class: MessageClass, is_served: bool) -> Option<Note> {
+        let class = class as usize;
+        let peer = self.of(from);
+        peer.got[class] += 1;
+        if !is_served {
+            return None;
+        }
+        peer.owed[class] += 1;
+        let is_due = peer.owed[class] >= CREDITS_A_NOTE;
+        is_due.then(|| Note::Credits(mem::take(&mut peer.owed)))
+    }
+
+    /// How many messages of each class were sent to `rank`.
+    #[must_use]
+    pub fn sent_to(&self, rank: u32) -> [u64; 2] {
+        self.peers.get(&rank).map_or([0; 2], |peer| peer.sent)
+    }
+
+    /// Whether `rank` has said that it has left, and all that it sent was handed out.
+    #[must_use]
+    pub fn is_gone(&self, rank: u32) -> bool {
+        let peer = self.peers.get(&rank);
+        peer.is_some_and(|peer| peer.total.is_some() && peer.is_drained())
+    }
+
+    /// What each rank that was sent anything is told at the end.
+    #[must_use]
+    pub fn goodbyes(&self) -> Vec<(u32, Note)> {
+        let known = self.peers.iter().filter(|(_, peer)| peer.is_known);
+        known
+            .map(|(rank, peer)| (*rank, Note::Bye { sent: peer.sent }))
+            .collect()
+    }
+
+    /// Whether everything that those who have left ever sent has come and was taken.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.peers.values().all(Peer::is_drained)
+    }
+}
+
 /// What this rank knows of another one that it has exchanged messages with.
 #[derive(Debug)]
 pub struct Peer {

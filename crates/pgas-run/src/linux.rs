@@ -1,37 +1,64 @@
 //! Linux only: the command line of `pgas-run`, around the launcher of `pgas-smp`.
 
+use std::env;
 use std::error::Error;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStringExt;
+use std::net::IpAddr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use pgas_core::Config;
-use pgas_core::config::launch::{MAX_RANKS, RANKS_VARIABLE};
+use pgas_core::config::launch::{
+    JOB_FD_VARIABLE, JOB_ID_VARIABLE, MAX_RANKS, RANK_VARIABLE, RANKS_VARIABLE,
+};
 use pgas_core::notice::printable;
-use pgas_smp::launcher::{self, Output, SuperviseError, SuperviseOptions};
+use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_smp::{Watcher, create_job, warn_of_size};
 
+use crate::code::code_of;
+use crate::hosts::{self, Wanted};
 use crate::usage;
 
-/// The exit codes that shells use for a program that cannot be started.
-const NOT_EXECUTABLE: u8 = 126;
-const NOT_FOUND: u8 = 127;
-
-/// Starts the ranks of a pgas program on this host and stays with them until all have ended.
+/// Starts the ranks of a pgas program on this host, or on several, and stays with them until all
+/// have ended.
 ///
-/// Rank 0 reads standard input. What the ranks print is passed on line by line. When a rank fails,
-/// one line says which, how and when, and the other ranks are ended; pgas-run then exits with the
-/// failed rank's exit code, or 128 and the number of the signal that killed it.
+/// Rank 0 reads standard input, if the job is on this host. What the ranks print is passed on line
+/// by line. When a rank fails, one line says which, how and when, and the other ranks are ended;
+/// pgas-run then exits with the failed rank's exit code, or 128 and the number of the signal that
+/// killed it.
 #[derive(Debug, Parser)]
-#[command(name = "pgas-run", version, after_help = AFTER_HELP)]
+#[command(name = "pgas-run", version, override_usage = USAGE, after_help = AFTER_HELP)]
 struct Arguments {
-    /// The number of ranks
+    /// The number of ranks; with hosts, as many as they take unless it is given
     #[arg(short, long = "ranks", value_name = "RANKS", value_parser = number_of_ranks)]
-    n: u32,
+    #[arg(required_unless_present_any = ["hosts", "hostfile", "serve_host"])]
+    n: Option<u32>,
+
+    /// Hosts, with the ranks that each takes, 1 if it is not said; the first ones are filled first
+    #[arg(long, value_name = "HOST[:RANKS],...", conflicts_with = "hostfile")]
+    hosts: Option<OsString>,
+
+    /// Hosts from a file: a line each, as `name`, `name:4` or `name slots=4`
+    #[arg(long, value_name = "FILE")]
+    hostfile: Option<PathBuf>,
+
+    /// What starts a program on a host: the host's name and the program follow it
+    #[arg(long, value_name = "COMMAND", default_value = "ssh")]
+    agent: OsString,
+
+    /// Where this host is reached from the others; all its addresses unless it is given
+    #[arg(long, value_name = "ADDRESS")]
+    bind: Vec<IpAddr>,
+
+    /// How long the hosts may take to connect
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value = "30")]
+    start_timeout: Duration,
 
     /// Begin each line of output with the rank that printed it, as in `[3] text`
     #[arg(short, long)]
@@ -49,18 +76,35 @@ struct Arguments {
     #[arg(short, long, value_name = "KEY=VALUE", value_parser = variable())]
     env: Vec<(OsString, OsString)>,
 
+    /// What an agent runs on a host: it is told the rest by standard input
+    #[arg(long, hide = true, exclusive = true)]
+    serve_host: bool,
+
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    #[arg(
+        required_unless_present = "serve_host",
+        trailing_var_arg = true,
+        value_name = "PROGRAM"
+    )]
     command: Vec<OsString>,
 }
+
+const USAGE: &str = "\
+pgas-run [OPTIONS] --ranks <RANKS> <PROGRAM>...
+       pgas-run [OPTIONS] --hosts <HOST[:RANKS],...> <PROGRAM>...";
 
 const AFTER_HELP: &str = "\
 Examples:
   pgas-run -n 4 ./my_program input.txt
   pgas-run -n 2 --prefix --timeout 60 -- cargo test --test ring
+  pgas-run --hosts node1:4,node2:4 ./my_program input.txt
 
 Signals to pgas-run are passed on to the ranks; a second SIGINT or SIGTERM kills the job.
-Memory of a job has no name in any file system, and nothing is left behind however the job ends.";
+Memory of a job has no name in any file system, and nothing is left behind however the job ends.
+
+Hosts have pgas-run and the program at the same paths, and the program is built with the feature
+`ofi` of pgas. Variables called PGAS_* and FI_*, LD_LIBRARY_PATH and RUST_BACKTRACE go to all ranks,
+others by --env. A host of which nothing is heard for PGAS_SILENCE seconds (60) ends the job.";
 
 pub(crate) fn main() -> ExitCode {
     let arguments = match usage::parse("pgas-run") {
@@ -77,9 +121,15 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    if arguments.serve_host {
+        return hosts::serve();
+    }
+    let Some(n_ranks) = arguments.n.filter(|_| !arguments.has_hosts()) else {
+        return on_hosts(arguments);
+    };
     let mut command = arguments.command.into_iter();
     let program = command.next().unwrap_or_default();
-    let mut options = SuperviseOptions::new(program, arguments.n);
+    let mut options = SuperviseOptions::new(program, n_ranks);
     options.args = command.collect();
     options.env = arguments.env;
     options.timeout = arguments.timeout;
@@ -87,14 +137,97 @@ fn run(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
         Arguments { inherit: true, .. } => Output::Inherit,
         Arguments { prefix, .. } => Output::Forward { prefix },
     };
-    let config = Config::from_env_over(&|name| {
-        let set = options.env.iter().rev().find(|(key, _)| key == name);
-        set.map(|(_, value)| value.to_string_lossy().into_owned())
-    })?;
+    let config = config_over(&options.env)?;
     warn_of_size(options.n_ranks, &config);
     let memory = create_job(options.n_ranks, &config)?;
     let outcome = launcher::supervise(&options, &memory, &mut Watcher::new(&memory)?)?;
     Ok(outcome.exit_code())
+}
+
+/// A job on the hosts that the user names.
+fn on_hosts(arguments: Arguments) -> Result<ExitCode, Box<dyn Error>> {
+    let (option, named) = match (&arguments.hosts, &arguments.hostfile) {
+        (Some(list), _) => {
+            let option = format!("--hosts {}", usage::shown(list));
+            (
+                option,
+                list.to_str().map_or_else(not_text, hosts::from_list),
+            )
+        }
+        (None, file) => {
+            let file = file.clone().unwrap_or_default();
+            let text = fs::read_to_string(&file).map_err(|error| error.to_string());
+            let option = format!("--hostfile {}", usage::shown(file.as_os_str()));
+            (option, text.and_then(|text| hosts::from_file(&text)))
+        }
+    };
+    let placed = named.and_then(|named| hosts::place(named, arguments.n));
+    let hosts = placed.map_err(|error| format!("{option}: {error}"))?;
+    if arguments.inherit {
+        return Err("--inherit: the output of other hosts can only be passed on".into());
+    }
+    let config = config_over(&arguments.env)?;
+    let mut env: Vec<_> = env::vars_os()
+        .filter(|(key, _)| is_passed_on(key))
+        .collect();
+    if config.backend.is_none() {
+        env.push(("PGAS_BACKEND".into(), "ofi".into()));
+    }
+    env.extend(arguments.env);
+    hosts::run(&Wanted {
+        hosts,
+        agent: words(&arguments.agent),
+        bind: arguments.bind,
+        patience: arguments.start_timeout,
+        silence: config.silence,
+        timeout: arguments.timeout,
+        prefix: arguments.prefix,
+        command: arguments.command,
+        env,
+    })
+}
+
+fn not_text<T>() -> Result<T, String> {
+    Err("is not UTF-8".to_owned())
+}
+
+/// The words of a command, between blanks.
+fn words(command: &OsStr) -> Vec<OsString> {
+    let words = command.as_bytes().split(u8::is_ascii_whitespace);
+    let words = words.filter(|word| !word.is_empty());
+    words
+        .map(|word| OsStr::from_bytes(word).to_owned())
+        .collect()
+}
+
+impl Arguments {
+    fn has_hosts(&self) -> bool {
+        self.hosts.is_some() || self.hostfile.is_some()
+    }
+}
+
+/// Whether a variable of this process is one of the ranks' on other hosts, too: those of this
+/// library and of libfabric, and what programs need to be found and understood. Who a process is,
+/// each is told itself.
+fn is_passed_on(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    let is_own = [
+        RANK_VARIABLE,
+        RANKS_VARIABLE,
+        JOB_FD_VARIABLE,
+        JOB_ID_VARIABLE,
+    ];
+    let is_setting = name.starts_with("PGAS_") || name.starts_with("FI_");
+    let is_needed = ["LD_LIBRARY_PATH", "RUST_BACKTRACE"].contains(&&*name);
+    (is_setting || is_needed) && !is_own.contains(&&*name)
+}
+
+/// The settings, of which those in `env` are the ranks' in any case.
+fn config_over(env: &[(OsString, OsString)]) -> pgas_core::Result<Config> {
+    Config::from_env_over(&|name| {
+        let set = env.iter().rev().find(|(key, _)| key == name);
+        set.map(|(_, value)| value.to_string_lossy().into_owned())
+    })
 }
 
 fn complain(message: &str) {
@@ -111,16 +244,6 @@ fn told(error: &(dyn Error + 'static)) -> String {
             format!("--ranks {}: {}", setting.value, setting.reason)
         }
         _ => error.to_string(),
-    }
-}
-
-fn code_of(error: &(dyn Error + 'static)) -> u8 {
-    match error.downcast_ref() {
-        Some(SuperviseError::Start { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-            NOT_FOUND
-        }
-        Some(SuperviseError::Start { .. }) => NOT_EXECUTABLE,
-        _ => 1,
     }
 }
 

@@ -1,5 +1,9 @@
-//! `pgas-run -n 4 PROGRAM ARGS...`: starts the ranks of a program on this host.
+//! `pgas-run -n 4 PROGRAM ARGS...`: starts the ranks of a program on this host, or on several.
 
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod code;
+#[cfg(all(target_os = "linux", not(pgas_portable)))]
+mod hosts;
 #[cfg_attr(any(pgas_portable, not(target_os = "linux")), path = "elsewhere.rs")]
 mod linux;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]

@@ -198,7 +198,7 @@ impl Hosts {
     }
 
     /// Where the launchers on the first host find what stands in for `ssh`.
-    pub(crate) const AGENT_PATH: &str = "/tmp/agent";
+    pub const AGENT_PATH: &str = "/tmp/agent";
 
     /// Writes a file of the first host's `/tmp`, which ends with the host.
     pub(crate) fn write_on_first(&self, path: &str, text: &str) -> io::Result<()> {
@@ -411,14 +411,16 @@ fn table(n_hosts: u32) -> String {
     format!("127.0.0.1 localhost{lines}")
 }
 
-/// The folders that must be visible on each host even in a `/tmp` of its own.
+/// The folders that must be visible on each host even in a `/tmp` of its own: this process's, and
+/// that of all programs that were built with this one.
 fn folders_to_keep() -> Vec<PathBuf> {
     let program = env::current_exe().ok();
-    let program = program
-        .as_deref()
-        .and_then(Path::parent)
-        .map(Path::to_owned);
-    env::current_dir().ok().into_iter().chain(program).collect()
+    let folder = program.as_deref().and_then(Path::parent).map(|folder| {
+        let is_of_tests = folder.ends_with("deps");
+        let built = folder.parent().filter(|_| is_of_tests);
+        built.unwrap_or(folder).to_owned()
+    });
+    env::current_dir().ok().into_iter().chain(folder).collect()
 }
 
 fn one_line(text: &[u8]) -> String {

@@ -98,7 +98,18 @@ impl Hosts {
 
     /// Kills everything that runs on the hosts, but not the hosts.
     pub fn kill_all(&self) {
-        for pid in (0..self.n_hosts()).flat_map(|host| self.processes(host)) {
+        for host in 0..self.n_hosts() {
+            self.kill_all_on(host);
+        }
+    }
+
+    /// Kills everything that runs on one of the hosts, but not the host.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such host.
+    pub fn kill_all_on(&self, host: u32) {
+        for pid in self.processes(host) {
             kill(pid);
         }
     }

@@ -103,6 +103,17 @@ fn ofi() -> Result<Outcome> {
         "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
         "--test", "jobs", "--test", "ofi", "--test", "suite",
     ];
+    // What starts ranks on hosts, as `tests` builds it.
+    let launcher = [
+        "build",
+        "-p",
+        "pgas-run",
+        "-p",
+        "pgas",
+        "-p",
+        "pgas-examples",
+    ];
+    process::run(command("cargo", launcher).args(PACKAGES).args(FEATURES))?;
     let mut tests = command("cargo", ["test", "--no-fail-fast", "--lib"]);
     tests.args(PACKAGES).args(TESTS).args(FEATURES);
     process::run(tests.env(EXAMPLES_BUILT, "1"))

@@ -1,5 +1,5 @@
-//! Ranks of several hosts meet through a launcher that speaks PMI-1: MPICH's `mpiexec`, Intel
-//! MPI's, Slurm's with `--mpi=pmi2`.
+//! Ranks of several hosts meet through a launcher that speaks PMI-1: `pgas-run --hosts`, MPICH's
+//! `mpiexec`, Intel MPI's, Slurm's with `--mpi=pmi2`.
 //!
 //! It is a text protocol on the socket that the launcher left open, a line for each question and
 //! answer. Each rank puts what it says under keys of its own, all meet in the launcher's barrier,

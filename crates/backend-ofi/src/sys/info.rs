@@ -5,6 +5,8 @@ use std::ffi::{CStr, CString, c_int};
 use std::ptr;
 
 use pgas_core::{Error, Result};
+#[cfg(test)]
+use pgas_libfabric_sys::bindings::FI_ATOMIC;
 use pgas_libfabric_sys::bindings::{
     FI_CONTEXT, FI_CONTEXT2, FI_ENODATA, FI_EP_RDM, FI_MAJOR_VERSION, FI_MINOR_VERSION,
     FI_MR_ALLOCATED, FI_MR_ENDPOINT, FI_MR_LOCAL, FI_MR_PROV_KEY, FI_MR_VIRT_ADDR, FI_MSG,
@@ -123,6 +125,20 @@ impl Info {
         // SAFETY: libfabric fills all parts, and this has the only reference.
         let domain = unsafe { &mut *(self.parts().domain_attr) };
         domain.mr_mode |= FI_MR_LOCAL.cast_signed();
+    }
+
+    /// As if atomics had been asked for.
+    #[cfg(test)]
+    pub(super) fn want_atomics(&mut self) {
+        // SAFETY: the structure is this value's, and this has the only reference.
+        let info = unsafe { &mut *self.at };
+        // SAFETY: libfabric fills all parts.
+        let send = unsafe { &mut *info.tx_attr };
+        // SAFETY: as above.
+        let receive = unsafe { &mut *info.rx_attr };
+        for caps in [&mut info.caps, &mut send.caps, &mut receive.caps] {
+            *caps |= u64::from(FI_ATOMIC);
+        }
     }
 
     fn parts(&self) -> &fi_info {

@@ -8,24 +8,31 @@ use std::fs::File;
 use std::io::{self, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use pgas_core::notice::printable;
 use rustix::event::{PollFd, PollFlags};
 
 use super::lines::LineMerger;
+use super::signals::{self, SignalWatch};
 
 /// How much of one rank's output is read at a time.
 const CHUNK_BYTES: usize = 64 << 10;
+/// How long a job that failed waits for a reader of its output.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One of the two standard streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub enum Stream {
+    /// Standard output.
     Output,
+    /// Standard error.
     Error,
 }
 
 /// A thread that passes on one stream of all ranks.
-pub(super) struct Forwarder {
+#[derive(Debug)]
+pub struct Forwarder {
     thread: JoinHandle<io::Result<()>>,
     /// Closed to say that nobody writes any more.
     stop: PipeWriter,
@@ -34,8 +41,13 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Starts to pass on what comes out of `pipes`, of rank 0 first.
-    pub(super) fn start(stream: Stream, pipes: Vec<OwnedFd>, prefix: bool) -> io::Result<Self> {
+    /// Starts to pass on what comes out of `pipes`. With a `prefix` each line begins with the number
+    /// of its rank, which is that number for the first pipe.
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn start(stream: Stream, pipes: Vec<OwnedFd>, prefix: Option<u32>) -> io::Result<Self> {
         let sink = match stream {
             Stream::Output => io::stdout().as_fd().try_clone_to_owned()?,
             Stream::Error => io::stderr().as_fd().try_clone_to_owned()?,
@@ -68,7 +80,7 @@ impl Forwarder {
     }
 
     /// Says that no rank is left: what is still in the pipes is the last of it.
-    pub(super) fn stop(self) -> Draining {
+    fn stop(self) -> Draining {
         drop(self.stop);
         Draining {
             thread: self.thread,
@@ -77,20 +89,61 @@ impl Forwarder {
     }
 }
 
+/// Waits until all forwarders have written what is left, for a second at most if the job has
+/// failed, and gives the signal by which somebody has ended the wait.
+///
+/// # Errors
+///
+/// The first error of writing, other than that nobody reads.
+pub fn finish(
+    forwarders: Vec<Forwarder>,
+    signals: &SignalWatch,
+    has_failed: bool,
+) -> io::Result<Result<Option<i32>, io::Error>> {
+    let mut draining: Vec<Draining> = forwarders.into_iter().map(Forwarder::stop).collect();
+    let deadline = has_failed.then(|| Instant::now() + DRAIN_PATIENCE);
+    while !draining.is_empty() {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let mut fds = vec![PollFd::new(signals, PollFlags::IN)];
+        fds.extend(
+            draining
+                .iter()
+                .map(|d| PollFd::new(d.finished(), PollFlags::IN)),
+        );
+        super::poll(&mut fds, left)?;
+        let finished: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
+        let mut finished = finished.into_iter();
+        for one in draining.extract_if(.., |_| finished.next() == Some(true)) {
+            if let Err(error) = one.join() {
+                return Ok(Err(error));
+            }
+        }
+        while let Some(received) = signals.next()? {
+            if signals::asks_to_end(received.signal) {
+                return Ok(Ok(Some(received.signal)));
+            }
+        }
+        if left.is_some_and(|left| left.is_zero()) {
+            break;
+        }
+    }
+    Ok(Ok(None))
+}
+
 /// A forwarder that writes what is left.
-pub(super) struct Draining {
+struct Draining {
     thread: JoinHandle<io::Result<()>>,
     finished: PipeReader,
 }
 
 impl Draining {
     /// Becomes readable when all has been written.
-    pub(super) fn finished(&self) -> &PipeReader {
+    fn finished(&self) -> &PipeReader {
         &self.finished
     }
 
     /// The first error of writing, other than that nobody reads.
-    pub(super) fn join(self) -> io::Result<()> {
+    fn join(self) -> io::Result<()> {
         self.thread
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("the forwarding thread panicked")))
@@ -193,8 +246,8 @@ impl Copier {
 }
 
 /// Writes one line of the launcher's own to standard error, unless nobody makes room for it.
-pub(super) fn tell(line: &str) {
-    const PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
+pub fn tell(line: &str) {
+    const PATIENCE: Duration = Duration::from_millis(100);
     let stderr = io::stderr();
     let room = super::poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(PATIENCE));
     if room.is_ok_and(|n_ready| n_ready > 0) {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::outcome::Failure;
@@ -56,6 +57,15 @@ impl SuperviseOptions {
     }
 }
 
+/// The part of a job that is on this host, under a launcher that reaches several.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    /// The job's number of the first rank here; the others follow it.
+    pub first_rank: u32,
+    /// The number of ranks in the whole job.
+    pub n_ranks: u32,
+}
+
 /// What becomes of the ranks' standard output and standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
@@ -70,6 +80,17 @@ pub enum Output {
 
 /// What the supervisor of a job asks and tells its owner, who knows what is in the job's memory.
 pub trait JobHooks {
+    /// All ranks were started. Threads that are started here leave the signals to the supervisor.
+    /// Ranks of a [`Part`] ask by PMI-1, each on a socket of which this is the other end, in their order.
+    ///
+    /// # Errors
+    ///
+    /// What keeps the job from going on: the ranks are ended.
+    fn started(&mut self, ranks: Vec<UnixStream>) -> io::Result<()> {
+        drop(ranks);
+        Ok(())
+    }
+
     /// Whether `rank`, which exited with code 0, was no longer a member of the job.
     ///
     /// A rank that was is blamed if another one fails for it, or if others go on for more than two seconds: a

@@ -16,7 +16,8 @@ const ATOMIC_BYTES: usize = 4096;
 #[derive(Debug)]
 pub(super) struct LineMerger<W> {
     sink: W,
-    prefix: bool,
+    /// The number of the first rank, if lines begin with the numbers of ranks.
+    prefix: Option<u32>,
     /// By rank: the beginning of a line whose end has not come yet.
     pending: Vec<Vec<u8>>,
     /// The rank whose line has been written without its end, if any.
@@ -26,7 +27,7 @@ pub(super) struct LineMerger<W> {
 }
 
 impl<W: Write> LineMerger<W> {
-    pub(super) fn new(sink: W, n_ranks: usize, prefix: bool) -> Self {
+    pub(super) fn new(sink: W, n_ranks: usize, prefix: Option<u32>) -> Self {
         let pending = vec![Vec::new(); n_ranks];
         Self {
             sink,
@@ -71,8 +72,8 @@ impl<W: Write> LineMerger<W> {
         if self.unfinished.is_some() && !continued {
             self.batch.push(b'\n');
         }
-        if self.prefix && !continued {
-            write!(self.batch, "[{rank}] ")?;
+        if let Some(first) = self.prefix.filter(|_| !continued) {
+            write!(self.batch, "[{}] ", first as usize + rank)?;
         }
         self.unfinished = (!self.pending[rank].ends_with(b"\n")).then_some(rank);
         self.batch.append(&mut self.pending[rank]);
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_line_is_written_when_its_end_has_come() {
-        let mut lines = LineMerger::new(Writes::default(), 2, false);
+        let mut lines = LineMerger::new(Writes::default(), 2, None);
         lines.feed(0, b"one ").unwrap();
         lines.feed(1, b"two\n").unwrap();
         assert_eq!(text(&lines), "two\n");
@@ -122,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_prefix_stands_before_each_line() {
-        let mut lines = LineMerger::new(Writes::default(), 12, true);
+        let mut lines = LineMerger::new(Writes::default(), 12, Some(0));
         lines.feed(11, b"a\n\nb\n").unwrap();
         lines.feed(0, b"c\n").unwrap();
         assert_eq!(text(&lines), "[11] a\n[11] \n[11] b\n[0] c\n");
@@ -130,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_last_line_needs_no_end() {
-        let mut lines = LineMerger::new(Writes::default(), 2, true);
+        let mut lines = LineMerger::new(Writes::default(), 2, Some(0));
         lines.feed(0, b"zero").unwrap();
         lines.feed(1, b"one").unwrap();
         lines.finish_all().unwrap();
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_endless_line_is_passed_on_in_pieces() {
-        let mut lines = LineMerger::new(Writes::default(), 2, true);
+        let mut lines = LineMerger::new(Writes::default(), 2, Some(0));
         let piece = vec![b'x'; LINE_BYTES / 2];
         for _ in 0..4 {
             lines.feed(0, &piece).unwrap();
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn short_lines_are_written_together_in_what_a_pipe_takes_at_once() {
-        let mut lines = LineMerger::new(Writes::default(), 1, true);
+        let mut lines = LineMerger::new(Writes::default(), 1, Some(0));
         let line = [b"y".repeat(99), b"\n".to_vec()].concat();
         lines.feed(0, &line.repeat(1000)).unwrap();
         let writes = &lines.sink.0;

@@ -15,13 +15,16 @@
 //! | a rank fails | the supervisor: the hook's own way, then SIGTERM, then SIGKILL, within a second |
 //! | the supervisor is killed | the kernel: each rank has asked for SIGKILL at its parent's death |
 //! | a rank leaves processes behind | the supervisor, which the kernel makes their parent |
+//! | a rank leaves memory of libfabric's behind, with a name | the supervisor, which removes it |
 //!
 //! Only the processes that a rank started itself outlive a supervisor that SIGKILL ended: the kernel
 //! binds a rank to its parent, but nobody further down.
 
+mod descriptors;
 mod forward;
 mod grace;
 mod job;
+mod leftovers;
 mod lines;
 mod memory;
 mod orphans;
@@ -41,7 +44,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, Timespec};
 
-pub use job::{JobHooks, NoHooks, Output, SuperviseError, SuperviseOptions};
+pub use descriptors::{DescriptorLimit, allow_descriptors};
+pub use forward::{Forwarder, Stream, finish, tell};
+pub use job::{JobHooks, NoHooks, Output, Part, SuperviseError, SuperviseOptions};
 pub(crate) use memory::Descriptor;
 pub use memory::Memory;
 pub use outcome::{Cause, Failure, Outcome};
@@ -49,12 +54,17 @@ pub use pmi::pmi_socket;
 pub use rank::die_with_parent;
 pub(crate) use rank::inherited_memory;
 pub use rendezvous::{MeetError, PATIENCE, meet, share};
-pub use supervise::{self_launch, supervise};
+pub use signals::{Received, SignalWatch, asks_to_end, stop_self};
+pub use supervise::{self_launch, supervise, supervise_part};
 
 /// Waits until one of `fds` is ready or the time is up; `None` waits for ever.
 ///
 /// Gives the number of those that are ready, which is 0 if a signal handler ran.
-fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
+///
+/// # Errors
+///
+/// What the system reports.
+pub fn poll(fds: &mut [PollFd<'_>], timeout: Option<Duration>) -> io::Result<usize> {
     // More than the kernel can count is as good as for ever.
     let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
     match rustix::event::poll(fds, timeout.as_ref()) {

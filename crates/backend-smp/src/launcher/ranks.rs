@@ -1,7 +1,8 @@
 //! The processes that are the ranks of a job, as children of the supervisor.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
@@ -9,8 +10,30 @@ use pgas_core::config::launch;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::forward::{Forwarder, Stream};
-use super::job::{Output, SuperviseError, SuperviseOptions};
+use super::job::{Output, Part, SuperviseError, SuperviseOptions};
 use super::sys::{self, Inheritance};
+
+/// What the ranks are started with, by which they are a job.
+#[derive(Clone, Copy)]
+pub(super) enum Bond<'a> {
+    /// The job's memory.
+    Memory(BorrowedFd<'a>),
+    /// A connection each to who brings them together with those of other hosts.
+    Part {
+        part: Part,
+        sockets: &'a [UnixStream],
+    },
+}
+
+impl<'a> Bond<'a> {
+    /// What the rank that is this host's `index`-th inherits.
+    fn descriptor(self, index: u32) -> BorrowedFd<'a> {
+        match self {
+            Self::Memory(memory) => memory,
+            Self::Part { sockets, .. } => sockets[index as usize].as_fd(),
+        }
+    }
+}
 
 /// The ranks that have not ended; dropping them kills them.
 pub(super) struct Ranks {
@@ -32,18 +55,18 @@ impl RankProcess {
 }
 
 impl Ranks {
-    /// Starts the ranks of a job, which inherit `memory`.
+    /// Starts the ranks of a job.
     pub(super) fn start(
         options: &SuperviseOptions,
-        memory: BorrowedFd<'_>,
+        bond: Bond<'_>,
         inheritance: Inheritance,
     ) -> Result<Self, SuperviseError> {
         let mut ranks = Self {
             running: Vec::new(),
         };
         for rank in 0..options.n_ranks {
-            let mut command = command(options, rank, memory);
-            sys::tie_child(&mut command, memory, inheritance);
+            let mut command = command(options, rank, bond);
+            sys::tie_child(&mut command, Some(bond.descriptor(rank)), inheritance);
             let child = command.spawn().map_err(|source| {
                 let program = options.program.to_string_lossy().into();
                 SuperviseError::Start { program, source }
@@ -61,10 +84,15 @@ impl Ranks {
     }
 
     /// Starts to pass on the ranks' output, if their output comes here.
-    pub(super) fn forward(&mut self, output: Output) -> io::Result<Vec<Forwarder>> {
+    pub(super) fn forward(&mut self, output: Output, bond: Bond<'_>) -> io::Result<Vec<Forwarder>> {
         let Output::Forward { prefix } = output else {
             return Ok(Vec::new());
         };
+        let first = match bond {
+            Bond::Memory(_) => 0,
+            Bond::Part { part, .. } => part.first_rank,
+        };
+        let prefix = prefix.then_some(first);
         let (mut out, mut err) = (Vec::new(), Vec::new());
         for process in &mut self.running {
             out.extend(process.child.stdout.take().map(OwnedFd::from));
@@ -109,23 +137,35 @@ fn end(mut child: Child) {
     child.wait().ok();
 }
 
-fn command(options: &SuperviseOptions, rank: u32, memory: BorrowedFd<'_>) -> Command {
+fn command(options: &SuperviseOptions, rank: u32, bond: Bond<'_>) -> Command {
     let mut command = Command::new(&options.program);
     if let Some(arg0) = &options.arg0 {
         command.arg0(arg0);
     }
     command
         .args(&options.args)
-        .env(launch::RANK_VARIABLE, rank.to_string())
-        .env(launch::RANKS_VARIABLE, options.n_ranks.to_string())
-        .env(launch::JOB_FD_VARIABLE, memory.as_raw_fd().to_string())
-        .env(launch::JOB_ID_VARIABLE, &options.job_id)
-        .envs(options.env.iter().map(|(key, value)| (key, value)))
-        .stdin(if rank == 0 {
-            Stdio::inherit()
-        } else {
-            Stdio::null()
-        });
+        .envs(options.env.iter().map(|(key, value)| (key, value)));
+    match bond {
+        Bond::Memory(memory) => command
+            .env(launch::RANK_VARIABLE, rank.to_string())
+            .env(launch::RANKS_VARIABLE, options.n_ranks.to_string())
+            .env(launch::JOB_FD_VARIABLE, memory.as_raw_fd().to_string())
+            .env(launch::JOB_ID_VARIABLE, &options.job_id),
+        Bond::Part { part, .. } => command
+            .env_remove(launch::RANK_VARIABLE)
+            .env_remove(launch::RANKS_VARIABLE)
+            .env("PMI_FD", bond.descriptor(rank).as_raw_fd().to_string())
+            .env("PMI_RANK", (part.first_rank + rank).to_string())
+            .env("PMI_SIZE", part.n_ranks.to_string())
+            .env("MPI_LOCALRANKID", rank.to_string())
+            .env("MPI_LOCALNRANKS", options.n_ranks.to_string()),
+    };
+    let has_input = rank == 0 && matches!(bond, Bond::Memory(_));
+    command.stdin(if has_input {
+        Stdio::inherit()
+    } else {
+        Stdio::null()
+    });
     if let Output::Forward { .. } = options.output {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
     }

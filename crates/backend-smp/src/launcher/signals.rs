@@ -7,8 +7,10 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Command;
 
-use super::sys::{self, SignalSet};
+use super::descriptors::DescriptorLimit;
+use super::sys::{self, Inheritance, SignalSet};
 
 /// What is passed on to the ranks.
 const FORWARDED: [i32; 8] = [
@@ -29,22 +31,28 @@ const FROM_KERNEL: i32 = 0x80;
 const RECORD_BYTES: usize = size_of::<libc::signalfd_siginfo>();
 
 /// Receives the calling thread's signals from its creation to its drop.
-pub(super) struct SignalWatch {
+#[derive(Debug)]
+pub struct SignalWatch {
     descriptor: File,
     previous_mask: SignalSet,
 }
 
 /// One signal that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Received {
-    pub(super) signal: i32,
-    /// Whether the terminal sent it, and so to the ranks as well.
-    pub(super) from_terminal: bool,
+pub struct Received {
+    /// Its number.
+    pub signal: i32,
+    /// Whether the terminal sent it, and so to all processes of this one's group as well.
+    pub from_terminal: bool,
 }
 
 impl SignalWatch {
     /// Blocks what is to be received; a signal that this process ignores stays ignored.
-    pub(super) fn start() -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn start() -> io::Result<Self> {
         let mut watched = vec![libc::SIGCHLD];
         for signal in FORWARDED {
             if !sys::is_ignored(signal)? {
@@ -70,8 +78,22 @@ impl SignalWatch {
         self.previous_mask
     }
 
+    /// Arranges that the process started by `command` has signals and a limit of descriptors as this
+    /// one did before, and that it dies with this thread.
+    pub fn tie(&self, command: &mut Command, descriptors: DescriptorLimit) {
+        let inheritance = Inheritance {
+            mask: self.previous_mask,
+            descriptors: descriptors.0,
+        };
+        sys::tie_child(command, None, inheritance);
+    }
+
     /// The next signal that has arrived, if any.
-    pub(super) fn next(&self) -> io::Result<Option<Received>> {
+    ///
+    /// # Errors
+    ///
+    /// What the system reports.
+    pub fn next(&self) -> io::Result<Option<Received>> {
         let mut record = [0; RECORD_BYTES];
         match (&self.descriptor).read(&mut record) {
             Ok(_) => {
@@ -105,7 +127,11 @@ impl Drop for SignalWatch {
 /// Stops this process as the terminal's stop signal would, until it is continued.
 ///
 /// Unlike SIGSTOP, the kernel ignores it where no shell could ever continue the process.
-pub(super) fn stop_self() -> io::Result<()> {
+///
+/// # Errors
+///
+/// What the system reports.
+pub fn stop_self() -> io::Result<()> {
     let stop = SignalSet::of(&[libc::SIGTSTP])?;
     stop.unblock()?;
     let raised = sys::raise(libc::SIGTSTP);
@@ -114,7 +140,8 @@ pub(super) fn stop_self() -> io::Result<()> {
 }
 
 /// Whether `signal` asks a program to end.
-pub(super) fn asks_to_end(signal: i32) -> bool {
+#[must_use]
+pub fn asks_to_end(signal: i32) -> bool {
     matches!(
         signal,
         libc::SIGINT | libc::SIGTERM | libc::SIGHUP | libc::SIGQUIT

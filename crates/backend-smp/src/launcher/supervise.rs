@@ -1,16 +1,15 @@
 //! Starting the ranks of a job and staying with them until the last has ended.
 
 use std::env;
-use std::io;
+use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use rustix::process::{Resource, Rlimit};
-
 use super::Memory;
-use super::job::{JobHooks, Output, SuperviseError, SuperviseOptions};
+use super::descriptors::{DescriptorLimit, allow_descriptors};
+use super::job::{JobHooks, Output, Part, SuperviseError, SuperviseOptions};
 use super::orphans::Orphans;
 use super::outcome::Outcome;
-use super::ranks::Ranks;
+use super::ranks::{Bond, Ranks};
 use super::signals::SignalWatch;
 use super::sys::Inheritance;
 use super::watch::Watch;
@@ -42,19 +41,65 @@ pub fn supervise(
     memory: &impl Memory,
     hooks: &mut dyn JobHooks,
 ) -> Result<Outcome, SuperviseError> {
+    let descriptors = allow_descriptors(3 * u64::from(options.n_ranks))?;
+    let bond = Bond::Memory(memory.descriptor());
+    stay_with(options, (bond, Vec::new()), descriptors, hooks)
+}
+
+/// As [`supervise`], for the ranks of a job that are on this host, which have no standard input.
+///
+/// Who brings them together with the others tells the user of the outcome, too: nothing is said here.
+///
+/// # Errors
+///
+/// As for [`supervise`].
+///
+/// # Panics
+///
+/// If `options.n_ranks` is 0.
+#[track_caller]
+pub fn supervise_part(
+    options: &SuperviseOptions,
+    part: Part,
+    hooks: &mut dyn JobHooks,
+) -> Result<Outcome, SuperviseError> {
+    // A process, what comes of its output and its errors, and two ends of a socket.
+    let descriptors = allow_descriptors(5 * u64::from(options.n_ranks))?;
+    let (mut sockets, mut ends) = (Vec::new(), Vec::new());
+    for _ in 0..options.n_ranks {
+        let (rank, here) = UnixStream::pair()?;
+        sockets.push(rank);
+        ends.push(here);
+    }
+    let sockets = &sockets;
+    stay_with(
+        options,
+        (Bond::Part { part, sockets }, ends),
+        descriptors,
+        hooks,
+    )
+}
+
+#[track_caller]
+fn stay_with(
+    options: &SuperviseOptions,
+    (bond, ends): (Bond<'_>, Vec<UnixStream>),
+    descriptors: DescriptorLimit,
+    hooks: &mut dyn JobHooks,
+) -> Result<Outcome, SuperviseError> {
     assert!(options.n_ranks > 0, "a job has at least one rank");
     let started = Instant::now();
     let signals = SignalWatch::start()?;
     let orphans = Orphans::adopt()?;
-    let descriptors = allow_descriptors(options)?;
     let inheritance = Inheritance {
         mask: signals.previous_mask(),
-        descriptors,
+        descriptors: descriptors.0,
     };
-    let mut ranks = Ranks::start(options, memory.descriptor(), inheritance)?;
-    let forwarders = ranks.forward(options.output)?;
-    let mut watch = Watch::new(options, started, &signals, &orphans, hooks);
-    watch.until_all_have_ended(&mut ranks)?;
+    let mut ranks = Ranks::start(options, bond, inheritance)?;
+    let forwarders = ranks.forward(options.output, bond)?;
+    let tells = matches!(bond, Bond::Memory(_));
+    let mut watch = Watch::new(options, started, &signals, &orphans, hooks, tells);
+    watch.until_all_have_ended(&mut ranks, ends)?;
     orphans.kill();
     watch.until_all_is_written(forwarders)
 }
@@ -83,24 +128,4 @@ pub fn self_launch(
     // As under `pgas-run`: lines of several ranks do not mix.
     options.output = Output::Forward { prefix: false };
     supervise(&options, memory, hooks)
-}
-
-/// Raises this process's limit of open descriptors to what a large job takes, as far as that is
-/// allowed, and gives the limit that the ranks shall keep.
-fn allow_descriptors(options: &SuperviseOptions) -> io::Result<Rlimit> {
-    /// What this process needs beside three a rank: its end, its output and its errors.
-    const SPARE: u64 = 64;
-    let before = rustix::process::getrlimit(Resource::Nofile);
-    let needed = u64::from(options.n_ranks) * 3 + SPARE;
-    if before.current.is_some_and(|current| current < needed) {
-        let current = before.maximum.map_or(needed, |maximum| maximum.min(needed));
-        rustix::process::setrlimit(
-            Resource::Nofile,
-            Rlimit {
-                current: Some(current),
-                ..before
-            },
-        )?;
-    }
-    Ok(before)
 }

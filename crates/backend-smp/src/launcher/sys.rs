@@ -13,7 +13,7 @@ use std::process::Command;
 use rustix::process::{Pid, Resource, Rlimit, Signal};
 
 /// A set of signals, and also the signal mask of a thread.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct SignalSet(libc::sigset_t);
 
 impl SignalSet {
@@ -90,14 +90,18 @@ pub(super) struct Inheritance {
     pub(super) descriptors: Rlimit,
 }
 
-/// Arranges that the process started by `command` dies with this thread and inherits `memory` under
-/// the same number.
-pub(super) fn tie_child(command: &mut Command, memory: BorrowedFd<'_>, inheritance: Inheritance) {
+/// Arranges that the process started by `command` dies with this thread and inherits a descriptor,
+/// if there is one for it, under the same number.
+pub(super) fn tie_child(
+    command: &mut Command,
+    descriptor: Option<BorrowedFd<'_>>,
+    inheritance: Inheritance,
+) {
     let supervisor = rustix::process::getpid();
-    let memory = memory.as_raw_fd();
+    let descriptor = descriptor.as_ref().map(AsRawFd::as_raw_fd);
     let between_fork_and_exec = move || {
         die_with_parent(supervisor)?;
-        inherit(memory)?;
+        descriptor.map_or(Ok(()), inherit)?;
         rustix::process::setrlimit(Resource::Nofile, inheritance.descriptors)?;
         inheritance.mask.make_mask()
     };

@@ -1,14 +1,16 @@
 //! The supervisor's loop: what has ended, what has arrived, and what is due.
 
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::process::{Pid, Signal};
 
-use super::forward::{self, Draining, Forwarder};
+use super::forward::{self, Forwarder};
 use super::grace::Grace;
 use super::job::{JobHooks, SuperviseError, SuperviseOptions};
+use super::leftovers;
 use super::orphans::Orphans;
 use super::out_of_memory::MemoryWatch;
 use super::outcome::{Cause, Failure, Outcome};
@@ -22,9 +24,6 @@ const ONE_REQUEST: Duration = Duration::from_millis(200);
 /// program may end by `exit` on all ranks.
 const EXIT_TOGETHER: Duration = Duration::from_secs(2);
 
-/// How long a job that failed waits for a reader of its output.
-const DRAIN_PATIENCE: Duration = Duration::from_secs(1);
-
 /// A job on its way to its outcome.
 pub(super) struct Watch<'a> {
     options: &'a SuperviseOptions,
@@ -34,7 +33,7 @@ pub(super) struct Watch<'a> {
     started: Instant,
     phase: Phase,
     outcome: Outcome,
-    /// Whether the user has been told the outcome.
+    /// Whether the user has been told the outcome, or somebody else tells it.
     told: bool,
     /// Whether each rank that has failed so far had left the job before, and so spoken for itself.
     all_had_left: bool,
@@ -76,6 +75,7 @@ impl<'a> Watch<'a> {
         signals: &'a SignalWatch,
         orphans: &'a Orphans,
         hooks: &'a mut dyn JobHooks,
+        tells: bool,
     ) -> Self {
         let until = options
             .timeout
@@ -88,7 +88,7 @@ impl<'a> Watch<'a> {
             started,
             phase: Phase::Running { until },
             outcome: Outcome::Finished,
-            told: false,
+            told: !tells,
             all_had_left: true,
             was_reported: false,
             ended_well: Vec::new(),
@@ -97,7 +97,12 @@ impl<'a> Watch<'a> {
         }
     }
 
-    pub(super) fn until_all_have_ended(&mut self, ranks: &mut Ranks) -> io::Result<()> {
+    pub(super) fn until_all_have_ended(
+        &mut self,
+        ranks: &mut Ranks,
+        ends: Vec<UnixStream>,
+    ) -> io::Result<()> {
+        self.hooks.started(ends)?;
         while !ranks.running().is_empty() {
             // What was due before this look at the ranks is done after it: a rank that has ended in
             // time is seen to have.
@@ -132,34 +137,12 @@ impl<'a> Watch<'a> {
         self,
         forwarders: Vec<Forwarder>,
     ) -> Result<Outcome, SuperviseError> {
-        let mut draining: Vec<Draining> = forwarders.into_iter().map(Forwarder::stop).collect();
-        let deadline = match self.outcome {
-            Outcome::Finished => None,
-            _ => Some(Instant::now() + DRAIN_PATIENCE),
-        };
-        while !draining.is_empty() {
-            let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
-            fds.extend(
-                draining
-                    .iter()
-                    .map(|d| PollFd::new(d.finished(), PollFlags::IN)),
-            );
-            super::poll(&mut fds, deadline.map(time_until))?;
-            let finished: Vec<bool> = fds[1..].iter().map(|fd| !fd.revents().is_empty()).collect();
-            let mut finished = finished.into_iter();
-            for one in draining.extract_if(.., |_| finished.next() == Some(true)) {
-                one.join().map_err(SuperviseError::Output)?;
-            }
-            while let Some(received) = self.signals.next()? {
-                if signals::asks_to_end(received.signal) {
-                    return Ok(self.interrupted(received.signal));
-                }
-            }
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                break;
-            }
+        let has_failed = self.outcome != Outcome::Finished;
+        match forward::finish(forwarders, self.signals, has_failed)? {
+            Ok(None) => Ok(self.outcome),
+            Ok(Some(signal)) => Ok(self.interrupted(signal)),
+            Err(error) => Err(SuperviseError::Output(error)),
         }
-        Ok(self.outcome)
     }
 
     fn receive_signals(&mut self, ranks: &Ranks) -> io::Result<()> {
@@ -205,6 +188,7 @@ impl<'a> Watch<'a> {
         for mut process in gone {
             let (rank, pid) = (process.rank, process.child.id());
             let after = self.started.elapsed();
+            leftovers::remove(pid);
             match Cause::of(process.child.wait()?) {
                 Some(mut cause) => {
                     if let Cause::Killed {

@@ -48,6 +48,8 @@ pub enum Launcher {
         /// What tells this job from all others of this host.
         job_key: String,
     },
+    /// A launcher that tells by PMIx alone how many ranks there are, which this library does not speak.
+    Pmix,
     /// Nobody, and the user asks for several ranks: this process starts them itself.
     SelfLaunch {
         /// The number of ranks to start, at least 2.
@@ -165,6 +167,8 @@ impl Launcher {
             (Some(found), Some(n_ranks)) if found.n_ranks() == 1 => Self::SelfLaunch { n_ranks },
             (Some(found), _) => found,
             (None, Some(n_ranks)) => Self::SelfLaunch { n_ranks },
+            // One that a user of such a launcher wants alone has `PGAS_RANKS=1`.
+            (None, None) if env.is_under_pmix() => Self::Pmix,
             (None, None) => Self::Single,
         })
     }
@@ -194,7 +198,7 @@ impl Launcher {
             Self::Pmi { place, .. } | Self::OpenMpi { place, .. } | Self::Slurm { place, .. } => {
                 place.rank
             }
-            Self::SelfLaunch { .. } | Self::Single => 0,
+            Self::SelfLaunch { .. } | Self::Pmix | Self::Single => 0,
         }
     }
 
@@ -206,7 +210,7 @@ impl Launcher {
             Self::Pmi { place, .. } | Self::OpenMpi { place, .. } | Self::Slurm { place, .. } => {
                 place.n_ranks
             }
-            Self::Single => 1,
+            Self::Pmix | Self::Single => 1,
         }
     }
 }
@@ -310,6 +314,11 @@ impl Env<'_> {
             },
             job_key,
         }))
+    }
+
+    fn is_under_pmix(&self) -> bool {
+        let is_set = |name: &str| self.text(name).is_some();
+        is_set("PMIX_RANK") && is_set("PMIX_NAMESPACE") && !is_set(RANKS_VARIABLE)
     }
 
     /// The tasks on this node, from a list such as `2(x3),1` and this node's place in it.

@@ -237,3 +237,15 @@ fn a_value_that_cannot_be_right_is_named_with_its_variable() {
         assert_eq!(error.to_string(), message);
     }
 }
+
+#[test]
+fn a_launcher_that_speaks_pmix_alone_is_not_taken_for_none() {
+    let pmix = [("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "prte-7@1")];
+    assert_eq!(detect(&pmix), Ok(Launcher::Pmix));
+    let alone = [&pmix[..], &[("PGAS_RANKS", "1")]].concat();
+    assert_eq!(detect(&alone), Ok(Launcher::Single));
+    let several = [&pmix[..], &[("PGAS_RANKS", "3")]].concat();
+    assert_eq!(detect(&several), Ok(Launcher::SelfLaunch { n_ranks: 3 }));
+    let with_slurm = [&pmix[..], SLURM].concat();
+    assert!(matches!(detect(&with_slurm), Ok(Launcher::Slurm { .. })));
+}

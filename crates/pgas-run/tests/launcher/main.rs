@@ -7,6 +7,7 @@ mod exit;
 mod extremes;
 mod faults;
 mod foreign;
+mod hosts;
 mod job;
 mod output;
 mod self_launch;

@@ -42,7 +42,7 @@ fn refused<T: Parser>(words: Vec<OsString>) -> Result<T, clap::Error> {
 }
 
 /// An argument as it may be printed: one line, and not too long.
-fn shown(word: &OsStr) -> String {
+pub(crate) fn shown(word: &OsStr) -> String {
     let mut shown = String::new();
     let mut n_letters = 0;
     for chunk in word.as_encoded_bytes().utf8_chunks() {

@@ -559,6 +559,9 @@ unsafe impl OfC for fi_cq_attr {}
 unsafe impl OfC for fi_cq_err_entry {}
 
 #[cfg(test)]
+mod atomics;
+
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::sys::find;
@@ -567,17 +570,15 @@ mod tests {
 
     /// Two endpoints, the first one with the place of the second, and memory of the second one as
     /// the first knows it.
-    fn pair(
+    pub(super) fn pair(
         provider: &str,
         node: Option<&str>,
-        local: bool,
+        change: impl Fn(&mut Info),
     ) -> (Endpoint, Endpoint, Buffer, Region, Target) {
         let open = || {
             let mut found = find(Some(provider), node).unwrap();
             let mut info = found.swap_remove(0);
-            if local {
-                info.pretend_local();
-            }
+            change(&mut info);
             Endpoint::open(info, 2, 64).unwrap()
         };
         let (mut one, mut other) = (open(), open());
@@ -600,7 +601,7 @@ mod tests {
     }
 
     /// Drives both ends until the first one has a completion.
-    fn complete(one: &mut Endpoint, other: &mut Endpoint) -> Completion {
+    pub(super) fn complete(one: &mut Endpoint, other: &mut Endpoint) -> Completion {
         let mut completions = Vec::new();
         loop {
             other.poll(&mut Vec::new()).unwrap();
@@ -612,7 +613,11 @@ mod tests {
     }
 
     fn bytes_go_there_and_back(provider: &str, node: Option<&str>, local: bool) {
-        let (mut one, mut other, memory, region, target) = pair(provider, node, local);
+        let (mut one, mut other, memory, region, target) = pair(provider, node, |info| {
+            if local {
+                info.pretend_local();
+            }
+        });
         assert_eq!(one.info().registers_local(), local);
         let mut source = one.buffer(64, 7).unwrap();
         source.bytes_mut().fill(9);
@@ -674,7 +679,7 @@ mod tests {
     #[test]
     fn a_closed_endpoint_refuses_everything() {
         let (mut one, _other, memory, region, target) =
-            pair("tcp;ofi_rxm", Some("127.0.0.1"), false);
+            pair("tcp;ofi_rxm", Some("127.0.0.1"), |_| {});
         one.shut();
         assert!(one.poll(&mut Vec::new()).is_err());
         assert!(one.inject(&[1], target.peer).is_err());

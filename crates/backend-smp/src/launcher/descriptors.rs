@@ -1,0 +1,32 @@
+//! The limit of open descriptors, of which a large job takes many.
+
+use std::io;
+
+use rustix::process::{Resource, Rlimit};
+
+/// What a process needs beside those for its ranks or hosts: its own, its output and its errors.
+const SPARE: u64 = 64;
+
+/// The limit that a process had, and that what it starts shall keep.
+#[derive(Clone, Copy, Debug)]
+pub struct DescriptorLimit(pub(super) Rlimit);
+
+/// Raises this process's limit to what `n_needed` open descriptors take, as far as that is allowed,
+/// and gives the limit that was.
+///
+/// # Errors
+///
+/// What the system reports.
+pub fn allow_descriptors(n_needed: u64) -> io::Result<DescriptorLimit> {
+    let before = rustix::process::getrlimit(Resource::Nofile);
+    let needed = n_needed + SPARE;
+    if before.current.is_some_and(|current| current < needed) {
+        let current = before.maximum.map_or(needed, |maximum| maximum.min(needed));
+        let raised = Rlimit {
+            current: Some(current),
+            ..before
+        };
+        rustix::process::setrlimit(Resource::Nofile, raised)?;
+    }
+    Ok(DescriptorLimit(before))
+}

@@ -1,0 +1,142 @@
+//! Where hosts connect: who has the job's token is let in, and told to be no stranger.
+
+use std::io::Write as _;
+use std::mem;
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+use pgas_network::addresses;
+use pgas_smp::launcher::tell;
+
+use super::invitation::is_same;
+use super::wire::{Found, HELLO_BYTES, HOST_TAKEN, Inbox, MAGIC, Token, WRONG_TOKEN};
+
+/// How long who connects may take to say who it is, and how many may at a time.
+const INTRODUCTION: Duration = Duration::from_secs(10);
+const MAX_STRANGERS: usize = 64;
+
+/// The launcher's sockets, and who has come.
+#[derive(Debug)]
+pub(super) struct Door {
+    pub(super) listeners: Vec<TcpListener>,
+    pub(super) strangers: Vec<Stranger>,
+    /// What a host says.
+    token: Token,
+    has_told: bool,
+}
+
+/// Who has connected and not said who it is.
+#[derive(Debug)]
+pub(super) struct Stranger {
+    pub(super) stream: TcpStream,
+    from: SocketAddr,
+    inbox: Inbox,
+    since: Instant,
+}
+
+/// A host that has connected.
+#[derive(Debug)]
+pub(super) struct Guest {
+    pub(super) host: usize,
+    pub(super) stream: TcpStream,
+    pub(super) from: SocketAddr,
+}
+
+impl Door {
+    /// Sockets at the addresses where hosts may reach this one, on ports that the system chooses.
+    pub(super) fn open(told: &[IpAddr], token: Token) -> Result<Self, String> {
+        let found = addresses::own();
+        let (mut listeners, mut last) = (Vec::new(), None);
+        for address in if told.is_empty() { &found } else { told } {
+            // Without waiting: who has called may be gone by the time that it is answered.
+            let opened = TcpListener::bind((*address, 0));
+            let opened = opened.and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                Ok(listener)
+            });
+            match opened {
+                Ok(listener) => listeners.push(listener),
+                Err(error) if !told.is_empty() => {
+                    return Err(format!("--bind {address}: {error}"));
+                }
+                Err(error) => last = Some(format!("cannot listen at {address}: {error}")),
+            }
+        }
+        if listeners.is_empty() {
+            return Err(last.unwrap_or_else(|| "this host has no address".to_owned()));
+        }
+        Ok(Self {
+            listeners,
+            strangers: Vec::new(),
+            token,
+            has_told: false,
+        })
+    }
+
+    /// Lets somebody in who has connected.
+    pub(super) fn accept(&mut self, listener: usize) {
+        let Ok((stream, from)) = self.listeners[listener].accept() else {
+            // Whoever it was has gone again.
+            return;
+        };
+        if self.strangers.len() < MAX_STRANGERS {
+            self.strangers.push(Stranger {
+                stream,
+                from,
+                inbox: Inbox::default(),
+                since: Instant::now(),
+            });
+        }
+    }
+
+    /// Listens to those who are `ready`, and gives the hosts among them.
+    pub(super) fn meet(&mut self, ready: &[bool], n_hosts: usize) -> Vec<Guest> {
+        let mut guests = Vec::new();
+        for (index, mut stranger) in mem::take(&mut self.strangers).into_iter().enumerate() {
+            if ready.get(index) == Some(&true)
+                && !matches!(stranger.inbox.fill(&stranger.stream), Ok(Found::Open))
+            {
+                continue;
+            }
+            match stranger.inbox.take(HELLO_BYTES) {
+                Some(hello) => guests.extend(self.judge(stranger, &hello, n_hosts)),
+                None if stranger.since.elapsed() < INTRODUCTION => self.strangers.push(stranger),
+                None => {}
+            }
+        }
+        guests
+    }
+
+    /// Refuses who is no host of the job.
+    fn judge(&mut self, stranger: Stranger, hello: &[u8], n_hosts: usize) -> Option<Guest> {
+        let Stranger { stream, from, .. } = stranger;
+        let (magic, rest) = hello.split_at(MAGIC.len());
+        let (token, number) = rest.split_at(size_of::<Token>());
+        let number = number.first_chunk().map(|bytes| u32::from_le_bytes(*bytes));
+        let host = number.and_then(|number| usize::try_from(number).ok());
+        let host = host.filter(|host| *host < n_hosts);
+        let host = host.filter(|_| magic == MAGIC && is_same(token, &self.token));
+        if let Some(host) = host {
+            return Some(Guest { host, stream, from });
+        }
+        refuse(&stream, WRONG_TOKEN);
+        if !mem::replace(&mut self.has_told, true) {
+            tell(&format!("refused {from}, which has not this job's token"));
+        }
+        None
+    }
+}
+
+impl Guest {
+    /// Somebody has come for this host before.
+    pub(super) fn turn_away(&self) {
+        refuse(&self.stream, HOST_TAKEN);
+    }
+}
+
+fn refuse(mut stream: &TcpStream, verdict: u8) {
+    // It need not hear why.
+    stream
+        .write_all(&[&[verdict][..], &Token::default()].concat())
+        .ok();
+}

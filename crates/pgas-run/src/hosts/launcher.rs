@@ -1,0 +1,37 @@
+//! The launcher's side of a job over several hosts.
+
+use std::error::Error;
+use std::io;
+use std::net::TcpListener;
+use std::process::ExitCode;
+
+use pgas_smp::launcher::{self, SignalWatch};
+
+use super::door::Door;
+use super::invitation::{Invitation, new_token};
+use super::members;
+use super::wanted::Wanted;
+use super::watch::Watch;
+
+/// Runs the job to its end.
+pub(crate) fn run(wanted: &Wanted) -> Result<ExitCode, Box<dyn Error>> {
+    let signals = SignalWatch::start()?;
+    let tokens = [new_token()?, new_token()?];
+    let door = Door::open(&wanted.bind, tokens[0])?;
+    let addresses = door.listeners.iter().map(TcpListener::local_addr);
+    let invitation = Invitation {
+        tokens,
+        host: 0,
+        addresses: addresses.collect::<io::Result<_>>()?,
+        patience: wanted.patience,
+        silence: wanted.silence,
+    };
+    let mut members = members::start(&wanted.hosts, &wanted.agent, &signals, &invitation)?;
+    let forwarders = members::forward(&mut members)?;
+    let code = Watch::new(wanted, &signals, (door, tokens[1]), members).until_all_have_ended()?;
+    match launcher::finish(forwarders, &signals, code != 0)? {
+        Ok(None) => Ok(ExitCode::from(code)),
+        Ok(Some(signal)) => Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
+        Err(error) => Err(format!("cannot write the output of the ranks: {error}").into()),
+    }
+}

@@ -1,0 +1,150 @@
+//! The hosts of a job, as the launcher has them: an agent each, and a connection.
+
+use std::env;
+use std::error::Error;
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use pgas_smp::launcher::{Forwarder, SignalWatch, Stream, allow_descriptors};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::invitation::Invitation;
+use super::list::Host;
+use super::wire::{Frame, Inbox};
+
+/// A host of the job.
+pub(super) struct Member {
+    pub(super) host: Host,
+    pub(super) first_rank: u32,
+    /// Its agent; readable when that has ended, and how.
+    pub(super) child: Child,
+    pub(super) ended: OwnedFd,
+    pub(super) status: Option<ExitStatus>,
+    pub(super) link: Option<(TcpStream, Inbox)>,
+    /// Whether it has ever connected.
+    pub(super) has_come: bool,
+    /// What its ranks have said, while they wait for those of other hosts.
+    pub(super) said: Option<Vec<Vec<u8>>>,
+    /// The exit code of its ranks, when they have ended.
+    pub(super) code: Option<i32>,
+}
+
+impl Member {
+    fn new(host: Host, first_rank: u32, mut child: Child) -> io::Result<Self> {
+        let ended = rustix::process::pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+        let ended = ended.inspect_err(|_| {
+            child.kill().ok();
+        })?;
+        Ok(Self {
+            host,
+            first_rank,
+            child,
+            ended,
+            status: None,
+            link: None,
+            has_come: false,
+            said: None,
+            code: None,
+        })
+    }
+
+    /// Ends the agent and what it has started here.
+    pub(super) fn kill(&self) {
+        if self.status.is_none() {
+            // Not waited for, so it is there, though it may have just ended.
+            rustix::process::kill_process_group(Pid::from_child(&self.child), Signal::KILL).ok();
+        }
+    }
+
+    /// Sends to the host, if it is there; that it cannot be reached is noticed by who listens.
+    pub(super) fn send(&self, frame: &Frame) {
+        if let Some((link, _)) = &self.link {
+            frame.send(link).ok();
+        }
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+        self.child.wait().ok();
+    }
+}
+
+/// Starts an agent for each host, and invites it.
+pub(super) fn start(
+    hosts: &[Host],
+    agent: &[OsString],
+    signals: &SignalWatch,
+    invitation: &Invitation,
+) -> Result<Vec<Member>, Box<dyn Error>> {
+    let program = own_path()?;
+    let (agent, options) = agent.split_first().ok_or("--agent: no command")?;
+    // Three pipes, what shows the end of the agent, and the connection.
+    let descriptors = allow_descriptors(5 * hosts.len() as u64)?;
+    let mut members = Vec::new();
+    let mut first_rank = 0;
+    for (number, host) in (0..).zip(hosts) {
+        let mut command = Command::new(agent);
+        command
+            .args(options)
+            .arg(&host.name)
+            .arg(&program)
+            .arg("--serve-host")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // What the terminal sends is for the launcher alone.
+            .process_group(0);
+        signals.tie(&mut command, descriptors);
+        let child = command.spawn().map_err(|error| {
+            format!(
+                "cannot start the agent {}: {error}",
+                agent.to_string_lossy()
+            )
+        })?;
+        let mut member = Member::new(host.clone(), first_rank, child)?;
+        let invitation = Invitation {
+            host: number,
+            ..invitation.clone()
+        };
+        if let Some(input) = &mut member.child.stdin {
+            // Of an agent that has ended already its end tells.
+            input.write_all(invitation.to_text().as_bytes()).ok();
+        }
+        first_rank += host.n_ranks;
+        members.push(member);
+    }
+    Ok(members)
+}
+
+/// Where this program is, which hosts find at the same place.
+fn own_path() -> Result<PathBuf, String> {
+    let path = env::current_exe().map_err(|error| format!("cannot tell where I am: {error}"))?;
+    let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:@%".contains(letter);
+    match path.to_str() {
+        Some(text) if text.chars().all(is_plain) => Ok(path),
+        _ => Err(format!(
+            "a shell on a host would not take {} for one word: put pgas-run elsewhere",
+            path.display()
+        )),
+    }
+}
+
+/// Passes on what the agents print, which is what their ranks do.
+pub(super) fn forward(members: &mut [Member]) -> io::Result<Vec<Forwarder>> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    for member in members {
+        out.extend(member.child.stdout.take().map(OwnedFd::from));
+        err.extend(member.child.stderr.take().map(OwnedFd::from));
+    }
+    Ok(vec![
+        Forwarder::start(Stream::Output, out, None)?,
+        Forwarder::start(Stream::Error, err, None)?,
+    ])
+}

@@ -1,0 +1,166 @@
+//! PMI-1 as ranks of a host speak it: what they put is kept until all ranks of the job have come to
+//! the barrier, and then got by others.
+
+use std::collections::HashMap;
+
+/// How far a rank has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// It has not spoken yet, as a program that knows of no other ranks never does.
+    #[default]
+    Silent,
+    /// It takes part.
+    Joined,
+    /// It has said good-bye.
+    Left,
+}
+
+/// What the ranks of this host have said.
+#[derive(Debug)]
+pub(crate) struct Space {
+    name: String,
+    n_ranks: u32,
+    stages: Vec<Stage>,
+    /// Who waits in the barrier.
+    waiting: Vec<bool>,
+    /// What was put since the last barrier, a key and its value one behind the other.
+    fresh: Vec<Vec<u8>>,
+    known: HashMap<String, String>,
+}
+
+/// What is to be done for a line of a rank.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Answer this.
+    Line(String),
+    /// Answer when all ranks of the job are in the barrier.
+    Later,
+    /// All ranks of this host are: the others are to be told what these have said.
+    AllHere,
+    /// The rank ends the job, with that exit code.
+    Abort(i32),
+}
+
+/// The answer to who was in the barrier.
+pub(crate) const ALL_HERE: &str = "cmd=barrier_out rc=0 msg=success";
+
+impl Space {
+    pub(crate) fn new(name: String, n_ranks: u32, n_here: usize) -> Self {
+        Self {
+            name,
+            n_ranks,
+            stages: vec![Stage::default(); n_here],
+            waiting: vec![false; n_here],
+            fresh: Vec::new(),
+            known: HashMap::new(),
+        }
+    }
+
+    /// How far the rank at `index` has come.
+    pub(crate) fn stage(&self, index: usize) -> Stage {
+        self.stages.get(index).copied().unwrap_or_default()
+    }
+
+    /// Whether any rank of this host has ever joined.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.stages.iter().any(|stage| *stage != Stage::Silent)
+    }
+
+    /// Answers the rank at `index`.
+    pub(crate) fn answer(&mut self, index: usize, line: &str) -> Answer {
+        let value = |key| value_of(line, key).unwrap_or_default();
+        let text = match value("cmd") {
+            "init" => {
+                self.stages[index] = Stage::Joined;
+                "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned()
+            }
+            "get_maxes" => {
+                "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024 rc=0".to_owned()
+            }
+            "get_appnum" => "cmd=appnum appnum=0 rc=0".to_owned(),
+            "get_universe_size" => format!("cmd=universe_size size={} rc=0", self.n_ranks),
+            "get_my_kvsname" => format!("cmd=my_kvsname kvsname={} rc=0", self.name),
+            "put" => {
+                for part in [value("key"), value("value")] {
+                    self.fresh.push(part.as_bytes().to_vec());
+                }
+                "cmd=put_result rc=0 msg=success".to_owned()
+            }
+            "get" => match self.known.get(value("key")) {
+                Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
+                None => "cmd=get_result rc=-1 msg=key_not_found value=unknown".to_owned(),
+            },
+            "barrier_in" => {
+                self.waiting[index] = true;
+                let all = self.waiting.iter().all(|waits| *waits);
+                return if all { Answer::AllHere } else { Answer::Later };
+            }
+            "finalize" => {
+                self.stages[index] = Stage::Left;
+                "cmd=finalize_ack rc=0 msg=success".to_owned()
+            }
+            "abort" => return Answer::Abort(value("exitcode").parse().unwrap_or(1)),
+            other => format!("cmd={other} rc=-1 msg=unknown_command"),
+        };
+        Answer::Line(text)
+    }
+
+    /// What the ranks of this host have put since the last time.
+    pub(crate) fn take_fresh(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.fresh)
+    }
+
+    /// All ranks of the job are in the barrier, and have put this.
+    pub(crate) fn learn(&mut self, pairs: &[Vec<u8>]) {
+        self.waiting.fill(false);
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        for pair in pairs.chunks_exact(2) {
+            self.known.insert(text(&pair[0]), text(&pair[1]));
+        }
+    }
+}
+
+fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    let mut words = line.split_whitespace();
+    words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_is_got_after_the_barrier() {
+        let mut space = Space::new("s".to_owned(), 3, 2);
+        let line = |text: &str| Answer::Line(text.to_owned());
+        assert!(!space.is_in_use());
+        space.answer(0, "cmd=init pmi_version=1 pmi_subversion=1");
+        assert_eq!(space.stage(0), Stage::Joined);
+        let name = space.answer(0, "cmd=get_my_kvsname");
+        assert_eq!(name, line("cmd=my_kvsname kvsname=s rc=0"));
+        space.answer(0, "cmd=put kvsname=s key=k value=v");
+        let missing = line("cmd=get_result rc=-1 msg=key_not_found value=unknown");
+        assert_eq!(space.answer(1, "cmd=get kvsname=s key=k"), missing);
+        assert_eq!(space.answer(0, "cmd=barrier_in"), Answer::Later);
+        assert_eq!(space.answer(1, "cmd=barrier_in"), Answer::AllHere);
+        let fresh = space.take_fresh();
+        space.learn(&fresh);
+        let found = line("cmd=get_result rc=0 msg=success value=v");
+        assert_eq!(space.answer(1, "cmd=get kvsname=s key=k"), found);
+        assert_eq!(
+            space.answer(1, "cmd=barrier_in"),
+            Answer::Later,
+            "a new one"
+        );
+        space.answer(0, "cmd=finalize");
+        assert_eq!(
+            (space.stage(0), space.stage(1)),
+            (Stage::Left, Stage::Silent)
+        );
+        assert_eq!(space.answer(1, "cmd=abort exitcode=7"), Answer::Abort(7));
+        assert_eq!(
+            space.answer(1, "cmd=spin"),
+            line("cmd=spin rc=-1 msg=unknown_command")
+        );
+    }
+}

@@ -1,0 +1,477 @@
+//! The launcher's loop: what hosts say, what has ended, and what is due.
+
+use std::env;
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use pgas_network::lifeline::set_limits;
+use pgas_smp::launcher::{self, Outcome, SignalWatch, tell};
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::Signal;
+
+use super::door::{Door, Guest};
+use super::job::Job;
+use super::members::Member;
+use super::wanted::Wanted;
+use super::wire::{Found, Frame, Inbox, Kind, Token, WELCOME, WRITING};
+
+/// How long the hosts' ranks have to end by themselves when one has failed, then after SIGTERM, and
+/// then the hosts to say that they have.
+const GRACE: Duration = Duration::from_millis(300);
+const AFTER_TERM: Duration = Duration::from_millis(500);
+const AFTER_KILL: Duration = Duration::from_secs(5);
+/// Two requests to end that are closer together than this are one: `timeout(1)` sends two.
+const ONE_REQUEST: Duration = Duration::from_millis(200);
+/// How far the end of the job has come.
+#[derive(Clone, Copy)]
+enum Phase {
+    Running,
+    /// The ranks end by themselves.
+    Grace {
+        until: Instant,
+    },
+    /// They have been sent SIGTERM.
+    Terminating {
+        until: Instant,
+    },
+    /// The hosts kill them.
+    Killing {
+        until: Instant,
+    },
+    /// Nobody is waited for.
+    Over,
+}
+
+/// A job on its way to its end.
+pub(super) struct Watch<'a> {
+    wanted: &'a Wanted,
+    signals: &'a SignalWatch,
+    door: Door,
+    /// What the launcher says to a host.
+    token: Token,
+    members: Vec<Member>,
+    started: Instant,
+    /// The job's exit code, once something has ended it.
+    verdict: Option<u8>,
+    phase: Phase,
+    /// The first signal that asked the job to end, and when.
+    asked_to_end: Option<(i32, Instant)>,
+}
+
+impl<'a> Watch<'a> {
+    pub(super) fn new(
+        wanted: &'a Wanted,
+        signals: &'a SignalWatch,
+        (door, token): (Door, Token),
+        members: Vec<Member>,
+    ) -> Self {
+        Self {
+            wanted,
+            signals,
+            door,
+            token,
+            members,
+            started: Instant::now(),
+            verdict: None,
+            phase: Phase::Running,
+            asked_to_end: None,
+        }
+    }
+
+    /// Stays until all hosts have ended, and gives the job's exit code.
+    pub(super) fn until_all_have_ended(&mut self) -> io::Result<u8> {
+        while self.members.iter().any(|member| member.status.is_none()) {
+            if matches!(self.phase, Phase::Over) {
+                break;
+            }
+            let ready = self.wait()?;
+            let mut ready = ready.into_iter();
+            let mut next = || ready.next() == Some(true);
+            let signalled = next();
+            let callers: Vec<bool> = self.door.listeners.iter().map(|_| next()).collect();
+            let ended: Vec<bool> = self.members.iter().map(|_| next()).collect();
+            let heard: Vec<bool> = self
+                .members
+                .iter()
+                .map(|m| m.link.is_some() && next())
+                .collect();
+            let strangers: Vec<bool> = self.door.strangers.iter().map(|_| next()).collect();
+            if signalled {
+                self.receive_signals()?;
+            }
+            // Those that were polled; accepting adds to them.
+            for guest in self.door.meet(&strangers, self.members.len()) {
+                self.welcome(guest);
+            }
+            for (index, _) in callers.iter().enumerate().filter(|(_, calls)| **calls) {
+                self.door.accept(index);
+            }
+            // What a host has said explains the end of its agent.
+            for index in 0..self.members.len() {
+                if heard[index] || (ended[index] && self.members[index].link.is_some()) {
+                    self.hear(index, ended[index]);
+                }
+                if ended[index] && self.members[index].status.is_none() {
+                    self.take_leave(index)?;
+                }
+            }
+            self.advance();
+        }
+        Ok(self.verdict.unwrap_or(0))
+    }
+
+    /// Waits for something to happen; in the order in which the loop above reads it.
+    fn wait(&self) -> io::Result<Vec<bool>> {
+        let mut fds = vec![PollFd::new(self.signals, PollFlags::IN)];
+        let watch = |fd| PollFd::from_borrowed_fd(fd, PollFlags::IN);
+        fds.extend(
+            self.door
+                .listeners
+                .iter()
+                .map(|listener| watch(listener.as_fd())),
+        );
+        // One that was waited for stays ready: its place is that of a listener, and not looked at.
+        let idle = self.signals.as_fd();
+        fds.extend(self.members.iter().map(|member| match member.status {
+            None => watch(member.ended.as_fd()),
+            Some(_) => PollFd::from_borrowed_fd(idle, PollFlags::empty()),
+        }));
+        let links = self
+            .members
+            .iter()
+            .filter_map(|member| member.link.as_ref());
+        fds.extend(links.map(|(link, _)| watch(link.as_fd())));
+        fds.extend(
+            self.door
+                .strangers
+                .iter()
+                .map(|other| watch(other.stream.as_fd())),
+        );
+        launcher::poll(&mut fds, self.time_left())?;
+        Ok(fds.iter().map(|fd| !fd.revents().is_empty()).collect())
+    }
+
+    fn receive_signals(&mut self) -> io::Result<()> {
+        while let Some(received) = self.signals.next()? {
+            let signal = received.signal;
+            if signal == Signal::CHILD.as_raw() {
+                continue;
+            }
+            if launcher::asks_to_end(signal) {
+                self.end_requested(signal);
+            } else if Signal::from_named_raw(signal) == Some(Signal::TSTP) {
+                launcher::stop_self()?;
+            } else {
+                self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
+            }
+        }
+        Ok(())
+    }
+
+    /// The first request is for the ranks to follow; a second one is not left to them.
+    fn end_requested(&mut self, signal: i32) {
+        let now = Instant::now();
+        match self.asked_to_end {
+            None => {
+                self.asked_to_end = Some((signal, now));
+                self.broadcast(&Frame::of_code(Kind::Signal, signal, ""));
+                // A host that has not come cannot follow.
+                if self.members.iter().any(|member| !member.has_come) {
+                    self.interrupted(signal);
+                }
+            }
+            Some((_, first)) if now - first > ONE_REQUEST => {
+                self.interrupted(signal);
+                self.end_ranks();
+                self.end_ranks_now();
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn interrupted(&mut self, signal: i32) {
+        let after = self.started.elapsed();
+        let outcome = Outcome::Interrupted { signal, after };
+        self.fail(outcome.code(), &outcome.to_string());
+    }
+
+    /// Something ends the job; the first cause is told, unless it has said so itself.
+    fn fail(&mut self, code: u8, sentence: &str) {
+        if self.verdict.is_some() {
+            return;
+        }
+        self.verdict = Some(code.max(1));
+        let goes_on = self.members.iter().any(|member| member.status.is_none());
+        let ending = if goes_on { "; ending the job" } else { "" };
+        if !sentence.is_empty() {
+            tell(&format!("{sentence}{ending}"));
+        }
+        for member in self.members.iter().filter(|member| !member.has_come) {
+            member.kill();
+        }
+        let until = Instant::now() + GRACE;
+        self.phase = Phase::Grace { until };
+    }
+
+    /// As [`fail`](Self::fail), of a host.
+    fn fail_of(&mut self, index: usize, code: u8, cause: &str) {
+        let host = &self.members[index].host.name;
+        let sentence = format!("host {host}: {cause}");
+        self.fail(code, &sentence);
+    }
+
+    fn broadcast(&self, frame: &Frame) {
+        for member in self.members.iter().filter(|member| member.code.is_none()) {
+            member.send(frame);
+        }
+    }
+
+    /// Takes a host in, the first time that it comes.
+    fn welcome(&mut self, guest: Guest) {
+        let member = &self.members[guest.host];
+        if member.has_come {
+            guest.turn_away();
+            let (host, from) = (&member.host.name, guest.from);
+            tell(&format!("host {host}: refused a second agent, at {from}"));
+            return;
+        }
+        if let Err(error) = self.take_in(guest.host, guest.stream) {
+            self.fail_of(guest.host, 1, &format!("cannot be told its part: {error}"));
+        }
+    }
+
+    fn take_in(&mut self, index: usize, mut stream: TcpStream) -> io::Result<()> {
+        stream.set_write_timeout(Some(WRITING))?;
+        stream.set_nodelay(true)?;
+        if let Some(silence) = self.wanted.silence {
+            set_limits(&stream, silence)?;
+        }
+        stream.write_all(&[&[WELCOME][..], &self.token].concat())?;
+        let last = self.members.last();
+        let n_ranks = last.map_or(0, |last| last.first_rank + last.host.n_ranks);
+        let member = &mut self.members[index];
+        let job = Job {
+            name: format!("pgas-{}", std::process::id()),
+            first_rank: member.first_rank,
+            n_here: member.host.n_ranks,
+            n_ranks,
+            prefix: self.wanted.prefix,
+            folder: env::current_dir()?,
+            command: self.wanted.command.clone(),
+            env: self.wanted.env.clone(),
+        };
+        member.has_come = true;
+        job.to_frame().send(&stream)?;
+        member.link = Some((stream, Inbox::default()));
+        Ok(())
+    }
+
+    /// Takes what a host has said, to the end if its agent has ended.
+    fn hear(&mut self, index: usize, to_the_end: bool) {
+        loop {
+            let Some((link, inbox)) = &mut self.members[index].link else {
+                return;
+            };
+            if to_the_end {
+                // The other side may be gone, and its connection not be over.
+                link.set_read_timeout(Some(Duration::from_millis(100))).ok();
+            }
+            let found = inbox.fill(link);
+            loop {
+                let frame = self.members[index]
+                    .link
+                    .as_mut()
+                    .map(|(_, inbox)| inbox.next());
+                match frame {
+                    Some(Ok(Some(frame))) => self.heed(index, frame),
+                    Some(Err(error)) => {
+                        self.lose(index, &error);
+                        return;
+                    }
+                    Some(Ok(None)) | None => break,
+                }
+            }
+            match found {
+                Ok(Found::Open) if to_the_end => {}
+                Ok(Found::Open) => return,
+                Ok(Found::Over) => return self.lose(index, &io::ErrorKind::UnexpectedEof.into()),
+                Err(error) => return self.lose(index, &error),
+            }
+        }
+    }
+
+    /// A connection is over: in good order, if the host's ranks have ended before.
+    fn lose(&mut self, index: usize, error: &io::Error) {
+        self.members[index].link = None;
+        if self.members[index].code.is_some() {
+            return;
+        }
+        let cause = match (error.kind(), self.wanted.silence) {
+            (io::ErrorKind::TimedOut | io::ErrorKind::HostUnreachable, Some(silence)) => {
+                let seconds = silence.as_secs_f64();
+                format!("nothing was heard of it for {seconds} s (PGAS_SILENCE)")
+            }
+            // Its agent has ended, and no word of it has come in time.
+            (
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::WouldBlock,
+                _,
+            ) => "its agent has ended early".to_owned(),
+            _ => format!("the connection to it is lost: {error}"),
+        };
+        self.fail_of(index, 1, &cause);
+        // What is left of the agent here may wait for a host that is gone.
+        self.members[index].kill();
+    }
+
+    fn heed(&mut self, index: usize, frame: Frame) {
+        match frame.kind {
+            Kind::Fence => {
+                self.members[index].said = Some(frame.fields);
+                self.close_fence();
+            }
+            Kind::Failed => {
+                let (code, text) = frame.code();
+                let code = u8::try_from(code).unwrap_or(1);
+                match self.asked_to_end {
+                    Some((signal, _)) if i32::from(code) == 128 + signal => {
+                        self.interrupted(signal);
+                    }
+                    _ if text.is_empty() => self.fail(code, ""),
+                    _ => self.fail_of(index, code, &text),
+                }
+            }
+            Kind::Ended => {
+                let (code, text) = frame.code();
+                self.members[index].code = Some(code);
+                match (code, self.asked_to_end) {
+                    (0, _) => self.close_fence(),
+                    (_, Some((signal, _))) if code == 128 + signal => self.interrupted(signal),
+                    _ => self.fail_of(index, u8::try_from(code).unwrap_or(1), &text),
+                }
+            }
+            Kind::Job | Kind::Signal => {}
+        }
+    }
+
+    /// Tells all hosts what all ranks have said, if all have come to the fence; ends the job if
+    /// ranks wait there for some that have ended.
+    fn close_fence(&mut self) {
+        if self.members.iter().all(|member| member.said.is_some()) {
+            let said = self
+                .members
+                .iter_mut()
+                .filter_map(|member| member.said.take());
+            let all: Vec<Vec<u8>> = said.flatten().collect();
+            self.broadcast(&Frame::new(Kind::Fence, all));
+            return;
+        }
+        let waiting = self.members.iter().find(|member| member.said.is_some());
+        let ended = self
+            .members
+            .iter()
+            .position(|m| m.code.is_some() && m.said.is_none());
+        if let (Some(waiting), Some(ended)) = (waiting, ended) {
+            let waiting = &waiting.host.name;
+            let cause = format!("its ranks have ended without those of host {waiting}, which wait");
+            self.fail_of(ended, 1, &cause);
+        }
+    }
+
+    /// An agent has ended.
+    fn take_leave(&mut self, index: usize) -> io::Result<()> {
+        let member = &mut self.members[index];
+        let status = member.child.wait()?;
+        member.status = Some(status);
+        let (has_come, is_over) = (member.has_come, member.code.is_some());
+        if !is_over {
+            let agent: Vec<_> = self
+                .wanted
+                .agent
+                .iter()
+                .map(|word| word.to_string_lossy())
+                .collect();
+            let agent = agent.join(" ");
+            let when = if has_come {
+                "early"
+            } else {
+                "before it had connected"
+            };
+            let cause = format!("its agent ({agent}) has ended {when}: {status}");
+            self.fail_of(index, 1, &cause);
+        }
+        self.members[index].link = None;
+        Ok(())
+    }
+
+    /// Asks the ranks to end.
+    fn end_ranks(&mut self) {
+        self.broadcast(&Frame::of_code(Kind::Signal, Signal::TERM.as_raw(), ""));
+        let until = Instant::now() + AFTER_TERM;
+        self.phase = Phase::Terminating { until };
+    }
+
+    /// Asks the hosts to kill them, which a second request to end does.
+    fn end_ranks_now(&mut self) {
+        self.broadcast(&Frame::of_code(Kind::Signal, Signal::TERM.as_raw(), ""));
+        let until = Instant::now() + AFTER_KILL;
+        self.phase = Phase::Killing { until };
+    }
+
+    /// Does what is due.
+    fn advance(&mut self) {
+        let now = Instant::now();
+        match self.phase {
+            Phase::Running => {
+                let limit = self
+                    .wanted
+                    .timeout
+                    .filter(|limit| self.started.elapsed() >= *limit);
+                if let Some(limit) = limit {
+                    let outcome = Outcome::TimedOut { limit };
+                    self.fail(outcome.code(), &outcome.to_string());
+                } else if self.started.elapsed() >= self.wanted.patience
+                    && let Some(index) = self.members.iter().position(|member| !member.has_come)
+                {
+                    let seconds = self.wanted.patience.as_secs_f64();
+                    let cause = format!("has not connected within {seconds} s (--start-timeout)");
+                    self.fail_of(index, 1, &cause);
+                }
+            }
+            Phase::Grace { until } if now >= until => self.end_ranks(),
+            Phase::Terminating { until } if now >= until => self.end_ranks_now(),
+            Phase::Killing { until } if now >= until => {
+                for member in &self.members {
+                    member.kill();
+                }
+                self.phase = Phase::Over;
+            }
+            Phase::Grace { .. }
+            | Phase::Terminating { .. }
+            | Phase::Killing { .. }
+            | Phase::Over => {}
+        }
+    }
+
+    /// How long nothing is due; `None` is for ever.
+    fn time_left(&self) -> Option<Duration> {
+        let due = match self.phase {
+            Phase::Running => {
+                let is_missing = self.members.iter().any(|member| !member.has_come);
+                let start = is_missing.then_some(self.wanted.patience);
+                let limits = start.into_iter().chain(self.wanted.timeout);
+                limits
+                    .filter_map(|limit| self.started.checked_add(limit))
+                    .min()
+            }
+            Phase::Grace { until } | Phase::Terminating { until } | Phase::Killing { until } => {
+                Some(until)
+            }
+            Phase::Over => Some(Instant::now()),
+        };
+        due.map(|due| due.saturating_duration_since(Instant::now()))
+    }
+}

@@ -1,0 +1,218 @@
+//! What the launcher and the hosts tell each other, as bytes.
+//!
+//! ```text
+//! | "pgas-run" | token: 16 bytes | host: u32 |        host to launcher, once
+//! | verdict: u8 | the launcher's token: 16 bytes |     launcher to host, once
+//! | kind: u8 | length: u32 | fields |                 any number of times, both ways
+//! ```
+//!
+//! A field is its length, as `u32`, and its bytes. All numbers are little-endian.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+pub(crate) type Token = [u8; 16];
+
+pub(crate) const MAGIC: [u8; 8] = *b"pgas-run";
+pub(crate) const HELLO_BYTES: usize = MAGIC.len() + 16 + 4;
+pub(crate) const VERDICT_BYTES: usize = 1 + 16;
+/// The longest frame: what ranks of a host say at a time, of a job of many thousands.
+const MAX_FRAME: usize = 256 << 20;
+/// Bytes before the fields.
+const HEAD: usize = 5;
+
+/// How long the other side may leave what is written to it unread.
+pub(crate) const WRITING: Duration = Duration::from_secs(10);
+
+/// What the launcher says to who has connected.
+pub(crate) const WELCOME: u8 = b'W';
+pub(crate) const WRONG_TOKEN: u8 = b'T';
+pub(crate) const HOST_TAKEN: u8 = b'D';
+
+/// What a message is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// To a host: what to start.
+    Job,
+    /// From a host: what its ranks have said before all meet. To a host: what all have said.
+    Fence,
+    /// To a host: a signal for its ranks.
+    Signal,
+    /// From a host: a rank has failed, by which the job ends; exit code, and the sentence that is to
+    /// be told of it, if one is.
+    Failed,
+    /// From a host: its ranks have ended; exit code and sentence.
+    Ended,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind::Job,
+    Kind::Fence,
+    Kind::Signal,
+    Kind::Failed,
+    Kind::Ended,
+];
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Frame {
+    pub(crate) kind: Kind,
+    pub(crate) fields: Vec<Vec<u8>>,
+}
+
+impl Frame {
+    pub(crate) fn new<T: AsRef<[u8]>>(kind: Kind, fields: impl IntoIterator<Item = T>) -> Self {
+        let fields = fields.into_iter().map(|field| field.as_ref().to_vec());
+        let fields = fields.collect();
+        Self { kind, fields }
+    }
+
+    /// A message of a number and a text.
+    pub(crate) fn of_code(kind: Kind, code: i32, text: &str) -> Self {
+        Self::new(kind, [code.to_string().as_str(), text])
+    }
+
+    /// The number and the text of such a message.
+    pub(crate) fn code(&self) -> (i32, String) {
+        let mut texts = self
+            .fields
+            .iter()
+            .map(|field| String::from_utf8_lossy(field));
+        let code = texts.next().and_then(|code| code.parse().ok());
+        (
+            code.unwrap_or(1),
+            texts.next().unwrap_or_default().into_owned(),
+        )
+    }
+
+    pub(crate) fn send(&self, mut to: &TcpStream) -> io::Result<()> {
+        let fields = self.fields.iter().flat_map(|field| {
+            let len = u32::try_from(field.len()).unwrap_or(u32::MAX);
+            [&len.to_le_bytes()[..], field].concat()
+        });
+        let fields: Vec<u8> = fields.collect();
+        let len = u32::try_from(fields.len()).map_err(|_| too_long())?;
+        let mut bytes = vec![self.kind as u8];
+        bytes.extend(len.to_le_bytes());
+        bytes.extend(fields);
+        to.write_all(&bytes)
+    }
+}
+
+/// What has come of the other side's messages.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    bytes: Vec<u8>,
+}
+
+/// What a look at a connection has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// It goes on.
+    Open,
+    /// It has ended.
+    Over,
+}
+
+impl Inbox {
+    /// Takes some of what has come; waits if nothing has.
+    pub(crate) fn fill(&mut self, mut from: &TcpStream) -> io::Result<Found> {
+        let mut chunk = [0; 64 << 10];
+        match from.read(&mut chunk) {
+            Ok(0) => return Ok(Found::Over),
+            Ok(n) => self.bytes.extend_from_slice(&chunk[..n]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Found::Open)
+    }
+
+    /// Exactly so many bytes, once they have come.
+    pub(crate) fn take(&mut self, n_bytes: usize) -> Option<Vec<u8>> {
+        (self.bytes.len() >= n_bytes).then(|| self.bytes.drain(..n_bytes).collect())
+    }
+
+    /// The next message, once it has come whole.
+    pub(crate) fn next(&mut self) -> io::Result<Option<Frame>> {
+        let Some([kind, a, b, c, d]) = self.bytes.first_chunk::<HEAD>() else {
+            return Ok(None);
+        };
+        let kind = KINDS.iter().find(|known| **known as u8 == *kind);
+        let kind = *kind.ok_or_else(garbled)?;
+        let len = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        if len > MAX_FRAME {
+            return Err(too_long());
+        }
+        let Some(bytes) = self.bytes.get(HEAD..HEAD + len) else {
+            return Ok(None);
+        };
+        let fields = fields_of(bytes).ok_or_else(garbled)?;
+        self.bytes.drain(..HEAD + len);
+        Ok(Some(Frame { kind, fields }))
+    }
+}
+
+fn fields_of(mut bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut fields = Vec::new();
+    while let Some((len, rest)) = bytes.split_first_chunk() {
+        let (field, rest) = rest.split_at_checked(u32::from_le_bytes(*len) as usize)?;
+        fields.push(field.to_vec());
+        bytes = rest;
+    }
+    bytes.is_empty().then_some(fields)
+}
+
+fn garbled() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "a garbled message")
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, "a message that is too long")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
+    use super::*;
+
+    #[test]
+    fn messages_arrive_as_they_were_sent() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (receiver, _) = listener.accept().unwrap();
+        let mut sent: Vec<Frame> = KINDS
+            .iter()
+            .map(|kind| Frame::new(*kind, [&b""[..], &[7; 300], b"x"]))
+            .collect();
+        sent.push(Frame::of_code(Kind::Ended, -3, "why"));
+        for frame in &sent {
+            frame.send(&sender).unwrap();
+        }
+        drop(sender);
+        let mut inbox = Inbox::default();
+        while inbox.fill(&receiver).unwrap() == Found::Open {}
+        for frame in &sent {
+            assert_eq!(inbox.next().unwrap().as_ref(), Some(frame));
+        }
+        assert_eq!(sent.last().unwrap().code(), (-3, "why".to_owned()));
+        assert!(inbox.next().unwrap().is_none());
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let inbox = |bytes: &[u8]| Inbox {
+            bytes: bytes.to_vec(),
+        };
+        for bytes in [
+            &[9, 0, 0, 0, 0][..],
+            &[0, 255, 255, 255, 255],
+            &[0, 4, 0, 0, 0, 1, 0, 0, 0],
+            &[0, 2, 0, 0, 0, 1, 0],
+        ] {
+            assert!(inbox(bytes).next().is_err(), "{bytes:?}");
+        }
+        assert!(inbox(&[0, 1, 0, 0, 0]).next().unwrap().is_none());
+    }
+}
