@@ -177,8 +177,8 @@ fn cores(text: &str) -> Result<usize, String> {
 /// The memory of a node, of which many make up the simulator's own.
 fn mebibytes(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(n @ 1..=65_536) => Ok(n),
-        _ => Err("a node has 1 to 65536 MiB".to_owned()),
+        Ok(n @ 1..=4096) => Ok(n),
+        _ => Err("a node has 1 to 4096 MiB, which is 4 GiB".to_owned()),
     }
 }
 

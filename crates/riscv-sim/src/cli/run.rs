@@ -2,18 +2,27 @@
 
 #![expect(clippy::print_stderr, reason = "progress and failures are for people")]
 
+use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgas_riscv_sim::memory::RAM_BASE;
 use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, gdb};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
 use super::{Run, TROUBLE, Trouble, guest, timed};
 
 /// Instructions between two looks at the clock.
 const STEP: u64 = 20_000_000;
+
+/// The exit status after an interrupt, as shells have it.
+const INTERRUPTED: u8 = 130;
 
 /// Between two progress lines.
 pub(super) const PROGRESS: Duration = Duration::from_secs(2);
@@ -38,6 +47,7 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         compare_swap: arguments.cas.into(),
         quantum: arguments.quantum,
     };
+    let interrupted = Interrupted::listen()?;
     if let (Some(path), false) = (&arguments.trace, arguments.timed) {
         let why = "without a clock nothing has a time: add --timed";
         return Err(format!("--trace {}: {why}", path.display()).into());
@@ -51,6 +61,9 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         }
     }
     let image = guest(&arguments.guest, config.profile)?;
+    for path in [&arguments.stats, &arguments.trace].into_iter().flatten() {
+        can_be_written(path)?;
+    }
     let mut machine = Machine::new(&config, &image)?;
     machine.set_console(Box::new(|_, bytes| {
         // If nobody reads what the guest writes, the guest goes on.
@@ -67,21 +80,52 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         machine = gdb::serve(machine, arguments.gdb_node, connection)?;
     }
     let outcome = if arguments.timed {
-        timed::run(machine, arguments)?
+        timed::run(machine, arguments, &interrupted)?
     } else {
-        let outcome = to_the_end(&mut machine, arguments);
+        let outcome = to_the_end(&mut machine, arguments, &interrupted);
         write_stats(arguments, &machine.stats())?;
         outcome
     };
     drop(std::io::stdout().flush());
     Ok(match outcome? {
-        Outcome::Success => ExitCode::SUCCESS,
-        Outcome::Failure { node, code } => {
+        None => {
+            eprintln!("rae: interrupted");
+            ExitCode::from(INTERRUPTED)
+        }
+        Some(Outcome::Success) => ExitCode::SUCCESS,
+        Some(Outcome::Failure { node, code }) => {
             eprintln!("rae: node {node} failed with code {code}");
             // A status has eight bits; what does not fit must not look like success.
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }
     })
+}
+
+/// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started it. A second time ends the
+/// process at once.
+pub(super) struct Interrupted(Arc<AtomicBool>);
+
+impl Interrupted {
+    fn listen() -> Result<Self, Trouble> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The first of these looks at what the second one sets, and only the next signal finds it set.
+            flag::register_conditional_default(signal, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(Self(asked))
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A file that is written after the run can be written now: it is made, or left as it is.
+fn can_be_written(path: &Path) -> Result<(), Trouble> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(())
 }
 
 /// Writes what was counted, if somebody wants it.
@@ -94,7 +138,12 @@ pub(super) fn write_stats(arguments: &Run, stats: &impl serde::Serialize) -> Res
     Ok(())
 }
 
-fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Trouble> {
+/// Runs until the end, or until somebody interrupts: that is no outcome.
+fn to_the_end(
+    machine: &mut Machine,
+    arguments: &Run,
+    interrupted: &Interrupted,
+) -> Result<Option<Outcome>, Trouble> {
     let limit = arguments.max_instructions.unwrap_or(u64::MAX);
     let start = Instant::now();
     let mut said = start;
@@ -105,8 +154,9 @@ fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Trouble
             return Err(located(Error::NoEnd(limit), machine));
         }
         match machine.run_some(left.min(STEP)) {
+            Ok(None) if interrupted.is_asked() => return Ok(None),
             Ok(None) => {}
-            Ok(Some(outcome)) => return Ok(outcome),
+            Ok(Some(outcome)) => return Ok(Some(outcome)),
             Err(why) => return Err(located(why, machine)),
         }
         if shows_progress && said.elapsed() >= PROGRESS {

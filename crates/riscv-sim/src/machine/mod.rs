@@ -29,6 +29,10 @@ use crate::isa::Profile;
 use crate::memory::{RAM_BASE, Ram};
 use crate::remote::RemoteRequest;
 
+/// Instructions that a core may do beyond its turn while it holds a reservation: a loop of few instructions around one, of which
+/// the architecture promises that it succeeds at last, fits into it with room.
+const GRACE: u64 = 64;
+
 /// The most nodes that a machine may have.
 pub const MAX_NODES: usize = 1024;
 
@@ -310,12 +314,22 @@ impl Machine {
         observer: &mut O,
     ) -> Result<()> {
         let mut left = self.quantum;
-        while left > 0 && self.nodes[node].exit_code().is_none() {
+        // A debugger's node stops where it is told to.
+        let mut grace = if O::LISTENS { 0 } else { GRACE };
+        while self.nodes[node].exit_code().is_none() {
+            if left == 0 {
+                if grace == 0 || !self.is_reserving(node, core) {
+                    break;
+                }
+                left = 1;
+                grace -= 1;
+            }
             let Node { harts, ram, .. } = &mut self.nodes[node];
             let before = harts[core].instret();
             let stop = harts[core].run(ram, left, observer);
             match stop {
-                Stop::Budget => break,
+                Stop::Budget if O::LISTENS => break,
+                Stop::Budget => {}
                 Stop::Remote(request) => self.remote(node, core, &request)?,
                 Stop::Host => self.host_call(node)?,
                 Stop::Trap(trap) => self.unhandled(node, core, trap)?,
@@ -334,6 +348,16 @@ impl Machine {
         }
         self.give_up_reservation(node, core);
         Ok(())
+    }
+
+    /// Whether a core holds a reservation that it loses at the end of its turn.
+    fn is_reserving(&self, node: usize, core: usize) -> bool {
+        let Node {
+            harts,
+            reservations,
+            ..
+        } = &self.nodes[node];
+        reservations[core].is_some() || harts.len() > 1 && harts[core].has_reservation()
     }
 
     fn remote(&mut self, node: usize, core: usize, request: &RemoteRequest) -> Result<()> {
