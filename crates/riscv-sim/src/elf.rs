@@ -20,6 +20,8 @@ pub struct Image {
     pub segments: Vec<Segment>,
     /// Names of addresses, sorted by address.
     pub symbols: Vec<Symbol>,
+    /// Where the file's program headers lie, if they are loaded, and how many there are.
+    pub program_headers: Option<(u64, u64)>,
 }
 
 /// Bytes that lie one after another.
@@ -43,7 +45,8 @@ pub struct Symbol {
 }
 
 impl Image {
-    /// Reads an ELF file: 64 bits, little-endian, RISC-V, linked to fixed addresses.
+    /// Reads an ELF file: 64 bits, little-endian, RISC-V, linked to fixed addresses: from [`RAM_BASE`] on for a guest of the
+    /// bare machine, and lower for a static program of Linux.
     ///
     /// # Errors
     /// [`Error::Elf`] says what is wrong with the file.
@@ -54,12 +57,20 @@ impl Image {
         if parsed.architecture() != Architecture::Riscv64 {
             return Err(Error::Elf("the file is not for 64-bit RISC-V".to_owned()));
         }
+        let headers = parsed.elf_program_headers();
+        if headers.iter().any(|it| it.p_type(endian) == elf::PT_INTERP) {
+            let what = "the file needs a dynamic linker (link it with -static, in Rust with -C target-feature=+crt-static)";
+            return Err(Error::Elf(what.to_owned()));
+        }
         if parsed.elf_header().e_type(endian) != elf::ET_EXEC {
             let what = "the file is not linked to fixed addresses (link it with -static -no-pie)";
             return Err(Error::Elf(what.to_owned()));
         }
+        let entry = parsed.entry();
+        let is_bare = entry >= RAM_BASE;
+        let mut program_headers = None;
         let mut segments = Vec::new();
-        for header in parsed.elf_program_headers() {
+        for header in headers {
             if header.p_type(endian) != elf::PT_LOAD || header.p_memsz(endian) == 0 {
                 continue;
             }
@@ -71,11 +82,20 @@ impl Image {
                     "a segment has more bytes in the file than in memory".to_owned(),
                 ));
             }
-            let address = header.p_paddr(endian);
+            let address = match is_bare {
+                true => header.p_paddr(endian),
+                false => header.p_vaddr(endian),
+            };
+            let offset = parsed.elf_header().e_phoff(endian);
+            let place = offset.checked_sub(header.p_offset(endian));
+            if let Some(place) = place.filter(|place| *place < bytes.len() as u64) {
+                program_headers = Some((address.saturating_add(place), headers.len() as u64));
+            }
             // A linker may put the file's own headers before the first section, below the memory. No guest wants them.
             let end = address.saturating_add(n_bytes);
-            let headers = header.p_offset(endian) == 0 && address < RAM_BASE && end > RAM_BASE;
-            let skip = if headers { RAM_BASE - address } else { 0 };
+            let before =
+                is_bare && header.p_offset(endian) == 0 && address < RAM_BASE && end > RAM_BASE;
+            let skip = if before { RAM_BASE - address } else { 0 };
             segments.push(Segment {
                 address: address + skip,
                 bytes: bytes.get(skip as usize..).unwrap_or(&[]).to_vec(),
@@ -86,10 +106,17 @@ impl Image {
             return Err(Error::Elf("the file has nothing to load".to_owned()));
         }
         Ok(Self {
-            entry: parsed.entry(),
+            entry,
             segments,
             symbols: symbols(&parsed),
+            program_headers,
         })
+    }
+
+    /// Whether it is a program of Linux: it starts where the bare machine has no memory.
+    #[must_use]
+    pub const fn is_linux(&self) -> bool {
+        self.entry < RAM_BASE
     }
 
     /// The address of a name.

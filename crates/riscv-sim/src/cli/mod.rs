@@ -1,5 +1,6 @@
 //! What `rae` is asked to do.
 
+mod console;
 mod run;
 mod timed;
 mod translate;
@@ -30,8 +31,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node.
-    Run(Run),
+    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node. A static program of Linux runs as one
+    /// process a node.
+    Run(Box<Run>),
     /// Write the instructions of an ELF file, or of hexadecimal words.
     Disasm(Disasm),
     /// Assemble a file into an ELF guest.
@@ -125,6 +127,21 @@ struct Run {
     /// Say nothing on the way.
     #[arg(long)]
     quiet: bool,
+    /// A folder whose files a program of Linux may read, under the same names; may be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    files: Vec<PathBuf>,
+    /// As --files, and files in it may be made, written and removed.
+    #[arg(long, value_name = "FOLDER")]
+    files_rw: Vec<PathBuf>,
+    /// A variable of the environment of a program of Linux, as NAME=VALUE; may be given several times. There are no others.
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<OsString>,
+    /// What the random bytes of programs of Linux come from.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Arguments of a program of Linux.
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -2,20 +2,22 @@
 
 #![expect(clippy::print_stderr, reason = "progress and failures are for people")]
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pgas_riscv_sim::memory::RAM_BASE;
-use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, gdb};
+use pgas_riscv_sim::linux::{Folder, LinuxConfig};
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, gdb};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use super::console::{as_it_is, by_node};
 use super::{Run, TROUBLE, Trouble, guest, timed};
 
 /// Instructions between two looks at the clock.
@@ -37,7 +39,63 @@ pub(super) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
     Ok(number(start)?..number(end)?)
 }
 
+/// What the process on each node is given, if the guest is a program of Linux; nothing else takes that.
+fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Trouble> {
+    let path = |paths: &[PathBuf]| paths.first().map(|path| path.display().to_string());
+    let text = |texts: &[OsString]| texts.first().map(|text| text.display().to_string());
+    if !image.is_linux() {
+        let given = [
+            ("--files", path(&arguments.files)),
+            ("--files-rw", path(&arguments.files_rw)),
+            ("--env", text(&arguments.env)),
+            ("--seed", arguments.seed.map(|seed| seed.to_string())),
+            ("--", text(&arguments.arguments)),
+        ];
+        let given = given
+            .into_iter()
+            .find_map(|(option, value)| Some((option, value?)));
+        return match given {
+            None => Ok(None),
+            Some((option, value)) => {
+                let guest = arguments.guest.display();
+                Err(format!("{option} {value}: {guest} is no program of Linux").into())
+            }
+        };
+    }
+    for variable in &arguments.env {
+        let bytes = variable.as_encoded_bytes();
+        if bytes.first() == Some(&b'=') || !bytes.contains(&b'=') {
+            return Err(format!("--env {}: write NAME=VALUE", variable.display()).into());
+        }
+    }
+    let bytes = |text: &OsString| text.as_encoded_bytes().to_vec();
+    let folders = |paths: &[PathBuf], is_writable| {
+        let folder = move |path: &PathBuf| Folder {
+            path: path.clone(),
+            is_writable,
+        };
+        paths.iter().map(folder).collect::<Vec<_>>()
+    };
+    let name = arguments.guest.as_os_str().to_owned();
+    Ok(Some(LinuxConfig {
+        arguments: [&name]
+            .into_iter()
+            .chain(&arguments.arguments)
+            .map(bytes)
+            .collect(),
+        environment: arguments.env.iter().map(bytes).collect(),
+        folders: [
+            folders(&arguments.files, false),
+            folders(&arguments.files_rw, true),
+        ]
+        .concat(),
+        seed: arguments.seed.unwrap_or_default(),
+    }))
+}
+
 pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
+    let interrupted = Interrupted::listen()?;
+    let image = guest(&arguments.guest, arguments.profile.into())?;
     let config = MachineConfig {
         n_nodes: arguments.nodes,
         cores_per_node: arguments.cores,
@@ -46,38 +104,27 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         profile: arguments.profile.into(),
         compare_swap: arguments.cas.into(),
         quantum: arguments.quantum,
+        linux: process(arguments, &image)?,
     };
-    let interrupted = Interrupted::listen()?;
     if let (Some(path), false) = (&arguments.trace, arguments.timed) {
         let why = "without a clock nothing has a time: add --timed";
         return Err(format!("--trace {}: {why}", path.display()).into());
     }
     if let Some(shared) = &arguments.shared {
-        let ram = RAM_BASE..RAM_BASE + config.ram_bytes as u64;
+        let ram = config.ram();
         if shared.start < ram.start || shared.end > ram.end || shared.is_empty() {
             let (std::ops::Range { start, end }, memory) = (shared, ram);
             let why = format!("no part of the memory, which is {memory:x?}");
             return Err(format!("--shared {start:x}:{end:x}: {why}").into());
         }
     }
-    let image = guest(&arguments.guest, config.profile)?;
     for path in [&arguments.stats, &arguments.trace].into_iter().flatten() {
         can_be_written(path)?;
     }
     let mut machine = Machine::new(&config, &image)?;
-    machine.set_console(Box::new(|_, bytes| {
-        // If nobody reads what the guest writes, the guest goes on.
-        drop(std::io::stdout().write_all(bytes));
-    }));
+    set_consoles(&mut machine, &config);
     if let Some(port) = arguments.gdb {
-        if arguments.gdb_node >= arguments.nodes {
-            let (node, nodes) = (arguments.gdb_node, arguments.nodes);
-            return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
-        }
-        let listener = TcpListener::bind(("127.0.0.1", port))?;
-        eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
-        let (connection, _) = listener.accept()?;
-        machine = gdb::serve(machine, arguments.gdb_node, connection)?;
+        machine = debugged(machine, port, arguments)?;
     }
     let outcome = if arguments.timed {
         timed::run(machine, arguments, &interrupted)?
@@ -99,6 +146,30 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }
     })
+}
+
+/// What guests write goes to this process's own outputs.
+fn set_consoles(machine: &mut Machine, config: &MachineConfig) {
+    if config.linux.is_some() && config.n_nodes > 1 {
+        let n_nodes = config.n_nodes;
+        machine.set_console(by_node(n_nodes, std::io::stdout()));
+        machine.set_error_console(by_node(n_nodes, std::io::stderr()));
+    } else {
+        machine.set_console(as_it_is(std::io::stdout()));
+        machine.set_error_console(as_it_is(std::io::stderr()));
+    }
+}
+
+/// Lets a debugger run a node first.
+fn debugged(machine: Machine, port: u16, arguments: &Run) -> Result<Machine, Trouble> {
+    if arguments.gdb_node >= arguments.nodes {
+        let (node, nodes) = (arguments.gdb_node, arguments.nodes);
+        return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
+    }
+    let listener = TcpListener::bind(("127.0.0.1", port))?;
+    eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
+    let (connection, _) = listener.accept()?;
+    Ok(gdb::serve(machine, arguments.gdb_node, connection)?)
 }
 
 /// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started it. A second time ends the

@@ -68,9 +68,10 @@ impl<O: Observer> Context<'_, O> {
     #[inline(always)]
     pub(super) fn load<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Break> {
         self.observer.access(address, N as u64, false);
-        match self.ram.load(address) {
+        let offset = self.ram.offset(address);
+        match self.ram.load_at(offset) {
             Some(bytes) => Ok(bytes),
-            None => Err(Trap::new(Cause::LoadFault, address).into()),
+            None => Err(fault(self.ram, offset, Cause::LoadFault)),
         }
     }
 
@@ -81,11 +82,12 @@ impl<O: Observer> Context<'_, O> {
         value: [u8; N],
     ) -> Result<(), Break> {
         self.observer.access(address, N as u64, true);
-        if !self.ram.store(address, value) {
-            return Err(Trap::new(Cause::StoreFault, address).into());
+        let offset = self.ram.offset(address);
+        if !self.ram.store_at(offset, value) {
+            return Err(fault(self.ram, offset, Cause::StoreFault));
         }
         // The upper half of `tohost` written alone asks for nothing yet.
-        if address == self.core.tohost {
+        if offset == self.core.tohost {
             return Err(Break::Host);
         }
         Ok(())
@@ -199,6 +201,13 @@ impl<O: Observer> Context<'_, O> {
         self.set_x(i.rd, old);
         Ok(self.next(i))
     }
+}
+
+/// There is no memory at an offset. Apart from the access, which so needs the address no more when it has the offset.
+#[cold]
+#[inline(never)]
+fn fault(ram: &Ram, offset: u64, cause: Cause) -> Break {
+    Trap::new(cause, ram.start().wrapping_add(offset)).into()
 }
 
 /// Little-endian bytes as a sign-extended register.

@@ -25,14 +25,14 @@ pub struct Node {
 
 impl Node {
     pub(super) fn new(number: usize, config: &MachineConfig, image: &Image) -> Result<Self> {
-        let mut ram = Ram::new(config.ram_bytes);
+        let mut ram = Ram::starting_at(config.ram().start, config.ram_bytes);
         for segment in &image.segments {
             let place = ram.slice_mut(segment.address, segment.n_bytes);
             let Some(place) = place.and_then(|place| place.get_mut(..segment.bytes.len())) else {
                 return Err(Error::OutsideMemory {
                     address: segment.address,
                     end: segment.address.saturating_add(segment.n_bytes),
-                    ram_end: ram.end(),
+                    ram: Box::new(config.ram()),
                 });
             };
             place.copy_from_slice(&segment.bytes);
@@ -50,7 +50,11 @@ impl Node {
                 hart_id,
                 extended,
                 pc: image.entry,
-                tohost: image.address_of("tohost"),
+                ram_start: config.ram().start,
+                tohost: match config.linux {
+                    None => image.address_of("tohost"),
+                    Some(_) => None,
+                },
             })
         };
         Ok(Self {

@@ -152,7 +152,13 @@ impl Guests {
                 self.machine.wait(node, core)?;
             }
             Run::Stopped(Stop::Host) => self.machine.host_call(node)?,
-            Run::Stopped(Stop::Trap(trap)) => self.machine.unhandled(node, core, trap)?,
+            Run::Stopped(Stop::Trap(trap)) => {
+                // A system call may ask what time it is.
+                self.hart(number).set_cycles(port.cycles());
+                if !self.machine.unhandled(node, core, trap)? {
+                    port.pause();
+                }
+            }
             Run::Stopped(Stop::Budget | Stop::Remote(_)) => {}
         }
         Ok(true)

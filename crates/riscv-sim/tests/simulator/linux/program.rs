@@ -1,0 +1,104 @@
+//! A program as people write them, built by the test that runs it: what it does is its first argument.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments[1].as_str() {
+        "words" => words(&arguments),
+        "hash" => hash(),
+        "read" => match std::fs::read_to_string(&arguments[2]) {
+            Ok(text) => println!("{} lines", text.lines().count()),
+            Err(why) => println!("{:?}", why.kind()),
+        },
+        "write" => println!("{:?}", std::fs::write(&arguments[2], "new").map_err(|why| why.kind())),
+        "list" => list(&arguments[2]),
+        "time" => time(),
+        "panic" => panic!("as asked"),
+        "exit" => std::process::exit(7),
+        "abort" => std::process::abort(),
+        "thread" => {
+            let spawned = std::thread::Builder::new().spawn(|| ());
+            println!("{:?}", spawned.map(|_| ()).map_err(|why| why.kind()));
+        }
+        "park" => std::thread::park(),
+        "timeout" => std::thread::park_timeout(Duration::from_millis(1)),
+        "socket" => drop(std::net::TcpStream::connect("127.0.0.1:1")),
+        "memory" => memory(),
+        "atomics" => atomics(),
+        "null" => println!("{}", unsafe { std::ptr::read_volatile(std::ptr::without_provenance::<u8>(8)) }),
+        other => panic!("no {other}"),
+    }
+}
+
+fn words(arguments: &[String]) {
+    let mut counts = HashMap::new();
+    for word in &arguments[2..] {
+        *counts.entry(word).or_insert(0) += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort();
+    println!("{counts:?} {:>8.3} {:?}", 2.0_f64.sqrt(), std::env::var("COLOUR"));
+    eprintln!("to errors");
+}
+
+/// The order of a map is random.
+fn hash() {
+    let map: HashMap<u32, ()> = (0..20).map(|key| (key, ())).collect();
+    println!("{:?}", map.keys().collect::<Vec<_>>());
+}
+
+fn list(folder: &str) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        println!("{:?} {}", entry.file_name(), entry.metadata().unwrap().len());
+    }
+}
+
+fn time() {
+    let start = Instant::now();
+    std::thread::sleep(Duration::from_millis(20));
+    let slept = start.elapsed();
+    let is_right = (20..30).contains(&slept.as_millis());
+    let day = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    println!("{is_right} {}", day.as_secs());
+}
+
+fn memory() {
+    // Beyond what brk gives at once, grown and given back.
+    let mut grown = Vec::new();
+    for k in 0..300_000_u64 {
+        grown.push(k);
+    }
+    let sum: u64 = grown.iter().sum();
+    drop(grown);
+    let zeros = vec![0_u8; 3 << 20];
+    let is_zero = zeros.iter().step_by(1000).all(|byte| *byte == 0);
+    let mut none = Vec::<u8>::new();
+    let refused = none.try_reserve_exact(1 << 40).is_err();
+    println!("{sum} {is_zero} {refused}");
+}
+
+/// Every node adds to a word of node 0, which waits for all.
+#[cfg(target_arch = "riscv64")]
+fn atomics() {
+    use std::arch::asm;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    let (node, nodes): (u64, u64);
+    unsafe {
+        asm!(".insn i 0x7b, 6, {}, x10, 0", out(reg) node);
+        asm!(".insn i 0x7b, 6, {}, x11, 0", out(reg) nodes);
+        // e10 = 1, the object that stands for node 0; then eamoadd.d at it.
+        asm!(".insn i 0x7b, 7, x10, {object}, 0", ".insn r 0x6b, 7, 7, {old}, a0, {value}",
+            object = in(reg) 1, old = out(reg) _, value = in(reg) node + 1, in("a0") &raw const SUM);
+    }
+    while node == 0 && SUM.load(Ordering::Acquire) != nodes * (nodes + 1) / 2 {
+        std::hint::spin_loop();
+    }
+    println!("{}", SUM.load(Ordering::Acquire));
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn atomics() {}
