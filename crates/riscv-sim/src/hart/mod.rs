@@ -107,6 +107,8 @@ pub(crate) struct Core {
     e: [u64; 32],
     pc: u64,
     instret: u64,
+    /// Atomics on its own node's memory.
+    n_atomics: u64,
     /// How far `tohost` lies from the start of the memory.
     tohost: u64,
     /// The reserved address and its width.
@@ -134,6 +136,7 @@ impl Hart {
                 e: config.extended,
                 pc: config.pc,
                 instret: 0,
+                n_atomics: 0,
                 tohost: config
                     .tohost
                     .map_or(u64::MAX, |at| at.wrapping_sub(config.ram_start)),
@@ -213,6 +216,18 @@ impl Hart {
     #[must_use]
     pub const fn instret(&self) -> u64 {
         self.core.instret
+    }
+
+    /// Atomics on its own node's memory since reset: a store-conditional is one if it stores.
+    #[must_use]
+    pub const fn n_atomics(&self) -> u64 {
+        self.core.n_atomics
+    }
+
+    /// Whether it is in the region of interest, which the guest begins and ends by a register of its own, 0x800.
+    #[must_use]
+    pub const fn is_in_region(&self) -> bool {
+        self.core.csrs.region != 0
     }
 
     /// The mode in which the next instruction runs.

@@ -124,6 +124,7 @@ impl<O: Observer> Context<'_, O> {
             4 => signed(self.atomic_load::<4>(address)?),
             _ => signed(self.atomic_load::<8>(address)?),
         };
+        self.core.n_atomics += 1;
         if old == expected {
             match n_bytes {
                 4 => self.store(address, (new as u32).to_le_bytes())?,

@@ -19,7 +19,7 @@ mod transfer;
 pub use debug::Halt;
 pub use fault::Fault;
 pub use node::Node;
-pub use stats::{NodeStats, Stats};
+pub use stats::{NodeStats, Region, Stats};
 
 use std::ops::Range;
 
@@ -386,6 +386,7 @@ impl Machine {
                 Stop::Budget => {}
                 Stop::Remote(request) => self.remote(node, core, &request)?,
                 Stop::Host => self.host_call(node)?,
+                Stop::Region => self.nodes[node].mark(core),
                 Stop::Trap(trap) => {
                     if !self.unhandled(node, core, trap)? {
                         break;

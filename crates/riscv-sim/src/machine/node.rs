@@ -2,7 +2,7 @@
 
 use super::idle::Idle;
 use super::transfer::Reservation;
-use super::{MachineConfig, NodeStats};
+use super::{MachineConfig, NodeStats, Region};
 use crate::elf::Image;
 use crate::error::{Error, Result};
 use crate::hart::{Hart, HartConfig};
@@ -19,6 +19,10 @@ pub struct Node {
     /// How long each of its cores has only waited.
     pub(super) idle: Vec<Idle>,
     pub(super) counts: NodeStats,
+    /// What had been counted when the node came into the region of interest, and the cycles of the core that did.
+    entered: Option<(NodeStats, Option<u64>)>,
+    /// What was counted in it before.
+    region: Option<Region>,
     /// The end of what the guest got by `brk`.
     pub(super) heap_end: u64,
 }
@@ -64,6 +68,8 @@ impl Node {
             reservations: vec![None; config.cores_per_node],
             idle: vec![Idle::default(); config.cores_per_node],
             counts: NodeStats::default(),
+            entered: None,
+            region: None,
             heap_end: 0,
         })
     }
@@ -118,9 +124,43 @@ impl Node {
     #[must_use]
     pub fn stats(&self) -> NodeStats {
         NodeStats {
-            instructions: self.n_instructions(),
             exit_code: self.exit_code,
+            region: self.region(),
+            ..self.so_far()
+        }
+    }
+
+    fn so_far(&self) -> NodeStats {
+        NodeStats {
+            instructions: self.n_instructions(),
+            local_atomics: self.harts.iter().map(Hart::n_atomics).sum(),
             ..self.counts.clone()
         }
+    }
+
+    /// A core came into the region of interest or left it, which the node is in while any of its cores is.
+    pub(crate) fn mark(&mut self, core: usize) {
+        let cycles = self.harts[core].cycles();
+        let is_inside = self.harts.iter().any(Hart::is_in_region);
+        match (self.entered.take(), is_inside) {
+            (None, true) => self.entered = Some((self.so_far(), cycles)),
+            (Some((then, at)), false) => {
+                let spent = cycles.zip(at).map(|(now, then)| now - then);
+                let so_far = self.so_far();
+                let region = self.region.get_or_insert_default();
+                region.add(&then, &so_far);
+                region.cycles = spent.map(|spent| region.cycles.unwrap_or(0) + spent);
+            }
+            (entered, _) => self.entered = entered,
+        }
+    }
+
+    /// What was counted in the region; if the run is in it, up to now, but for the cycles.
+    fn region(&self) -> Option<Region> {
+        let mut region = self.region.clone();
+        if let Some((then, _)) = &self.entered {
+            region.get_or_insert_default().add(then, &self.so_far());
+        }
+        region
     }
 }

@@ -152,6 +152,7 @@ impl Guests {
                 self.machine.wait(node, core)?;
             }
             Run::Stopped(Stop::Host) => self.machine.host_call(node)?,
+            Run::Stopped(Stop::Region) => self.machine.node_mut(node).mark(core),
             Run::Stopped(Stop::Trap(trap)) => {
                 // A system call may ask what time it is.
                 self.hart(number).set_cycles(port.cycles());

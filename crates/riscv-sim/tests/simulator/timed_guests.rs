@@ -312,6 +312,48 @@ fn any_mix_of_operations_under_way_gives_what_one_after_another_gives() {
     }
 }
 
+#[test]
+fn atomics_here_are_counted_and_the_region_of_interest_apart() {
+    let code = format!(
+        "{POINT}
+         li        t1, 1
+         amoadd.d  a1, t1, (s5)
+         csrwi     0x800, 1
+         amoxor.w  a1, t1, (s5)
+         lr.d      a1, (s5)
+         sc.d      a1, t1, (s5)
+         sc.d      a1, t1, (s5)
+         eaddie    e21, zero, 1
+         eamoadd.d a1, s5, t1
+         csrwi     0x800, 0
+         eld       a1, 0(s5)
+         csrwi     0x800, 2
+         eld       a1, 0(s5)
+         csrr      a2, 0x800
+         csrwi     0x800, 0
+         li        a0, 0"
+    );
+    let mut functional = Machine::new(&config(1), &image(&code, Profile::Rae2020)).unwrap();
+    assert_eq!(functional.run(1000).unwrap(), Outcome::Success);
+    assert_eq!(functional.nodes()[0].hart().x(12), 2);
+    let mut timed = simulation(1, &code, &TimedConfig::default());
+    assert_eq!(timed.run(1000).unwrap(), Outcome::Success);
+    let cycles = timed.stats().machine.nodes[0].cycles;
+    for (stats, has_clock) in [(functional.stats(), false), (timed.stats().guests, true)] {
+        let node = &stats.nodes[0];
+        assert_eq!((node.local_atomics, node.remote_atomics), (3, 1));
+        assert_eq!(node.remote_loads, 2);
+        let region = node.region.as_ref().unwrap();
+        // The instruction that begins it is before it, the one that ends it in it.
+        assert_eq!(region.instructions, 7 + 3);
+        assert_eq!((region.local_atomics, region.remote_atomics), (2, 1));
+        assert_eq!((region.remote_loads, region.remote_stores), (1, 0));
+        assert_eq!(region.served, 2);
+        let is_part = |spent| (100..cycles).contains(&spent);
+        assert_eq!(region.cycles.map(is_part), has_clock.then_some(true));
+    }
+}
+
 /// Words that tell from where they were read.
 fn fill(machine: &mut Machine) {
     for node in 0..machine.nodes().len() {
