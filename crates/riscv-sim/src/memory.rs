@@ -138,7 +138,7 @@ impl Ram {
         })
     }
 
-    /// Writes the low `n_bytes` (up to 8) of `value`; false, and nothing written, if they do not all lie in it.
+    /// Writes the low `n_bytes` (up to 8, or 16, of which the upper half is zero) of `value`; false, and nothing written, if they do not all lie in it.
     #[must_use]
     pub fn write(&mut self, address: u64, n_bytes: u64, value: u64) -> bool {
         match n_bytes {
@@ -146,6 +146,7 @@ impl Ram {
             4 => self.store(address, (value as u32).to_le_bytes()),
             2 => self.store(address, (value as u16).to_le_bytes()),
             1 => self.store(address, [value as u8]),
+            16 => self.store(address, u128::from(value).to_le_bytes()),
             _ => {
                 let word = value.to_le_bytes();
                 let place = self.slice_mut(address, n_bytes);

@@ -115,6 +115,8 @@ pub(crate) struct Core {
     reservation: Option<(u64, u64)>,
     request: Option<RemoteRequest>,
     compare_swap: CompareSwapForm,
+    /// How many elements the next remote load or store moves, and where they lie here.
+    aggregate: Option<(u64, u64)>,
     csrs: Csrs,
 }
 
@@ -143,6 +145,7 @@ impl Hart {
                 reservation: None,
                 request: None,
                 compare_swap: config.compare_swap,
+                aggregate: None,
                 csrs: Csrs::new(config.hart_id),
             },
             code: CodeCache::new(config.profile),
