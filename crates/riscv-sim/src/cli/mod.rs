@@ -136,6 +136,9 @@ struct Run {
     /// A variable of the environment of a program of Linux, as NAME=VALUE; may be given several times. There are no others.
     #[arg(long, value_name = "NAME=VALUE")]
     env: Vec<OsString>,
+    /// MiB of a program of Linux that other nodes reach, at the same address on each; all of its memory if not given.
+    #[arg(long, value_name = "MIB", value_parser = mebibytes)]
+    segment: Option<usize>,
     /// What the random bytes of programs of Linux come from.
     #[arg(long)]
     seed: Option<u64>,

@@ -48,6 +48,7 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
             ("--files", path(&arguments.files)),
             ("--files-rw", path(&arguments.files_rw)),
             ("--env", text(&arguments.env)),
+            ("--segment", arguments.segment.map(|mib| mib.to_string())),
             ("--seed", arguments.seed.map(|seed| seed.to_string())),
             ("--", text(&arguments.arguments)),
         ];
@@ -90,6 +91,7 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
         ]
         .concat(),
         seed: arguments.seed.unwrap_or_default(),
+        segment_bytes: (arguments.segment.unwrap_or(0) as u64) << 20,
     }))
 }
 

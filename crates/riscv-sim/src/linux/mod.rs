@@ -34,6 +34,8 @@ mod stat;
 mod waits;
 
 pub(crate) use calls::{Answer, Host};
+use std::ops::Range;
+
 pub use files::Stream;
 pub use folders::Folder;
 pub(crate) use process::Process;
@@ -52,4 +54,26 @@ pub struct LinuxConfig {
     pub folders: Vec<Folder>,
     /// What random bytes come from, with the node's number.
     pub seed: u64,
+    /// Bytes of memory that the process gets for nothing else than what other nodes reach: zero at first, and at the same address on
+    /// every node. At the start extended register e12 holds how many there are, and e13 where they lie. With 0 other nodes
+    /// reach all of its memory, and both registers hold 0.
+    pub segment_bytes: u64,
+}
+
+/// The stack's bytes, if there is memory enough.
+const STACK_BYTES: u64 = 8 << 20;
+
+impl LinuxConfig {
+    /// Where the stack lies in memory.
+    pub(crate) fn stack(&self, ram: &Range<u64>) -> Range<u64> {
+        let bytes = STACK_BYTES.min((ram.end - ram.start) / 4);
+        (ram.end - bytes).next_multiple_of(space::PAGE)..ram.end
+    }
+
+    /// Where the segment lies: below the stack.
+    pub(crate) fn segment(&self, ram: &Range<u64>) -> Option<Range<u64>> {
+        let end = self.stack(ram).start;
+        let bytes = self.segment_bytes.checked_next_multiple_of(space::PAGE)?;
+        (bytes > 0).then(|| end.saturating_sub(bytes)..end)
+    }
 }

@@ -6,7 +6,7 @@ use super::LinuxConfig;
 use super::files::{Files, path_of};
 use super::folders::Folders;
 use super::load;
-use super::space::{PAGE, Space};
+use super::space::Space;
 use crate::elf::Image;
 use crate::error::{Error, Result};
 use crate::hart::Hart;
@@ -14,9 +14,6 @@ use crate::memory::Ram;
 
 /// The number of the stack pointer.
 const SP: u8 = 2;
-
-/// The stack's bytes, if there is memory enough.
-const STACK_BYTES: u64 = 8 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Process {
@@ -46,12 +43,18 @@ impl Process {
     ) -> Result<Self> {
         let end = |segment: &crate::elf::Segment| segment.address + segment.n_bytes;
         let program_end = image.segments.iter().map(end).max().unwrap_or(ram.start());
-        let stack_bytes = STACK_BYTES.min(ram.n_bytes() as u64 / 4) & !(PAGE - 1);
-        let stack = (ram.end() - stack_bytes)..ram.end();
-        if program_end > stack.start {
+        let memory = ram.start()..ram.end();
+        let stack = config.stack(&memory);
+        let segment = config.segment(&memory);
+        let ceiling = segment.as_ref().map_or(stack.start, |it| it.start);
+        if program_end > ceiling {
+            let what = if segment.is_some() {
+                "segment"
+            } else {
+                "stack"
+            };
             return Err(Error::Config(format!(
-                "a program that ends at {program_end:#x} leaves no room for its stack, which starts at {:#x}",
-                stack.start
+                "a program that ends at {program_end:#x} leaves no room for its {what}, which starts at {ceiling:#x}"
             )));
         }
         let node = node as u64;
@@ -74,7 +77,7 @@ impl Process {
         };
         Ok(Self {
             node,
-            space: Space::new(program_end, stack.start),
+            space: Space::new(program_end, ceiling),
             files: Files::new(folders, maps.into_bytes()),
             random,
             stack,

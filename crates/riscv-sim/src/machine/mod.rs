@@ -100,6 +100,12 @@ impl MachineConfig {
         start..start + self.ram_bytes as u64
     }
 
+    /// The addresses that other nodes may reach, if not all.
+    fn shared(&self) -> Option<Range<u64>> {
+        let segment = || self.linux.as_ref()?.segment(&self.ram());
+        self.shared.clone().or_else(segment)
+    }
+
     fn validate(&self) -> Result<()> {
         if !(1..=MAX_NODES).contains(&self.n_nodes) {
             return Err(Error::Config(format!(
@@ -128,7 +134,7 @@ impl MachineConfig {
             )));
         }
         let ram = self.ram();
-        match &self.shared {
+        match &self.shared() {
             Some(shared)
                 if shared.start < ram.start || shared.end > ram.end || shared.is_empty() =>
             {
@@ -219,7 +225,7 @@ impl Machine {
             nodes,
             processes,
             clock_mhz: CLOCK_MHZ,
-            shared: config.shared.clone().unwrap_or(config.ram()),
+            shared: config.shared().unwrap_or(config.ram()),
             quantum: config.quantum,
             fromhost: host_word("fromhost"),
             tohost: host_word("tohost"),

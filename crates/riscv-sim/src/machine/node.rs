@@ -41,7 +41,7 @@ impl Node {
             };
             place.copy_from_slice(&segment.bytes);
         }
-        let shared = config.shared.clone().unwrap_or(0..0);
+        let shared = config.shared().unwrap_or(0..0);
         let mut extended = [0; 32];
         extended[10] = number as u64;
         extended[11] = config.n_nodes as u64;

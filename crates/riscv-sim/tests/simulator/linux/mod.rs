@@ -68,6 +68,7 @@ struct Ran {
 struct Given<'a> {
     n_nodes: usize,
     seed: u64,
+    segment_bytes: u64,
     folders: Vec<Folder>,
     arguments: &'a [&'a str],
 }
@@ -76,6 +77,7 @@ fn given<'a>(n_nodes: usize, arguments: &'a [&'a str]) -> Given<'a> {
     Given {
         n_nodes,
         seed: 0,
+        segment_bytes: 0,
         folders: Vec::new(),
         arguments,
     }
@@ -91,6 +93,7 @@ fn machine(given: &Given<'_>, image: &Image) -> Machine {
             environment: vec![b"COLOUR=blue".to_vec()],
             folders: given.folders.clone(),
             seed: given.seed,
+            segment_bytes: given.segment_bytes,
         }),
         ..MachineConfig::default()
     };
@@ -276,6 +279,26 @@ fn nodes_reach_one_another_by_remote_atomics_without_a_clock_and_with_one() {
     let first = timed();
     assert_eq!(first.guests.nodes[1].remote_atomics, 1);
     assert_eq!(first, timed());
+}
+
+#[test]
+fn a_segment_is_what_other_nodes_reach_and_nothing_else_is() {
+    let with_segment = |arguments| Given {
+        segment_bytes: 1 << 20,
+        ..given(3, arguments)
+    };
+    let Some(ran) = run(&with_segment(&["segment"])) else {
+        return;
+    };
+    assert_eq!(ran.outcome.unwrap(), Outcome::Success);
+    let expected = ["1048576 12\n", "1048576 10\n", "1048576 11\n"];
+    assert_eq!(ran.output, expected);
+    let Some(ran) = run(&with_segment(&["atomics"])) else {
+        return;
+    };
+    assert!(matches!(ran.outcome, Err(Error::Fault(_))));
+    // The process itself has room beside it.
+    prints(&with_segment(&["memory"]), "44999850000 true true\n");
 }
 
 #[test]

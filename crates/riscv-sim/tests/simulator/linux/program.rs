@@ -30,6 +30,7 @@ fn main() {
         "socket" => drop(std::net::TcpStream::connect("127.0.0.1:1")),
         "memory" => memory(),
         "atomics" => atomics(),
+        "segment" => segment(),
         "null" => null(),
         other => panic!("no {other}"),
     }
@@ -102,6 +103,31 @@ fn null() {
 
 #[cfg(not(target_arch = "riscv64"))]
 fn null() {}
+
+/// Every node stores into the segment of the next one, whose place it was told at the start, and says what it finds in its own.
+#[cfg(target_arch = "riscv64")]
+fn segment() {
+    use std::arch::asm;
+    let (node, nodes, bytes, start): (u64, u64, u64, *mut u64);
+    // SAFETY: these read extended registers and touch no memory.
+    unsafe {
+        asm!(".insn i 0x7b, 6, {}, x10, 0", ".insn i 0x7b, 6, {}, x11, 0", out(reg) node, out(reg) nodes);
+        asm!(".insn i 0x7b, 6, {}, x12, 0", ".insn i 0x7b, 6, {}, x13, 0", out(reg) bytes, out(reg) start);
+    }
+    let next = (node + 1) % nodes;
+    // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only accessed so, and by volatile reads.
+    unsafe {
+        asm!(".insn i 0x7b, 7, x10, {object}, 1", ".insn s 0x7b, 3, {value}, 0(a0)", "fence",
+            object = in(reg) next, value = in(reg) node + 10, in("a0") start);
+    }
+    // SAFETY: the segment is memory of this process.
+    while unsafe { start.read_volatile() } == 0 {}
+    // SAFETY: as above.
+    println!("{bytes} {}", unsafe { start.read_volatile() });
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn segment() {}
 
 /// Every node adds to a word of node 0, which waits for all.
 #[cfg(target_arch = "riscv64")]
