@@ -5,6 +5,8 @@
     reason = "addresses are 64 bits wide, as those of the host are"
 )]
 
+use std::ops::Range;
+
 use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::{Architecture, LittleEndian, Object as _, ObjectSymbol as _, SymbolKind, elf};
 
@@ -22,6 +24,19 @@ pub struct Image {
     pub symbols: Vec<Symbol>,
     /// Where the file's program headers lie, if they are loaded, and how many there are.
     pub program_headers: Option<(u64, u64)>,
+    /// Which parts of the file lie where.
+    pub mappings: Vec<Mapping>,
+}
+
+/// A part of a program's file, in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mapping {
+    /// Where it lies.
+    pub addresses: Range<u64>,
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Whether it has instructions.
+    pub is_code: bool,
 }
 
 /// Bytes that lie one after another.
@@ -69,6 +84,7 @@ impl Image {
         let entry = parsed.entry();
         let is_bare = entry >= RAM_BASE;
         let mut program_headers = None;
+        let mut mappings = Vec::new();
         let mut segments = Vec::new();
         for header in headers {
             if header.p_type(endian) != elf::PT_LOAD || header.p_memsz(endian) == 0 {
@@ -91,6 +107,11 @@ impl Image {
             if let Some(place) = place.filter(|place| *place < bytes.len() as u64) {
                 program_headers = Some((address.saturating_add(place), headers.len() as u64));
             }
+            mappings.push(Mapping {
+                addresses: address..address.saturating_add(bytes.len() as u64),
+                offset: header.p_offset(endian),
+                is_code: header.p_flags(endian).contains(elf::PF_X),
+            });
             // A linker may put the file's own headers before the first section, below the memory. No guest wants them.
             let end = address.saturating_add(n_bytes);
             let before =
@@ -110,6 +131,7 @@ impl Image {
             segments,
             symbols: symbols(&parsed),
             program_headers,
+            mappings,
         })
     }
 

@@ -84,6 +84,7 @@ fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Troubl
             .chain(&arguments.arguments)
             .map(bytes)
             .collect(),
+        program: super::read(&arguments.guest)?.into(),
         environment: arguments.env.iter().map(bytes).collect(),
         folders: [
             folders(&arguments.files, false),

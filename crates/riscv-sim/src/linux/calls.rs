@@ -64,9 +64,22 @@ impl Process {
             // kill, tkill, tgkill: nobody else is there.
             129 | 130 => self.signal(b, host),
             131 => self.signal(c, host),
-            17 | 23..=25 | 29 | 34 | 35 | 46 | 48 | 56 | 57 | 61..=70 | 78..=80 | 82 | 83 | 291 => {
-                self.file_call(number, arguments, ram, host).into()
-            }
+            17
+            | 23..=25
+            | 29
+            | 34
+            | 35
+            | 38
+            | 46
+            | 48
+            | 56
+            | 57
+            | 61..=68
+            | 78..=80
+            | 82
+            | 83
+            | 276
+            | 291 => self.file_call(number, arguments, ram, host).into(),
             214..=216 | 222 | 226 | 233 => self.memory_call(number, arguments, ram).into(),
             73 | 98 | 101 | 113..=115 | 124 | 169 => {
                 self.waiting_call(number, arguments, ram, host)

@@ -36,6 +36,7 @@ impl Process {
             24 | 29 => Err(Errno::BADF),
             34 => self.make_folder(a, text(ram, b)?),
             35 => self.remove(a, text(ram, b)?, c),
+            38 | 276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
             46 => self.files.set_length(a, b),
             48 => self.files.facts_at(a, text(ram, b)?).map(|_| 0),
             56 => self.files.open(a, text(ram, b)?, c),
@@ -96,6 +97,15 @@ impl Process {
 
     fn make_folder(&self, at: u64, path: &[u8]) -> Result<u64, Errno> {
         std::fs::create_dir(self.files.resolve(at, path, true)?)?;
+        Ok(0)
+    }
+
+    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u64) -> Result<u64, Errno> {
+        if flags != 0 {
+            return Err(Errno::INVAL);
+        }
+        let from = self.files.resolve(from.0, from.1, true)?;
+        std::fs::rename(from, self.files.resolve(to.0, to.1, true)?)?;
         Ok(0)
     }
 

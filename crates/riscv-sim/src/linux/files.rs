@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::errno::Errno;
 use super::folders::Folders;
@@ -41,7 +42,7 @@ enum Open {
     Null,
     /// Bytes that the simulator made up.
     Text {
-        bytes: Vec<u8>,
+        bytes: Arc<[u8]>,
         at: u64,
     },
     File {
@@ -68,7 +69,8 @@ pub(super) struct Files {
     open: Vec<Option<Open>>,
     folders: Folders,
     /// What `/proc/self/maps` says.
-    maps: Vec<u8>,
+    maps: Arc<[u8]>,
+    program: Arc<[u8]>,
 }
 
 /// A path as a process writes it.
@@ -78,7 +80,7 @@ pub(super) fn path_of(bytes: &[u8]) -> Result<&Path, Errno> {
 }
 
 impl Files {
-    pub(super) fn new(folders: Folders, maps: Vec<u8>) -> Self {
+    pub(super) fn new(folders: Folders, maps: &str, program: Arc<[u8]>) -> Self {
         Self {
             open: vec![
                 Some(Open::Input),
@@ -86,7 +88,8 @@ impl Files {
                 Some(Open::Console(Stream::Errors)),
             ],
             folders,
-            maps,
+            maps: maps.as_bytes().into(),
+            program,
         }
     }
 
@@ -98,7 +101,11 @@ impl Files {
     pub(super) fn open(&mut self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
         let made_up = match path {
             b"/proc/self/maps" => Some(Open::Text {
-                bytes: self.maps.clone(),
+                bytes: Arc::clone(&self.maps),
+                at: 0,
+            }),
+            b"/proc/self/exe" => Some(Open::Text {
+                bytes: Arc::clone(&self.program),
                 at: 0,
             }),
             b"/dev/null" => Some(Open::Null),
@@ -314,7 +321,7 @@ impl Files {
     pub(super) fn facts(&self, number: u64) -> Result<Facts, Errno> {
         Ok(match self.get(number)? {
             Open::Input | Open::Console(_) | Open::Null => Facts::device(),
-            Open::Text { .. } => Facts::made_up(),
+            Open::Text { bytes, .. } => Facts::made_up(bytes.len() as u64),
             Open::File { file, path } => {
                 Facts::of(&file.metadata()?, path.as_os_str().as_encoded_bytes())
             }
@@ -327,6 +334,7 @@ impl Files {
         match path {
             b"" => self.facts(at),
             b"/dev/null" => Ok(Facts::device()),
+            b"/proc/self/exe" => Ok(Facts::made_up(self.program.len() as u64)),
             _ => facts_of(&self.resolve(at, path, false)?),
         }
     }

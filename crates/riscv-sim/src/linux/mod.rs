@@ -35,6 +35,7 @@ mod waits;
 
 pub(crate) use calls::{Answer, Host};
 use std::ops::Range;
+use std::sync::Arc;
 
 pub use files::Stream;
 pub use folders::Folder;
@@ -50,6 +51,8 @@ pub struct LinuxConfig {
     pub arguments: Vec<Vec<u8>>,
     /// Its environment, each as `NAME=VALUE`.
     pub environment: Vec<Vec<u8>>,
+    /// The program's file, which it may read as `/proc/self/exe`: backtraces are made of it.
+    pub program: Arc<[u8]>,
     /// The folders of the host whose files it may open.
     pub folders: Vec<Folder>,
     /// What random bytes come from, with the node's number.

@@ -1,12 +1,13 @@
 //! One process: what it has, from its start on.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::LinuxConfig;
 use super::files::{Files, path_of};
 use super::folders::Folders;
 use super::load;
-use super::space::Space;
+use super::space::{PAGE, Space};
 use crate::elf::Image;
 use crate::error::{Error, Result};
 use crate::hart::Hart;
@@ -61,10 +62,17 @@ impl Process {
         let mut random = Random::new(config.seed, node);
         let top = load::write_stack(ram, stack.start, image, config, &mut random)?;
         hart.set_x(SP, top);
-        let maps = format!(
-            "{:08x}-{:08x} rw-p 00000000 00:00 0                          [stack]\n",
-            stack.start, stack.end
-        );
+        let mut maps = String::new();
+        for mapping in &image.mappings {
+            let Range { start, end } = mapping.addresses;
+            let (start, end) = (start / PAGE * PAGE, end.next_multiple_of(PAGE));
+            let offset = mapping.offset / PAGE * PAGE;
+            let rights = if mapping.is_code { "r-xp" } else { "rw-p" };
+            maps +=
+                &format!("{start:08x}-{end:08x} {rights} {offset:08x} 00:00 2 /proc/self/exe\n");
+        }
+        let Range { start, end } = stack;
+        maps += &format!("{start:08x}-{end:08x} rw-p 00000000 00:00 0 [stack]\n");
         let folders = Folders::new(&config.folders)?;
         let name = config.arguments.first().map_or(&b""[..], Vec::as_slice);
         let name = match path_of(name) {
@@ -78,7 +86,7 @@ impl Process {
         Ok(Self {
             node,
             space: Space::new(program_end, ceiling),
-            files: Files::new(folders, maps.into_bytes()),
+            files: Files::new(folders, &maps, Arc::clone(&config.program)),
             random,
             stack,
             name,

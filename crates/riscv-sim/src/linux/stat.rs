@@ -27,10 +27,10 @@ impl Facts {
     }
 
     /// A file that the simulator makes up.
-    pub(super) const fn made_up() -> Self {
+    pub(super) const fn made_up(n_bytes: u64) -> Self {
         Self {
             mode: Self::REGULAR | 0o444,
-            n_bytes: 0,
+            n_bytes,
             number: 2,
         }
     }

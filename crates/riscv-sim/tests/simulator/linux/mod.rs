@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{LazyLock, mpsc};
+use std::sync::{Arc, LazyLock, mpsc};
 
 use pgas_riscv_sim::linux::{Folder, LinuxConfig};
 use pgas_riscv_sim::machine::Stats;
@@ -15,6 +15,7 @@ const TARGET: &str = "riscv64gc-unknown-linux-gnu";
 struct Program {
     _folder: tempfile::TempDir,
     path: PathBuf,
+    file: Arc<[u8]>,
     image: Image,
 }
 
@@ -48,11 +49,13 @@ static PROGRAM: LazyLock<Option<Program>> = LazyLock::new(|| {
         result.status.success(),
         "`cargo xtask setup` installs gcc-riscv64-linux-gnu: {message}"
     );
-    let image = Image::from_elf(&std::fs::read(&path).unwrap()).unwrap();
+    let file: Arc<[u8]> = std::fs::read(&path).unwrap().into();
+    let image = Image::from_elf(&file).unwrap();
     assert!(image.is_linux());
     Some(Program {
         _folder: folder,
         path,
+        file,
         image,
     })
 });
@@ -90,6 +93,7 @@ fn machine(given: &Given<'_>, image: &Image) -> Machine {
         ram_bytes: 32 << 20,
         linux: Some(LinuxConfig {
             arguments: arguments.map(|text| text.as_bytes().to_vec()).collect(),
+            program: Arc::clone(&PROGRAM.as_ref().unwrap().file),
             environment: vec![b"COLOUR=blue".to_vec()],
             folders: given.folders.clone(),
             seed: given.seed,
@@ -155,6 +159,7 @@ fn the_standard_library_works_on_one_node_and_on_three() {
         assert_eq!(ran.errors, vec!["to errors\n"; n_nodes]);
     }
     prints(&given(1, &["memory"]), "44999850000 true true\n");
+    prints(&given(2, &["program"]), "true\n");
 }
 
 #[test]
@@ -186,18 +191,21 @@ fn files_are_read_and_written_where_that_was_granted_and_nowhere_else() {
         ("write", "in/text", true, "Err(PermissionDenied)\n"),
         ("write", "out/new", false, "Err(PermissionDenied)\n"),
         ("write", "out/new", true, "Ok(())\n"),
+        ("move", "out/new", true, "Ok(())\n"),
+        ("move", "in/text", true, "Err(PermissionDenied)\n"),
         ("list", "in", false, "\"text\" 8\n"),
     ] {
         let name = path(name);
         let arguments = [mode, name.as_str()];
+        let n_nodes = if mode == "move" { 1 } else { 2 };
         let given = Given {
             folders: folders(is_writable),
-            ..given(2, &arguments)
+            ..given(n_nodes, &arguments)
         };
         prints(&given, expected);
     }
     if PROGRAM.is_some() {
-        assert_eq!(std::fs::read(path("out/new")).unwrap(), b"new");
+        assert_eq!(std::fs::read(path("out/new.moved")).unwrap(), b"new");
         assert_eq!(std::fs::read(path("in/text")).unwrap(), b"one\ntwo\n");
     }
 }

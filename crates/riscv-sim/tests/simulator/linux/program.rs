@@ -16,6 +16,11 @@ fn main() {
             "{:?}",
             std::fs::write(&arguments[2], "new").map_err(|why| why.kind())
         ),
+        "move" => println!(
+            "{:?}",
+            std::fs::rename(&arguments[2], format!("{}.moved", arguments[2]))
+                .map_err(|why| why.kind())
+        ),
         "list" => list(&arguments[2]),
         "time" => time(),
         "panic" => panic!("as asked"),
@@ -29,6 +34,7 @@ fn main() {
         "timeout" => std::thread::park_timeout(Duration::from_millis(1)),
         "socket" => drop(std::net::TcpStream::connect("127.0.0.1:1")),
         "memory" => memory(),
+        "program" => program(),
         "atomics" => atomics(),
         "segment" => segment(),
         "null" => null(),
@@ -77,6 +83,27 @@ fn time() {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap();
     println!("{is_right} {}", day.as_secs());
+}
+
+/// The mapping that has this function is the program's file, where it says.
+fn program() {
+    let here = program as fn() as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+    let same = maps.lines().find_map(|line| {
+        let fields: Vec<_> = line.split_ascii_whitespace().collect();
+        let (start, end) = fields[0].split_once('-').unwrap();
+        let (start, end) = (number(start), number(end));
+        if !(start..end).contains(&here) || fields[1] != "r-xp" {
+            return None;
+        }
+        let file = std::fs::read("/proc/self/exe").unwrap();
+        let place = here - start + number(fields[2]);
+        // SAFETY: the function's own first instructions are readable.
+        let code = unsafe { std::slice::from_raw_parts(here as *const u8, 16) };
+        Some(file[place..place + 16] == *code)
+    });
+    println!("{}", same == Some(true));
 }
 
 fn memory() {
