@@ -69,24 +69,12 @@ impl Image {
         let bad = |what: object::Error| Error::Elf(what.to_string());
         let parsed = ElfFile64::<LittleEndian>::parse(file).map_err(bad)?;
         let endian = parsed.endian();
-        if parsed.architecture() != Architecture::Riscv64 {
-            return Err(Error::Elf("the file is not for 64-bit RISC-V".to_owned()));
-        }
-        let headers = parsed.elf_program_headers();
-        if headers.iter().any(|it| it.p_type(endian) == elf::PT_INTERP) {
-            let what = "the file needs a dynamic linker (link it with -static, in Rust with -C target-feature=+crt-static)";
-            return Err(Error::Elf(what.to_owned()));
-        }
-        if parsed.elf_header().e_type(endian) != elf::ET_EXEC {
-            let what = "the file is not linked to fixed addresses (link it with -static -no-pie)";
-            return Err(Error::Elf(what.to_owned()));
-        }
+        check_kind(&parsed)?;
         let entry = parsed.entry();
         let is_bare = entry >= RAM_BASE;
-        let mut program_headers = None;
         let mut mappings = Vec::new();
         let mut segments = Vec::new();
-        for header in headers {
+        for header in parsed.elf_program_headers() {
             if header.p_type(endian) != elf::PT_LOAD || header.p_memsz(endian) == 0 {
                 continue;
             }
@@ -102,11 +90,6 @@ impl Image {
                 true => header.p_paddr(endian),
                 false => header.p_vaddr(endian),
             };
-            let offset = parsed.elf_header().e_phoff(endian);
-            let place = offset.checked_sub(header.p_offset(endian));
-            if let Some(place) = place.filter(|place| *place < bytes.len() as u64) {
-                program_headers = Some((address.saturating_add(place), headers.len() as u64));
-            }
             mappings.push(Mapping {
                 addresses: address..address.saturating_add(bytes.len() as u64),
                 offset: header.p_offset(endian),
@@ -130,7 +113,7 @@ impl Image {
             entry,
             segments,
             symbols: symbols(&parsed),
-            program_headers,
+            program_headers: program_headers(&parsed, &mappings),
             mappings,
         })
     }
@@ -157,6 +140,37 @@ impl Image {
         let symbol = self.symbols.get(after.checked_sub(1)?)?;
         Some((&symbol.name, address - symbol.address))
     }
+}
+
+/// Refuses what is no program that can be loaded as it is.
+fn check_kind(file: &ElfFile64<'_, LittleEndian>) -> Result<()> {
+    if file.architecture() != Architecture::Riscv64 {
+        return Err(Error::Elf("the file is not for 64-bit RISC-V".to_owned()));
+    }
+    let mut headers = file.elf_program_headers().iter();
+    if headers.any(|it| it.p_type(file.endian()) == elf::PT_INTERP) {
+        let what = "the file needs a dynamic linker (link it with -static, in Rust with -C target-feature=+crt-static)";
+        return Err(Error::Elf(what.to_owned()));
+    }
+    if file.elf_header().e_type(file.endian()) != elf::ET_EXEC {
+        let what = "the file is not linked to fixed addresses (link it with -static -no-pie)";
+        return Err(Error::Elf(what.to_owned()));
+    }
+    Ok(())
+}
+
+/// Where the program headers lie, and how many there are, if a part of the file that is loaded has them.
+fn program_headers(file: &ElfFile64<'_, LittleEndian>, mappings: &[Mapping]) -> Option<(u64, u64)> {
+    let offset = file.elf_header().e_phoff(file.endian());
+    let n_headers = file.elf_program_headers().len() as u64;
+    mappings.iter().find_map(|mapping| {
+        let place = offset.checked_sub(mapping.offset)?;
+        let address = mapping.addresses.start.checked_add(place)?;
+        mapping
+            .addresses
+            .contains(&address)
+            .then_some((address, n_headers))
+    })
 }
 
 fn symbols(file: &ElfFile64<'_, LittleEndian>) -> Vec<Symbol> {
