@@ -126,6 +126,7 @@
 //! | `pgas_smp` | ranks over shared memory, and the launcher `pgas-run` |
 //! | `pgas_mpi` | ranks over MPI, with feature `mpi` |
 //! | `pgas_ofi` | ranks over libfabric, with feature `ofi` |
+//! | `pgas_sim` | ranks as nodes of a simulated RISC-V machine, with feature `sim` |
 //!
 //! Settings are environment variables, listed at [`Config`]. What the library does not do: survive
 //! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a remote

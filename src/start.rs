@@ -56,6 +56,8 @@ fn join(config: &Config) -> Result<World, Error> {
         BackendKind::Mpi => pgas_mpi::init(config),
         #[cfg(feature = "ofi")]
         BackendKind::Ofi => pgas_ofi::init(config),
+        #[cfg(all(feature = "sim", target_arch = "riscv64", target_os = "linux"))]
+        BackendKind::Sim => pgas_sim::init(config),
         #[expect(
             clippy::allow_attributes,
             reason = "whether the arm is reached is up to the features"

@@ -19,6 +19,7 @@ mod mutants;
 mod process;
 mod publish;
 mod setup;
+mod sim;
 mod tidy;
 mod toolchains;
 
@@ -84,6 +85,24 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Runs an example of the repository on simulated RISC-V nodes, or the conformance suite
+    Sim {
+        /// How many nodes
+        #[arg(short, default_value_t = 2)]
+        nodes: u32,
+        /// The example
+        #[arg(long, required_unless_present = "suite")]
+        example: Option<String>,
+        /// A folder that the example may read, besides the repository and the current folder, where it may write
+        #[arg(long)]
+        files: Vec<PathBuf>,
+        /// Runs the conformance suite instead
+        #[arg(long, conflicts_with_all = ["example", "args"])]
+        suite: bool,
+        /// Arguments of the example
+        #[arg(last = true)]
+        args: Vec<String>,
+    },
     /// Makes the bindings to libfabric of the installed headers (needs `bindgen` and libclang)
     Bindings,
     /// Runs a program on hosts that share no memory, made of namespaces on this machine (needs root)
@@ -137,6 +156,14 @@ fn run(verb: Verb) -> Result<Outcome> {
         Verb::Dependencies => dependencies::run(),
         Verb::Publish => publish::run(),
         Verb::Doc { open } => ci::doc(open),
+        Verb::Sim {
+            nodes,
+            example: Some(name),
+            files,
+            args,
+            ..
+        } => sim::example(nodes, &name, &files, &args),
+        Verb::Sim { nodes, .. } => sim::suite(nodes),
         Verb::Bench { args } => {
             let args = args.iter().map(String::as_str);
             cargo(ci::BENCH.iter().copied().chain(args))

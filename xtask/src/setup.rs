@@ -101,6 +101,18 @@ const TOOLS: &[Tool] = &[
         package: "gcc-riscv64-unknown-elf",
         used_for: "guests in C for the simulator",
     },
+    Tool {
+        what: "riscv64-linux-gnu-gcc",
+        probe: "command -v riscv64-linux-gnu-gcc",
+        package: "gcc-riscv64-linux-gnu",
+        used_for: "linking programs of Linux that the simulator runs",
+    },
+    Tool {
+        what: "the C library of 64-bit RISC-V",
+        probe: "ls /usr/riscv64-linux-gnu/lib/libc.a",
+        package: "libc6-dev-riscv64-cross",
+        used_for: "what these programs are linked with",
+    },
 ];
 
 impl Tool {

@@ -1,14 +1,10 @@
-# Start of a guest in C: registers, floating point, the zeroed section, then main, whose result is the node's code.
+# Start of a guest in C: the stack, floating point, the zeroed section, then main, whose result is the node's code.
     .section .text.start, "ax"
     .globl _start
 _start:
     # Only the first core of a node runs main.
     csrr    t0, mhartid
     bnez    t0, park
-    .option push
-    .option norelax
-    la      gp, __global_pointer$
-    .option pop
     la      sp, __stack_top
     li      t0, 0x2000
     csrs    mstatus, t0

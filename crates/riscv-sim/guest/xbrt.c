@@ -67,9 +67,11 @@ void xbrt_get(void *target, const void *source, size_t n_bytes, int pe)
         *to++ = xb_load_u8(pe, from++);
 }
 
-/* Dissemination: in round r everybody tells the node 2^r further, and waits for the node 2^r before. */
+/* Dissemination: in round r everybody tells the node 2^r further, and waits for the node 2^r before. What was put or added
+ * before it is there behind it: the fence waits for what is still under way. */
 void xbrt_barrier(void)
 {
+    __asm__ volatile("fence" ::: "memory");
     n_barriers++;
     for (long round = 0, distance = 1; distance < num_pes; round++, distance *= 2) {
         xb_fetch_add((my_pe + distance) % num_pes, &arrived[round], 1);

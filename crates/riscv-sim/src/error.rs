@@ -1,7 +1,8 @@
 //! What can go wrong on the host's side. A trap is not among it: that is the guest's, until nobody handles it.
 
+use std::ops::Range;
+
 use crate::machine::Fault;
-use crate::memory::RAM_BASE;
 
 /// What can go wrong.
 #[derive(Debug, thiserror::Error)]
@@ -11,16 +12,14 @@ pub enum Error {
     #[error("not a guest: {0}")]
     Elf(String),
     /// The guest does not fit into the memory.
-    #[error(
-        "the guest has bytes at {address:#x}..{end:#x}, but memory is {RAM_BASE:#x}..{ram_end:#x}"
-    )]
+    #[error("the guest has bytes at {address:#x}..{end:#x}, but memory is {ram:#x?}")]
     OutsideMemory {
         /// Where the guest's bytes start.
         address: u64,
         /// Where they end.
         end: u64,
-        /// Where memory ends.
-        ram_end: u64,
+        /// Where memory is.
+        ram: Box<Range<u64>>,
     },
     /// The machine cannot be built as asked.
     #[error("{0}")]
@@ -36,6 +35,21 @@ pub enum Error {
         /// What is wrong with it.
         message: String,
     },
+    /// A program of Linux asked the kernel for something that there is not here.
+    #[error(
+        "node {node} made the system call {number} ({name}), which the simulator does not have"
+    )]
+    SystemCall {
+        /// The node.
+        node: u32,
+        /// The call's number.
+        number: u32,
+        /// Its name.
+        name: &'static str,
+    },
+    /// A program of Linux cannot go on.
+    #[error("{0}")]
+    Process(String),
     /// The instructions that a run may take are used up.
     #[error("no end after {0} instructions")]
     NoEnd(u64),

@@ -36,7 +36,7 @@
 //!
 //! Where things are: [`isa`] is the table of instructions; [`hart`] runs them on one core; [`float`] is its arithmetic; [`machine`]
 //! joins nodes without a clock and [`timed`] with one; [`asm`], [`disasm`] and [`elf`] turn text and files into guests and back; [`gdb`] lets a debugger look into a node;
-//! [`remote`] is what nodes ask of one another.
+//! [`remote`] is what nodes ask of one another; [`linux`] answers the system calls of programs of Linux.
 //!
 //! A node may have several cores, which share its memory and its place in the network: all start at the guest's entry with the same
 //! `e10` and `e11`, `mhartid` tells them apart, and the node ends when one of them ends it.
@@ -70,6 +70,7 @@ pub mod error;
 pub mod float;
 pub mod gdb;
 pub mod hart;
+pub mod linux;
 pub mod machine;
 pub mod memory;
 pub mod remote;

@@ -70,6 +70,8 @@ pub enum Width {
     U64,
     /// Eight bytes for an extended register.
     Extended,
+    /// Eight bytes and eight zero bytes behind them, which are stored only.
+    Quad,
 }
 
 impl Width {
@@ -81,6 +83,7 @@ impl Width {
             Self::I16 | Self::U16 => 2,
             Self::I32 | Self::U32 => 4,
             Self::I64 | Self::U64 | Self::Extended => 8,
+            Self::Quad => 16,
         }
     }
 
@@ -94,7 +97,7 @@ impl Width {
             Self::U8 => raw as u8 as u64,
             Self::U16 => raw as u16 as u64,
             Self::U32 => raw as u32 as u64,
-            Self::I64 | Self::U64 | Self::Extended => raw,
+            Self::I64 | Self::U64 | Self::Extended | Self::Quad => raw,
         }
     }
 }

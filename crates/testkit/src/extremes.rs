@@ -95,10 +95,13 @@ pub struct Program {
     pub codes: &'static [i32],
 }
 
+/// What operands have before them that a program passes on.
+const REST: &str = "--";
+
 /// An argument, as a program's help names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Argument {
-    /// Empty for an operand.
+    /// Empty for an operand, and [`REST`] for those that only follow it.
     option: String,
     takes_value: bool,
 }
@@ -115,8 +118,9 @@ fn declared(help: &str) -> Vec<Argument> {
         let words = line.trim_start();
         let spec = words.split("  ").next().unwrap_or_default();
         if section == "Arguments:" && indent == 2 && spec.starts_with(['<', '[']) {
+            let option = if spec.ends_with("]...") { REST } else { "" };
             found.push(Argument {
-                option: String::new(),
+                option: option.to_owned(),
                 takes_value: true,
             });
         }
@@ -194,6 +198,7 @@ pub fn try_extremes(program: &Program) {
     );
     let values = extremes(&folder);
     let mut wrong = String::new();
+    let has_rest = arguments.iter().any(|it| it.option == REST);
     let is_tried = |it: &&Argument| !program.skipped.contains(&it.option.as_str());
     for argument in arguments.iter().filter(is_tried) {
         let values = if argument.takes_value {
@@ -202,7 +207,7 @@ pub fn try_extremes(program: &Program) {
             &values[..1]
         };
         for value in values {
-            if let Err(why) = try_one(program, argument, value, &folder) {
+            if let Err(why) = try_one(program, argument, value, has_rest, &folder) {
                 let shown = cut(&value.to_string_lossy(), SHOWN);
                 writeln!(wrong, "{} {shown:?}: {why}", argument.option).expect("a text");
             }
@@ -216,6 +221,7 @@ fn try_one(
     program: &Program,
     argument: &Argument,
     value: &OsStr,
+    has_rest: bool,
     folder: &Path,
 ) -> Result<(), String> {
     let mut command = Command::new("sh");
@@ -229,8 +235,16 @@ fn try_one(
             command.arg(joined(option, usual));
         }
     }
-    if argument.option.is_empty() {
-        command.arg("--").arg(value);
+    if argument.option == REST {
+        command.args(&program.operands).arg(REST).arg(value);
+    } else if argument.option.is_empty() {
+        if !has_rest {
+            command.arg(REST);
+        } else if value.as_encoded_bytes().starts_with(b"-") {
+            // It would be an option.
+            return Ok(());
+        }
+        command.arg(value);
         command.args(program.operands.iter().skip(1));
     } else {
         command.arg(joined(&argument.option, value));

@@ -103,15 +103,10 @@ fn ofi() -> Result<Outcome> {
         "-p", "pgas", "-p", "pgas-examples", "--test", "handlers", "--test", "headers", "--test", "hosts",
         "--test", "jobs", "--test", "ofi", "--test", "suite",
     ];
-    // What starts ranks on hosts, as `tests` builds it.
+    // What starts ranks on hosts, and what they run, as `tests` builds both.
+    #[rustfmt::skip]
     let launcher = [
-        "build",
-        "-p",
-        "pgas-run",
-        "-p",
-        "pgas",
-        "-p",
-        "pgas-examples",
+        "build", "-p", "pgas-run", "-p", "pgas", "-p", "pgas-examples", "--bins", "--examples",
     ];
     process::run(command("cargo", launcher).args(PACKAGES).args(FEATURES))?;
     let mut tests = command("cargo", ["test", "--no-fail-fast", "--lib"]);

@@ -240,6 +240,8 @@ impl Program {
             .collect();
         symbols.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
         let mut image = Image {
+            program_headers: None,
+            mappings: Vec::new(),
             entry: RAM_BASE,
             segments,
             symbols,

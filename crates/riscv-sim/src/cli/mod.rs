@@ -1,5 +1,6 @@
 //! What `rae` is asked to do.
 
+mod console;
 mod run;
 mod timed;
 mod translate;
@@ -30,8 +31,9 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node.
-    Run(Run),
+    /// Run a guest (an ELF file, or assembly in a file that ends in .s) on every node. A static program of Linux runs as one
+    /// process a node.
+    Run(Box<Run>),
     /// Write the instructions of an ELF file, or of hexadecimal words.
     Disasm(Disasm),
     /// Assemble a file into an ELF guest.
@@ -125,6 +127,24 @@ struct Run {
     /// Say nothing on the way.
     #[arg(long)]
     quiet: bool,
+    /// A folder whose files a program of Linux may read, under the same names; may be given several times.
+    #[arg(long, value_name = "FOLDER")]
+    files: Vec<PathBuf>,
+    /// As --files, and files in it may be made, written and removed.
+    #[arg(long, value_name = "FOLDER")]
+    files_rw: Vec<PathBuf>,
+    /// A variable of the environment of a program of Linux, as NAME=VALUE; may be given several times. There are no others.
+    #[arg(long, value_name = "NAME=VALUE")]
+    env: Vec<OsString>,
+    /// MiB of a program of Linux that other nodes reach, at the same address on each; all of its memory if not given.
+    #[arg(long, value_name = "MIB", value_parser = mebibytes)]
+    segment: Option<usize>,
+    /// What the random bytes of programs of Linux come from.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Arguments of a program of Linux.
+    #[arg(last = true)]
+    arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]
@@ -177,8 +197,8 @@ fn cores(text: &str) -> Result<usize, String> {
 /// The memory of a node, of which many make up the simulator's own.
 fn mebibytes(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(n @ 1..=65_536) => Ok(n),
-        _ => Err("a node has 1 to 65536 MiB".to_owned()),
+        Ok(n @ 1..=4096) => Ok(n),
+        _ => Err("a node has 1 to 4096 MiB, which is 4 GiB".to_owned()),
     }
 }
 

@@ -2,18 +2,29 @@
 
 #![expect(clippy::print_stderr, reason = "progress and failures are for people")]
 
+use std::ffi::OsString;
+use std::fs::OpenOptions;
 use std::io::{IsTerminal as _, Write as _};
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use pgas_riscv_sim::memory::RAM_BASE;
-use pgas_riscv_sim::{Error, Machine, MachineConfig, Outcome, gdb};
+use pgas_riscv_sim::linux::{Folder, LinuxConfig};
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome, gdb};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 
+use super::console::{as_it_is, by_node};
 use super::{Run, TROUBLE, Trouble, guest, timed};
 
 /// Instructions between two looks at the clock.
 const STEP: u64 = 20_000_000;
+
+/// The exit status after an interrupt, as shells have it.
+const INTERRUPTED: u8 = 130;
 
 /// Between two progress lines.
 pub(super) const PROGRESS: Duration = Duration::from_secs(2);
@@ -28,7 +39,66 @@ pub(super) fn range(text: &str) -> Result<std::ops::Range<u64>, String> {
     Ok(number(start)?..number(end)?)
 }
 
+/// What the process on each node is given, if the guest is a program of Linux; nothing else takes that.
+fn process(arguments: &Run, image: &Image) -> Result<Option<LinuxConfig>, Trouble> {
+    let path = |paths: &[PathBuf]| paths.first().map(|path| path.display().to_string());
+    let text = |texts: &[OsString]| texts.first().map(|text| text.display().to_string());
+    if !image.is_linux() {
+        let given = [
+            ("--files", path(&arguments.files)),
+            ("--files-rw", path(&arguments.files_rw)),
+            ("--env", text(&arguments.env)),
+            ("--segment", arguments.segment.map(|mib| mib.to_string())),
+            ("--seed", arguments.seed.map(|seed| seed.to_string())),
+            ("--", text(&arguments.arguments)),
+        ];
+        let given = given
+            .into_iter()
+            .find_map(|(option, value)| Some((option, value?)));
+        return match given {
+            None => Ok(None),
+            Some((option, value)) => {
+                let guest = arguments.guest.display();
+                Err(format!("{option} {value}: {guest} is no program of Linux").into())
+            }
+        };
+    }
+    for variable in &arguments.env {
+        let bytes = variable.as_encoded_bytes();
+        if bytes.first() == Some(&b'=') || !bytes.contains(&b'=') {
+            return Err(format!("--env {}: write NAME=VALUE", variable.display()).into());
+        }
+    }
+    let bytes = |text: &OsString| text.as_encoded_bytes().to_vec();
+    let folders = |paths: &[PathBuf], is_writable| {
+        let folder = move |path: &PathBuf| Folder {
+            path: path.clone(),
+            is_writable,
+        };
+        paths.iter().map(folder).collect::<Vec<_>>()
+    };
+    let name = arguments.guest.as_os_str().to_owned();
+    Ok(Some(LinuxConfig {
+        arguments: [&name]
+            .into_iter()
+            .chain(&arguments.arguments)
+            .map(bytes)
+            .collect(),
+        program: super::read(&arguments.guest)?.into(),
+        environment: arguments.env.iter().map(bytes).collect(),
+        folders: [
+            folders(&arguments.files, false),
+            folders(&arguments.files_rw, true),
+        ]
+        .concat(),
+        seed: arguments.seed.unwrap_or_default(),
+        segment_bytes: (arguments.segment.unwrap_or(0) as u64) << 20,
+    }))
+}
+
 pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
+    let interrupted = Interrupted::listen()?;
+    let image = guest(&arguments.guest, arguments.profile.into())?;
     let config = MachineConfig {
         n_nodes: arguments.nodes,
         cores_per_node: arguments.cores,
@@ -37,51 +107,99 @@ pub(super) fn run(arguments: &Run) -> Result<ExitCode, Trouble> {
         profile: arguments.profile.into(),
         compare_swap: arguments.cas.into(),
         quantum: arguments.quantum,
+        linux: process(arguments, &image)?,
     };
     if let (Some(path), false) = (&arguments.trace, arguments.timed) {
         let why = "without a clock nothing has a time: add --timed";
         return Err(format!("--trace {}: {why}", path.display()).into());
     }
     if let Some(shared) = &arguments.shared {
-        let ram = RAM_BASE..RAM_BASE + config.ram_bytes as u64;
+        let ram = config.ram();
         if shared.start < ram.start || shared.end > ram.end || shared.is_empty() {
             let (std::ops::Range { start, end }, memory) = (shared, ram);
             let why = format!("no part of the memory, which is {memory:x?}");
             return Err(format!("--shared {start:x}:{end:x}: {why}").into());
         }
     }
-    let image = guest(&arguments.guest, config.profile)?;
+    for path in [&arguments.stats, &arguments.trace].into_iter().flatten() {
+        can_be_written(path)?;
+    }
     let mut machine = Machine::new(&config, &image)?;
-    machine.set_console(Box::new(|_, bytes| {
-        // If nobody reads what the guest writes, the guest goes on.
-        drop(std::io::stdout().write_all(bytes));
-    }));
+    set_consoles(&mut machine, &config);
     if let Some(port) = arguments.gdb {
-        if arguments.gdb_node >= arguments.nodes {
-            let (node, nodes) = (arguments.gdb_node, arguments.nodes);
-            return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
-        }
-        let listener = TcpListener::bind(("127.0.0.1", port))?;
-        eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
-        let (connection, _) = listener.accept()?;
-        machine = gdb::serve(machine, arguments.gdb_node, connection)?;
+        machine = debugged(machine, port, arguments)?;
     }
     let outcome = if arguments.timed {
-        timed::run(machine, arguments)?
+        timed::run(machine, arguments, &interrupted)?
     } else {
-        let outcome = to_the_end(&mut machine, arguments);
+        let outcome = to_the_end(&mut machine, arguments, &interrupted);
         write_stats(arguments, &machine.stats())?;
         outcome
     };
     drop(std::io::stdout().flush());
     Ok(match outcome? {
-        Outcome::Success => ExitCode::SUCCESS,
-        Outcome::Failure { node, code } => {
+        None => {
+            eprintln!("rae: interrupted");
+            ExitCode::from(INTERRUPTED)
+        }
+        Some(Outcome::Success) => ExitCode::SUCCESS,
+        Some(Outcome::Failure { node, code }) => {
             eprintln!("rae: node {node} failed with code {code}");
             // A status has eight bits; what does not fit must not look like success.
             ExitCode::from(u8::try_from(code).unwrap_or(TROUBLE - 1))
         }
     })
+}
+
+/// What guests write goes to this process's own outputs.
+fn set_consoles(machine: &mut Machine, config: &MachineConfig) {
+    if config.linux.is_some() && config.n_nodes > 1 {
+        let n_nodes = config.n_nodes;
+        machine.set_console(by_node(n_nodes, std::io::stdout()));
+        machine.set_error_console(by_node(n_nodes, std::io::stderr()));
+    } else {
+        machine.set_console(as_it_is(std::io::stdout()));
+        machine.set_error_console(as_it_is(std::io::stderr()));
+    }
+}
+
+/// Lets a debugger run a node first.
+fn debugged(machine: Machine, port: u16, arguments: &Run) -> Result<Machine, Trouble> {
+    if arguments.gdb_node >= arguments.nodes {
+        let (node, nodes) = (arguments.gdb_node, arguments.nodes);
+        return Err(format!("--gdb-node {node}: there are {nodes} nodes").into());
+    }
+    let listener = TcpListener::bind(("127.0.0.1", port))?;
+    eprintln!("rae: waiting for GDB at {}", listener.local_addr()?);
+    let (connection, _) = listener.accept()?;
+    Ok(gdb::serve(machine, arguments.gdb_node, connection)?)
+}
+
+/// Whether somebody asked the run to end, by an interrupt from the terminal or from whoever started it. A second time ends the
+/// process at once.
+pub(super) struct Interrupted(Arc<AtomicBool>);
+
+impl Interrupted {
+    fn listen() -> Result<Self, Trouble> {
+        let asked = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            // The first of these looks at what the second one sets, and only the next signal finds it set.
+            flag::register_conditional_default(signal, Arc::clone(&asked))?;
+            flag::register(signal, Arc::clone(&asked))?;
+        }
+        Ok(Self(asked))
+    }
+
+    pub(super) fn is_asked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A file that is written after the run can be written now: it is made, or left as it is.
+fn can_be_written(path: &Path) -> Result<(), Trouble> {
+    let opened = OpenOptions::new().append(true).create(true).open(path);
+    opened.map_err(|why| format!("{}: {why}", path.display()))?;
+    Ok(())
 }
 
 /// Writes what was counted, if somebody wants it.
@@ -94,7 +212,12 @@ pub(super) fn write_stats(arguments: &Run, stats: &impl serde::Serialize) -> Res
     Ok(())
 }
 
-fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Trouble> {
+/// Runs until the end, or until somebody interrupts: that is no outcome.
+fn to_the_end(
+    machine: &mut Machine,
+    arguments: &Run,
+    interrupted: &Interrupted,
+) -> Result<Option<Outcome>, Trouble> {
     let limit = arguments.max_instructions.unwrap_or(u64::MAX);
     let start = Instant::now();
     let mut said = start;
@@ -105,8 +228,9 @@ fn to_the_end(machine: &mut Machine, arguments: &Run) -> Result<Outcome, Trouble
             return Err(located(Error::NoEnd(limit), machine));
         }
         match machine.run_some(left.min(STEP)) {
+            Ok(None) if interrupted.is_asked() => return Ok(None),
             Ok(None) => {}
-            Ok(Some(outcome)) => return Ok(outcome),
+            Ok(Some(outcome)) => return Ok(Some(outcome)),
             Err(why) => return Err(located(why, machine)),
         }
         if shows_progress && said.elapsed() >= PROGRESS {

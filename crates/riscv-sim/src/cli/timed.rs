@@ -10,7 +10,7 @@ use pgas_riscv_sim::timed::time::Time;
 use pgas_riscv_sim::timed::trace::Trace;
 use pgas_riscv_sim::{Error, Machine, Outcome};
 
-use super::run::{PROGRESS, located, progress, write_stats};
+use super::run::{Interrupted, PROGRESS, located, progress, write_stats};
 use super::{Run, Trouble, read_text};
 
 /// Spans of a trace at most: about what Perfetto still shows with ease.
@@ -20,7 +20,11 @@ const SPANS: usize = 2_000_000;
 const STEP: Time = Time::from_ns(200_000);
 
 /// Runs the guests of `machine` with cycles counted; gives how that ended, after statistics and trace have been written.
-pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, Trouble>, Trouble> {
+pub(super) fn run(
+    machine: Machine,
+    arguments: &Run,
+    interrupted: &Interrupted,
+) -> Result<Result<Option<Outcome>, Trouble>, Trouble> {
     let config = match &arguments.config {
         None => TimedConfig::default(),
         Some(path) => {
@@ -33,7 +37,7 @@ pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, T
     if arguments.trace.is_some() {
         simulation.set_trace(Trace::new(SPANS));
     }
-    let outcome = to_the_end(&mut simulation, arguments);
+    let outcome = to_the_end(&mut simulation, arguments, interrupted);
     write_stats(arguments, &simulation.stats())?;
     if let (Some(path), Some(trace)) = (&arguments.trace, simulation.trace()) {
         let named = |why: std::io::Error| format!("{}: {why}", path.display());
@@ -44,15 +48,20 @@ pub(super) fn run(machine: Machine, arguments: &Run) -> Result<Result<Outcome, T
     Ok(outcome)
 }
 
-fn to_the_end(simulation: &mut Simulation, arguments: &Run) -> Result<Outcome, Trouble> {
+fn to_the_end(
+    simulation: &mut Simulation,
+    arguments: &Run,
+    interrupted: &Interrupted,
+) -> Result<Option<Outcome>, Trouble> {
     let limit = arguments.max_instructions.unwrap_or(u64::MAX);
     let start = Instant::now();
     let mut said = start;
     let shows_progress = !arguments.quiet && std::io::stderr().is_terminal();
     loop {
         match simulation.run_for(STEP) {
+            Ok(None) if interrupted.is_asked() => return Ok(None),
             Ok(None) => {}
-            Ok(Some(outcome)) => return Ok(outcome),
+            Ok(Some(outcome)) => return Ok(Some(outcome)),
             Err(why) => return Err(located(why, simulation.machine())),
         }
         if simulation.machine().n_instructions() >= limit {

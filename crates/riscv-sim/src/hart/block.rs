@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::run::{Step, continuation};
 use crate::isa::{Decoded, Profile, decode};
-use crate::memory::{RAM_BASE, Ram};
+use crate::memory::Ram;
 
 /// Instructions of a block at most; the index of each fits in a byte.
 const MAX_INSTRUCTIONS: u8 = 64;
@@ -131,7 +131,7 @@ impl CodeCache {
             };
             let mut insn = decode(word, self.profile);
             insn.index = index;
-            insn.place = (pc - RAM_BASE) as u32;
+            insn.place = (pc >> 1) as u32;
             let target = pc.wrapping_add(insn.imm());
             let follows = match continuation(insn.op) {
                 Continuation::Next => pc.wrapping_add(insn.n_bytes.into()),

@@ -1,6 +1,6 @@
 //! What the meanings of the instructions are written in: registers, memory, control flow.
 
-use super::csr::CsrWrite;
+use super::csr::{CsrWrite, REGION};
 use super::trap::{Break, Cause, Trap};
 use super::{Core, Mode, Observer};
 use crate::isa::Decoded;
@@ -68,9 +68,10 @@ impl<O: Observer> Context<'_, O> {
     #[inline(always)]
     pub(super) fn load<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Break> {
         self.observer.access(address, N as u64, false);
-        match self.ram.load(address) {
+        let offset = self.ram.offset(address);
+        match self.ram.load_at(offset) {
             Some(bytes) => Ok(bytes),
-            None => Err(Trap::new(Cause::LoadFault, address).into()),
+            None => Err(fault(self.ram, offset, Cause::LoadFault)),
         }
     }
 
@@ -81,11 +82,12 @@ impl<O: Observer> Context<'_, O> {
         value: [u8; N],
     ) -> Result<(), Break> {
         self.observer.access(address, N as u64, true);
-        if !self.ram.store(address, value) {
-            return Err(Trap::new(Cause::StoreFault, address).into());
+        let offset = self.ram.offset(address);
+        if !self.ram.store_at(offset, value) {
+            return Err(fault(self.ram, offset, Cause::StoreFault));
         }
         // The upper half of `tohost` written alone asks for nothing yet.
-        if address == self.core.tohost {
+        if offset == self.core.tohost {
             return Err(Break::Host);
         }
         Ok(())
@@ -113,6 +115,7 @@ impl<O: Observer> Context<'_, O> {
         Self::aligned(address, N as u64, Cause::StoreMisaligned)?;
         let reserved = self.core.reservation.take() == Some((address, N as u64));
         if reserved {
+            self.core.n_atomics += 1;
             let value = self.x(i.rs2);
             match N {
                 4 => self.store(address, (value as u32).to_le_bytes())?,
@@ -129,6 +132,7 @@ impl<O: Observer> Context<'_, O> {
         let address = self.x(i.rs1);
         Self::aligned(address, 4, Cause::StoreMisaligned)?;
         let old = self.atomic_load::<4>(address)?;
+        self.core.n_atomics += 1;
         // Sign-extended operands keep their order, signed and unsigned.
         let new = op.apply(signed(old), i64::from(self.w(i.rs2)).cast_unsigned());
         self.store(address, (new as u32).to_le_bytes())?;
@@ -140,6 +144,7 @@ impl<O: Observer> Context<'_, O> {
         let address = self.x(i.rs1);
         Self::aligned(address, 8, Cause::StoreMisaligned)?;
         let old = u64::from_le_bytes(self.atomic_load(address)?);
+        self.core.n_atomics += 1;
         self.store(address, op.apply(old, self.x(i.rs2)).to_le_bytes())?;
         self.set_x(i.rd, old);
         Ok(())
@@ -195,10 +200,22 @@ impl<O: Observer> Context<'_, O> {
     }
 
     pub(super) fn csr(&mut self, i: &Decoded, write: CsrWrite) -> Result<u64, Break> {
-        let old = self.core.csr_access(i.imm as u16, write)?;
+        let was_inside = self.core.csrs.region != 0;
+        let number = i.imm as u16;
+        let old = self.core.csr_access(number, write)?;
         self.set_x(i.rd, old);
+        if number == REGION && was_inside != (self.core.csrs.region != 0) {
+            return Err(Break::Region);
+        }
         Ok(self.next(i))
     }
+}
+
+/// There is no memory at an offset. Apart from the access, which so needs the address no more when it has the offset.
+#[cold]
+#[inline(never)]
+fn fault(ram: &Ram, offset: u64, cause: Cause) -> Break {
+    Trap::new(cause, ram.start().wrapping_add(offset)).into()
 }
 
 /// Little-endian bytes as a sign-extended register.

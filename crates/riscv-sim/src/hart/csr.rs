@@ -6,6 +6,8 @@ use super::trap::Trap;
 const FFLAGS: u16 = 0x001;
 const FRM: u16 = 0x002;
 const FCSR: u16 = 0x003;
+/// Ours, among the numbers that are free for that: not 0 while the core is in the region of interest.
+pub(super) const REGION: u16 = 0x800;
 const MSTATUS: u16 = 0x300;
 const MISA: u16 = 0x301;
 const MIE: u16 = 0x304;
@@ -81,6 +83,7 @@ pub(crate) struct Csrs {
     pub(super) fflags: u8,
     pub(super) frm: u8,
     hart_id: u64,
+    pub(super) region: u64,
     /// What is added to the counter of instructions to give `minstret`.
     instret_offset: u64,
     /// What is added to the counter of cycles to give `mcycle`.
@@ -105,6 +108,7 @@ impl Csrs {
             fflags: 0,
             frm: 0,
             hart_id,
+            region: 0,
             instret_offset: 0,
             cycle_offset: 0,
             cycles: None,
@@ -179,6 +183,7 @@ impl Core {
             FFLAGS => csrs.fflags.into(),
             FRM => csrs.frm.into(),
             FCSR => u64::from(csrs.frm) << 5 | u64::from(csrs.fflags),
+            REGION => csrs.region,
             MSTATUS => {
                 let dirty = if csrs.has_fp() { FS | SD } else { 0 };
                 csrs.mstatus | dirty | UXL
@@ -213,6 +218,7 @@ impl Core {
                 csrs.fflags = value as u8 & 0x1f;
                 csrs.frm = (value >> 5) as u8 & 7;
             }
+            REGION => csrs.region = value,
             MSTATUS => {
                 // Only user and machine mode exist.
                 let mpp = if value & MPP == MPP { MPP } else { 0 };

@@ -52,6 +52,8 @@ pub struct HartConfig {
     pub pc: u64,
     /// The address of `tohost`, a write to which ends the run or asks the host for something.
     pub tohost: Option<u64>,
+    /// Where the memory starts that it will run on.
+    pub ram_start: u64,
 }
 
 impl Default for HartConfig {
@@ -63,6 +65,7 @@ impl Default for HartConfig {
             extended: [0; 32],
             pc: RAM_BASE,
             tohost: None,
+            ram_start: RAM_BASE,
         }
     }
 }
@@ -104,11 +107,16 @@ pub(crate) struct Core {
     e: [u64; 32],
     pc: u64,
     instret: u64,
+    /// Atomics on its own node's memory.
+    n_atomics: u64,
+    /// How far `tohost` lies from the start of the memory.
     tohost: u64,
     /// The reserved address and its width.
     reservation: Option<(u64, u64)>,
     request: Option<RemoteRequest>,
     compare_swap: CompareSwapForm,
+    /// How many elements the next remote load or store moves, and where they lie here.
+    aggregate: Option<(u64, u64)>,
     csrs: Csrs,
 }
 
@@ -130,10 +138,14 @@ impl Hart {
                 e: config.extended,
                 pc: config.pc,
                 instret: 0,
-                tohost: config.tohost.unwrap_or(u64::MAX),
+                n_atomics: 0,
+                tohost: config
+                    .tohost
+                    .map_or(u64::MAX, |at| at.wrapping_sub(config.ram_start)),
                 reservation: None,
                 request: None,
                 compare_swap: config.compare_swap,
+                aggregate: None,
                 csrs: Csrs::new(config.hart_id),
             },
             code: CodeCache::new(config.profile),
@@ -209,6 +221,18 @@ impl Hart {
         self.core.instret
     }
 
+    /// Atomics on its own node's memory since reset: a store-conditional is one if it stores.
+    #[must_use]
+    pub const fn n_atomics(&self) -> u64 {
+        self.core.n_atomics
+    }
+
+    /// Whether it is in the region of interest, which the guest begins and ends by a register of its own, 0x800.
+    #[must_use]
+    pub const fn is_in_region(&self) -> bool {
+        self.core.csrs.region != 0
+    }
+
     /// The mode in which the next instruction runs.
     #[must_use]
     pub const fn mode(&self) -> Mode {
@@ -225,6 +249,12 @@ impl Hart {
     #[must_use]
     pub const fn has_trap_handler(&self) -> bool {
         self.core.csrs.mtvec != 0
+    }
+
+    /// What `mcycle` was last told to count, where a timed model knows it.
+    #[must_use]
+    pub const fn cycles(&self) -> Option<u64> {
+        self.core.csrs.cycles
     }
 
     /// Sets what `mcycle` counts, where a timed model knows it.

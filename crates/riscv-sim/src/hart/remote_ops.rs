@@ -46,6 +46,9 @@ impl<O: Observer> Context<'_, O> {
             Width::Extended => Destination::Extended(i.rd),
             _ => Destination::Integer(i.rd),
         };
+        if let Some(elements) = self.core.aggregate.take() {
+            return self.move_all(elements, Direction::Load, (object, address), width);
+        }
         if object != 0 {
             Self::aligned(address, width.bytes(), Cause::LoadMisaligned)?;
             return self.request(object, address, Action::Load(width), destination);
@@ -65,6 +68,9 @@ impl<O: Observer> Context<'_, O> {
         value: u64,
         width: Width,
     ) -> Result<(), Break> {
+        if let Some(elements) = self.core.aggregate.take() {
+            return self.move_all(elements, Direction::Store, (object, address), width);
+        }
         if object != 0 {
             Self::aligned(address, width.bytes(), Cause::StoreMisaligned)?;
             let action = Action::Store(width, value);
@@ -74,8 +80,40 @@ impl<O: Observer> Context<'_, O> {
             1 => self.store(address, (value as u8).to_le_bytes()),
             2 => self.store(address, (value as u16).to_le_bytes()),
             4 => self.store(address, (value as u32).to_le_bytes()),
+            16 => self.store(address, u128::from(value).to_le_bytes()),
             _ => self.store(address, value.to_le_bytes()),
         }
+    }
+
+    /// The next remote load or store moves `x[rs1]` elements between the object and this node's memory from `x[rs2]` on.
+    pub(super) fn aggregate(&mut self, i: &Decoded) {
+        self.core.aggregate = Some((self.x(i.rs1), self.x(i.rs2)));
+        self.set_x(i.rd, 0);
+    }
+
+    /// What a load or store behind `eag` does.
+    fn move_all(
+        &mut self,
+        (n_elements, local): (u64, u64),
+        direction: Direction,
+        (object, address): (u64, u64),
+        width: Width,
+    ) -> Result<(), Break> {
+        // Sixteen bytes are two words one after the other.
+        let (n_elements, width) = match width.bytes() {
+            16 => (n_elements.saturating_mul(2), 8),
+            n_bytes => (n_elements, n_bytes),
+        };
+        Self::aligned(local, width, Cause::LoadMisaligned)?;
+        Self::aligned(address, width, Cause::LoadMisaligned)?;
+        let action = Action::Bulk {
+            direction,
+            local,
+            width,
+            n_elements,
+            stride: 1,
+        };
+        self.request(object, address, action, Destination::None)
     }
 
     pub(super) fn remote_atomic(
@@ -124,6 +162,7 @@ impl<O: Observer> Context<'_, O> {
             4 => signed(self.atomic_load::<4>(address)?),
             _ => signed(self.atomic_load::<8>(address)?),
         };
+        self.core.n_atomics += 1;
         if old == expected {
             match n_bytes {
                 4 => self.store(address, (new as u32).to_le_bytes())?,

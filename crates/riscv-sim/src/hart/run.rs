@@ -23,6 +23,8 @@ pub enum Stop {
     Trap(Trap),
     /// It waits for an interrupt, and none will come: others may run meanwhile.
     Wait,
+    /// It came into the region of interest, or left it.
+    Region,
 }
 
 /// How a run of one block ended.
@@ -101,6 +103,7 @@ fn broken(core: &mut Core, ram: &Ram, why: Break) -> Option<Stop> {
         Break::FenceI => None,
         Break::Host => Some(Stop::Host),
         Break::Wait => Some(Stop::Wait),
+        Break::Region => Some(Stop::Region),
     };
     let compressed = fetch(core.pc, ram).is_some_and(|word| word & 3 != 3);
     core.pc = core.pc.wrapping_add(if compressed { 2 } else { 4 });

@@ -74,6 +74,8 @@ pub(crate) enum Break {
     Host,
     /// It waits for an interrupt.
     Wait,
+    /// It came into the region of interest, or left it.
+    Region,
     /// It changed what lies in the instruction memory.
     FenceI,
 }

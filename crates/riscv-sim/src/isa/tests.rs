@@ -168,6 +168,7 @@ fn the_encodings_of_specification_0_7_are_those_of_the_authors_toolchain() {
         ("esh", 0x107b),
         ("esw", 0x207b),
         ("esd", 0x307b),
+        ("esq", 0x407b),
         ("ese", 0x507b),
         ("eaddi", 0x607b),
         ("eaddie", 0x707b),
@@ -184,6 +185,7 @@ fn the_encodings_of_specification_0_7_are_those_of_the_authors_toolchain() {
         ("ersw", 0x4400_2033),
         ("ersd", 0x4400_3033),
         ("erse", 0x4600_3033),
+        ("eag", 0x1000_106b),
     ];
     for (name, value) in table {
         let row = row_of(value, Profile::Rae2020).unwrap();

@@ -12,13 +12,14 @@ mod fault;
 mod host;
 mod idle;
 mod node;
+mod processes;
 mod stats;
 mod transfer;
 
 pub use debug::Halt;
 pub use fault::Fault;
 pub use node::Node;
-pub use stats::{NodeStats, Stats};
+pub use stats::{NodeStats, Region, Stats};
 
 use std::ops::Range;
 
@@ -26,8 +27,16 @@ use crate::elf::Image;
 use crate::error::{Error, Result};
 use crate::hart::{Cause, CompareSwapForm, Hart, Nobody, Observer, Stop, Trap};
 use crate::isa::Profile;
+use crate::linux::{LinuxConfig, PROCESS_BASE, Process};
 use crate::memory::{RAM_BASE, Ram};
 use crate::remote::RemoteRequest;
+
+/// Instructions that a core may do beyond its turn while it holds a reservation: a loop of few instructions around one, of which
+/// the architecture promises that it succeeds at last, fits into it with room.
+const GRACE: u64 = 64;
+
+/// The clock of nodes whose time nobody models: that of the RAE paper's cores.
+const CLOCK_MHZ: u32 = 2000;
 
 /// The most nodes that a machine may have.
 pub const MAX_NODES: usize = 1024;
@@ -50,6 +59,8 @@ pub struct MachineConfig {
     pub compare_swap: CompareSwapForm,
     /// How many instructions a core runs before it is the next one's turn.
     pub quantum: u64,
+    /// The guest is a program of Linux, and is given this.
+    pub linux: Option<LinuxConfig>,
 }
 
 impl Default for MachineConfig {
@@ -62,6 +73,7 @@ impl Default for MachineConfig {
             profile: Profile::default(),
             compare_swap: CompareSwapForm::default(),
             quantum: 1000,
+            linux: None,
         }
     }
 }
@@ -76,6 +88,22 @@ impl MachineConfig {
                 "node {node} of {n_nodes} cannot have {n_bytes} bytes of memory: {why}"
             ))
         })
+    }
+
+    /// The addresses of a node's memory.
+    #[must_use]
+    pub fn ram(&self) -> Range<u64> {
+        let start = match self.linux {
+            None => RAM_BASE,
+            Some(_) => PROCESS_BASE,
+        };
+        start..start + self.ram_bytes as u64
+    }
+
+    /// The addresses that other nodes may reach, if not all.
+    fn shared(&self) -> Option<Range<u64>> {
+        let segment = || self.linux.as_ref()?.segment(&self.ram());
+        self.shared.clone().or_else(segment)
     }
 
     fn validate(&self) -> Result<()> {
@@ -99,8 +127,14 @@ impl MachineConfig {
             let what = "a core must run at least one instruction in its turn";
             return Err(Error::Config(what.to_owned()));
         }
-        let ram = RAM_BASE..RAM_BASE + self.ram_bytes as u64;
-        match &self.shared {
+        if self.linux.is_some() && self.cores_per_node != 1 {
+            return Err(Error::Config(format!(
+                "a process of Linux has one core, not {}",
+                self.cores_per_node
+            )));
+        }
+        let ram = self.ram();
+        match &self.shared() {
             Some(shared)
                 if shared.start < ram.start || shared.end > ram.end || shared.is_empty() =>
             {
@@ -133,6 +167,10 @@ pub type Console = Box<dyn FnMut(usize, &[u8])>;
 /// Nodes and what joins them.
 pub struct Machine {
     nodes: Vec<Node>,
+    /// The nodes' processes, if the guest is a program of Linux.
+    processes: Vec<Process>,
+    /// How many cycles pass in a microsecond; without a clock an instruction takes one.
+    clock_mhz: u32,
     shared: Range<u64>,
     quantum: u64,
     image: Image,
@@ -144,6 +182,8 @@ pub struct Machine {
     n_reservations: usize,
     heap_start: u64,
     console: Console,
+    /// Where errors go that programs of Linux write, if not there.
+    errors: Option<Console>,
 }
 
 impl std::fmt::Debug for Machine {
@@ -162,31 +202,55 @@ impl Machine {
     /// [`Error::Config`] if it cannot be built so, [`Error::OutsideMemory`] if the guest does not fit.
     pub fn new(config: &MachineConfig, image: &Image) -> Result<Self> {
         config.validate()?;
-        let nodes = (0..config.n_nodes)
+        let mut nodes = (0..config.n_nodes)
             .map(|number| {
                 config.check_memory(number)?;
                 Node::new(number, config, image)
             })
-            .collect::<Result<_>>()?;
-        let ram = RAM_BASE..RAM_BASE + config.ram_bytes as u64;
+            .collect::<Result<Vec<Node>>>()?;
+        let mut processes = Vec::new();
+        if let Some(linux) = &config.linux {
+            for (number, Node { harts, ram, .. }) in nodes.iter_mut().enumerate() {
+                let process = Process::new(number, image, linux, &mut harts[0], ram)?;
+                processes.push(process);
+            }
+        }
+        // What a program of Linux calls so is its own.
+        let host_word = |name| match config.linux {
+            None => image.address_of(name),
+            Some(_) => None,
+        };
         let end_of_image = image.segments.iter().map(|s| s.address + s.n_bytes).max();
         Ok(Self {
             nodes,
-            shared: config.shared.clone().unwrap_or(ram),
+            processes,
+            clock_mhz: CLOCK_MHZ,
+            shared: config.shared().unwrap_or(config.ram()),
             quantum: config.quantum,
-            fromhost: image.address_of("fromhost"),
-            tohost: image.address_of("tohost"),
+            fromhost: host_word("fromhost"),
+            tohost: host_word("tohost"),
             n_written: 0,
             n_reservations: 0,
             heap_start: end_of_image.unwrap_or(RAM_BASE).next_multiple_of(4096),
             image: image.clone(),
             console: Box::new(|_, _| {}),
+            errors: None,
         })
     }
 
     /// What is called with what a node's guest writes.
     pub fn set_console(&mut self, console: Console) {
         self.console = console;
+    }
+
+    /// What is called with what a process of Linux writes to its output for errors; without it that goes the same way as all else.
+    pub fn set_error_console(&mut self, console: Console) {
+        self.errors = Some(console);
+    }
+
+    /// Sets how many cycles pass in a microsecond, which the clocks of Linux show.
+    pub const fn set_clock_mhz(&mut self, mhz: u32) {
+        self.clock_mhz = mhz;
     }
 
     /// The nodes, in their order.
@@ -310,15 +374,30 @@ impl Machine {
         observer: &mut O,
     ) -> Result<()> {
         let mut left = self.quantum;
-        while left > 0 && self.nodes[node].exit_code().is_none() {
+        // A debugger's node stops where it is told to.
+        let mut grace = if O::LISTENS { 0 } else { GRACE };
+        while self.nodes[node].exit_code().is_none() {
+            if left == 0 {
+                if grace == 0 || !self.is_reserving(node, core) {
+                    break;
+                }
+                left = 1;
+                grace -= 1;
+            }
             let Node { harts, ram, .. } = &mut self.nodes[node];
             let before = harts[core].instret();
             let stop = harts[core].run(ram, left, observer);
             match stop {
-                Stop::Budget => break,
+                Stop::Budget if O::LISTENS => break,
+                Stop::Budget => {}
                 Stop::Remote(request) => self.remote(node, core, &request)?,
                 Stop::Host => self.host_call(node)?,
-                Stop::Trap(trap) => self.unhandled(node, core, trap)?,
+                Stop::Region => self.nodes[node].mark(core),
+                Stop::Trap(trap) => {
+                    if !self.unhandled(node, core, trap)? {
+                        break;
+                    }
+                }
                 Stop::Wait => {
                     self.wait(node, core)?;
                     break;
@@ -334,6 +413,16 @@ impl Machine {
         }
         self.give_up_reservation(node, core);
         Ok(())
+    }
+
+    /// Whether a core holds a reservation that it loses at the end of its turn.
+    fn is_reserving(&self, node: usize, core: usize) -> bool {
+        let Node {
+            harts,
+            reservations,
+            ..
+        } = &self.nodes[node];
+        reservations[core].is_some() || harts.len() > 1 && harts[core].has_reservation()
     }
 
     fn remote(&mut self, node: usize, core: usize, request: &RemoteRequest) -> Result<()> {
@@ -364,12 +453,15 @@ impl Machine {
         Err(Error::Fault(Box::new(fault)))
     }
 
-    /// A trap that the guest has no handler for: a system call, or the end.
-    pub(crate) fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<()> {
-        if matches!(trap.cause, Cause::UserCall | Cause::MachineCall)
-            && self.environment_call(node, core)
-        {
-            return Ok(());
+    /// A trap that the guest has no handler for: a system call, or the end. Says whether the core goes on at once.
+    pub(crate) fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<bool> {
+        if matches!(trap.cause, Cause::UserCall | Cause::MachineCall) {
+            if !self.processes.is_empty() {
+                return self.process_call(node);
+            }
+            if self.environment_call(node, core) {
+                return Ok(true);
+            }
         }
         let fault = self.fault(node, core, trap, None);
         Err(Error::Fault(Box::new(fault)))

@@ -2,7 +2,7 @@
 
 use super::idle::Idle;
 use super::transfer::Reservation;
-use super::{MachineConfig, NodeStats};
+use super::{MachineConfig, NodeStats, Region};
 use crate::elf::Image;
 use crate::error::{Error, Result};
 use crate::hart::{Hart, HartConfig};
@@ -19,25 +19,29 @@ pub struct Node {
     /// How long each of its cores has only waited.
     pub(super) idle: Vec<Idle>,
     pub(super) counts: NodeStats,
+    /// What had been counted when the node came into the region of interest, and the cycles of the core that did.
+    entered: Option<(NodeStats, Option<u64>)>,
+    /// What was counted in it before.
+    region: Option<Region>,
     /// The end of what the guest got by `brk`.
     pub(super) heap_end: u64,
 }
 
 impl Node {
     pub(super) fn new(number: usize, config: &MachineConfig, image: &Image) -> Result<Self> {
-        let mut ram = Ram::new(config.ram_bytes);
+        let mut ram = Ram::starting_at(config.ram().start, config.ram_bytes);
         for segment in &image.segments {
             let place = ram.slice_mut(segment.address, segment.n_bytes);
             let Some(place) = place.and_then(|place| place.get_mut(..segment.bytes.len())) else {
                 return Err(Error::OutsideMemory {
                     address: segment.address,
                     end: segment.address.saturating_add(segment.n_bytes),
-                    ram_end: ram.end(),
+                    ram: Box::new(config.ram()),
                 });
             };
             place.copy_from_slice(&segment.bytes);
         }
-        let shared = config.shared.clone().unwrap_or(0..0);
+        let shared = config.shared().unwrap_or(0..0);
         let mut extended = [0; 32];
         extended[10] = number as u64;
         extended[11] = config.n_nodes as u64;
@@ -50,7 +54,11 @@ impl Node {
                 hart_id,
                 extended,
                 pc: image.entry,
-                tohost: image.address_of("tohost"),
+                ram_start: config.ram().start,
+                tohost: match config.linux {
+                    None => image.address_of("tohost"),
+                    Some(_) => None,
+                },
             })
         };
         Ok(Self {
@@ -60,6 +68,8 @@ impl Node {
             reservations: vec![None; config.cores_per_node],
             idle: vec![Idle::default(); config.cores_per_node],
             counts: NodeStats::default(),
+            entered: None,
+            region: None,
             heap_end: 0,
         })
     }
@@ -114,9 +124,43 @@ impl Node {
     #[must_use]
     pub fn stats(&self) -> NodeStats {
         NodeStats {
-            instructions: self.n_instructions(),
             exit_code: self.exit_code,
+            region: self.region(),
+            ..self.so_far()
+        }
+    }
+
+    fn so_far(&self) -> NodeStats {
+        NodeStats {
+            instructions: self.n_instructions(),
+            local_atomics: self.harts.iter().map(Hart::n_atomics).sum(),
             ..self.counts.clone()
         }
+    }
+
+    /// A core came into the region of interest or left it, which the node is in while any of its cores is.
+    pub(crate) fn mark(&mut self, core: usize) {
+        let cycles = self.harts[core].cycles();
+        let is_inside = self.harts.iter().any(Hart::is_in_region);
+        match (self.entered.take(), is_inside) {
+            (None, true) => self.entered = Some((self.so_far(), cycles)),
+            (Some((then, at)), false) => {
+                let spent = cycles.zip(at).map(|(now, then)| now - then);
+                let so_far = self.so_far();
+                let region = self.region.get_or_insert_default();
+                region.add(&then, &so_far);
+                region.cycles = spent.map(|spent| region.cycles.unwrap_or(0) + spent);
+            }
+            (entered, _) => self.entered = entered,
+        }
+    }
+
+    /// What was counted in the region; if the run is in it, up to now, but for the cycles.
+    fn region(&self) -> Option<Region> {
+        let mut region = self.region.clone();
+        if let Some((then, _)) = &self.entered {
+            region.get_or_insert_default().add(then, &self.so_far());
+        }
+        region
     }
 }

@@ -16,6 +16,8 @@ pub struct Stats {
 pub struct NodeStats {
     /// Instructions completed.
     pub instructions: u64,
+    /// Atomics on its own memory by its own cores: a store-conditional is one if it stores.
+    pub local_atomics: u64,
     /// Remote loads that it asked for.
     pub remote_loads: u64,
     /// Remote stores that it asked for.
@@ -26,6 +28,40 @@ pub struct NodeStats {
     pub served: u64,
     /// The code with which its guest ended.
     pub exit_code: Option<u64>,
+    /// What it counted in the region of interest, if its guest marked one.
+    pub region: Option<Region>,
+}
+
+/// What one node counted while its guest was in the region of interest: from a write of 1 to control and status register 0x800
+/// to one of 0, as often as that happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Region {
+    /// Instructions completed.
+    pub instructions: u64,
+    /// Cycles, where a timed model counts them; those of a region that the run does not leave are missing.
+    pub cycles: Option<u64>,
+    /// Atomics on its own memory.
+    pub local_atomics: u64,
+    /// Remote loads that it asked for.
+    pub remote_loads: u64,
+    /// Remote stores that it asked for.
+    pub remote_stores: u64,
+    /// Remote atomics that it asked for.
+    pub remote_atomics: u64,
+    /// Words that other nodes read, wrote or changed in its memory.
+    pub served: u64,
+}
+
+impl Region {
+    /// Adds what was counted between two moments.
+    pub(super) const fn add(&mut self, then: &NodeStats, now: &NodeStats) {
+        self.instructions += now.instructions - then.instructions;
+        self.local_atomics += now.local_atomics - then.local_atomics;
+        self.remote_loads += now.remote_loads - then.remote_loads;
+        self.remote_stores += now.remote_stores - then.remote_stores;
+        self.remote_atomics += now.remote_atomics - then.remote_atomics;
+        self.served += now.served - then.served;
+    }
 }
 
 impl NodeStats {

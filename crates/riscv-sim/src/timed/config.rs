@@ -1,7 +1,7 @@
 //! The parameters of the timed machine as one TOML file, whose defaults are Table I of the RAE paper and, where that is
 //! silent, the assumptions listed in this folder's README.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// The largest cache: its tags are the simulator's own memory, on every core.
 const MOST_CACHE_BYTES: u64 = 1 << 30;
@@ -74,8 +74,7 @@ impl Default for CoreConfig {
 }
 
 /// One level of the core's caches.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CacheConfig {
     /// Its capacity.
     pub bytes: u64,
@@ -83,6 +82,33 @@ pub struct CacheConfig {
     pub ways: u32,
     /// Core cycles from the lookup until a hit's data can be used; for the second level, behind the miss in the first.
     pub hit_cycles: u32,
+}
+
+/// A cache as a configuration writes it: what it leaves out is as in the defaults of its level.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CacheTable {
+    bytes: Option<u64>,
+    ways: Option<u32>,
+    hit_cycles: Option<u32>,
+}
+
+impl CacheTable {
+    fn over(self, default: &CacheConfig) -> CacheConfig {
+        CacheConfig {
+            bytes: self.bytes.unwrap_or(default.bytes),
+            ways: self.ways.unwrap_or(default.ways),
+            hit_cycles: self.hit_cycles.unwrap_or(default.hit_cycles),
+        }
+    }
+}
+
+fn first_level<'de, D: Deserializer<'de>>(text: D) -> Result<CacheConfig, D::Error> {
+    CacheTable::deserialize(text).map(|table| table.over(&TimedConfig::default().l1))
+}
+
+fn second_level<'de, D: Deserializer<'de>>(text: D) -> Result<CacheConfig, D::Error> {
+    CacheTable::deserialize(text).map(|table| table.over(&TimedConfig::default().l2))
 }
 
 /// The directory that stands between a node's core and its NIC.
@@ -278,8 +304,10 @@ pub struct TimedConfig {
     /// The core.
     pub core: CoreConfig,
     /// The first level of its data caches.
+    #[serde(deserialize_with = "first_level")]
     pub l1: CacheConfig,
     /// The second level, which holds all that the first does.
+    #[serde(deserialize_with = "second_level")]
     pub l2: CacheConfig,
     /// The directory.
     pub directory: DirectoryConfig,
@@ -372,6 +400,37 @@ impl TimedConfig {
             1 << 30,
         )?;
         self.check_refresh()
+    }
+
+    /// Whether the host has memory for the tags and queues of one more node: what cannot be had would else end the process.
+    pub(super) fn check_memory(&self, node: u16, n_cores: u16) -> Result<(), ConfigError> {
+        let words = |bytes: u64| bytes / self.line_bytes;
+        let cores = u64::from(n_cores);
+        let nic = &self.nic;
+        let waiting = u64::from(nic.mshr_entries) * u64::from(nic.mshr_subentries);
+        let parts = [
+            ("l1.bytes", self.l1.bytes, words(self.l1.bytes) * cores),
+            ("l2.bytes", self.l2.bytes, words(self.l2.bytes)),
+            (
+                "nic.cache_bytes",
+                nic.cache_bytes,
+                3 * words(nic.cache_bytes),
+            ),
+            ("nic.mshr_subentries", nic.mshr_subentries.into(), waiting),
+        ];
+        // A place of the NIC's cache takes three words, and all else of a node little beside this.
+        let rest = 1 << 18;
+        let n_words = parts.iter().map(|(_, _, n_words)| n_words).sum::<u64>() + rest;
+        let has =
+            usize::try_from(n_words).is_ok_and(|n| Vec::<u64>::new().try_reserve_exact(n).is_ok());
+        if has {
+            return Ok(());
+        }
+        let largest = parts.into_iter().max_by_key(|(_, _, n_words)| *n_words);
+        let (field, value, _) = largest.unwrap_or(("l2.bytes", self.l2.bytes, 0));
+        let bounds =
+            format!("smaller: this host has no memory for node {node} with {n_cores} cores");
+        Err(ConfigError::value(field, value, &bounds))
     }
 
     fn check_small(&self) -> Result<(), ConfigError> {
@@ -504,6 +563,20 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_leaves_something_out_keeps_the_default_of_it() {
+        let text = "[l1]\nways = 4\n[l2]\nbytes = 1048576\n[nic]\nhit_cycles = 9\n";
+        let config = TimedConfig::from_toml(text).unwrap();
+        let default = TimedConfig::default();
+        assert_eq!((config.l1.ways, config.l1.bytes), (4, default.l1.bytes));
+        assert_eq!(
+            (config.l2.bytes, config.l2.ways),
+            (1 << 20, default.l2.ways)
+        );
+        assert_eq!(config.l2.hit_cycles, default.l2.hit_cycles);
+        assert_eq!(config.nic.cache_bytes, default.nic.cache_bytes);
+    }
+
+    #[test]
     fn a_written_configuration_reads_back_as_it_was() {
         let mut config = TimedConfig::default();
         config.nic.policy = LinePolicy::Retain;
@@ -519,6 +592,7 @@ mod tests {
             ("[core]\nclock = 3\n", "clock"),
             ("line_bytes = 48\n", "line_bytes"),
             ("[l1]\nbytes = 3000\nways = 8\nhit_cycles = 1\n", "l1"),
+            ("[l2]\nsize = 3000\n", "size"),
             ("[nic]\nmshr_entries = 0\n", "nic.mshr_entries"),
             ("[dram]\nrefresh_ns = 9000\n", "dram.refresh_ns"),
             ("[mesh]\nflit_bits = 0\n", "mesh.flit_bits"),

@@ -51,8 +51,8 @@ enum State {
     Runs,
     /// It stands at a remote instruction that has not been issued.
     Issues(Issue),
-    /// It stands at a remote instruction that has been.
-    Waits,
+    /// It stands at a remote instruction that has been, as the operation of this tag.
+    Waits(u32),
     /// It stands at a bulk transfer.
     Moves(Bulk),
     /// Its node has ended.
@@ -152,7 +152,14 @@ impl Guests {
                 self.machine.wait(node, core)?;
             }
             Run::Stopped(Stop::Host) => self.machine.host_call(node)?,
-            Run::Stopped(Stop::Trap(trap)) => self.machine.unhandled(node, core, trap)?,
+            Run::Stopped(Stop::Region) => self.machine.node_mut(node).mark(core),
+            Run::Stopped(Stop::Trap(trap)) => {
+                // A system call may ask what time it is.
+                self.hart(number).set_cycles(port.cycles());
+                if !self.machine.unhandled(node, core, trap)? {
+                    port.pause();
+                }
+            }
             Run::Stopped(Stop::Budget | Stop::Remote(_)) => {}
         }
         Ok(true)
@@ -286,7 +293,7 @@ impl Guests {
             self.guests[number].state = State::Runs;
         } else {
             port.wait_for_remote();
-            self.guests[number].state = State::Waits;
+            self.guests[number].state = State::Waits(tag);
         }
     }
 
@@ -370,7 +377,7 @@ impl Processor for Guests {
                 },
                 State::Issues(issue) => self.try_issue(hart, issue, port),
                 State::Moves(bulk) => self.move_on(hart, bulk, port),
-                State::Waits => false,
+                State::Waits(_) => false,
                 State::Ended => {
                     if port.may_start(0) && port.drained() {
                         port.halt();
@@ -395,7 +402,8 @@ impl Processor for Guests {
     fn complete(&mut self, hart: u16, request: &Request, value: u64) {
         let number = usize::from(hart);
         let (node, core) = self.place_of(number);
-        let slot = &mut self.guests[number].in_flight[request.tag as usize];
+        let tag = request.tag;
+        let slot = &mut self.guests[number].in_flight[tag as usize];
         let Some(InFlight { request, local }) = slot.take() else {
             return;
         };
@@ -407,7 +415,8 @@ impl Processor for Guests {
         }
         let state = &mut self.guests[number].state;
         let (hart, _) = self.machine.hart_and_ram(node, core);
-        if matches!(state, State::Waits) {
+        // Replies to earlier operations may come first: they are not what it waits for.
+        if matches!(state, State::Waits(own) if *own == tag) {
             *state = State::Runs;
             hart.complete(request.destination, value);
         } else if let Destination::Integer(rd @ 1..32) = request.destination {

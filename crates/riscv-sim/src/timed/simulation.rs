@@ -37,7 +37,7 @@ pub struct SimulationStats {
 /// let bytes: Vec<u8> = code.iter().flat_map(|word| word.to_le_bytes()).collect();
 /// let n_bytes = bytes.len() as u64;
 /// let segment = Segment { address: RAM_BASE, bytes, n_bytes };
-/// let image = Image { entry: RAM_BASE, segments: vec![segment], symbols: Vec::new() };
+/// let image = Image { entry: RAM_BASE, segments: vec![segment], ..Image::default() };
 /// let machine = Machine::new(&MachineConfig::default(), &image)?;
 /// let mut simulation = Simulation::new(machine, &TimedConfig::default())?;
 /// assert_eq!(simulation.run(1000)?, Outcome::Success);
@@ -55,7 +55,8 @@ impl Simulation {
     ///
     /// # Errors
     /// [`Error::Config`] if a parameter is out of range.
-    pub fn new(machine: Machine, config: &TimedConfig) -> Result<Self> {
+    pub fn new(mut machine: Machine, config: &TimedConfig) -> Result<Self> {
+        machine.set_clock_mhz(config.core.clock_mhz);
         let nodes = machine.nodes();
         let n_nodes = u16::try_from(nodes.len()).unwrap_or(u16::MAX);
         let n_cores = nodes.first().map_or(1, Node::n_cores);

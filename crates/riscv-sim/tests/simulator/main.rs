@@ -7,6 +7,7 @@ mod extremes;
 mod gdb;
 mod guest_c;
 mod images;
+mod linux;
 mod memory_model;
 mod objdump;
 mod privileged;

@@ -113,7 +113,7 @@ fn memory_that_cannot_be_had_is_refused() {
         (["--memory", "1000", "--nodes", "1"], "node 0 of 1"),
         (["--memory", "100", "--nodes", "1024"], "of 1024"),
         (["--memory", "65536", "--nodes", "1"], "4 GiB"),
-        (["--memory", "0", "--nodes", "1"], "1 to 65536 MiB"),
+        (["--memory", "0", "--nodes", "1"], "1 to 4096 MiB"),
         (["--memory", "1", "--nodes", "1025"], "1 to 1024 nodes"),
         (["--cores", "65", "--nodes", "2"], "1 to 64 cores"),
         (
@@ -150,5 +150,80 @@ fn a_run_that_waits_for_nothing_says_where_it_stands() {
         assert_eq!(output.status.code(), Some(125), "{message}");
         assert!(message.contains("waits for an interrupt"), "{message}");
         assert!(message.contains("<stuck+"), "{message}");
+    }
+}
+
+/// A process that may have 2 GB, and caches that need more for their tags.
+#[test]
+fn caches_whose_tags_do_not_fit_are_refused() {
+    let folder = folder();
+    let run = "ulimit -v 2000000; exec \"$0\" run guest.s --timed --config m.toml \"$@\"";
+    for (table, what) in [
+        ("[l1]\nbytes = 1073741824\n", "l1.bytes is 1073741824"),
+        ("[l2]\nbytes = 1073741824\n", "l2.bytes is 1073741824"),
+        ("[nic]\ncache_bytes = 1073741824\n", "nic.cache_bytes is"),
+        (
+            "[nic]\nmshr_subentries = 65536\n",
+            "nic.mshr_subentries is 65536",
+        ),
+    ] {
+        std::fs::write(folder.path().join("m.toml"), table).unwrap();
+        let output = Command::new("sh")
+            .args(["-c", run, env!("CARGO_BIN_EXE_rae")])
+            .args(["--memory", "1", "--nodes", "64"])
+            .current_dir(folder.path())
+            .output()
+            .unwrap();
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{table}: {message}");
+        assert!(message.contains(what), "{table}: {message}");
+    }
+}
+
+#[test]
+fn outputs_that_cannot_be_written_are_refused_before_the_run() {
+    let folder = folder();
+    // It would never end.
+    std::fs::write(folder.path().join("guest.s"), "stuck: j stuck\n").unwrap();
+    for (option, path) in [
+        ("--stats", "no/such/folder.json"),
+        ("--trace", "no/such/folder.json"),
+        ("--stats", "."),
+    ] {
+        let output = rae(folder.path(), &["--timed", option, path]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(125), "{message}");
+        assert!(message.starts_with(&format!("rae: {path}: ")), "{message}");
+    }
+}
+
+#[test]
+fn an_interrupted_run_writes_what_it_counted() {
+    let folder = folder();
+    std::fs::write(folder.path().join("guest.s"), "stuck: j stuck\n").unwrap();
+    for clock in [&[][..], &["--timed"]] {
+        let path = folder.path().join("s.json");
+        std::fs::remove_file(&path).ok();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_rae"))
+            .current_dir(folder.path())
+            .args(["run", "guest.s", "--memory", "1", "--stats", "s.json"])
+            .args(clock)
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // The file is there as soon as signals are listened to.
+        while !path.exists() {
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+        let status = child.wait().unwrap();
+        assert_eq!(status.code(), Some(130), "{status}");
+        let stats = json(folder.path(), "s.json");
+        let nodes = match clock {
+            [] => &stats["nodes"],
+            _ => &stats["guests"]["nodes"],
+        };
+        assert!(nodes[5]["instructions"].as_u64().unwrap() > 0, "{stats}");
     }
 }

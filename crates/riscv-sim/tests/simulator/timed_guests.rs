@@ -257,3 +257,110 @@ fn a_guest_without_end_is_ended() {
     let mut simulation = simulation(2, "here: j here", &TimedConfig::default());
     assert!(matches!(simulation.run(10_000), Err(Error::NoEnd(10_000))));
 }
+
+/// Operations of every kind and order on words of three nodes, each word used once, so that nothing is left to the network.
+fn random_mix(seed: u64) -> String {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut code = format!("{POINT} slli t1, s4, 12\n add s5, s5, t1\n");
+    for k in 0..40 {
+        code += &format!("eaddie e21, zero, {}\n", random.u8(1..=3));
+        code += &format!("addi s5, s5, 8\n li t2, {}\n", k + 1);
+        // Registers that results go to, so few that some are overwritten.
+        let result = ["a1", "a2", "a3", "t6"][random.usize(0..4)];
+        let extended = random.u8(1..=9);
+        code += &match random.u8(0..9) {
+            0..=2 => "esd t2, 0(s5)\n".to_owned(),
+            3 | 4 => format!("eamoadd.d {result}, s5, t2\n"),
+            5 => format!("eld {result}, 0(s5)\n"),
+            6 => format!("erle e{extended}, s5, e21\n"),
+            7 => format!("add t3, t3, {result}\n add t3, t3, t2\n"),
+            _ => "fence\n".to_owned(),
+        };
+    }
+    code + "fence\n li a0, 0"
+}
+
+#[test]
+fn any_mix_of_operations_under_way_gives_what_one_after_another_gives() {
+    for seed in 0..25 {
+        let code = format!("eaddi s4, e10, 0\n{}", random_mix(seed));
+        let image = image(&code, Profile::Rae2020);
+        let mut functional = Machine::new(&config(3), &image).unwrap();
+        fill(&mut functional);
+        assert_eq!(functional.run(10_000).unwrap(), Outcome::Success);
+        for outstanding_remote in [1, 2, 3, 16] {
+            let mut timed = TimedConfig::default();
+            timed.core.outstanding_remote = outstanding_remote;
+            let mut machine = Machine::new(&config(3), &image).unwrap();
+            fill(&mut machine);
+            let mut simulation = Simulation::new(machine, &timed).unwrap();
+            assert_eq!(simulation.run(10_000).unwrap(), Outcome::Success);
+            let nodes = simulation.machine().nodes().iter();
+            for (timed, sequential) in nodes.zip(functional.nodes()) {
+                let state = |node: &pgas_riscv_sim::machine::Node| {
+                    let hart = node.hart();
+                    let registers = (0..32).map(|k| (hart.x(k), hart.e(k))).collect::<Vec<_>>();
+                    (registers, node.ram().slice(WORD, 1 << 14).unwrap().to_vec())
+                };
+                assert_eq!(
+                    state(timed),
+                    state(sequential),
+                    "seed {seed}, {outstanding_remote} under way:\n{code}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn atomics_here_are_counted_and_the_region_of_interest_apart() {
+    let code = format!(
+        "{POINT}
+         li        t1, 1
+         amoadd.d  a1, t1, (s5)
+         csrwi     0x800, 1
+         amoxor.w  a1, t1, (s5)
+         lr.d      a1, (s5)
+         sc.d      a1, t1, (s5)
+         sc.d      a1, t1, (s5)
+         eaddie    e21, zero, 1
+         eamoadd.d a1, s5, t1
+         csrwi     0x800, 0
+         eld       a1, 0(s5)
+         csrwi     0x800, 2
+         eld       a1, 0(s5)
+         csrr      a2, 0x800
+         csrwi     0x800, 0
+         li        a0, 0"
+    );
+    let mut functional = Machine::new(&config(1), &image(&code, Profile::Rae2020)).unwrap();
+    assert_eq!(functional.run(1000).unwrap(), Outcome::Success);
+    assert_eq!(functional.nodes()[0].hart().x(12), 2);
+    let mut timed = simulation(1, &code, &TimedConfig::default());
+    assert_eq!(timed.run(1000).unwrap(), Outcome::Success);
+    let cycles = timed.stats().machine.nodes[0].cycles;
+    for (stats, has_clock) in [(functional.stats(), false), (timed.stats().guests, true)] {
+        let node = &stats.nodes[0];
+        assert_eq!((node.local_atomics, node.remote_atomics), (3, 1));
+        assert_eq!(node.remote_loads, 2);
+        let region = node.region.as_ref().unwrap();
+        // The instruction that begins it is before it, the one that ends it in it.
+        assert_eq!(region.instructions, 7 + 3);
+        assert_eq!((region.local_atomics, region.remote_atomics), (2, 1));
+        assert_eq!((region.remote_loads, region.remote_stores), (1, 0));
+        assert_eq!(region.served, 2);
+        let is_part = |spent| (100..cycles).contains(&spent);
+        assert_eq!(region.cycles.map(is_part), has_clock.then_some(true));
+    }
+}
+
+/// Words that tell from where they were read.
+fn fill(machine: &mut Machine) {
+    for node in 0..machine.nodes().len() {
+        let ram = machine.node_mut(node).ram_mut();
+        for word in 0..(1 << 14) / 8 {
+            let value = 1_000_000 * (node as u64 + 1) + word;
+            assert!(ram.write(WORD + 8 * word, 8, value));
+        }
+    }
+}

@@ -117,8 +117,11 @@ impl Machine {
         let clock = Clock::from_mhz(config.core.clock_mhz);
         Ok(Self {
             nodes: (0..n_nodes)
-                .map(|number| Node::new(number, config, n_cores))
-                .collect(),
+                .map(|number| {
+                    config.check_memory(number, n_cores)?;
+                    Ok(Node::new(number, config, n_cores))
+                })
+                .collect::<Result<_, ConfigError>>()?,
             n_cores,
             lookahead: fabric.lookahead(),
             arrival: fabric.arrival(),

@@ -1,0 +1,24 @@
+//! One case of the conformance suite on this node, by its name, or the list of all with their least numbers of ranks:
+//! `cargo xtask sim --suite -n 4` runs them.
+
+#[cfg(all(target_arch = "riscv64", target_os = "linux"))]
+#[expect(clippy::print_stdout, reason = "the list is its output")]
+fn main() -> std::process::ExitCode {
+    use pgas_core::Config;
+    use pgas_testkit::{SUITE, case_named};
+
+    let name = std::env::args().nth(1).expect("the name of a case");
+    if name == "--list" {
+        for case in SUITE {
+            println!("{} {}", case.name, case.min_ranks);
+        }
+        return std::process::ExitCode::SUCCESS;
+    }
+    let case = case_named(&name).expect("a case of the suite");
+    let world = pgas_sim::init(&case.config(Config::default())).expect("a segment");
+    (case.run)(&world).expect("the case's operations succeed");
+    std::process::ExitCode::SUCCESS
+}
+
+#[cfg(not(all(target_arch = "riscv64", target_os = "linux")))]
+fn main() {}

@@ -1,0 +1,201 @@
+//! System calls about files.
+
+use super::calls::Host;
+use super::errno::Errno;
+use super::guest::{buffers, bytes, bytes_mut, put, text};
+use super::process::Process;
+use crate::memory::Ram;
+
+const F_DUPFD: u64 = 0;
+const F_GETFD: u64 = 1;
+const F_SETFD: u64 = 2;
+const F_GETFL: u64 = 3;
+const F_SETFL: u64 = 4;
+const F_DUPFD_CLOEXEC: u64 = 1030;
+const READ_WRITE: u64 = 2;
+
+/// Remove a folder, not a file.
+const AT_REMOVEDIR: u64 = 0x200;
+
+/// More than a process gets or writes at once, as in Linux.
+const MOST_AT_ONCE: u64 = 0x7fff_f000;
+
+impl Process {
+    pub(super) fn file_call(
+        &mut self,
+        number: u64,
+        [a, b, c, d, e, _]: [u64; 6],
+        ram: &mut Ram,
+        host: &mut Host<'_>,
+    ) -> Result<u64, Errno> {
+        match number {
+            17 => self.current_folder(a, b, ram),
+            23 => self.files.duplicate(a),
+            25 => self.control(a, b),
+            29 if self.files.is_open(a) => Err(Errno::NOTTY),
+            24 | 29 => Err(Errno::BADF),
+            34 => self.make_folder(a, text(ram, b)?),
+            35 => self.remove(a, text(ram, b)?, c),
+            38 | 276 => self.rename((a, text(ram, b)?), (c, text(ram, d)?), e),
+            46 => self.files.set_length(a, b),
+            48 => self.files.facts_at(a, text(ram, b)?).map(|_| 0),
+            56 => self.files.open(a, text(ram, b)?, c),
+            57 => self.files.close(a),
+            61 => {
+                let entries = self.files.entries(a, c)?;
+                put(ram, b, &entries)?;
+                Ok(entries.len() as u64)
+            }
+            62 => self.files.seek(a, b.cast_signed(), c),
+            63 => self.read(a, b, c, None, ram),
+            64 => self.write(a, (b, c), None, ram, host),
+            65 => self.read_several(a, &buffers(ram, b, c)?, ram),
+            66 => self.write_several(a, &buffers(ram, b, c)?, ram, host),
+            67 => self.read(a, b, c, Some(d), ram),
+            68 => self.write(a, (b, c), Some(d), ram, host),
+            78 => {
+                let path = text(ram, b)?.to_vec();
+                self.read_link(a, &path, c, d, ram)
+            }
+            79 => {
+                let facts = self.files.facts_at(a, text(ram, b)?)?;
+                put(ram, c, &facts.stat()).map(|()| 0)
+            }
+            80 => put(ram, b, &self.files.facts(a)?.stat()).map(|()| 0),
+            // fsync, fdatasync: nothing is held back.
+            82 | 83 if self.files.is_open(a) => Ok(0),
+            82 | 83 => Err(Errno::BADF),
+            291 => {
+                let facts = self.files.facts_at(a, text(ram, b)?)?;
+                put(ram, e, &facts.statx()).map(|()| 0)
+            }
+            _ => Err(Errno::NOSYS),
+        }
+    }
+
+    fn current_folder(&self, to: u64, most: u64, ram: &mut Ram) -> Result<u64, Errno> {
+        let path = self.files.current().as_os_str().as_encoded_bytes();
+        let path = [path, &[0]].concat();
+        if path.len() as u64 > most {
+            return Err(Errno::RANGE);
+        }
+        put(ram, to, &path)?;
+        Ok(path.len() as u64)
+    }
+
+    fn control(&mut self, file: u64, command: u64) -> Result<u64, Errno> {
+        if !self.files.is_open(file) {
+            return Err(Errno::BADF);
+        }
+        match command {
+            F_DUPFD | F_DUPFD_CLOEXEC => self.files.duplicate(file),
+            F_GETFD | F_SETFD | F_SETFL => Ok(0),
+            F_GETFL => Ok(READ_WRITE),
+            _ => Err(Errno::INVAL),
+        }
+    }
+
+    fn make_folder(&self, at: u64, path: &[u8]) -> Result<u64, Errno> {
+        std::fs::create_dir(self.files.resolve(at, path, true)?)?;
+        Ok(0)
+    }
+
+    fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: u64) -> Result<u64, Errno> {
+        if flags != 0 {
+            return Err(Errno::INVAL);
+        }
+        let from = self.files.resolve(from.0, from.1, true)?;
+        std::fs::rename(from, self.files.resolve(to.0, to.1, true)?)?;
+        Ok(0)
+    }
+
+    fn remove(&self, at: u64, path: &[u8], flags: u64) -> Result<u64, Errno> {
+        let path = self.files.resolve(at, path, true)?;
+        match flags & AT_REMOVEDIR {
+            0 => std::fs::remove_file(path)?,
+            _ => std::fs::remove_dir(path)?,
+        }
+        Ok(0)
+    }
+
+    fn read(
+        &mut self,
+        file: u64,
+        to: u64,
+        n_bytes: u64,
+        at: Option<u64>,
+        ram: &mut Ram,
+    ) -> Result<u64, Errno> {
+        let place = bytes_mut(ram, to, n_bytes.min(MOST_AT_ONCE))?;
+        let n_bytes = self.files.read(file, place, at)?;
+        Ok(n_bytes as u64)
+    }
+
+    fn read_several(
+        &mut self,
+        file: u64,
+        buffers: &[(u64, u64)],
+        ram: &mut Ram,
+    ) -> Result<u64, Errno> {
+        let mut n_bytes = 0;
+        for (to, most) in buffers {
+            let n = self.read(file, *to, *most, None, ram)?;
+            n_bytes += n;
+            if n < *most {
+                break;
+            }
+        }
+        Ok(n_bytes)
+    }
+
+    fn write(
+        &mut self,
+        file: u64,
+        (from, n_bytes): (u64, u64),
+        at: Option<u64>,
+        ram: &Ram,
+        host: &mut Host<'_>,
+    ) -> Result<u64, Errno> {
+        let bytes = bytes(ram, from, n_bytes.min(MOST_AT_ONCE))?;
+        match self.files.stream(file)? {
+            Some(_) if at.is_some() => Err(Errno::SPIPE),
+            Some(stream) => {
+                (host.console)(stream, bytes);
+                Ok(bytes.len() as u64)
+            }
+            None => Ok(self.files.write(file, bytes, at)? as u64),
+        }
+    }
+
+    fn write_several(
+        &mut self,
+        file: u64,
+        buffers: &[(u64, u64)],
+        ram: &Ram,
+        host: &mut Host<'_>,
+    ) -> Result<u64, Errno> {
+        let mut n_bytes = 0;
+        for buffer in buffers {
+            n_bytes += self.write(file, *buffer, None, ram, host)?;
+        }
+        Ok(n_bytes)
+    }
+
+    /// Links are followed when they are opened; there is one that tells something.
+    fn read_link(
+        &self,
+        at: u64,
+        path: &[u8],
+        to: u64,
+        most: u64,
+        ram: &mut Ram,
+    ) -> Result<u64, Errno> {
+        if path != b"/proc/self/exe" {
+            self.files.facts_at(at, path)?;
+            return Err(Errno::INVAL);
+        }
+        let n_bytes = (self.name.len() as u64).min(most);
+        put(ram, to, &self.name[..n_bytes as usize])?;
+        Ok(n_bytes)
+    }
+}

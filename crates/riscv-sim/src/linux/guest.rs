@@ -1,0 +1,53 @@
+//! What a call's arguments point at: bytes, words and texts in the process's memory.
+
+use super::errno::Errno;
+use crate::memory::Ram;
+
+/// The longest path.
+const LONGEST_PATH: u64 = 4096;
+
+pub(super) fn bytes(ram: &Ram, address: u64, n_bytes: u64) -> Result<&[u8], Errno> {
+    ram.slice(address, n_bytes).ok_or(Errno::FAULT)
+}
+
+pub(super) fn bytes_mut(ram: &mut Ram, address: u64, n_bytes: u64) -> Result<&mut [u8], Errno> {
+    ram.slice_mut(address, n_bytes).ok_or(Errno::FAULT)
+}
+
+pub(super) fn put(ram: &mut Ram, address: u64, value: &[u8]) -> Result<(), Errno> {
+    bytes_mut(ram, address, value.len() as u64)?.copy_from_slice(value);
+    Ok(())
+}
+
+/// As [`put`], where there may be nobody who wants to know.
+pub(super) fn put_if_asked(ram: &mut Ram, address: u64, value: &[u8]) -> Result<(), Errno> {
+    if address == 0 {
+        return Ok(());
+    }
+    put(ram, address, value)
+}
+
+pub(super) fn word(ram: &Ram, address: u64, n_bytes: u64) -> Result<u64, Errno> {
+    ram.read(address, n_bytes).ok_or(Errno::FAULT)
+}
+
+/// The bytes up to a zero.
+pub(super) fn text(ram: &Ram, address: u64) -> Result<&[u8], Errno> {
+    let left = ram.end().saturating_sub(address).min(LONGEST_PATH);
+    let bytes = bytes(ram, address, left)?;
+    let end = bytes.iter().position(|byte| *byte == 0);
+    end.map(|end| &bytes[..end]).ok_or(Errno::NAMETOOLONG)
+}
+
+/// Buffers of a call that takes several: addresses and lengths.
+pub(super) fn buffers(ram: &Ram, address: u64, n: u64) -> Result<Vec<(u64, u64)>, Errno> {
+    const MOST: u64 = 1024;
+    if n > MOST {
+        return Err(Errno::INVAL);
+    }
+    let buffer = |k: u64| {
+        let at = address.checked_add(16 * k).ok_or(Errno::FAULT)?;
+        Ok((word(ram, at, 8)?, word(ram, at + 8, 8)?))
+    };
+    (0..n).map(buffer).collect()
+}

@@ -1,0 +1,73 @@
+//! System calls about memory.
+
+use super::errno::Errno;
+use super::guest::bytes_mut;
+use super::process::Process;
+use super::space::{PAGE, clear};
+use crate::memory::Ram;
+
+const MAP_FIXED: u64 = 0x10;
+const MAP_ANONYMOUS: u64 = 0x20;
+const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
+const MAP_SHARED: u64 = 1;
+const PROT_WRITE: u64 = 2;
+const MREMAP_MAYMOVE: u64 = 1;
+const MREMAP_FIXED: u64 = 2;
+const MADV_DONTNEED: u64 = 4;
+
+impl Process {
+    pub(super) fn memory_call(
+        &mut self,
+        number: u64,
+        [a, b, c, d, e, f]: [u64; 6],
+        ram: &mut Ram,
+    ) -> Result<u64, Errno> {
+        match number {
+            214 => Ok(self.space.set_heap_end(a, ram)),
+            215 => self.space.unmap(a, b).map(|()| 0),
+            216 if d & MREMAP_FIXED != 0 => Err(Errno::INVAL),
+            216 => self.space.resize(a, b, c, d & MREMAP_MAYMOVE != 0, ram),
+            222 => self.map(a, b, (c, d), (e, f), ram),
+            // mprotect: nothing is protected.
+            226 => Ok(0),
+            // madvise
+            _ => {
+                if c == MADV_DONTNEED && a.is_multiple_of(PAGE) && a < self.stack.end {
+                    clear(ram, a..a.saturating_add(b).min(self.stack.end));
+                }
+                Ok(0)
+            }
+        }
+    }
+
+    fn map(
+        &mut self,
+        address: u64,
+        n_bytes: u64,
+        (protection, flags): (u64, u64),
+        (file, offset): (u64, u64),
+        ram: &mut Ram,
+    ) -> Result<u64, Errno> {
+        let is_file = flags & MAP_ANONYMOUS == 0;
+        if is_file && flags & MAP_SHARED != 0 && protection & PROT_WRITE != 0 {
+            // What is written would have to come into the file.
+            return Err(Errno::NODEV);
+        }
+        let fixed = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE);
+        if fixed == MAP_FIXED_NOREPLACE && !self.space.is_free(address, n_bytes) {
+            return Err(Errno::EXIST);
+        }
+        let start = match fixed {
+            0 => self.space.map(n_bytes, ram)?,
+            _ => self.space.map_at(address, n_bytes, ram)?,
+        };
+        if is_file {
+            let place = bytes_mut(ram, start, n_bytes)?;
+            if let Err(why) = self.files.read(file, place, Some(offset)) {
+                self.space.unmap(start, n_bytes)?;
+                return Err(why);
+            }
+        }
+        Ok(start)
+    }
+}

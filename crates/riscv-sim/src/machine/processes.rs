@@ -1,0 +1,81 @@
+//! System calls of programs of Linux, as the machine has them answered.
+
+use super::Machine;
+use crate::error::{Error, Result};
+use crate::linux::{Answer, Host, Stream};
+
+/// The registers of a call: its number, its arguments and its result.
+const NUMBER: u8 = 17;
+const ARGUMENTS: [u8; 6] = [10, 11, 12, 13, 14, 15];
+const RESULT: u8 = 10;
+
+/// The length of the instruction that makes a call.
+const CALL_BYTES: u64 = 4;
+
+impl Machine {
+    /// The process of a node makes a call. Says whether it goes on at once.
+    pub(super) fn process_call(&mut self, node: usize) -> Result<bool> {
+        let now_ns = self.now_ns(node);
+        let process = &mut self.processes[node];
+        let hart = &self.nodes[node].harts[0];
+        let number = hart.x(NUMBER);
+        let arguments = ARGUMENTS.map(|register| hart.x(register));
+        let mut console = |stream, bytes: &[u8]| match (&mut self.errors, stream) {
+            (Some(errors), Stream::Errors) => errors(node, bytes),
+            _ => (self.console)(node, bytes),
+        };
+        let mut host = Host {
+            now_ns,
+            console: &mut console,
+        };
+        let answer = process.call(number, arguments, &mut self.nodes[node].ram, &mut host);
+        let value = match answer {
+            Answer::Value(value) => value,
+            Answer::NewCode | Answer::Yields => 0,
+            Answer::Ends(code) => {
+                self.nodes[node].exit_code = Some(code);
+                0
+            }
+            Answer::Waits => {
+                self.pass_time(node);
+                return Ok(false);
+            }
+            Answer::Unknown(name) => {
+                return Err(Error::SystemCall {
+                    node: node as u32,
+                    number: number as u32,
+                    name,
+                });
+            }
+            Answer::Stuck(why) => {
+                return Err(Error::Process(format!("the process of node {node} {why}")));
+            }
+        };
+        let hart = &mut self.nodes[node].harts[0];
+        hart.set_x(RESULT, value);
+        hart.skip(CALL_BYTES);
+        if answer == Answer::NewCode {
+            hart.forget_code();
+        }
+        Ok(answer != Answer::Yields)
+    }
+
+    /// The simulated time of a node.
+    fn now_ns(&self, node: usize) -> u64 {
+        let hart = &self.nodes[node].harts[0];
+        let cycles = hart.cycles().unwrap_or(hart.instret());
+        self.ns_of(cycles) + self.processes[node].skipped_ns()
+    }
+
+    fn ns_of(&self, cycles: u64) -> u64 {
+        (u128::from(cycles) * 1000 / u128::from(self.clock_mhz)) as u64
+    }
+
+    /// A process waits for a turn. Without a clock nothing else makes its time pass.
+    fn pass_time(&mut self, node: usize) {
+        if self.nodes[node].harts[0].cycles().is_none() {
+            let ns = self.ns_of(self.quantum).max(1);
+            self.processes[node].skip(ns);
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! Programs of Linux as guests: one in Rust with the whole standard library, built here, on one and several nodes.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, LazyLock, mpsc};
+
+use pgas_riscv_sim::linux::{Folder, LinuxConfig};
+use pgas_riscv_sim::machine::Stats;
+use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::timed::simulation::Simulation;
+use pgas_riscv_sim::{Error, Image, Machine, MachineConfig, Outcome};
+
+const TARGET: &str = "riscv64gc-unknown-linux-gnu";
+
+struct Program {
+    _folder: tempfile::TempDir,
+    path: PathBuf,
+    file: Arc<[u8]>,
+    image: Image,
+}
+
+#[expect(clippy::print_stderr, reason = "a test that is not run says so")]
+/// The program, built once; nothing where there is no standard library for the target, as where there is no rustup.
+static PROGRAM: LazyLock<Option<Program>> = LazyLock::new(|| {
+    let libraries = Command::new("rustc")
+        .args(["--print", "target-libdir", "--target", TARGET])
+        .output()
+        .unwrap();
+    let libraries = String::from_utf8(libraries.stdout).unwrap();
+    if !Path::new(libraries.trim()).exists() {
+        eprintln!("not run: no standard library for {TARGET}; `cargo xtask setup` installs it");
+        return None;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("program");
+    let result = Command::new("rustc")
+        .args(["--edition=2024", "--target", TARGET, "-o"])
+        .arg(&path)
+        .args([
+            "-Clinker=riscv64-linux-gnu-gcc",
+            "-Ctarget-feature=+crt-static",
+        ])
+        .args(["-Cstrip=debuginfo", "-Copt-level=1"])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulator/linux/program.rs"))
+        .output()
+        .unwrap();
+    let message = String::from_utf8_lossy(&result.stderr);
+    assert!(
+        result.status.success(),
+        "`cargo xtask setup` installs gcc-riscv64-linux-gnu: {message}"
+    );
+    let file: Arc<[u8]> = std::fs::read(&path).unwrap().into();
+    let image = Image::from_elf(&file).unwrap();
+    assert!(image.is_linux());
+    Some(Program {
+        _folder: folder,
+        path,
+        file,
+        image,
+    })
+});
+
+/// What a run gave: how it ended, what each node wrote to its two outputs, and what was counted.
+struct Ran {
+    outcome: Result<Outcome, Error>,
+    output: Vec<String>,
+    errors: Vec<String>,
+    stats: Stats,
+}
+
+struct Given<'a> {
+    n_nodes: usize,
+    seed: u64,
+    segment_bytes: u64,
+    folders: Vec<Folder>,
+    arguments: &'a [&'a str],
+}
+
+fn given<'a>(n_nodes: usize, arguments: &'a [&'a str]) -> Given<'a> {
+    Given {
+        n_nodes,
+        seed: 0,
+        segment_bytes: 0,
+        folders: Vec::new(),
+        arguments,
+    }
+}
+
+fn machine(given: &Given<'_>, image: &Image) -> Machine {
+    let arguments = ["program"].iter().chain(given.arguments);
+    let config = MachineConfig {
+        n_nodes: given.n_nodes,
+        ram_bytes: 32 << 20,
+        linux: Some(LinuxConfig {
+            arguments: arguments.map(|text| text.as_bytes().to_vec()).collect(),
+            program: Arc::clone(&PROGRAM.as_ref().unwrap().file),
+            environment: vec![b"COLOUR=blue".to_vec()],
+            folders: given.folders.clone(),
+            seed: given.seed,
+            segment_bytes: given.segment_bytes,
+        }),
+        ..MachineConfig::default()
+    };
+    Machine::new(&config, image).unwrap()
+}
+
+fn run(given: &Given<'_>) -> Option<Ran> {
+    let image = &PROGRAM.as_ref()?.image;
+    let mut machine = machine(given, image);
+    let (sender, receiver) = mpsc::channel();
+    let errors = sender.clone();
+    machine.set_console(Box::new(move |node, bytes| {
+        sender.send((0, node, bytes.to_vec())).unwrap();
+    }));
+    machine.set_error_console(Box::new(move |node, bytes| {
+        errors.send((1, node, bytes.to_vec())).unwrap();
+    }));
+    let outcome = machine.run(20_000_000);
+    let stats = machine.stats();
+    drop(machine);
+    let mut written = [
+        vec![Vec::new(); given.n_nodes],
+        vec![Vec::new(); given.n_nodes],
+    ];
+    for (stream, node, bytes) in receiver {
+        written[stream][node].extend(bytes);
+    }
+    let [output, errors] = written.map(|nodes| {
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        nodes.into_iter().map(text).collect()
+    });
+    Some(Ran {
+        outcome,
+        output,
+        errors,
+        stats,
+    })
+}
+
+/// Runs it, and looks at what every node wrote.
+fn prints(given: &Given<'_>, expected: &str) {
+    let Some(ran) = run(given) else { return };
+    assert_eq!(ran.outcome.unwrap(), Outcome::Success, "{:?}", ran.errors);
+    for output in ran.output {
+        assert_eq!(output, expected);
+    }
+}
+
+#[test]
+fn the_standard_library_works_on_one_node_and_on_three() {
+    for n_nodes in [1, 3] {
+        let arguments = ["words", "a", "b", "a"];
+        let Some(ran) = run(&given(n_nodes, &arguments)) else {
+            return;
+        };
+        assert_eq!(ran.outcome.unwrap(), Outcome::Success);
+        let expected = "[(\"a\", 2), (\"b\", 1)]    1.414 Ok(\"blue\")\n";
+        assert_eq!(ran.output, vec![expected; n_nodes]);
+        assert_eq!(ran.errors, vec!["to errors\n"; n_nodes]);
+    }
+    prints(&given(1, &["memory"]), "44999850000 true true\n");
+    prints(&given(2, &["program"]), "true\n");
+}
+
+#[test]
+fn clocks_show_simulated_time_and_a_sleeper_lets_others_go_on() {
+    prints(&given(2, &["time"]), "true 1577836800\n");
+    prints(&given(1, &["timeout"]), "");
+}
+
+#[test]
+fn files_are_read_and_written_where_that_was_granted_and_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::create_dir(path("in")).unwrap();
+    std::fs::create_dir(path("out")).unwrap();
+    std::fs::write(path("in/text"), "one\ntwo\n").unwrap();
+    std::fs::write(path("secret"), "x").unwrap();
+    let folders = |is_writable| {
+        let grant = |name, is_writable| Folder {
+            path: path(name).into(),
+            is_writable,
+        };
+        vec![grant("in", false), grant("out", is_writable)]
+    };
+    for (mode, name, is_writable, expected) in [
+        ("read", "in/text", false, "2 lines\n"),
+        ("read", "in/none", false, "NotFound\n"),
+        ("read", "secret", false, "PermissionDenied\n"),
+        ("read", "in/../secret", false, "PermissionDenied\n"),
+        ("write", "in/text", true, "Err(PermissionDenied)\n"),
+        ("write", "out/new", false, "Err(PermissionDenied)\n"),
+        ("write", "out/new", true, "Ok(())\n"),
+        ("move", "out/new", true, "Ok(())\n"),
+        ("move", "in/text", true, "Err(PermissionDenied)\n"),
+        ("list", "in", false, "\"text\" 8\n"),
+    ] {
+        let name = path(name);
+        let arguments = [mode, name.as_str()];
+        let n_nodes = if mode == "move" { 1 } else { 2 };
+        let given = Given {
+            folders: folders(is_writable),
+            ..given(n_nodes, &arguments)
+        };
+        prints(&given, expected);
+    }
+    if PROGRAM.is_some() {
+        assert_eq!(std::fs::read(path("out/new.moved")).unwrap(), b"new");
+        assert_eq!(std::fs::read(path("in/text")).unwrap(), b"one\ntwo\n");
+    }
+}
+
+#[test]
+fn how_a_process_ends_is_how_its_node_ends() {
+    for (mode, code, said) in [
+        ("panic", 101, "as asked"),
+        ("exit", 7, ""),
+        ("abort", 134, "signal 6 ends the process of node 0"),
+    ] {
+        let Some(ran) = run(&given(2, &[mode])) else {
+            return;
+        };
+        let expected = Outcome::Failure { node: 0, code };
+        assert_eq!(ran.outcome.unwrap(), expected, "{mode}");
+        assert!(ran.errors[0].contains(said), "{mode}: {:?}", ran.errors);
+    }
+}
+
+#[test]
+fn what_there_is_not_is_refused_by_its_name() {
+    let Some(ran) = run(&given(2, &["thread"])) else {
+        return;
+    };
+    assert_eq!(ran.outcome.unwrap(), Outcome::Success);
+    assert_eq!(ran.output[1], "Err(WouldBlock)\n");
+    assert!(ran.errors[1].contains("a simulated node runs one"));
+    for (mode, why) in [
+        ("socket", "node 0 made the system call 198 (socket)"),
+        ("park", "node 0 waits for another thread"),
+        ("null", "load where there is no memory (value 0x8)"),
+    ] {
+        let Some(ran) = run(&given(2, &[mode])) else {
+            return;
+        };
+        let message = ran.outcome.unwrap_err().to_string();
+        assert!(message.contains(why), "{mode}: {message}");
+    }
+}
+
+#[test]
+fn a_seed_makes_a_run_and_another_one_another() {
+    let runs: Option<Vec<Ran>> = [5, 5, 6]
+        .into_iter()
+        .map(|seed| {
+            run(&Given {
+                seed,
+                ..given(2, &["hash"])
+            })
+        })
+        .collect();
+    let Some([first, again, other]) = runs.as_deref() else {
+        return;
+    };
+    assert_eq!(first.output, again.output);
+    assert_eq!(first.stats, again.stats);
+    assert_ne!(first.output, other.output);
+    // Each node has bytes of its own.
+    assert_ne!(first.output[0], first.output[1]);
+}
+
+#[test]
+fn nodes_reach_one_another_by_remote_atomics_without_a_clock_and_with_one() {
+    let Some(ran) = run(&given(5, &["atomics"])) else {
+        return;
+    };
+    assert_eq!(ran.outcome.unwrap(), Outcome::Success);
+    assert_eq!(ran.output[0], "15\n");
+    let adds = ran.stats.nodes.iter().map(|node| node.remote_atomics);
+    assert_eq!(adds.collect::<Vec<_>>(), [1; 5]);
+    let timed = || {
+        let image = &PROGRAM.as_ref().unwrap().image;
+        let machine = machine(&given(2, &["atomics"]), image);
+        let mut simulation = Simulation::new(machine, &TimedConfig::default()).unwrap();
+        assert_eq!(simulation.run(20_000_000).unwrap(), Outcome::Success);
+        simulation.stats()
+    };
+    let first = timed();
+    assert_eq!(first.guests.nodes[1].remote_atomics, 1);
+    assert_eq!(first, timed());
+}
+
+#[test]
+fn a_segment_is_what_other_nodes_reach_and_nothing_else_is() {
+    let with_segment = |arguments| Given {
+        segment_bytes: 1 << 20,
+        ..given(3, arguments)
+    };
+    let Some(ran) = run(&with_segment(&["segment"])) else {
+        return;
+    };
+    assert_eq!(ran.outcome.unwrap(), Outcome::Success);
+    let expected = ["1048576 12\n", "1048576 10\n", "1048576 11\n"];
+    assert_eq!(ran.output, expected);
+    let Some(ran) = run(&with_segment(&["atomics"])) else {
+        return;
+    };
+    assert!(matches!(ran.outcome, Err(Error::Fault(_))));
+    // The process itself has room beside it.
+    prints(&with_segment(&["memory"]), "44999850000 true true\n");
+}
+
+#[test]
+fn the_program_takes_arguments_and_every_line_tells_its_node() {
+    let Some(program) = PROGRAM.as_ref() else {
+        return;
+    };
+    let rae = |options: &[&str], arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_rae"))
+            .arg("run")
+            .args(options)
+            .arg(&program.path)
+            .arg("--")
+            .args(arguments)
+            .output()
+            .unwrap()
+    };
+    let output = rae(&["--nodes", "2", "--env", "COLOUR=red"], &["words", "z"]);
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let mut lines: Vec<_> = lines.lines().collect();
+    lines.sort_unstable();
+    let line = "[(\"z\", 1)]    1.414 Ok(\"red\")";
+    assert_eq!(lines, [format!("[0] {line}"), format!("[1] {line}")]);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(errors, "[0] to errors\n[1] to errors\n");
+    // Alone it writes as it would on Linux.
+    let output = rae(&["--nodes", "1"], &["exit"]);
+    assert_eq!(output.status.code(), Some(7));
+    for (options, why) in [
+        (["--env", "x"], "NAME=VALUE"),
+        (["--files", "/none"], "/none"),
+        (["--cores", "2"], "one core, not 2"),
+        (["--memory", "1"], "no room for its stack"),
+    ] {
+        let output = rae(&options, &["exit"]);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let is_refused = matches!(output.status.code(), Some(2 | 125));
+        assert!(is_refused, "{options:?}: {errors}");
+        assert!(errors.contains(why), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}

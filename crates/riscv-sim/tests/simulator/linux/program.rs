@@ -1,0 +1,183 @@
+//! A program as people write them, built by the test that runs it: what it does is its first argument.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments[1].as_str() {
+        "words" => words(&arguments),
+        "hash" => hash(),
+        "read" => match std::fs::read_to_string(&arguments[2]) {
+            Ok(text) => println!("{} lines", text.lines().count()),
+            Err(why) => println!("{:?}", why.kind()),
+        },
+        "write" => println!(
+            "{:?}",
+            std::fs::write(&arguments[2], "new").map_err(|why| why.kind())
+        ),
+        "move" => println!(
+            "{:?}",
+            std::fs::rename(&arguments[2], format!("{}.moved", arguments[2]))
+                .map_err(|why| why.kind())
+        ),
+        "list" => list(&arguments[2]),
+        "time" => time(),
+        "panic" => panic!("as asked"),
+        "exit" => std::process::exit(7),
+        "abort" => std::process::abort(),
+        "thread" => {
+            let spawned = std::thread::Builder::new().spawn(|| ());
+            println!("{:?}", spawned.map(|_| ()).map_err(|why| why.kind()));
+        }
+        "park" => std::thread::park(),
+        "timeout" => std::thread::park_timeout(Duration::from_millis(1)),
+        "socket" => drop(std::net::TcpStream::connect("127.0.0.1:1")),
+        "memory" => memory(),
+        "program" => program(),
+        "atomics" => atomics(),
+        "segment" => segment(),
+        "null" => null(),
+        other => panic!("no {other}"),
+    }
+}
+
+fn words(arguments: &[String]) {
+    let mut counts = HashMap::new();
+    for word in &arguments[2..] {
+        *counts.entry(word).or_insert(0) += 1;
+    }
+    let mut counts: Vec<_> = counts.into_iter().collect();
+    counts.sort();
+    println!(
+        "{counts:?} {:>8.3} {:?}",
+        2.0_f64.sqrt(),
+        std::env::var("COLOUR")
+    );
+    eprintln!("to errors");
+}
+
+/// The order of a map is random.
+fn hash() {
+    let map: HashMap<u32, ()> = (0..20).map(|key| (key, ())).collect();
+    println!("{:?}", map.keys().collect::<Vec<_>>());
+}
+
+fn list(folder: &str) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        println!(
+            "{:?} {}",
+            entry.file_name(),
+            entry.metadata().unwrap().len()
+        );
+    }
+}
+
+fn time() {
+    let start = Instant::now();
+    std::thread::sleep(Duration::from_millis(20));
+    let slept = start.elapsed();
+    let is_right = (20..30).contains(&slept.as_millis());
+    let day = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap();
+    println!("{is_right} {}", day.as_secs());
+}
+
+/// The mapping that has this function is the program's file, where it says.
+fn program() {
+    let here = program as fn() as usize;
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
+    let same = maps.lines().find_map(|line| {
+        let fields: Vec<_> = line.split_ascii_whitespace().collect();
+        let (start, end) = fields[0].split_once('-').unwrap();
+        let (start, end) = (number(start), number(end));
+        if !(start..end).contains(&here) || fields[1] != "r-xp" {
+            return None;
+        }
+        let file = std::fs::read("/proc/self/exe").unwrap();
+        let place = here - start + number(fields[2]);
+        // SAFETY: the function's own first instructions are readable.
+        let code = unsafe { std::slice::from_raw_parts(here as *const u8, 16) };
+        Some(file[place..place + 16] == *code)
+    });
+    println!("{}", same == Some(true));
+}
+
+fn memory() {
+    // Beyond what brk gives at once, grown and given back.
+    let mut grown = Vec::new();
+    for k in 0..300_000_u64 {
+        grown.push(k);
+    }
+    let sum: u64 = grown.iter().sum();
+    drop(grown);
+    let zeros = vec![0_u8; 3 << 20];
+    let is_zero = zeros.iter().step_by(1000).all(|byte| *byte == 0);
+    let mut none = Vec::<u8>::new();
+    let refused = none.try_reserve_exact(1 << 40).is_err();
+    println!("{sum} {is_zero} {refused}");
+}
+
+/// Reads where nothing is.
+#[cfg(target_arch = "riscv64")]
+fn null() {
+    // SAFETY: none; that the simulator ends the program here is what is tested. The compiler knows nothing of the address.
+    unsafe { std::arch::asm!("ld a0, 8(zero)", out("a0") _) };
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn null() {}
+
+/// Every node stores into the segment of the next one, whose place it was told at the start, and says what it finds in its own.
+#[cfg(target_arch = "riscv64")]
+fn segment() {
+    use std::arch::asm;
+    let (node, nodes, bytes, start): (u64, u64, u64, *mut u64);
+    // SAFETY: these read extended registers and touch no memory.
+    unsafe {
+        asm!(".insn i 0x7b, 6, {}, x10, 0", ".insn i 0x7b, 6, {}, x11, 0", out(reg) node, out(reg) nodes);
+        asm!(".insn i 0x7b, 6, {}, x12, 0", ".insn i 0x7b, 6, {}, x13, 0", out(reg) bytes, out(reg) start);
+    }
+    let next = (node + 1) % nodes;
+    // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only accessed so, and by volatile reads.
+    unsafe {
+        asm!(".insn i 0x7b, 7, x10, {object}, 1", ".insn s 0x7b, 3, {value}, 0(a0)", "fence",
+            object = in(reg) next, value = in(reg) node + 10, in("a0") start);
+    }
+    // SAFETY: the segment is memory of this process.
+    while unsafe { start.read_volatile() } == 0 {}
+    // SAFETY: as above.
+    println!("{bytes} {}", unsafe { start.read_volatile() });
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn segment() {}
+
+/// Every node adds to a word of node 0, which waits for all.
+#[cfg(target_arch = "riscv64")]
+fn atomics() {
+    use std::arch::asm;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static SUM: AtomicU64 = AtomicU64::new(0);
+    let (node, nodes): (u64, u64);
+    // SAFETY: these read extended registers and touch no memory.
+    unsafe {
+        asm!(".insn i 0x7b, 6, {}, x10, 0", ".insn i 0x7b, 6, {}, x11, 0", out(reg) node, out(reg) nodes);
+    }
+    // SAFETY: e10 = 1 is the object that stands for node 0; then eamoadd.d at the address in a0, that of a word which is only
+    // reached by atomics, and lies there on every node.
+    unsafe {
+        asm!(".insn i 0x7b, 7, x10, {object}, 0", ".insn r 0x6b, 7, 7, {old}, a0, {value}",
+            object = in(reg) 1, old = out(reg) _, value = in(reg) node + 1, in("a0") &raw const SUM);
+    }
+    while node == 0 && SUM.load(Ordering::Acquire) != nodes * (nodes + 1) / 2 {
+        std::hint::spin_loop();
+    }
+    println!("{}", SUM.load(Ordering::Acquire));
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn atomics() {}
