@@ -138,7 +138,7 @@ mod start;
 pub use pgas_am::Driver;
 pub use pgas_am::{
     ActiveMessages, Aggregator, DistObject, Here, PgasFuture, Promise, RemoteCalls, TeamCalls,
-    WeakObject, Wire, codec, message, quiet, rpc, when_all,
+    ValueCollectives, WeakObject, Wire, codec, message, quiet, rpc, when_all,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
@@ -164,6 +164,6 @@ pub mod prelude {
     pub use crate::{
         ActiveMessages, Array, BloomFilter, CircularQueue, DArray, DMatrix, DistObject,
         Distributor, FastQueue, GlobalPtr, HashMap, HashMapBuffer, HashSet, MultiMap, Object, Pod,
-        Rank, RemoteCalls, Team, TeamCalls, World,
+        Rank, RemoteCalls, Team, TeamCalls, ValueCollectives, World,
     };
 }

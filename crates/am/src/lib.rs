@@ -52,7 +52,7 @@
 //! | floor | modules |
 //! |---|---|
 //! | built from calls; where messages that arrive go | `aggregate`, `dist_object`, `layer` |
-//! | what a program calls | `attach`, `message`, `rpc` |
+//! | what a program calls | `attach`, `collectives`, `message`, `rpc` |
 //! | sending, serving and waiting | `driver`, `future`, `quiescence`, `send`, `serve` |
 //! | the state of a rank | `state` |
 //! | the part of it that sends | `outbox` |
@@ -65,6 +65,7 @@ mod answer;
 mod attach;
 mod buffers;
 pub mod codec;
+mod collectives;
 mod dist_object;
 #[cfg(feature = "tokio")]
 mod driven;
@@ -95,6 +96,7 @@ mod transfers;
 pub use aggregate::Aggregator;
 pub use attach::attach;
 pub use codec::Wire;
+pub use collectives::ValueCollectives;
 pub use dist_object::{DistObject, WeakObject};
 #[cfg(feature = "tokio")]
 pub use driver::Driver;

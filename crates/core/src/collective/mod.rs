@@ -56,6 +56,7 @@ mod barrier;
 mod broadcast;
 mod call;
 mod check;
+mod encoded;
 mod gather;
 mod lane;
 mod meet;
@@ -75,6 +76,7 @@ use std::fmt;
 
 use zerocopy::IntoBytes;
 
+pub use encoded::Encoding;
 pub use op::ReduceOp;
 
 pub use crate::backend::collectives::OpKind;
@@ -100,11 +102,16 @@ pub(crate) enum Kind {
     ScanExclusive,
     Split,
     Agreement,
+    BroadcastValue,
+    ScatterValues,
+    ReduceValues,
+    AllreduceValues,
+    ScanValues,
 }
 
 impl Kind {
     /// All of them, each at the index that is its number.
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 19] = [
         Self::Barrier,
         Self::Broadcast,
         Self::Reduce,
@@ -119,6 +126,11 @@ impl Kind {
         Self::ScanExclusive,
         Self::Split,
         Self::Agreement,
+        Self::BroadcastValue,
+        Self::ScatterValues,
+        Self::ReduceValues,
+        Self::AllreduceValues,
+        Self::ScanValues,
     ];
 
     const fn name(self) -> &'static str {
@@ -137,6 +149,11 @@ impl Kind {
             Self::ScanExclusive => "an exclusive scan",
             Self::Split => "a split of the team",
             Self::Agreement => "a comparison",
+            Self::BroadcastValue => "a broadcast of an encoded value",
+            Self::ScatterValues => "a scatter",
+            Self::ReduceValues => "a reduce of encoded values",
+            Self::AllreduceValues => "an allreduce of encoded values",
+            Self::ScanValues => "a scan of encoded values",
         }
     }
 }

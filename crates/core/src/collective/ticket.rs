@@ -130,7 +130,12 @@ impl Signature {
             | Kind::AllgatherVarying
             | Kind::AllToAllVarying
             | Kind::Split
-            | Kind::Agreement => return None,
+            | Kind::Agreement
+            | Kind::BroadcastValue
+            | Kind::ScatterValues
+            | Kind::ReduceValues
+            | Kind::AllreduceValues
+            | Kind::ScanValues => return None,
         })
     }
 }

@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::{Error, Pod, Result, Team};
 
 /// The root gathers the lengths, then all values; the members in between need no lengths.
-async fn gather_varying<T: Pod>(
+pub(super) async fn gather_varying<T: Pod>(
     call: &Call,
     root: u32,
     values: &[T],
@@ -28,7 +28,7 @@ async fn gather_varying<T: Pod>(
 }
 
 /// All members gather the lengths, then all values.
-async fn allgather_varying<T: Pod>(call: &Call, values: &[T]) -> Result<Vec<Vec<T>>> {
+pub(super) async fn allgather_varying<T: Pod>(call: &Call, values: &[T]) -> Result<Vec<Vec<T>>> {
     let lane = call.main();
     let n = lane.n_ranks();
     let mut lens = vec![0_u64; n as usize];
@@ -94,7 +94,10 @@ fn misfit(lane: Lane<'_>, from: u32, element_bytes: usize, wanted: usize, came: 
 
 /// In round `i` every member sends to the one `i` places after it and receives from the one `i` places
 /// before it.
-async fn exchange_varying<T: Pod>(lane: Lane<'_>, values: &[Vec<T>]) -> Result<Vec<Vec<T>>> {
+pub(super) async fn exchange_varying<T: Pod>(
+    lane: Lane<'_>,
+    values: &[Vec<T>],
+) -> Result<Vec<Vec<T>>> {
     let mut received = vec![Vec::new(); values.len()];
     let me = lane.rank() as usize;
     received[me].clone_from(&values[me]);
@@ -324,7 +327,7 @@ impl Team {
     }
 
     #[track_caller]
-    fn assert_an_entry_each(&self, n_entries: usize) {
+    pub(super) fn assert_an_entry_each(&self, n_entries: usize) {
         assert!(
             n_entries == self.n_ranks() as usize,
             "{n_entries} entries for the {} members of the team",

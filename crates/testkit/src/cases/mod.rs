@@ -19,6 +19,7 @@ mod remote_calls;
 mod signal;
 mod teams;
 mod transfer;
+mod values;
 mod world;
 
 use crate::Case;
@@ -78,6 +79,7 @@ const GROUPS: &[&[Case]] = &[
     teams::CASES,
     collectives::CASES,
     reductions::CASES,
+    values::CASES,
     concurrency::CASES,
     costs::CASES,
 ];

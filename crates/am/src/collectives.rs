@@ -1,0 +1,532 @@
+//! Collectives over values of any type that travels, of any length: text, lists, what a program derives.
+//!
+//! Those of numbers and other byte-copyable types are methods of [`World`] and [`Team`] themselves, and are faster. UPC++
+//! has such collectives of any serializable type as `broadcast` and `reduce_one_nontrivial`.
+
+use pgas_core::collective::{Encoding, ReduceOp};
+use pgas_core::{Event, Rank, Result, Team, World};
+
+use crate::codec::{Decoder, Encoder, Wire, unreadable};
+
+/// Collectives over values that travel ([`Wire`]), on all ranks or a team; in the prelude.
+///
+/// All are collective over the world or the team. With `PGAS_CHECK=1` members that call different ones, or name different roots,
+/// are told so. A value that has no bytes, or bytes that are no value, end the job, since others wait for them.
+///
+/// Each has a non-blocking form, which begins it and gives an event.
+pub trait ValueCollectives {
+    /// How a member is named: by its rank on the world, by its number on a team.
+    type Member: Copy;
+
+    /// Gives all the root's `value`; those of the others do not matter.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds, in each of which the value travels whole; the root does not wait for the others. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let mine = format!("from rank {}", world.rank());
+    ///     assert_eq!(world.broadcast_value(Rank::new(1), mine)?, "from rank 1");
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn broadcast_value<T: Wire + Send>(&self, root: Self::Member, value: T) -> Result<T> {
+        self.broadcast_value_nb(root, value).wait()
+    }
+
+    /// Begins [`broadcast_value`](Self::broadcast_value).
+    ///
+    /// # Cost
+    ///
+    /// As [`broadcast_value`](Self::broadcast_value). Collective.
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`.
+    #[track_caller]
+    fn broadcast_value_nb<T: Wire + Send>(&self, root: Self::Member, value: T) -> Event<T>;
+
+    /// Gives each member its entry of the root's `values`, in the order of the members; those of the others do not
+    /// matter.
+    ///
+    /// # Cost
+    ///
+    /// A message from the root to each other member. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`. If the root's `values` has not one entry for each member.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let is_root = world.rank() == Rank::ZERO;
+    ///     let parts = if is_root { vec![vec![0], vec![1, 1], vec![]] } else { vec![] };
+    ///     let part = world.scatter_values(Rank::ZERO, parts)?;
+    ///     assert_eq!(part.len(), [1, 2, 0][world.rank().index()]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn scatter_values<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Result<T> {
+        self.scatter_values_nb(root, values).wait()
+    }
+
+    /// Begins [`scatter_values`](Self::scatter_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`scatter_values`](Self::scatter_values). Collective.
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`. If the root's `values` has not one entry for each member.
+    #[track_caller]
+    fn scatter_values_nb<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Event<T>;
+
+    /// Gives the root all members' values, in the order of the members: `Some` there, `None` elsewhere.
+    ///
+    /// # Cost
+    ///
+    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let all = world.gather_values(Rank::ZERO, vec![7_u64; world.rank().index()])?;
+    ///     if let Some(all) = all {
+    ///         assert_eq!(all, [vec![], vec![7], vec![7, 7]]);
+    ///     }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn gather_values<T: Wire + Send>(
+        &self,
+        root: Self::Member,
+        value: T,
+    ) -> Result<Option<Vec<T>>> {
+        self.gather_values_nb(root, value).wait()
+    }
+
+    /// Begins [`gather_values`](Self::gather_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`gather_values`](Self::gather_values). Collective.
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`.
+    #[track_caller]
+    fn gather_values_nb<T: Wire + Send>(
+        &self,
+        root: Self::Member,
+        value: T,
+    ) -> Event<Option<Vec<T>>>;
+
+    /// Gives all members all members' values, in the order of the members.
+    ///
+    /// # Cost
+    ///
+    /// 2 log n rounds, in which a member sends as much as it gets. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let names = world.allgather_values(format!("rank {}", world.rank()))?;
+    ///     assert_eq!(names, ["rank 0", "rank 1", "rank 2"]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn allgather_values<T: Wire + Send>(&self, value: T) -> Result<Vec<T>> {
+        self.allgather_values_nb(value).wait()
+    }
+
+    /// Begins [`allgather_values`](Self::allgather_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`allgather_values`](Self::allgather_values). Collective.
+    #[track_caller]
+    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>>;
+
+    /// Sends `values[i]` to member `i`, and gives what the members have sent here, in their order.
+    ///
+    /// # Cost
+    ///
+    /// n - 1 rounds, in each of which a member sends to one other and receives from one. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Panics
+    ///
+    /// If `values` has not one entry for each member.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let me = world.rank();
+    ///     let given = world.ranks().map(|to| format!("{me} to {to}")).collect();
+    ///     assert_eq!(world.all_to_all_values(given)?[2], format!("2 to {me}"));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn all_to_all_values<T: Wire + Send>(&self, values: Vec<T>) -> Result<Vec<T>> {
+        self.all_to_all_values_nb(values).wait()
+    }
+
+    /// Begins [`all_to_all_values`](Self::all_to_all_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`all_to_all_values`](Self::all_to_all_values). Collective.
+    ///
+    /// # Panics
+    ///
+    /// If `values` has not one entry for each member.
+    #[track_caller]
+    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>>;
+
+    /// Combines all members' values in the order of the members, for the root: `Some` there, `None` elsewhere.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds, and another one unless the root is member 0. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let longer = |a: String, b: String| if b.len() > a.len() { b } else { a };
+    ///     let longest = world.reduce_values(Rank::ZERO, "x".repeat(world.rank().index()), longer)?;
+    ///     assert_eq!(longest, (world.rank() == Rank::ZERO).then(|| "xx".to_owned()));
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn reduce_values<T: Wire + Send>(
+        &self,
+        root: Self::Member,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Result<Option<T>> {
+        self.reduce_values_nb(root, value, op).wait()
+    }
+
+    /// Begins [`reduce_values`](Self::reduce_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`reduce_values`](Self::reduce_values). Collective.
+    ///
+    /// # Panics
+    ///
+    /// If there is no member `root`.
+    #[track_caller]
+    fn reduce_values_nb<T: Wire + Send>(
+        &self,
+        root: Self::Member,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Option<T>>;
+
+    /// Combines all members' values in the order of the members, for all of them.
+    ///
+    /// # Cost
+    ///
+    /// 2 log n rounds. Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let any = world.allreduce_values(world.rank().number() == 2, |a: bool, b: bool| a || b)?;
+    ///     assert!(any);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn allreduce_values<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Result<T> {
+        self.allreduce_values_nb(value, op).wait()
+    }
+
+    /// Begins [`allreduce_values`](Self::allreduce_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`allreduce_values`](Self::allreduce_values). Collective.
+    #[track_caller]
+    fn allreduce_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T>;
+
+    /// Combines each member's value with those of all members before it, in their order.
+    ///
+    /// # Cost
+    ///
+    /// log n rounds (Hillis and Steele, Data parallel algorithms, 1986). Collective.
+    ///
+    /// # Errors
+    ///
+    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::ValueCollectives;
+    /// use pgas_core::Rank;
+    ///
+    /// # for result in pgas_core::backend::loopback::run(3, |world| {
+    ///     let both = |a: String, b: String| a + &b;
+    ///     let text = world.scan_values(world.rank().to_string(), both)?;
+    ///     assert_eq!(text, ["0", "01", "012"][world.rank().index()]);
+    /// # Ok::<(), pgas_core::Error>(())
+    /// # }) { result?; }
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[track_caller]
+    fn scan_values<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Result<T> {
+        self.scan_values_nb(value, op).wait()
+    }
+
+    /// Begins [`scan_values`](Self::scan_values).
+    ///
+    /// # Cost
+    ///
+    /// As [`scan_values`](Self::scan_values). Collective.
+    #[track_caller]
+    fn scan_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T>;
+}
+
+/// Values as they travel.
+enum ByWire {}
+
+impl<T: Wire> Encoding<T> for ByWire {
+    fn encode(value: &T) -> Result<Vec<u8>> {
+        let mut out = Encoder::new();
+        out.put(value)?;
+        Ok(out.bytes().to_vec())
+    }
+
+    fn decode(bytes: &[u8]) -> Result<T> {
+        let mut input = Decoder::new(bytes);
+        let value = input.get()?;
+        match input.remaining().len() {
+            0 => Ok(value),
+            n => Err(unreadable::<T>(format!("{n} bytes are left over"))),
+        }
+    }
+}
+
+impl ValueCollectives for Team {
+    type Member = u32;
+
+    fn broadcast_value_nb<T: Wire + Send>(&self, root: u32, value: T) -> Event<T> {
+        self.broadcast_encoded::<T, ByWire>(root, value)
+    }
+
+    fn scatter_values_nb<T: Wire + Send>(&self, root: u32, values: Vec<T>) -> Event<T> {
+        self.scatter_encoded::<T, ByWire>(root, values)
+    }
+
+    fn gather_values_nb<T: Wire + Send>(&self, root: u32, value: T) -> Event<Option<Vec<T>>> {
+        self.gather_encoded::<T, ByWire>(root, value)
+    }
+
+    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>> {
+        self.allgather_encoded::<T, ByWire>(value)
+    }
+
+    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>> {
+        self.all_to_all_encoded::<T, ByWire>(values)
+    }
+
+    fn reduce_values_nb<T: Wire + Send>(
+        &self,
+        root: u32,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Option<T>> {
+        self.reduce_encoded::<T, ByWire>(root, value, op)
+    }
+
+    fn allreduce_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T> {
+        self.allreduce_encoded::<T, ByWire>(value, op)
+    }
+
+    fn scan_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T> {
+        self.scan_encoded::<T, ByWire>(value, op)
+    }
+}
+
+impl ValueCollectives for World {
+    type Member = Rank;
+
+    fn broadcast_value_nb<T: Wire + Send>(&self, root: Rank, value: T) -> Event<T> {
+        self.team().broadcast_value_nb(root.number(), value)
+    }
+
+    fn scatter_values_nb<T: Wire + Send>(&self, root: Rank, values: Vec<T>) -> Event<T> {
+        self.team().scatter_values_nb(root.number(), values)
+    }
+
+    fn gather_values_nb<T: Wire + Send>(&self, root: Rank, value: T) -> Event<Option<Vec<T>>> {
+        self.team().gather_values_nb(root.number(), value)
+    }
+
+    fn allgather_values_nb<T: Wire + Send>(&self, value: T) -> Event<Vec<T>> {
+        self.team().allgather_values_nb(value)
+    }
+
+    fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>> {
+        self.team().all_to_all_values_nb(values)
+    }
+
+    fn reduce_values_nb<T: Wire + Send>(
+        &self,
+        root: Rank,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<Option<T>> {
+        self.team().reduce_values_nb(root.number(), value, op)
+    }
+
+    fn allreduce_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T> {
+        self.team().allreduce_values_nb(value, op)
+    }
+
+    fn scan_values_nb<T: Wire + Send>(
+        &self,
+        value: T,
+        op: impl ReduceOp<T> + Send + Sync + 'static,
+    ) -> Event<T> {
+        self.team().scan_values_nb(value, op)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::format::EMPTY;
+
+    #[test]
+    fn a_value_that_has_no_bytes_ends_the_job_for_all_who_wait() {
+        let results = pgas_core::backend::loopback::run(3, |world| {
+            let n_elements = if world.rank() == Rank::ZERO {
+                EMPTY + 1
+            } else {
+                1
+            };
+            let result = world.allgather_values(vec![(); n_elements]);
+            result.map(drop)
+        });
+        let mut texts = Vec::new();
+        for result in results {
+            texts.push(result.unwrap_err().to_string());
+        }
+        assert!(texts[0].contains("empty"), "{texts:?}");
+    }
+}
