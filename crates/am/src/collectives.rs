@@ -509,8 +509,41 @@ impl ValueCollectives for World {
 
 #[cfg(test)]
 mod tests {
+    use pgas_core::collective::op::Sum;
+    use pgas_core::{Config, Statistics};
+
     use super::*;
     use crate::codec::format::EMPTY;
+
+    #[test]
+    fn rounds_are_logarithmic_in_the_ranks() {
+        let mut config = Config::default();
+        config.statistics = Statistics::Total;
+        pgas_core::backend::loopback::run_with(13, &config, |world| {
+            let (rank, rounds) = (world.rank(), 4);
+            let messages = |collective: &dyn Fn() -> Result<()>| {
+                let before = world.costs().messages;
+                collective().unwrap();
+                world.costs().messages - before
+            };
+            let (root, text) = (Rank::new(5), || "text".to_owned());
+            assert!(messages(&|| world.broadcast_value(root, text()).map(drop)) <= rounds);
+            let scattered = messages(&|| world.scatter_values(root, vec![text(); 13]).map(drop));
+            assert_eq!(scattered, if rank == root { 12 } else { 0 });
+            assert!(messages(&|| world.gather_values(root, text()).map(drop)) <= 2);
+            assert_eq!(
+                messages(&|| world.allgather_values(text()).map(drop)),
+                2 * rounds
+            );
+            assert_eq!(
+                messages(&|| world.all_to_all_values(vec![text(); 13]).map(drop)),
+                12
+            );
+            assert!(messages(&|| world.reduce_values(root, 1_u64, Sum).map(drop)) <= 2);
+            assert!(messages(&|| world.allreduce_values(1_u64, Sum).map(drop)) <= rounds + 1);
+            assert!(messages(&|| world.scan_values(1_u64, Sum).map(drop)) <= rounds);
+        });
+    }
 
     #[test]
     fn a_value_that_has_no_bytes_ends_the_job_for_all_who_wait() {
