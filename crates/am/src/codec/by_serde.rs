@@ -1,7 +1,5 @@
 //! Types that serde can write.
 
-use std::borrow::Cow;
-
 use pgas_core::Result;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -39,9 +37,6 @@ macro_rules! as_serde {
 as_serde!(
     bool,
     char,
-    String,
-    Box<str>,
-    Cow<'static, str>,
     std::time::Duration,
     std::time::SystemTime,
     std::net::SocketAddr

@@ -51,6 +51,40 @@ slices! {
     Cow<'static, [T]> where Clone
 }
 
+/// Implements [`Wire`] for text: the number of its bytes, and they.
+macro_rules! texts {
+    ($($ty:ty),*) => { $(
+        impl Wire for $ty {
+            type By = Parts;
+        }
+
+        impl Codec<$ty> for Parts {
+            type Array<const N: usize> = Each<Self>;
+
+            #[inline]
+            fn encode(text: &$ty, out: &mut Encoder) -> Result<()> {
+                out.put_count(text.len());
+                out.write(text.as_bytes());
+                Ok(())
+            }
+
+            #[inline]
+            fn decode(input: &mut Decoder<'_>) -> Result<$ty> {
+                let n = input.get_count::<$ty>()?;
+                let text = std::str::from_utf8(input.take::<$ty>(n)?);
+                let text = text.map_err(|e| unreadable::<$ty>(e.to_string()))?;
+                Ok(text.to_owned().into())
+            }
+
+            fn layout(out: &mut Layout) {
+                out.say("text");
+            }
+        }
+    )* };
+}
+
+texts!(String, Box<str>, Cow<'static, str>);
+
 /// Implements [`Wire`] for what std collects elements in: their number, and they.
 macro_rules! collections {
     ($($ty:ty: $what:literal of $item:ty, where [$($bounds:tt)*];)*) => { $(

@@ -61,6 +61,18 @@ fn values_come_back_as_they_were() {
     ));
 }
 
+/// So that a text's key is the same whether it is alone or a member of what serde writes.
+#[test]
+fn a_text_has_the_bytes_that_serde_makes_of_it() {
+    for text in ["", "ümlaut", &"long ".repeat(200)] {
+        let (mut out, mut by_serde) = (Encoder::new(), Vec::new());
+        out.put(&text.to_owned()).unwrap();
+        format::encode(text, &mut by_serde).unwrap();
+        assert_eq!(out.bytes(), by_serde);
+    }
+    assert!(Decoder::new(&[2, 0xff, 0xff]).get::<String>().is_err());
+}
+
 #[test]
 fn collections_of_std_come_back_as_they_were() {
     let texts = ["one", "two", "", "four"].map(str::to_owned);
