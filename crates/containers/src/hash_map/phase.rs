@@ -2,7 +2,7 @@
 
 /// A phase of a map; the types of this module are all there are.
 pub trait Phase: Sealed {
-    /// For the message when ranks disagree, and for `Debug`.
+    /// For `Debug`.
     const NAME: &'static str;
 }
 
@@ -10,7 +10,8 @@ mod sealed {
     /// Keeps the set of phases closed, and numbers it.
     #[expect(unnameable_types, reason = "sealed")]
     pub trait Sealed: 'static {
-        const NUMBER: u64;
+        /// The place in [`NAMES`](super::NAMES).
+        const NUMBER: usize;
         /// Whether nobody changes anything.
         const IS_READ_ONLY: bool;
     }
@@ -26,26 +27,29 @@ macro_rules! phases {
             pub enum $phase {}
 
             impl sealed::Sealed for $phase {
-                const NUMBER: u64 = $number;
-                const IS_READ_ONLY: bool = $number == 3;
+                const NUMBER: usize = $number;
+                const IS_READ_ONLY: bool = $number == 2;
             }
 
             impl Phase for $phase {
                 const NAME: &'static str = $name;
             }
         )*
+
+        /// The phases, for the message when ranks disagree.
+        pub(super) const NAMES: &[&str] = &[$($name),*];
     };
 }
 
 phases! {
     /// Any rank does anything at any time.
-    Atomic = 1: "atomic";
+    Atomic = 0: "atomic";
     /// Any rank inserts, nobody looks.
-    InsertOnly = 2: "insert only";
+    InsertOnly = 1: "insert only";
     /// Any rank looks, nobody changes anything.
-    FindOnly = 3: "find only";
+    FindOnly = 2: "find only";
     /// Each rank works on what it holds itself, without atomics.
-    Local = 4: "local";
+    Local = 3: "local";
 }
 
 /// A phase in which any rank inserts: [`Atomic`] or [`InsertOnly`].

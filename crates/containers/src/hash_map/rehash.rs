@@ -60,9 +60,11 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
         let _waits = pgas_core::part_of("a change of the phase of a hash map");
         let world = self.world().clone();
-        world
-            .team()
-            .agree("the next phase of a hash map", N::NUMBER)?;
+        world.team().agree_on(
+            "the next phase of a hash map",
+            super::phase::NAMES,
+            N::NUMBER,
+        )?;
         world.barrier()?;
         let [n_keys, n_removed] = self.table.counts()?;
         let capacity = self.capacity();

@@ -2,7 +2,7 @@
 
 /// A phase of a queue; the types of this module are all there are.
 pub trait Phase: Sealed {
-    /// For the message when ranks disagree, and for `Debug`.
+    /// For `Debug`.
     const NAME: &'static str;
 }
 
@@ -10,7 +10,8 @@ mod sealed {
     /// Keeps the set of phases closed, and numbers it.
     #[expect(unnameable_types, reason = "sealed")]
     pub trait Sealed {
-        const NUMBER: u64;
+        /// The place in [`NAMES`](super::NAMES).
+        const NUMBER: usize;
         /// Whether pushes and pops may meet.
         const BOTH: bool;
     }
@@ -26,26 +27,29 @@ macro_rules! phases {
             pub enum $phase {}
 
             impl sealed::Sealed for $phase {
-                const NUMBER: u64 = $number;
-                const BOTH: bool = $number == 1;
+                const NUMBER: usize = $number;
+                const BOTH: bool = $number == 0;
             }
 
             impl Phase for $phase {
                 const NAME: &'static str = $name;
             }
         )*
+
+        /// The phases, for the message when ranks disagree.
+        pub(super) const NAMES: &[&str] = &[$($name),*];
     };
 }
 
 phases! {
     /// Any rank pushes and pops at any time.
-    PushPop = 1: "push and pop";
+    PushPop = 0: "push and pop";
     /// Any rank pushes, nobody pops.
-    Push = 2: "push";
+    Push = 1: "push";
     /// Any rank pops, nobody pushes.
-    Pop = 3: "pop";
+    Pop = 2: "pop";
     /// Only the rank that hosts the queue uses it, without atomics.
-    Local = 4: "local";
+    Local = 3: "local";
 }
 
 /// A phase in which any rank pushes: [`PushPop`] or [`Push`].

@@ -317,7 +317,9 @@ impl<T: Object> Ring<T> {
     /// Collective; `P` is what comes next, and `left` how the end of the local phase went.
     pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
         let world = self.world();
-        world.team().agree("the next phase of a queue", P::NUMBER)?;
+        world
+            .team()
+            .agree_on("the next phase of a queue", super::phase::NAMES, P::NUMBER)?;
         world.barrier()?;
         let words = left.and_then(|()| self.settled_words());
         let what = "bringing a queue to rest";

@@ -186,11 +186,54 @@ impl Team {
     /// ```
     #[track_caller]
     pub fn agree(&self, what: &'static str, value: u64) -> Result<()> {
+        self.compare(what, &[], value)
+    }
+
+    /// As [`agree`](Self::agree), of the choice of one of `choices`, by its index; the error names them.
+    ///
+    /// # Cost
+    ///
+    /// As [`agree`](Self::agree). Collective over the team.
+    ///
+    /// # Errors
+    ///
+    /// As [`agree`](Self::agree).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_core::{Config, backend::loopback};
+    /// let mut config = Config::default();
+    /// config.check = true;
+    /// loopback::run_with(2, &config, |world| {
+    ///     let mine = world.rank().index();
+    ///     let error = world.team().agree_on("the order", &["rows", "columns"], mine).unwrap_err();
+    ///     assert!(error.to_string().contains("rank 0 has \"rows\", rank 1 has \"columns\""));
+    /// });
+    /// ```
+    #[track_caller]
+    pub fn agree_on(
+        &self,
+        what: &'static str,
+        choices: &'static [&'static str],
+        index: usize,
+    ) -> Result<()> {
+        self.compare(what, choices, index as u64)
+    }
+
+    #[track_caller]
+    fn compare(
+        &self,
+        what: &'static str,
+        choices: &'static [&'static str],
+        value: u64,
+    ) -> Result<()> {
         if !self.world().config().check {
             return Ok(());
         }
         let call = self.begin(Signature {
             subject: Some((what, value)),
+            choices,
             ..Signature::new(Kind::Agreement)
         });
         self.drive(&call, async { call.enter().await.map(drop) })

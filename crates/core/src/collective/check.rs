@@ -71,9 +71,9 @@ pub(super) async fn compare(lane: Lane<'_>, signature: &Signature) -> Result<()>
     Err(Error::from(Box::new(Mismatch {
         what: signature.field_name(field),
         rank_a: rank(extremes.least_at),
-        value_a: field_value(field, extremes.least),
+        value_a: signature.field_value(field, extremes.least),
         rank_b: rank(extremes.most_at),
-        value_b: field_value(field, extremes.most),
+        value_b: signature.field_value(field, extremes.most),
     })))
 }
 
@@ -102,22 +102,26 @@ impl Signature {
         };
         format!("the {argument} of {}", self.kind)
     }
-}
 
-fn field_value(field: usize, value: u64) -> String {
-    let index = usize::try_from(value).unwrap_or(usize::MAX);
-    match field {
-        0 => Kind::ALL
-            .get(index)
-            .map_or_else(|| value.to_string(), ToString::to_string),
-        4 => match index.checked_sub(1).and_then(|i| OpKind::ALL.get(i)) {
-            Some(op) => format!("{op:?}"),
-            None => "one of its own".into(),
-        },
-        5 => match index.checked_sub(1).and_then(|i| IntegerType::ALL.get(i)) {
-            Some(ty) => format!("{ty:?}").to_lowercase(),
-            None => "no integer up to 64 bits".into(),
-        },
-        _ => value.to_string(),
+    fn field_value(&self, field: usize, value: u64) -> String {
+        let index = usize::try_from(value).unwrap_or(usize::MAX);
+        match field {
+            0 => Kind::ALL
+                .get(index)
+                .map_or_else(|| value.to_string(), ToString::to_string),
+            4 => match index.checked_sub(1).and_then(|i| OpKind::ALL.get(i)) {
+                Some(op) => format!("{op:?}"),
+                None => "one of its own".into(),
+            },
+            5 => match index.checked_sub(1).and_then(|i| IntegerType::ALL.get(i)) {
+                Some(ty) => format!("{ty:?}").to_lowercase(),
+                None => "no integer up to 64 bits".into(),
+            },
+            6 => match self.choices.get(index) {
+                Some(choice) => format!("\"{choice}\""),
+                None => value.to_string(),
+            },
+            _ => value.to_string(),
+        }
     }
 }

@@ -176,6 +176,8 @@ pub(crate) struct Signature {
     integer: Option<IntegerType>,
     /// What an agreement is about, and the value.
     subject: Option<(&'static str, u64)>,
+    /// What the values of the subject stand for, in their order; none if they are numbers.
+    choices: &'static [&'static str],
 }
 
 impl Signature {
@@ -188,6 +190,7 @@ impl Signature {
             op: None,
             integer: None,
             subject: None,
+            choices: &[],
         }
     }
 
