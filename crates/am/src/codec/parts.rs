@@ -28,8 +28,7 @@ macro_rules! slices {
 
             #[inline]
             fn encode(values: &$ty, out: &mut Encoder) -> Result<()> {
-                out.put_count(values.len());
-                T::By::encode_all(values, out)
+                out.put_slice::<T>(values)
             }
 
             #[inline]
@@ -63,8 +62,7 @@ macro_rules! texts {
 
             #[inline]
             fn encode(text: &$ty, out: &mut Encoder) -> Result<()> {
-                out.put_count(text.len());
-                out.write(text.as_bytes());
+                out.put_str(text);
                 Ok(())
             }
 

@@ -145,6 +145,38 @@ impl Encoder {
     pub fn put<T: Wire>(&mut self, value: &T) -> Result<()> {
         T::By::encode(value, self)
     }
+
+    /// Appends what a `String` of this text has: the number of its bytes, and they.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::codec::Encoder;
+    ///
+    /// let (mut owned, mut lent) = (Encoder::new(), Encoder::new());
+    /// owned.put(&"text".to_owned())?;
+    /// owned.put(&vec![1_u16, 2])?;
+    /// lent.put_str("text");
+    /// lent.put_slice(&[1_u16, 2])?;
+    /// assert_eq!(owned.bytes(), lent.bytes());
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[inline]
+    pub fn put_str(&mut self, text: &str) {
+        self.put_count(text.len());
+        self.write(text.as_bytes());
+    }
+
+    /// Appends what a `Vec` of these values has: their number, and they.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](pgas_core::Error::Codec) for a value that has no bytes.
+    #[inline]
+    pub fn put_slice<T: Wire>(&mut self, values: &[T]) -> Result<()> {
+        self.put_count(values.len());
+        T::By::encode_all(values, self)
+    }
 }
 
 impl Decoder<'_> {

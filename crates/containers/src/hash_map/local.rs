@@ -6,7 +6,7 @@ use super::hash::Hash;
 use super::op::{Effect, Find, Fold, Insert, OnKey, Take};
 use super::phase::Local;
 use super::table::over_own_slots;
-use crate::object::{self, Heap, KeyHasher, Object};
+use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
 /// While each rank works on what it holds itself.
@@ -25,8 +25,11 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     /// [`Error::Codec`] if key or value cannot be encoded,
     /// [`Exhausted`](pgas_core::Error::Exhausted) if this rank's heap has no room for them.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn local_insert(&mut self, key: &K, value: &V) -> Result<Option<Inserted>> {
-        let was_there = self.own::<Insert>(key, |heap| object::to_slot(value, heap))?;
+    pub fn local_insert<Q: ?Sized>(&mut self, key: &Q, value: &V) -> Result<Option<Inserted>>
+    where
+        K: FoundBy<Q>,
+    {
+        let was_there = self.own::<Insert, _>(key, |heap| object::to_slot(value, heap))?;
         Ok(was_there.map(Inserted::over))
     }
 
@@ -40,14 +43,17 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// As [`local_insert`](Self::local_insert).
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn local_upsert(
+    pub fn local_upsert<Q: ?Sized>(
         &mut self,
-        key: &K,
+        key: &Q,
         value: &V,
         combine: impl FnOnce(V) -> V,
-    ) -> Result<Option<Inserted>> {
+    ) -> Result<Option<Inserted>>
+    where
+        K: FoundBy<Q>,
+    {
         let mut combine = Some(combine);
-        let was_there = self.own::<Fold<_>>(key, |heap| {
+        let was_there = self.own::<Fold<_>, _>(key, |heap| {
             Ok(|there| match there {
                 Some(there) => match combine.take() {
                     Some(combine) => object::to_slot(&combine(there), heap),
@@ -69,8 +75,11 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// [`Error::Codec`] if the value is no `V`; then the key stays.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn local_remove(&mut self, key: &K) -> Result<Option<V>> {
-        Ok(self.own::<Take>(key, |_| Ok(()))?.flatten())
+    pub fn local_remove<Q: ?Sized>(&mut self, key: &Q) -> Result<Option<V>>
+    where
+        K: FoundBy<Q>,
+    {
+        Ok(self.own::<Take, _>(key, |_| Ok(()))?.flatten())
     }
 
     /// The value of `key`, if it is on this rank.
@@ -83,8 +92,11 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// [`Error::Codec`] if the value is no `V`.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn local_find(&self, key: &K) -> Result<Option<V>> {
-        Ok(self.own::<Find<Local>>(key, |_| Ok(()))?.flatten())
+    pub fn local_find<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        K: FoundBy<Q>,
+    {
+        Ok(self.own::<Find<Local>, _>(key, |_| Ok(()))?.flatten())
     }
 
     /// The rank on which the search for `key` begins.
@@ -97,20 +109,26 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     ///
     /// [`Error::Codec`] if the key cannot be encoded.
     #[inline]
-    pub fn home(&self, key: &K) -> Result<pgas_core::Rank> {
-        let key = object::key(key)?;
+    pub fn home<Q: ?Sized>(&self, key: &Q) -> Result<pgas_core::Rank>
+    where
+        K: FoundBy<Q>,
+    {
+        let key = K::key_by(key)?;
         let hash = Hash::of::<K>(&key, &*self.table.shape.hasher);
         Ok(self.table.shape.ring.home(hash).rank())
     }
 
     /// Carries `O` out, if the key's place is on this rank.
     #[inline(always)]
-    fn own<'m, O: OnKey<K, V>>(
+    fn own<'m, O: OnKey<K, V>, Q: ?Sized>(
         &'m self,
-        key: &K,
+        key: &Q,
         given: impl FnOnce(&'m Heap) -> Result<O::Given>,
-    ) -> Result<Option<O::Done>> {
-        let key = object::key(key)?;
+    ) -> Result<Option<O::Done>>
+    where
+        K: FoundBy<Q>,
+    {
+        let key = K::key_by(key)?;
         self.world().count_local();
         let table = &self.table;
         let hash = Hash::of::<K>(&key, &*table.shape.hasher);

@@ -61,7 +61,7 @@ use std::marker::PhantomData;
 use pgas_core::World;
 use pgas_core::atomics::AtomicInteger;
 
-use crate::object::{self, Heap, KeyHasher, Object, Plain};
+use crate::object::{self, FoundBy, Heap, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
 use op::{Add, Contains, Find, GetOrInsert, Insert, Remove};
 use table::Table;
@@ -85,7 +85,8 @@ use table::Table;
 /// | [`FindOnly`] | looks | | R |
 /// | [`Local`] | works on what it holds itself | ℓ | ℓ |
 ///
-/// Keys and values are [objects](crate::object). Keys are hashed and compared by their bytes if
+/// Keys and values are [objects](crate::object). A key is given as in the maps of std: a `String` may
+/// be looked for, and inserted, by a `&str`, and a `Vec<T>` by a `&[T]` ([`FoundBy`]). Keys are hashed and compared by their bytes if
 /// they are plain, so for float keys 0.0 and -0.0 are two, else by their encoding. Plain values of
 /// four or eight bytes are words: every operation on one is a single atomic, and on the direct path
 /// a find has no atomic instruction at all. Values of other sizes are read and written whole, under
@@ -123,15 +124,14 @@ use table::Table;
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// let map = HashMap::<String, [f32; 3]>::with_capacity(&world, 100)?;
-/// let key = "seven".to_owned();
-/// assert_eq!(map.insert(&key, [1.0, 2.0, 3.0])?, Inserted::New);
-/// assert_eq!(map.insert(&key, [0.0, 2.0, 3.0])?, Inserted::Replaced);
-/// let former = map.update(&key, |[x, y, z]| [x + 1.0, y, z])?;
+/// assert_eq!(map.insert("seven", [1.0, 2.0, 3.0])?, Inserted::New);
+/// assert_eq!(map.insert("seven", [0.0, 2.0, 3.0])?, Inserted::Replaced);
+/// let former = map.update("seven", |[x, y, z]| [x + 1.0, y, z])?;
 /// assert_eq!(former, Some([0.0, 2.0, 3.0]));
 ///
 /// let map = map.into_find_phase()?; // collective; from here a find is one read
-/// assert_eq!(map.find(&key)?, Some([1.0, 2.0, 3.0]));
-/// assert_eq!(map.find(&"eight".to_owned())?, None);
+/// assert_eq!(map.find("seven")?, Some([1.0, 2.0, 3.0]));
+/// assert_eq!(map.find("eight")?, None);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
@@ -427,13 +427,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
-    pub fn insert(&self, key: &K, value: V) -> Result<Inserted>
+    pub fn insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<Inserted>
     where
         P: Inserts,
+        K: FoundBy<Q>,
     {
         let was_there = self
             .table
-            .one::<Insert>(key, |heap| object::to_slot(&value, heap))?;
+            .one::<Insert, _>(key, |heap| object::to_slot(&value, heap))?;
         Ok(Inserted::over(was_there))
     }
 
@@ -462,13 +463,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find_many(&[1, 2])?, [Some(11), Some(20)]);
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn insert_many(&self, entries: &[(K, V)]) -> Result<usize, BatchError>
+    pub fn insert_many<Q>(&self, entries: &[(Q, V)]) -> Result<usize, BatchError>
     where
         P: Inserts,
+        K: FoundBy<Q>,
     {
-        let value = |entry: &(K, V)| object::to_slot(&entry.1, self.table.heap());
+        let value = |entry: &(Q, V)| object::to_slot(&entry.1, self.table.heap());
         self.table
-            .many::<Insert, _>(entries, |entry| &entry.0, value)
+            .many::<Insert, _>(entries, |entry| K::key_by(&entry.0), value)
     }
 }
 
@@ -489,11 +491,12 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn find(&self, key: &K) -> Result<Option<V>>
+    pub fn find<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
     where
         P: Finds,
+        K: FoundBy<Q>,
     {
-        self.table.one::<Find<P>>(key, |_| Ok(()))
+        self.table.one::<Find<P>, _>(key, |_| Ok(()))
     }
 
     /// Whether `key` is there.
@@ -506,11 +509,12 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// What the transport reports.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn contains(&self, key: &K) -> Result<bool>
+    pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Finds,
+        K: FoundBy<Q>,
     {
-        self.table.one::<Contains<P>>(key, |_| Ok(()))
+        self.table.one::<Contains<P>, _>(key, |_| Ok(()))
     }
 
     /// The values of `keys`, in their order.
@@ -534,9 +538,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find_many(&[2, 3, 1])?, [Some(20), None, Some(10)]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn find_many(&self, keys: &[K]) -> Result<Vec<Option<V>>>
+    pub fn find_many<Q>(&self, keys: &[Q]) -> Result<Vec<Option<V>>>
     where
         P: Finds,
+        K: FoundBy<Q>,
     {
         let mut values: Vec<_> = keys.iter().map(|_| None).collect();
         self.find_many_into(keys, &mut values)?;
@@ -557,13 +562,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// If the slices differ in length.
     #[track_caller]
-    pub fn find_many_into(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()>
+    pub fn find_many_into<Q>(&self, keys: &[Q], values: &mut [Option<V>]) -> Result<()>
     where
         P: Finds,
+        K: FoundBy<Q>,
     {
         let (n, room) = (keys.len(), values.len());
         assert_eq!(n, room, "{n} keys, but room for {room} values");
-        self.table.find_many::<P>(keys, values)
+        self.table.find_many::<P, _>(keys, values)
     }
 }
 
@@ -586,9 +592,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// What the transport reports; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn update(&self, key: &K, f: impl FnMut(V) -> V) -> Result<Option<V>>
+    pub fn update<Q: ?Sized>(&self, key: &Q, f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         self.table.update(key, f)
     }
@@ -604,13 +611,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// As [`insert`](Self::insert).
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn get_or_insert(&self, key: &K, value: V) -> Result<V>
+    pub fn get_or_insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<V>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         let there = self
             .table
-            .one::<GetOrInsert>(key, |heap| object::to_slot(&value, heap))?;
+            .one::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))?;
         Ok(there.unwrap_or(value))
     }
 
@@ -628,9 +636,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`insert`](Self::insert).
-    pub fn get_or_insert_with(&self, key: &K, f: impl FnOnce() -> V) -> Result<V>
+    pub fn get_or_insert_with<Q: ?Sized>(&self, key: &Q, f: impl FnOnce() -> V) -> Result<V>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         match self.find(key)? {
             Some(value) => Ok(value),
@@ -671,15 +680,21 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
     )]
-    pub fn upsert(&self, key: &K, value: V, mut combine: impl FnMut(V) -> V) -> Result<Option<V>>
+    pub fn upsert<Q: ?Sized>(
+        &self,
+        key: &Q,
+        value: V,
+        mut combine: impl FnMut(V) -> V,
+    ) -> Result<Option<V>>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         let combine: &mut dyn FnMut(V) -> V = &mut combine;
         loop {
             let former = self.table.update(key, &mut *combine)?;
             let value = |heap: &Heap| object::to_slot(&value, heap);
-            if former.is_some() || self.table.one::<GetOrInsert>(key, value)?.is_none() {
+            if former.is_some() || self.table.one::<GetOrInsert, _>(key, value)?.is_none() {
                 return Ok(former);
             }
         }
@@ -708,18 +723,18 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # use pgas_containers::HashMap;
     /// # let world = pgas_core::backend::loopback::world();
     /// let map = HashMap::<String, Vec<u64>>::with_capacity(&world, 100)?;
-    /// let key = "primes".to_owned();
-    /// map.insert(&key, vec![2, 3, 5])?;
-    /// assert!(map.remove(&key)?);
-    /// assert!(!map.remove(&key)?);
-    /// assert_eq!(map.find(&key)?, None);
+    /// map.insert("primes", vec![2, 3, 5])?;
+    /// assert!(map.remove("primes")?);
+    /// assert!(!map.remove("primes")?);
+    /// assert_eq!(map.find("primes")?, None);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn remove(&self, key: &K) -> Result<bool>
+    pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
-        self.table.one::<Remove>(key, |_| Ok(()))
+        self.table.one::<Remove, _>(key, |_| Ok(()))
     }
 }
 
@@ -754,11 +769,12 @@ where
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn fetch_add(&self, key: &K, n: V) -> Result<V>
+    pub fn fetch_add<Q: ?Sized>(&self, key: &Q, n: V) -> Result<V>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
-        let former = self.table.one::<Add>(key, |_| Ok(n))?;
+        let former = self.table.one::<Add, _>(key, |_| Ok(n))?;
         Ok(former.unwrap_or(V::new_zeroed()))
     }
 }

@@ -146,7 +146,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             let numbers = self.next_number(key)?;
             let place = (key.clone(), u64::from(numbers.next));
             let stored = |heap: &Heap| object::to_slot(&value, heap);
-            if let Err(error) = self.values.table.one::<Insert>(&place, stored) {
+            if let Err(error) = self.values.table.one::<Insert, _>(&place, stored) {
                 let refused = numbers.next;
                 self.numbers
                     .update(key, |word| Numbers::without(word, refused))?;
@@ -359,7 +359,7 @@ impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> 
             n += u64::from(
                 self.values
                     .table
-                    .one::<Contains<Atomic>>(&key, |_| Ok(()))?,
+                    .one::<Contains<Atomic>, _>(&key, |_| Ok(()))?,
             );
         }
         Ok(n)

@@ -19,7 +19,7 @@ use super::slot::{Access, GlobalSlot};
 use super::table::Table;
 use super::view::{LineOf, View, out_of_line};
 use crate::Result;
-use crate::object::{self, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
+use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, SlotOf};
 
 /// What an operation does to the map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -401,15 +401,16 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Carries `O` out on one key, whatever the phase is, and counts what it has changed. `given` is
     /// called again if it has found no room, and there may be some now.
     #[inline(always)]
-    pub(super) fn one<O>(
+    pub(super) fn one<O, Q: ?Sized>(
         &self,
-        key: &K,
+        key: &Q,
         given: impl Fn(&Heap) -> Result<O::Given>,
     ) -> Result<O::Done>
     where
+        K: FoundBy<Q>,
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        let key = object::key(key)?;
+        let key = K::key_by(key)?;
         let done = match &self.local {
             Some(all) => {
                 let given = given(self.heap())?;
@@ -424,8 +425,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// As [`HashMap::update`](super::HashMap::update).
     #[inline(always)]
-    pub(super) fn update(&self, key: &K, mut f: impl FnMut(V) -> V) -> Result<Option<V>> {
-        let key = object::key(key)?;
+    pub(super) fn update<Q: ?Sized>(&self, key: &Q, mut f: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        K: FoundBy<Q>,
+    {
+        let key = K::key_by(key)?;
         let heap = self.heap();
         let f = move |there| object::to_slot(&f(there), heap);
         match &self.local {

@@ -8,7 +8,7 @@ use super::HashMap;
 use super::done::Inserted;
 use super::hash::RapidHasher;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
-use crate::object::{KeyHasher, Object};
+use crate::object::{FoundBy, KeyHasher, Object};
 use crate::{BatchError, Result};
 
 /// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its phases and prices.
@@ -20,11 +20,11 @@ use crate::{BatchError, Result};
 ///
 /// # let world = pgas_core::backend::loopback::world();
 /// let seen = HashSet::<String>::with_capacity(&world, 100)?;
-/// assert!(seen.insert(&"a".to_owned())?);
-/// assert!(!seen.insert(&"a".to_owned())?);
-/// assert!(seen.remove(&"a".to_owned())?);
+/// assert!(seen.insert("a")?);
+/// assert!(!seen.insert("a")?);
+/// assert!(seen.remove("a")?);
 /// let seen = seen.into_find_phase()?; // collective
-/// assert!(!seen.contains(&"a".to_owned())?);
+/// assert!(!seen.contains("a")?);
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct HashSet<K: Object, P = Atomic, S = RapidHasher> {
@@ -74,9 +74,10 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// As [`HashMap::insert`].
     #[inline]
-    pub fn insert(&self, key: &K) -> Result<bool>
+    pub fn insert<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Inserts,
+        K: FoundBy<Q>,
     {
         Ok(self.map.insert(key, ())? == Inserted::New)
     }
@@ -90,9 +91,10 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::remove`].
-    pub fn remove(&self, key: &K) -> Result<bool>
+    pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         self.map.remove(key)
     }
@@ -106,9 +108,10 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::remove_many`].
-    pub fn remove_many(&self, keys: &[K]) -> Result<usize, BatchError>
+    pub fn remove_many<Q>(&self, keys: &[Q]) -> Result<usize, BatchError>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         self.map.remove_many(keys)
     }
@@ -123,9 +126,10 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// What the transport reports.
     #[inline]
-    pub fn contains(&self, key: &K) -> Result<bool>
+    pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
         P: Finds,
+        K: FoundBy<Q>,
     {
         self.map.contains(key)
     }

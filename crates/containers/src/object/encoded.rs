@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use pgas_am::Wire;
+use pgas_am::codec::Encoder;
 use pgas_core::GlobalPtr;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -57,6 +58,19 @@ pub struct EncodedKey<const INLINE: usize> {
 }
 
 impl<const INLINE: usize> EncodedKey<INLINE> {
+    pub(super) fn of(encoded: &Encoder) -> Result<Self> {
+        const { assert!(INLINE >= 8, "a slot has room for a pointer") };
+        let mut bytes = [0; INLINE];
+        let Some(inline) = bytes.get_mut(..encoded.bytes().len()) else {
+            return Self::long(encoded.bytes().to_vec());
+        };
+        inline.copy_from_slice(encoded.bytes());
+        let len = u32::try_from(inline.len()).expect("slots are short");
+        let len = len.to_ne_bytes();
+        let slot = EncodedSlot { len, bytes };
+        Ok(Self { slot, long: None })
+    }
+
     fn long(long: Vec<u8>) -> Result<Self> {
         let too_long = |_| {
             let why = format!("{} bytes are over 4 GiB", long.len());
@@ -113,17 +127,7 @@ impl<T: Wire, const INLINE: usize> Repr<T> for Encoded<INLINE> {
     type Key = EncodedKey<INLINE>;
 
     fn key(value: &T) -> Result<Self::Key> {
-        const { assert!(INLINE >= 8, "a slot has room for a pointer") };
-        let encoded = codec::encode(value)?;
-        let mut bytes = [0; INLINE];
-        let Some(inline) = bytes.get_mut(..encoded.bytes().len()) else {
-            return EncodedKey::long(encoded.bytes().to_vec());
-        };
-        inline.copy_from_slice(encoded.bytes());
-        let len = u32::try_from(inline.len()).expect("slots are short");
-        let len = len.to_ne_bytes();
-        let slot = EncodedSlot { len, bytes };
-        Ok(EncodedKey { slot, long: None })
+        EncodedKey::of(&codec::encode(value)?)
     }
 
     fn is_key_outside(key: &Self::Key) -> bool {

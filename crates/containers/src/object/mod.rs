@@ -54,6 +54,7 @@
 mod codec;
 mod derived;
 mod encoded;
+mod found;
 mod hash;
 mod heap;
 mod parts;
@@ -69,11 +70,10 @@ pub(crate) use pgas_am::codec::NAME as CODEC;
 #[doc(hidden)]
 pub use derived::{Choose, Chosen, inline_bytes, saved_as};
 pub use encoded::{Encoded, EncodedKey, EncodedSlot};
+pub use found::FoundBy;
 pub use hash::KeyHasher;
 pub use heap::Heap;
 pub use parts::{PairSlot, Parts};
 pub use plain::Plain;
-pub(crate) use repr::{
-    KeyOf, from_slot, has_heap, hash_of, key, release, take_all, take_out, to_slot,
-};
+pub(crate) use repr::{KeyOf, from_slot, has_heap, hash_of, release, take_all, take_out, to_slot};
 pub use repr::{Object, Repr, SlotOf};

@@ -24,7 +24,7 @@ use super::super::slot::layout::{Blocks as _, LINE};
 use super::super::slot::local::Local;
 use super::super::slot::{Access as _, GlobalSlot, LayoutOf};
 use super::super::table::LocalView;
-use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Result};
 
 /// How many operations ahead a home slot is prefetched: enough to cover the latency of memory, and
@@ -86,7 +86,7 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     pub(super) fn ahead<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
-        key: impl Fn(&'k E) -> &'k K + Copy,
+        key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         take: &mut impl FnMut(usize, O::Done) -> Result<()>,
         n_changed: &mut usize,
@@ -94,13 +94,13 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
         let mut n = 0;
         // A key that cannot be written is refused in its turn, when those before it are done.
         let begin = |i| -> Option<Hash> {
-            let hash = self.hash(&object::key(key(&elements[i])).ok()?);
+            let hash = self.hash(&key(&elements[i]).ok()?);
             self.prefetch(hash);
             Some(hash)
         };
         let ended = each_ahead(elements.len(), begin, |i, hash| {
             let element = &elements[i];
-            let taken = object::key(key(element)).and_then(|key| {
+            let taken = key(element).and_then(|key| {
                 let hash = hash.unwrap_or_else(|| self.hash(&key));
                 let done = O::perform(self, hash, &key, given(element)?)?;
                 n += usize::from(O::is_change(&done));
@@ -145,8 +145,8 @@ impl<K: Object, V: Object> Clone for Search<'_, K, V> {
 impl<K: Object, V: Object> Copy for Search<'_, K, V> {}
 
 /// A batch of finds.
-struct Batch<'b, K, V> {
-    keys: &'b [K],
+struct Batch<'b, Q, V> {
+    keys: &'b [Q],
     values: &'b mut [Option<V>],
     /// The indices of searches that go on.
     late: [usize; LATE],
@@ -161,14 +161,18 @@ struct Glance<V> {
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
-    pub(super) fn find_ahead<P: Phase>(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+    pub(super) fn find_ahead<P: Phase, Q>(&self, keys: &[Q], values: &mut [Option<V>]) -> Result<()>
+    where
+        K: FoundBy<Q>,
+    {
         let is_short = keys.len() < 2 * AHEAD || size_of::<SlotOf<K>>() > 16;
         if is_short || !Self::HAS_LINES || object::has_heap::<K>() {
             let take = &mut |i: usize, value| {
                 values[i] = value;
                 Ok(())
             };
-            return Ok(self.ahead::<Find<P>, _>(keys, |key| key, |_| Ok(()), take, &mut 0)?);
+            let key = |key| K::key_by(key);
+            return Ok(self.ahead::<Find<P>, _>(keys, key, |_| Ok(()), take, &mut 0)?);
         }
         let mut batch = Batch {
             keys,
@@ -183,9 +187,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         for start in (0..keys.len()).step_by(STRETCH) {
             let stretch = start..keys.len().min(start + STRETCH);
             n_others = if n_others <= FEW {
-                self.find_stretch::<true>(stretch, &mut ring, &mut batch)?
+                self.find_stretch::<true, Q>(stretch, &mut ring, &mut batch)?
             } else {
-                self.find_stretch::<false>(stretch, &mut ring, &mut batch)?
+                self.find_stretch::<false, Q>(stretch, &mut ring, &mut batch)?
             };
         }
         self.find_late(&mut batch)
@@ -194,17 +198,20 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
     /// Finds some of the keys, of which nearly all are there, if that is `EXPECTED`; how many were
     /// not found in their home lines. A function of its own, which leaves the loop all registers.
     #[inline(never)]
-    fn find_stretch<const EXPECTED: bool>(
+    fn find_stretch<const EXPECTED: bool, Q>(
         &self,
         stretch: Range<usize>,
         ring: &mut Ring<Search<'a, K, V>>,
-        batch: &mut Batch<'_, K, V>,
-    ) -> Result<usize> {
+        batch: &mut Batch<'_, Q, V>,
+    ) -> Result<usize>
+    where
+        K: FoundBy<Q>,
+    {
         let (mut n_others, last) = (0, batch.keys.len() - 1);
         for i in stretch {
             let next = self.begin(&batch.keys[(i + AHEAD).min(last)])?;
             let search = ring.turn(i, next);
-            let key = object::key(&batch.keys[i])?;
+            let key = K::key_by(&batch.keys[i])?;
             if EXPECTED {
                 if let Some(value) = self.ready_at_home(&search, &key)? {
                     batch.values[i] = Some(value);
@@ -233,8 +240,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
 
     /// Begins the search for a key.
     #[inline(always)]
-    fn begin(&self, key: &K) -> Result<Search<'a, K, V>> {
-        let hash = self.hash(&object::key(key)?);
+    fn begin<Q>(&self, key: &Q) -> Result<Search<'a, K, V>>
+    where
+        K: FoundBy<Q>,
+    {
+        let hash = self.hash(&K::key_by(key)?);
         let share = self.all.share(hash.bits());
         share.block.prefetch(0);
         let is_whole = share.index < self.shape.ring.n_whole_blocks();
@@ -291,9 +301,12 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
 
     /// Finds the keys that are kept aside one by one, from the beginning.
     #[inline(never)]
-    fn find_late(&self, batch: &mut Batch<'_, K, V>) -> Result<()> {
+    fn find_late<Q>(&self, batch: &mut Batch<'_, Q, V>) -> Result<()>
+    where
+        K: FoundBy<Q>,
+    {
         for &i in &batch.late[..mem::take(&mut batch.n_late)] {
-            let key = object::key(&batch.keys[i])?;
+            let key = K::key_by(&batch.keys[i])?;
             batch.values[i] = self.perform::<Find<Atomic>>(self.hash(&key), &key, ())?;
         }
         Ok(())

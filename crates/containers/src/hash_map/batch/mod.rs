@@ -19,7 +19,7 @@ use super::served::{Answer, OnParts};
 use super::slot::layout::Pair;
 use super::table::Table;
 use super::{Combine, HashMap};
-use crate::object::{self, KeyHasher, Object, Plain, Repr};
+use crate::object::{self, FoundBy, KeyHasher, KeyOf, Object, Plain, Repr};
 use crate::requests::Batch;
 use crate::{BatchError, Error, Result};
 
@@ -32,7 +32,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     pub(super) fn many<'k, O, E>(
         &self,
         elements: &'k [E],
-        key: impl Fn(&'k E) -> &'k K + Copy,
+        key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
     ) -> Result<usize, BatchError>
     where
@@ -45,7 +45,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn many_to<'k, O, E>(
         &self,
         elements: &'k [E],
-        key: impl Fn(&'k E) -> &'k K + Copy,
+        key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Done) -> Result<()>,
     ) -> Result<usize, BatchError>
@@ -69,7 +69,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn many_here<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
-        key: impl Fn(&'k E) -> &'k K + Copy,
+        key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         mut take: impl FnMut(usize, O::Done) -> Result<()>,
     ) -> Result<usize, BatchError> {
@@ -116,7 +116,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         &self,
         served: &Served<K, V, S>,
         elements: &'k [E],
-        key: impl Fn(&'k E) -> &'k K + Copy,
+        key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         take: &mut impl FnMut(usize, O::Done) -> Result<()>,
     ) -> Result<(), BatchError>
@@ -128,7 +128,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             let done = match answer {
                 Some(answer) => O::Done::of_answer(answer, self.heap()),
                 None => {
-                    let (key, given) = (object::key(key(&elements[i]))?, given(&elements[i])?);
+                    let (key, given) = (key(&elements[i])?, given(&elements[i])?);
                     O::perform(&view, view.hash(&key), &key, given)
                 }
             };
@@ -136,7 +136,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         };
         let mut batch = Batch::<OnParts<O, K, V, S>>::new(served, elements.len());
         let request = |element| -> Result<_> {
-            let key = object::key(key(element))?;
+            let key = key(element)?;
             let hash = view.hash(&key);
             let way = (self.shape.ring.home(hash).rank(), hash.bits());
             let key = <K::Repr as Repr<K>>::key_slot(&key, self.heap())?;
@@ -169,21 +169,24 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// The values of `keys`, in a phase.
-    pub(super) fn find_many<P: Phase>(&self, keys: &[K], values: &mut [Option<V>]) -> Result<()> {
+    pub(super) fn find_many<P: Phase, Q>(&self, keys: &[Q], values: &mut [Option<V>]) -> Result<()>
+    where
+        K: FoundBy<Q>,
+    {
         if let Some(all) = &self.local {
-            return self.view_local(all).find_ahead::<P>(keys, values);
+            return self.view_local(all).find_ahead::<P, _>(keys, values);
         }
         if let Some(reused) = &self.reused {
             let mut parts = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
             return parts.try_for_each(|(keys, values)| {
-                self.in_section(reused, |view| view.find_ahead::<P>(keys, values))
+                self.in_section(reused, |view| view.find_ahead::<P, _>(keys, values))
             });
         }
         let take = |i: usize, value| {
             values[i] = value;
             Ok(())
         };
-        self.many_to::<Find<P>, _>(keys, |key| key, |_| Ok(()), take)?;
+        self.many_to::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
         Ok(())
     }
 }
@@ -214,11 +217,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find_many(&[1, 2, 3])?, [None, Some(20), None]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn remove_many(&self, keys: &[K]) -> Result<usize, BatchError>
+    pub fn remove_many<Q>(&self, keys: &[Q]) -> Result<usize, BatchError>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
-        self.table.many::<Remove, _>(keys, |key| key, |_| Ok(()))
+        self.table
+            .many::<Remove, _>(keys, |key| K::key_by(key), |_| Ok(()))
     }
 
     /// For each of `entries`, in their order: joins the value of the key with the entry's by `C`,
@@ -269,7 +274,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             let heap = table.heap();
             return table.many_here::<Fold<_>, _>(
                 entries,
-                |entry| &entry.0,
+                |entry| K::key_by(&entry.0),
                 |(_, value)| {
                     Ok(move |there| match there {
                         Some(there) => object::to_slot(&C::combine(there, value), heap),
@@ -280,7 +285,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             );
         }
         let value = |entry: &(K, V)| object::to_slot(&entry.1, table.heap());
-        table.many::<Upsert<C>, _>(entries, |entry| &entry.0, value)
+        table.many::<Upsert<C>, _>(entries, |entry| K::key_by(&entry.0), value)
     }
 }
 
@@ -315,11 +320,13 @@ where
     /// assert_eq!(counts.find_many(&[3, 1])?, [Some(3), Some(1)]);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
-    pub fn add_many(&self, keys: &[K], n: V) -> Result<usize, BatchError>
+    pub fn add_many<Q>(&self, keys: &[Q], n: V) -> Result<usize, BatchError>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
-        self.table.many::<Count, _>(keys, |key| key, |_| Ok(n))
+        self.table
+            .many::<Count, _>(keys, |key| K::key_by(key), |_| Ok(n))
     }
 
     /// Adds to the value of each entry's key the entry's number, in their order, and returns how many of
@@ -332,11 +339,12 @@ where
     /// # Errors
     ///
     /// As [`add_many`](Self::add_many).
-    pub fn add_each(&self, entries: &[(K, V)]) -> Result<usize, BatchError>
+    pub fn add_each<Q>(&self, entries: &[(Q, V)]) -> Result<usize, BatchError>
     where
         P: Changes,
+        K: FoundBy<Q>,
     {
         let table = &self.table;
-        table.many::<Count, _>(entries, |entry| &entry.0, |entry| Ok(entry.1))
+        table.many::<Count, _>(entries, |entry| K::key_by(&entry.0), |entry| Ok(entry.1))
     }
 }

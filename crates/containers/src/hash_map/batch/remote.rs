@@ -19,7 +19,7 @@ use super::super::slot::layout::{Blocks as _, ValueKind};
 use super::super::slot::remote::Remote;
 use super::super::slot::{Access, GlobalSlot, LayoutOf, of_word, to_word};
 use super::super::view::{Home, View};
-use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
+use crate::object::{KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
@@ -64,16 +64,15 @@ impl<K: Object, V: Object> Search<'_, K, V> {
 
 impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     /// A search for a key.
-    fn begin(&self, key: &K) -> Result<Search<'a, K, V>> {
-        let key = object::key(key)?;
+    fn begin(&self, key: KeyOf<K>) -> Search<'a, K, V> {
         let home = self.home(self.hash(&key));
-        Ok(Search {
+        Search {
             key,
             home,
             slot: home.slot,
             copy: BlockCopy::default(),
             found: None,
-        })
+        }
     }
 
     /// Ends all `searches` at once: in each round all that are not over look at one slot.
@@ -175,7 +174,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     pub(super) fn together<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
-        key: impl Fn(&'k E) -> &'k K + Copy,
+        key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
         take: &mut impl FnMut(usize, O::Done) -> Result<()>,
         n_changed: &mut usize,
@@ -184,7 +183,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             // Those before a key that cannot be written are carried out.
             let mut refused = Ok(());
             let searches = (start..).zip(group).map_while(|(i, element)| {
-                let search = self.begin(key(element)).map_err(failed(i));
+                let search = key(element).map(|key| self.begin(key)).map_err(failed(i));
                 search.map_err(|error| refused = Err(error)).ok()
             });
             let mut searches: Vec<_> = searches.collect();

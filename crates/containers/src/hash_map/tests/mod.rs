@@ -12,6 +12,8 @@ mod whole;
 #[cfg(not(pgas_sanitized))]
 mod batches;
 #[cfg(not(pgas_sanitized))]
+mod borrowed;
+#[cfg(not(pgas_sanitized))]
 mod churn;
 #[cfg(not(pgas_sanitized))]
 mod histories;

@@ -67,7 +67,8 @@ fn hashers_that_differ_between_ranks_are_an_error_that_names_them() {
         let map = HashMap::<u64, u64, Atomic, _>::with_hasher(&world, 10, seed);
         let text = map.unwrap_err().to_string();
         assert!(text.contains("hasher") && text.contains("rank 0"), "{text}");
-        let map = HashMap::with_hasher(&world, 100, SeededHasher::new(7)).unwrap();
+        let map =
+            HashMap::<u64, u64, _, _>::with_hasher(&world, 100, SeededHasher::new(7)).unwrap();
         let key = u64::from(world.rank().number());
         map.insert(&key, key).unwrap();
         world.barrier().unwrap();

@@ -1,0 +1,154 @@
+//! By what keys are looked for: values of their own type, and what these lend.
+
+use std::borrow::Cow;
+
+use pgas_am::Wire;
+use pgas_am::codec::Encoder;
+use pgas_core::Result;
+
+use super::encoded::EncodedKey;
+use super::repr::{KeyOf, Object, Repr};
+
+/// A type of keys that are found by a `Q`: by a key itself, and a `String` by a `&str`, a `Vec<T>`
+/// by a `&[T]` or an array, as in the maps of std.
+///
+/// Owned and borrowed forms are one key: they have the same bytes, and so the same hash. Nothing is
+/// copied to the heap to look for a text or a list of up to 60 bytes.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::HashMap;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let counts = HashMap::<String, u64>::with_capacity(&world, 100)?;
+/// for word in "the cat and the dog".split(' ') {
+///     counts.fetch_add(word, 1)?;
+/// }
+/// assert_eq!(counts.find("the")?, Some(2));
+/// assert_eq!(counts.find_many(&["cat", "cow"])?, [Some(1), None]);
+///
+/// let tiles = HashMap::<Vec<u16>, u64>::with_capacity(&world, 100)?;
+/// tiles.insert(&[3, 4], 34)?;
+/// assert_eq!(tiles.find(&vec![3, 4])?, Some(34));
+/// assert_eq!(tiles.find([1, 2, 3, 4].split_at(2).1)?, Some(34));
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "keys of type `{Self}` are not found by a `{Q}`",
+    label = "give a `&{Self}`",
+    note = "a `String` is also found by a `&str`, and a `Vec<T>` by a `&[T]`"
+)]
+pub trait FoundBy<Q: ?Sized>: Object {
+    /// What the key that `by` stands for is looked for by: as [`Repr::key`] of the key.
+    ///
+    /// # Cost
+    ///
+    /// ℓ.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if it cannot be encoded.
+    fn key_by(by: &Q) -> Result<KeyOf<Self>>;
+}
+
+impl<K: Object> FoundBy<K> for K {
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "a name for a call")]
+    fn key_by(by: &K) -> Result<KeyOf<K>> {
+        K::Repr::key(by)
+    }
+}
+
+/// The key that a text is.
+fn text<const INLINE: usize>(by: &str) -> Result<EncodedKey<INLINE>> {
+    let mut out = Encoder::new();
+    out.put_str(by);
+    EncodedKey::of(&out)
+}
+
+/// The key that a list is.
+fn list<T: Wire, const INLINE: usize>(by: &[T]) -> Result<EncodedKey<INLINE>> {
+    let mut out = Encoder::new();
+    out.put_slice(by)?;
+    EncodedKey::of(&out)
+}
+
+/// Implements [`FoundBy`] for keys that have the bytes of a `String` or `Vec`.
+macro_rules! found_by {
+    ($([$($generic:tt)*] $key:ty, by $by:ty: $key_of:ident;)*) => { $(
+        impl<$($generic)*> FoundBy<$by> for $key {
+            fn key_by(by: &$by) -> Result<KeyOf<$key>> {
+                $key_of(by)
+            }
+        }
+    )* };
+}
+
+found_by! {
+    [] String, by str: text;
+    [] String, by &str: text;
+    [] Box<str>, by str: text;
+    [] Box<str>, by &str: text;
+    [] Cow<'static, str>, by str: text;
+    [] Cow<'static, str>, by &str: text;
+    [T: Wire + Send + Sync] Vec<T>, by [T]: list;
+    [T: Wire + Send + Sync] Vec<T>, by &[T]: list;
+    [T: Wire + Send + Sync, const N: usize] Vec<T>, by [T; N]: list;
+    [T: Wire + Send + Sync] Box<[T]>, by [T]: list;
+    [T: Wire + Send + Sync] Box<[T]>, by &[T]: list;
+    [T: Wire + Send + Sync, const N: usize] Box<[T]>, by [T; N]: list;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hash_map::RapidHasher;
+
+    /// The bytes of a key in a slot or longer than one, its hash, and whether it is the same key.
+    fn assert_same<K: FoundBy<Q>, Q: ?Sized>(owned: &K, by: &Q)
+    where
+        KeyOf<K>: Debug,
+    {
+        let (key, found) = (K::Repr::key(owned).unwrap(), K::key_by(by).unwrap());
+        assert_eq!(format!("{key:?}"), format!("{found:?}"));
+        assert!(K::Repr::is_same_key(&key, &found));
+        let hash = |key| K::Repr::hash_key(key, &RapidHasher);
+        assert_eq!(hash(&key), hash(&found));
+    }
+
+    proptest! {
+        #[test]
+        fn owned_and_borrowed_keys_have_the_same_bytes_and_hash(
+            text in "(?s).{0,90}",
+            words in prop::collection::vec(any::<u32>(), 0..30),
+            texts in prop::collection::vec(".{0,9}", 0..9),
+            three: [u16; 3],
+        ) {
+            assert_same(&text, text.as_str());
+            assert_same(&text, &text.as_str());
+            assert_same(&text, &text);
+            assert_same::<Box<str>, str>(&text.clone().into(), &text);
+            assert_same::<Cow<'static, str>, str>(&text.clone().into(), &text);
+            assert_same(&words, words.as_slice());
+            assert_same(&words, &words.as_slice());
+            assert_same::<Box<[u32]>, [u32]>(&words.clone().into(), &words);
+            assert_same(&texts, texts.as_slice());
+            assert_same(&three.to_vec(), &three);
+            assert_same(&three.to_vec(), &three[..]);
+        }
+    }
+
+    #[test]
+    fn keys_of_any_length_are_found_by_what_they_lend() {
+        for n in [0, 1, 58, 59, 60, 61, 95, 96, 97, 250, 251, 70_000] {
+            let text = "x".repeat(n);
+            assert_same(&text, text.as_str());
+            assert_same(&text.clone().into_bytes(), text.as_bytes());
+        }
+    }
+}
