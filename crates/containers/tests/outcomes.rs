@@ -33,6 +33,10 @@ const CALLS: &[(&str, Call)] = &[
         let mut map = HashMap::<u64, u64>::with_capacity(world, 9)?;
         map.resize(30)
     }),
+    ("HashMap::clear", |world| {
+        let mut map = HashMap::<u64, String>::with_capacity(world, 9)?;
+        map.clear()
+    }),
     ("changes of the phase of a HashMap", |world| {
         let map = HashMap::<u64, u64>::with_capacity(world, 9)?;
         let map = map.into_insert_phase()?.into_local_phase()?;

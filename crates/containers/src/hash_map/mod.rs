@@ -19,10 +19,12 @@
 //! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
 //! go into different phases get an error that names both.
 
+mod absent;
 mod batch;
 mod buffer;
 mod combine;
 mod done;
+mod drain;
 mod far;
 mod hash;
 mod iter;
@@ -48,6 +50,7 @@ mod walk;
 pub use buffer::HashMapBuffer;
 pub use combine::Combine;
 pub use done::Inserted;
+pub use drain::Drain;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::Entries;
 pub use multi::MultiMap;
@@ -598,53 +601,6 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         self.table.update(key, f)
-    }
-
-    /// The value of `key`; if it is absent, inserts `value` and returns that.
-    ///
-    /// # Cost
-    ///
-    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one.
-    /// One-sided; or M. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// As [`insert`](Self::insert).
-    #[cfg_attr(not(debug_assertions), inline(always))]
-    pub fn get_or_insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<V>
-    where
-        P: Changes,
-        K: FoundBy<Q>,
-    {
-        let there = self
-            .table
-            .one::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))?;
-        Ok(there.unwrap_or(value))
-    }
-
-    /// The value of `key`; if it is absent, inserts what `f` returns, and returns that.
-    ///
-    /// `f` runs on this rank while nothing is locked; if it panics, the map is as before. If
-    /// another rank inserts the key meanwhile, its value stays and what `f` returned is dropped.
-    ///
-    /// # Cost
-    ///
-    /// That of a [`find`](Self::find), and for an absent key of a
-    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M for an
-    /// absent one. Complete at the target on return.
-    ///
-    /// # Errors
-    ///
-    /// As [`insert`](Self::insert).
-    pub fn get_or_insert_with<Q: ?Sized>(&self, key: &Q, f: impl FnOnce() -> V) -> Result<V>
-    where
-        P: Changes,
-        K: FoundBy<Q>,
-    {
-        match self.find(key)? {
-            Some(value) => Ok(value),
-            None => self.get_or_insert(key, f()),
-        }
     }
 
     /// Replaces the value of `key` by `combine` of it, atomically, and returns the former one; if

@@ -56,6 +56,39 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.table.rehash(capacity)
     }
 
+    /// Removes all entries, of all ranks. Operations that began before it on any rank are done
+    /// before; those that come after it meet an empty map. All slots are free again, and what the
+    /// entries took outside of them serves the next ones.
+    ///
+    /// # Cost
+    ///
+    /// 2B; an allreduce more, and on each rank ℓ a slot if keys or values may be longer than one, and for each that is ℓ on
+    /// the rank that wrote it, 2A + W on others. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank [`Exhausted`](pgas_core::Error::Exhausted), with the map as it was, if the
+    /// symmetric heap has no room for new slots beside the old ones; the failure of the job while
+    /// waiting. What the transport reports: then the map is empty all the same, and some of its
+    /// memory is lost until it is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let mut map = HashMap::<String, u64>::with_capacity(&world, 2)?;
+    /// map.insert_many(&[("one", 1), ("two", 2)])?;
+    /// map.clear()?; // collective
+    /// assert!(map.is_empty()?);
+    /// assert_eq!(map.insert_many(&[("three", 3), ("four", 4)])?, 2);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn clear(&mut self) -> Result<()> {
+        let _waits = pgas_core::part_of("the end of all entries of a hash map");
+        self.table.clear()
+    }
+
     #[track_caller]
     pub(super) fn into_phase<N: Phase>(mut self) -> Result<HashMap<K, V, N, S>> {
         let _waits = pgas_core::part_of("a change of the phase of a hash map");
@@ -113,31 +146,65 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let what = "moving the entries of a hash map";
         new.count_new(world.team().all_succeeded(what, moved)?);
         world.barrier()?;
+        let former = self.replace(new);
+        if object::has_heap::<K>() {
+            // The map is as it should be; what cannot be given back is lost until the map is.
+            let is_removed = |state| state == SlotState::Removed;
+            drop(over_own_slots!(former, |from| forget(&from, is_removed)));
+        }
+        Ok(())
+    }
+
+    /// Takes empty slots instead of those that it has. Collective.
+    fn clear(&mut self) -> Result<()> {
+        let world = self.world().clone();
+        let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);
+        let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
+        // What other ranks have begun before is over when it returns.
+        let new = Self::with_heap(&world, capacity, hasher, heap)?;
+        world.barrier()?;
+        let former = self.replace(new);
+        if !object::has_heap::<(K, V)>() {
+            return Ok(());
+        }
+        let forgotten = over_own_slots!(former, |from| forget(&from, |_| true));
+        let what = "giving back the entries of a hash map";
+        world.team().all_succeeded(what, forgotten)
+    }
+
+    /// Goes on with other slots, and returns those that it had.
+    fn replace(&mut self, new: Self) -> Self {
         let former = mem::replace(self, new);
         if let Some(reused) = &former.reused {
             self.reuse_by(Arc::clone(&reused.sections));
         }
-        if object::has_heap::<K>() {
-            over_own_slots!(former, |from| forget_removed(&from));
-        }
-        Ok(())
+        former
     }
 }
 
-/// Gives back what is behind the keys that were removed, when their slots are given up.
-fn forget_removed<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
+/// Gives back what is behind the keys, and values, of slots that are given up: those in some states.
+/// The first failure, after which the others are given back all the same.
+fn forget<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
-) {
+    is_given_up: impl Fn(SlotState) -> bool,
+) -> Result<()> {
+    let mut outcome = Ok(());
     for slot in from.all() {
         let forget = || -> Result<()> {
-            if slot.load_state()?.state() == SlotState::Removed {
-                object::release::<K>(&slot.key()?, from.heap())?;
+            let state = slot.load_state()?.state();
+            if !is_given_up(state) || !matches!(state, SlotState::Ready | SlotState::Removed) {
+                return Ok(());
             }
-            Ok(())
+            let (key, value) = slot.entry()?;
+            let of_key = object::release::<K>(&key, from.heap());
+            if state == SlotState::Ready {
+                object::release::<V>(&value, from.heap())?;
+            }
+            of_key
         };
-        // The map is as it should be; what cannot be given back is lost until the map is.
-        drop(forget());
+        outcome = outcome.and(forget());
     }
+    outcome
 }
 
 /// Moves what this rank holds, and returns how many entries that are.

@@ -218,6 +218,19 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         self.map.resize(capacity)
     }
 
+    /// As [`HashMap::clear`].
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::clear`]. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::clear`].
+    pub fn clear(&mut self) -> Result<()> {
+        self.map.clear()
+    }
+
     /// As [`HashMap::reuse_slots`].
     ///
     /// # Cost

@@ -14,7 +14,7 @@ use pgas_core::atomics::AtomicInteger;
 use super::done::Done as _;
 use super::op::{Count, Effect, Find, Fold, OnKey, Remove, Upsert};
 use super::part::Served;
-use super::phase::{Changes, Phase};
+use super::phase::{Changes, Inserts, Phase};
 use super::served::{Answer, OnParts};
 use super::slot::layout::Pair;
 use super::table::Table;
@@ -25,6 +25,9 @@ use crate::{BatchError, Error, Result};
 
 /// How many operations of a batch are one section, where slots of removed keys are used again.
 const SECTION: usize = 256;
+
+/// How many entries of an iterator are one batch.
+const EXTENT: usize = 512;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each. Returns how many
@@ -224,6 +227,48 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     {
         self.table
             .many::<Remove, _>(keys, |key| K::key_by(key), |_| Ok(()))
+    }
+
+    /// Inserts all entries of an iterator, as [`insert_many`](Self::insert_many) some hundred at a
+    /// time, and returns how many of their keys were new.
+    ///
+    /// # Cost
+    ///
+    /// As [`insert_many`](Self::insert_many).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_many`](Self::insert_many).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let lengths = HashMap::<String, usize>::with_capacity(&world, 100)?;
+    /// let text = "the cat and the dog";
+    /// assert_eq!(lengths.extend(text.split(' ').map(|word| (word, word.len())))?, 4);
+    /// assert_eq!(lengths.find("cat")?, Some(3));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn extend<Q>(&self, entries: impl IntoIterator<Item = (Q, V)>) -> Result<usize, BatchError>
+    where
+        P: Inserts,
+        K: FoundBy<Q>,
+    {
+        let (mut entries, mut n_new, mut done) = (entries.into_iter(), 0, 0);
+        loop {
+            let some: Vec<_> = entries.by_ref().take(EXTENT).collect();
+            if some.is_empty() {
+                return Ok(n_new);
+            }
+            let inserted = self.insert_many(&some);
+            n_new += inserted.map_err(|error| BatchError {
+                done: done + error.done,
+                ..error
+            })?;
+            done += some.len();
+        }
     }
 
     /// For each of `entries`, in their order: joins the value of the key with the entry's by `C`,

@@ -18,6 +18,8 @@ mod churn;
 #[cfg(not(pgas_sanitized))]
 mod histories;
 #[cfg(not(pgas_sanitized))]
+mod many;
+#[cfg(not(pgas_sanitized))]
 mod prices;
 #[cfg(not(pgas_sanitized))]
 mod sequential;

@@ -1,0 +1,93 @@
+//! Operations that insert a key where it is absent, and leave what is there.
+
+use super::HashMap;
+use super::op::GetOrInsert;
+use super::phase::{Changes, Phase};
+use crate::Result;
+use crate::object::{self, FoundBy, KeyHasher, Object};
+
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Inserts `value` if `key` is absent; else leaves the value that is there, and returns that. Of
+    /// several ranks that insert one key, one alone gets `None`: `putIfAbsent` of Java, and
+    /// `try_insert` of std.
+    ///
+    /// # Cost
+    ///
+    /// As [`get_or_insert`](Self::get_or_insert).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let parents = HashMap::<u32, u32>::with_capacity(&world, 100)?;
+    /// assert_eq!(parents.insert_if_absent(&7, 1)?, None); // this rank has visited it first
+    /// assert_eq!(parents.insert_if_absent(&7, 2)?, Some(1));
+    /// assert_eq!(parents.find(&7)?, Some(1));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
+    pub fn insert_if_absent<Q: ?Sized>(&self, key: &Q, value: V) -> Result<Option<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        self.table
+            .one::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))
+    }
+
+    /// The value of `key`; if it is absent, inserts `value` and returns that.
+    ///
+    /// # Cost
+    ///
+    /// 2A + W for a new key; A + R and A (nothing for a value without bytes) for a present one.
+    /// One-sided; or M. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub fn get_or_insert<Q: ?Sized>(&self, key: &Q, value: V) -> Result<V>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let there = self
+            .table
+            .one::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))?;
+        Ok(there.unwrap_or(value))
+    }
+
+    /// The value of `key`; if it is absent, inserts what `f` returns, and returns that.
+    ///
+    /// `f` runs on this rank while nothing is locked; if it panics, the map is as before. If
+    /// another rank inserts the key meanwhile, its value stays and what `f` returned is dropped.
+    ///
+    /// # Cost
+    ///
+    /// That of a [`find`](Self::find), and for an absent key of a
+    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M for an
+    /// absent one. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn get_or_insert_with<Q: ?Sized>(&self, key: &Q, f: impl FnOnce() -> V) -> Result<V>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        match self.find(key)? {
+            Some(value) => Ok(value),
+            None => self.get_or_insert(key, f()),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Removal of many of the entries that this rank holds, in the local phase.
+
+use std::fmt;
+
+use pgas_core::Rank;
+use pgas_lockfree::slots::{Held, SlotMemory as _};
+
+use super::HashMap;
+use super::op::{At, OnKey as _, Remove};
+use super::phase::Local;
+use super::slot::Access;
+use super::table::{Table, over_own_slots};
+use super::view::View;
+use crate::Result;
+use crate::object::{KeyHasher, Object};
+
+impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
+    /// Removes the entries of this rank for which `keep` is false, and returns how many that were.
+    ///
+    /// # Cost
+    ///
+    /// ℓ a slot.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Codec`](crate::Error::Codec) if an entry cannot be read; it stays, and `keep` was
+    /// called for those before.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<String, u64>::with_capacity(&world, 100)?;
+    /// counts.add_many(&["a", "b", "a"], 1)?;
+    /// let mut counts = counts.into_local_phase()?; // collective
+    /// assert_eq!(counts.local_retain(|_, n| *n > 1)?, 1);
+    /// assert_eq!(counts.local_find("a")?, Some(2));
+    /// assert_eq!(counts.local_find("b")?, None);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn local_retain(&mut self, mut keep: impl FnMut(&K, &V) -> bool) -> Result<u64> {
+        let mut n = 0;
+        for local in 0..self.table.shape.ring.local_capacity() {
+            n += u64::from(self.table.take_own(local, &mut keep)?.is_some());
+        }
+        Ok(n)
+    }
+
+    /// Removes the entries of this rank one by one, as the iterator comes to them. If it is dropped
+    /// before its end, the others stay.
+    ///
+    /// # Cost
+    ///
+    /// ℓ a slot.
+    ///
+    /// # Errors
+    ///
+    /// An item is [`Error::Codec`](crate::Error::Codec) if an entry cannot be read; it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let jobs = HashMap::<u32, String>::with_capacity(&world, 100)?;
+    /// jobs.insert(&7, "seven".to_owned())?;
+    /// let mut jobs = jobs.into_local_phase()?; // collective
+    /// for job in jobs.local_drain() {
+    ///     let (number, name) = job?;
+    ///     assert_eq!((number, name.as_str()), (7, "seven"));
+    /// }
+    /// assert!(jobs.is_empty()?);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn local_drain(&mut self) -> Drain<'_, K, V, S> {
+        let table = &self.table;
+        Drain { table, next: 0 }
+    }
+}
+
+/// The entries that are taken out of what this rank holds; made by [`HashMap::local_drain`].
+pub struct Drain<'m, K: Object, V: Object, S> {
+    /// Lent from a map that nobody else uses.
+    table: &'m Table<K, V, S>,
+    next: usize,
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Iterator for Drain<'_, K, V, S> {
+    type Item = Result<(K, V)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.next < self.table.shape.ring.local_capacity() {
+            let local = self.next;
+            self.next += 1;
+            let taken = self.table.take_own(local, &mut |_, _| false);
+            if let Some(taken) = taken.transpose() {
+                return Some(taken);
+            }
+        }
+        None
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.table.shape.ring.local_capacity() - self.next;
+        (0, Some(left))
+    }
+}
+
+impl<K: Object, V: Object, S> fmt::Debug for Drain<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Drain(from slot {} on)", self.next)
+    }
+}
+
+impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
+    /// Takes the entry out of one of this rank's slots, if there is one that is not to be kept.
+    fn take_own(
+        &self,
+        local: usize,
+        keep: &mut impl FnMut(&K, &V) -> bool,
+    ) -> Result<Option<(K, V)>> {
+        let taken = over_own_slots!(self, |view| view.take_at(local, keep))?;
+        self.count_removed(taken.is_some().into());
+        Ok(taken)
+    }
+}
+
+impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
+    /// Likewise, in the part of a rank.
+    fn take_at(
+        &self,
+        local: usize,
+        keep: &mut impl FnMut(&K, &V) -> bool,
+    ) -> Result<Option<(K, V)>> {
+        let entry = self.entry_at(Rank::ZERO, local)?;
+        let Some((key, value)) = entry.filter(|(key, value)| !keep(key, value)) else {
+            return Ok(None);
+        };
+        let slot = self.slot(self.shape.ring.at(Rank::ZERO, local));
+        let held = Held::unread(slot.load_state()?);
+        let was_there = Remove::held(At::new(self, slot, held), &mut ())?;
+        Ok(was_there.map(|_| (key, value)))
+    }
+}
