@@ -118,7 +118,8 @@ fn declared(help: &str) -> Vec<Argument> {
         let words = line.trim_start();
         let spec = words.split("  ").next().unwrap_or_default();
         if section == "Arguments:" && indent == 2 && spec.starts_with(['<', '[']) {
-            let option = if spec.ends_with("]...") { REST } else { "" };
+            let is_rest = spec.ends_with("]...") && help.contains("[-- <");
+            let option = if is_rest { REST } else { "" };
             found.push(Argument {
                 option: option.to_owned(),
                 takes_value: true,
@@ -326,5 +327,9 @@ mod tests {
             names,
             expected.map(|(name, takes)| (name.to_owned(), takes))
         );
+        for (usage, operand) in [("[FILES]...", ""), ("<IT> [-- <FILES>...]", REST)] {
+            let help = format!("Usage: it {usage}\n\nArguments:\n  [FILES]...  Which\n");
+            assert_eq!(declared(&help)[0].option, operand, "{usage}");
+        }
     }
 }
