@@ -33,9 +33,10 @@
 //!
 //! # Types of one's own
 //!
-//! [`pod`](macro@pod) makes a struct byte-copyable: an element of global memory. [`derive(Wire)`](macro@Wire) lets any
-//! other type be an argument or a result of [remote calls](RemoteCalls), and [`derive(Object)`](macro@Object) a key or a
-//! value of containers. Numbers, text, tuples, arrays and the collections of std are all that already.
+//! [`pod`](macro@pod) makes a struct byte-copyable: an element of global memory.
+//! [`derive(Wire)`](macro@Wire) lets any other type be an argument or a result of
+//! [remote calls](RemoteCalls), and [`derive(Object)`](macro@Object) a key or a value of
+//! containers. Numbers, text, tuples, arrays and the collections of std are all that already.
 //!
 //! ```
 //! use pgas::prelude::*;
@@ -82,7 +83,8 @@
 //! | the same on several hosts, built with feature `mpi` | ranks over shared memory and MPI-3 RMA |
 //! | `pgas-run --hosts a:2,b:2 ...`, `PGAS_BACKEND=ofi mpiexec.hydra -n 4 ...` on several hosts, built with feature `ofi` | ranks over shared memory and libfabric |
 //!
-//! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its ranks are [`threads`].
+//! Ranks as processes need Linux. On other systems, such as macOS, a program is one rank, or its
+//! ranks are [`threads`].
 //!
 //! # Errors
 //!

@@ -1,7 +1,8 @@
 //! Collectives over values of any type that travels, of any length: text, lists, what a program derives.
 //!
-//! Those of numbers and other byte-copyable types are methods of [`World`] and [`Team`] themselves, and are faster. UPC++
-//! has such collectives of any serializable type as `broadcast` and `reduce_one_nontrivial`.
+//! Those of numbers and other byte-copyable types are methods of [`World`] and [`Team`] themselves,
+//! and are faster. UPC++ has such collectives of any serializable type as `broadcast` and
+//! `reduce_one_nontrivial`.
 
 use pgas_core::collective::{Encoding, ReduceOp};
 use pgas_core::{Event, Rank, Result, Team, World};
@@ -10,8 +11,9 @@ use crate::codec::{Decoder, Encoder, Wire, unreadable};
 
 /// Collectives over values that travel ([`Wire`]), on all ranks or a team; in the prelude.
 ///
-/// All are collective over the world or the team. With `PGAS_CHECK=1` members that call different ones, or name different roots,
-/// are told so. A value that has no bytes, or bytes that are no value, end the job, since others wait for them.
+/// All are collective over the world or the team. With `PGAS_CHECK=1` members that call different
+/// ones, or name different roots, are told so. A value that has no bytes, or bytes that are no
+/// value, end the job, since others wait for them.
 ///
 /// Each has a non-blocking form, which begins it and gives an event.
 pub trait ValueCollectives {
@@ -22,11 +24,13 @@ pub trait ValueCollectives {
     ///
     /// # Cost
     ///
-    /// log n rounds, in each of which the value travels whole; the root does not wait for the others. Collective.
+    /// log n rounds, in each of which the value travels whole; the root does not wait for the
+    /// others. Collective.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Panics
     ///
@@ -62,8 +66,8 @@ pub trait ValueCollectives {
     #[track_caller]
     fn broadcast_value_nb<T: Wire + Send>(&self, root: Self::Member, value: T) -> Event<T>;
 
-    /// Gives each member its entry of the root's `values`, in the order of the members; those of the others do not
-    /// matter.
+    /// Gives each member its entry of the root's `values`, in the order of the members; those of
+    /// the others do not matter.
     ///
     /// # Cost
     ///
@@ -71,7 +75,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Panics
     ///
@@ -117,7 +122,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Panics
     ///
@@ -171,7 +177,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Examples
     ///
@@ -207,7 +214,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Panics
     ///
@@ -244,7 +252,8 @@ pub trait ValueCollectives {
     #[track_caller]
     fn all_to_all_values_nb<T: Wire + Send>(&self, values: Vec<T>) -> Event<Vec<T>>;
 
-    /// Combines all members' values in the order of the members, for the root: `Some` there, `None` elsewhere.
+    /// Combines all members' values in the order of the members, for the root: `Some` there, `None`
+    /// elsewhere.
     ///
     /// # Cost
     ///
@@ -252,7 +261,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Panics
     ///
@@ -307,7 +317,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Examples
     ///
@@ -351,7 +362,8 @@ pub trait ValueCollectives {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; inside a handler [`Error::InHandler`](pgas_core::Error::InHandler).
+    /// The failure of the job while waiting; inside a handler
+    /// [`Error::InHandler`](pgas_core::Error::InHandler).
     ///
     /// # Examples
     ///

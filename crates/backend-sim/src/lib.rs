@@ -1,12 +1,13 @@
-//! Ranks as nodes of the simulated machine of `pgas-riscv-sim`: a program for `riscv64gc-unknown-linux-gnu`, run by
-//! `rae run --nodes N --segment MIB`, reaches other ranks' memory by the remote loads, stores and atomics of its processor.
+//! Ranks as nodes of the simulated machine of `pgas-riscv-sim`: a program for
+//! `riscv64gc-unknown-linux-gnu`, run by `rae run --nodes N --segment MIB`, reaches other ranks'
+//! memory by the remote loads, stores and atomics of its processor.
 //!
-//! A rank learns its number, how many there are, and where its segment lies from the extended registers e10 to e13. Segments lie
-//! at the same address on all nodes. The first bytes of each are this backend's: messages and what ranks tell of
-//! themselves.
+//! A rank learns its number, how many there are, and where its segment lies from the extended
+//! registers e10 to e13. Segments lie at the same address on all nodes. The first bytes of each are
+//! this backend's: messages and what ranks tell of themselves.
 //!
-//! A rank has one thread, its own memory is mapped and the others' is not. Atomics are done by the network interface of the
-//! node that has the word, coherently with that node's processor.
+//! A rank has one thread, its own memory is mapped and the others' is not. Atomics are done by the
+//! network interface of the node that has the word, coherently with that node's processor.
 //!
 //! # Floors
 //! | floor | modules |
@@ -150,10 +151,12 @@ impl Node {
     }
 }
 
-// SAFETY: 1. the simulator gives every node a segment of the same size at the same page, for as long as the process lives; the own
-// one is mapped. 2. every operation is done, as far as this process's memory goes, when its call returns. 3. `fence` waits
-// for all remote operations. 4. a remote atomic is one instruction, which the network interface executes coherently with its node's
-// processor. 5. a slot is filled by one sender and handed out once, in order, by its receiver. 6. no place is offered.
+// SAFETY: 1. the simulator gives every node a segment of the same size at the same page, for as
+// long as the process lives; the own one is mapped. 2. every operation is done, as far as this
+// process's memory goes, when its call returns. 3. `fence` waits for all remote operations. 4. a
+// remote atomic is one instruction, which the network interface executes coherently with its node's
+// processor. 5. a slot is filled by one sender and handed out once, in order, by its receiver. 6.
+// no place is offered.
 unsafe impl Backend for Node {
     fn name(&self) -> &'static str {
         "sim"

@@ -1,5 +1,6 @@
-//! Messages: for each pair of ranks and class a few slots in the receiver's segment, which the sender fills by remote stores, and a
-//! count in the sender's, by which the receiver says how many it has taken.
+//! Messages: for each pair of ranks and class a few slots in the receiver's segment, which the
+//! sender fills by remote stores, and a count in the sender's, by which the receiver says how many
+//! it has taken.
 #![expect(unsafe_code, reason = "reads and writes the own part of segments")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -66,8 +67,8 @@ impl Mailbox {
     /// A word of this rank's own part of its segment, which others write.
     pub(crate) fn own(&self, offset: u64) -> &AtomicU64 {
         let place = std::ptr::with_exposed_provenance_mut::<u64>((self.base + offset) as usize);
-        // SAFETY: the segment lives as long as the process, the layout's words are aligned and lie in it, and they are
-        // only accessed by atomics and by remote instructions.
+        // SAFETY: the segment lives as long as the process, the layout's words are aligned and lie
+        // in it, and they are only accessed by atomics and by remote instructions.
         unsafe { AtomicU64::from_ptr(place) }
     }
 
@@ -114,7 +115,8 @@ impl Mailbox {
         self.tell_bytes(target, slot + 16, &payload);
         let head = u64::from(handler.0) << 32 | payload.len() as u64;
         self.tell(target, slot + 8, head);
-        // The number says that all else is there; and behind it a sender may look whether the receiver has left.
+        // The number says that all else is there; and behind it a sender may look whether the
+        // receiver has left.
         fence();
         *sent += 1;
         self.tell(target, slot, *sent);

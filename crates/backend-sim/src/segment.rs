@@ -9,7 +9,8 @@ pub(crate) const SLOTS: u64 = 4;
 /// A slot: the number of its message, its handler and length, its payload.
 const SLOT_BYTES: u64 = 16 + MOST_PAYLOAD as u64;
 
-/// What a rank keeps for messages of one class from another rank, and of how many it was told that they were taken there.
+/// What a rank keeps for messages of one class from another rank, and of how many it was told that
+/// they were taken there.
 const LANE_BYTES: u64 = 8 + SLOTS * SLOT_BYTES;
 
 /// The words about the job: who has failed.

@@ -1,8 +1,8 @@
 //! The instructions of xBGAS and RAE, one function each; the only file with assembly.
 //!
-//! Encodings are those of specification 0.7, the simulator's usual profile, and the later atomics, which decode in both. The
-//! address is in `t0`, so that the object is in `e5`, which nothing else uses. Object `k` is rank `k - 1`; the own rank's
-//! object goes through the network, too.
+//! Encodings are those of specification 0.7, the simulator's usual profile, and the later atomics,
+//! which decode in both. The address is in `t0`, so that the object is in `e5`, which nothing else
+//! uses. Object `k` is rank `k - 1`; the own rank's object goes through the network, too.
 #![expect(unsafe_code, reason = "instructions that the compiler does not know")]
 
 use std::arch::asm;

@@ -1,4 +1,5 @@
-//! Derives for types that travel between ranks and live in distributed containers. Programs have them from `pgas`.
+//! Derives for types that travel between ranks and live in distributed containers. Programs have
+//! them from `pgas`.
 //!
 //! # Floors
 //!
@@ -18,9 +19,10 @@ use syn::{DeriveInput, parse_macro_input};
 
 /// Lets a struct or an enum travel: as argument and result of remote calls, and in messages.
 ///
-/// The members of a struct travel one after the other, of an enum the number of its variant and that one's members;
-/// each member's type travels, too. A type that is byte-copyable ([`pod`](macro@pod), or zerocopy's three traits and
-/// `Copy`) travels as the bytes that it is, many in one copy, if it has no parameters of its own.
+/// The members of a struct travel one after the other, of an enum the number of its variant and
+/// that one's members; each member's type travels, too. A type that is byte-copyable
+/// ([`pod`](macro@pod), or zerocopy's three traits and `Copy`) travels as the bytes that it is,
+/// many in one copy, if it has no parameters of its own.
 ///
 /// # Attributes
 ///
@@ -61,11 +63,12 @@ pub fn wire(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Lets values live in containers. The type travels, too: derive [`Wire`](macro@Wire) with it, unless it is byte-copyable.
+/// Lets values live in containers. The type travels, too: derive [`Wire`](macro@Wire) with it,
+/// unless it is byte-copyable.
 ///
-/// A byte-copyable type lives in a slot as it is, if it has no parameters of its own. Of any other a slot holds the bytes
-/// by which it travels: 60 of them, or as many as the type has if it owns no memory elsewhere. Longer ones lie outside of
-/// the slot, where one more access reaches them.
+/// A byte-copyable type lives in a slot as it is, if it has no parameters of its own. Of any other
+/// a slot holds the bytes by which it travels: 60 of them, or as many as the type has if it owns no
+/// memory elsewhere. Longer ones lie outside of the slot, where one more access reaches them.
 ///
 /// # Attributes
 ///
@@ -105,12 +108,13 @@ pub fn object(input: TokenStream) -> TokenStream {
         .into()
 }
 
-/// Makes a struct byte-copyable, so that it is an element of global memory, travels as the bytes that it is, and lives
-/// in containers as it is.
+/// Makes a struct byte-copyable, so that it is an element of global memory, travels as the bytes
+/// that it is, and lives in containers as it is.
 ///
-/// It gives the struct `repr(C)`, `Clone` and `Copy` if it does not say so itself, zerocopy's `FromBytes`, `IntoBytes` and
-/// `Immutable`, and the traits `Wire` and `Object`. All members are byte-copyable: numbers, arrays of them, such structs.
-/// Padding is refused when the program is compiled; spell it out as a member (`_pad: [u8; 4]`).
+/// It gives the struct `repr(C)`, `Clone` and `Copy` if it does not say so itself, zerocopy's
+/// `FromBytes`, `IntoBytes` and `Immutable`, and the traits `Wire` and `Object`. All members are
+/// byte-copyable: numbers, arrays of them, such structs. Padding is refused when the program is
+/// compiled; spell it out as a member (`_pad: [u8; 4]`).
 ///
 /// # Examples
 ///

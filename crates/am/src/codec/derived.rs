@@ -9,15 +9,16 @@ use super::plain::AsBytes;
 use super::refusal::unreadable;
 use pgas_core::{Error, Result};
 
-/// The codec of types that `derive(pgas::Wire)` was put on: the members of a struct, or the number of an enum's variant
-/// and its members, each by its own codec.
+/// The codec of types that `derive(pgas::Wire)` was put on: the members of a struct, or the number
+/// of an enum's variant and its members, each by its own codec.
 #[derive(Clone, Copy, Debug)]
 pub enum Derived {}
 
 /// The result of the functions of a codec.
 pub type Done<T = ()> = Result<T>;
 
-/// Whether a `T` is byte-copyable: its constant `ANSWER`, where [`NotPod`] is in scope and `T` is no parameter.
+/// Whether a `T` is byte-copyable: its constant `ANSWER`, where [`NotPod`] is in scope and `T` is
+/// no parameter.
 #[derive(Debug)]
 pub struct IsPod<T>(PhantomData<T>);
 

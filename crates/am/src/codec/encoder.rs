@@ -86,7 +86,8 @@ impl Encoder {
     ///
     /// # Errors
     ///
-    /// That of `put`; [`Error::Codec`](pgas_core::Error::Codec) if more than [`format::DEPTH`] values lie within each other.
+    /// That of `put`; [`Error::Codec`](pgas_core::Error::Codec) if more than [`format::DEPTH`]
+    /// values lie within each other.
     pub fn within<T, R>(&mut self, put: impl FnOnce(&mut Self) -> Result<R>) -> Result<R> {
         let depth = self.limits.depth;
         self.limits.depth = depth.within().map_err(unwritable::<T>)?;

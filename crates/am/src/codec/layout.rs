@@ -59,8 +59,8 @@ impl Layout {
         is_told
     }
 
-    /// The same of a type that only serde knows, as far as serde tells it without a value: names and members of a
-    /// struct, the variants of an enum, what a list has in it.
+    /// The same of a type that only serde knows, as far as serde tells it without a value: names
+    /// and members of a struct, the variants of an enum, what a list has in it.
     pub(super) fn by_serde<T: DeserializeOwned>(&mut self) {
         let (start, left) = (self.text.len(), self.left);
         // It ends with an error, since there is no value.

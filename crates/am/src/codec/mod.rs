@@ -1,9 +1,11 @@
-//! How values become bytes: arguments and results of calls, and what containers hold of types that are not byte-copyable.
+//! How values become bytes: arguments and results of calls, and what containers hold of types that
+//! are not byte-copyable.
 //!
-//! A type says by [`Wire`] how it travels: byte-copyable types as they are ([`AsBytes`]), compounds part by part
-//! ([`Parts`], and [`Derived`] for a type of one's own), others by serde ([`AsSerde`]). All bytes pass through here, so
-//! that another serializer is a change of this folder. They may come from anywhere: a value takes no more memory than
-//! its bytes stand for, values lie within each other no deeper than [`format::DEPTH`], and a list has no more than
+//! A type says by [`Wire`] how it travels: byte-copyable types as they are ([`AsBytes`]), compounds
+//! part by part ([`Parts`], and [`Derived`] for a type of one's own), others by serde
+//! ([`AsSerde`]). All bytes pass through here, so that another serializer is a change of this
+//! folder. They may come from anywhere: a value takes no more memory than its bytes stand for,
+//! values lie within each other no deeper than [`format::DEPTH`], and a list has no more than
 //! [`format::EMPTY`] elements without bytes.
 
 mod by_serde;

@@ -11,10 +11,10 @@ use super::refusal::unreadable;
 
 /// A type that travels as argument or result.
 ///
-/// It is implemented for numbers, `bool`, `char`, strings, `Duration`, [`GlobalPtr`](pgas_core::GlobalPtr),
-/// [`Rank`](pgas_core::Rank), and for tuples to 12, arrays, `Vec`, `Box`, `Option`, `Result`, `Cow`, and the maps, sets
-/// and queues of std, of such types. A type of one's own derives it (`pgas::Wire`), or names the codec by which it
-/// travels:
+/// It is implemented for numbers, `bool`, `char`, strings, `Duration`,
+/// [`GlobalPtr`](pgas_core::GlobalPtr), [`Rank`](pgas_core::Rank), and for tuples to 12, arrays,
+/// `Vec`, `Box`, `Option`, `Result`, `Cow`, and the maps, sets and queues of std, of such types. A
+/// type of one's own derives it (`pgas::Wire`), or names the codec by which it travels:
 ///
 /// # Examples
 ///
@@ -67,7 +67,8 @@ pub trait Codec<T> {
     /// [`Error::Codec`](pgas_core::Error::Codec) for bytes that are no `T`.
     fn decode(input: &mut Decoder<'_>) -> Result<T>;
 
-    /// Appends what a file calls such a value: its name and its members or variants, as far as they are known.
+    /// Appends what a file calls such a value: its name and its members or variants, as far as they
+    /// are known.
     fn layout(out: &mut Layout) {
         out.say("bytes of a codec of its own");
     }

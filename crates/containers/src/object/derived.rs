@@ -22,8 +22,8 @@ impl<const INLINE: usize> Chosen for Choose<INLINE, false> {
     type Repr = Encoded<INLINE>;
 }
 
-/// How many bytes of an encoding a slot holds itself: what a type without memory elsewhere takes at most, but for a
-/// number of a variant in a place where the type has none.
+/// How many bytes of an encoding a slot holds itself: what a type without memory elsewhere takes at
+/// most, but for a number of a variant in a place where the type has none.
 #[must_use]
 pub const fn inline_bytes<T>() -> usize {
     let most = (size_of::<T>() + 4).next_multiple_of(4);

@@ -27,8 +27,9 @@ pub trait Object: Sized + Send + Sync + 'static {
     /// What a file calls the type. Values are only loaded from a file that calls it the same.
     ///
     /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type
-    /// its name and those of its members or variants; of a [`Plain`](super::Plain) one the size. It does not depend on the module that a type is in, or
-    /// on the compiler. Give a name of your own where that says too little, or too much.
+    /// its name and those of its members or variants; of a [`Plain`](super::Plain) one the size. It
+    /// does not depend on the module that a type is in, or on the compiler. Give a name of your own
+    /// where that says too little, or too much.
     ///
     /// ```
     /// # use pgas_containers::object::{Object, Plain};

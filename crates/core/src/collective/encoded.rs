@@ -1,5 +1,5 @@
-//! Collectives over values of any type, whose bytes a layer above makes. What travels is a value's encoding, whose length
-//! may differ from member to member.
+//! Collectives over values of any type, whose bytes a layer above makes. What travels is a value's
+//! encoding, whose length may differ from member to member.
 
 use super::lane::{Call, Lane, Phase};
 use super::varying::{allgather_varying, exchange_varying, gather_varying};
@@ -10,8 +10,8 @@ use crate::{Result, Team};
 /// The round of the message from member 0 to the root.
 const TO_ROOT: u32 = u32::MAX;
 
-/// How values become bytes and come back. A value that has no bytes, or bytes that are no value, fail the job, since
-/// other members wait for them.
+/// How values become bytes and come back. A value that has no bytes, or bytes that are no value,
+/// fail the job, since other members wait for them.
 pub trait Encoding<T> {
     /// The bytes of `value`.
     ///
@@ -84,8 +84,8 @@ async fn scatter(lane: Lane<'_>, root: u32, all: Vec<Vec<u8>>) -> Result<Vec<u8>
     Ok(own)
 }
 
-/// All members' values combined, at member 0: up a binomial tree, in which every operand is a run of neighbours. Who is
-/// not member 0 has given its value away.
+/// All members' values combined, at member 0: up a binomial tree, in which every operand is a run
+/// of neighbours. Who is not member 0 has given its value away.
 async fn combine_up<T, E: Encoding<T>>(
     lane: Lane<'_>,
     mut value: T,
@@ -137,8 +137,8 @@ async fn allreduce<T, E: Encoding<T>>(call: &Call, value: T, op: &impl ReduceOp<
     }
 }
 
-/// Each member's value combined with those of all members before it, by doubling (Hillis and Steele, Data parallel
-/// algorithms, 1986).
+/// Each member's value combined with those of all members before it, by doubling (Hillis and
+/// Steele, Data parallel algorithms, 1986).
 async fn scan<T, E: Encoding<T>>(lane: Lane<'_>, mut value: T, op: &impl ReduceOp<T>) -> Result<T> {
     let (me, n) = (lane.rank(), lane.n_ranks());
     for (round, distance) in doublings(n) {
@@ -153,8 +153,8 @@ async fn scan<T, E: Encoding<T>>(lane: Lane<'_>, mut value: T, op: &impl ReduceO
     Ok(value)
 }
 
-/// The collectives of values that a layer above gives names to and explains. All begin at once and are waited for by
-/// their events.
+/// The collectives of values that a layer above gives names to and explains. All begin at once and
+/// are waited for by their events.
 impl Team {
     /// Gives every member the root's value.
     ///

@@ -42,8 +42,9 @@ impl Folders {
         })
     }
 
-    /// The file that a path means, if it lies in a granted folder, which has to be writable if it is to be changed. The path's
-    /// last part need not be there. What a path outside means, or whether there is anything, is not told.
+    /// The file that a path means, if it lies in a granted folder, which has to be writable if it
+    /// is to be changed. The path's last part need not be there. What a path outside means, or
+    /// whether there is anything, is not told.
     pub(super) fn resolve(&self, path: &Path, changes: bool) -> Result<PathBuf, Errno> {
         let path = self.current.join(path);
         if let Ok(real) = path.canonicalize() {

@@ -1,4 +1,5 @@
-//! Static programs of Linux as guests: on each node one process with one thread, whose system calls the simulator answers.
+//! Static programs of Linux as guests: on each node one process with one thread, whose system calls
+//! the simulator answers.
 //!
 //! | file | subject |
 //! |---|---|
@@ -9,10 +10,11 @@
 //! | `waits` | clocks, sleep, futex, poll |
 //! | `names`, `errno`, `guest` | the names of calls, the numbers of failures, what arguments point at |
 //!
-//! A run is repeated exactly: time is the simulated machine's, random bytes come from a seed and the node's number, and what
-//! differs between hosts is not told. What a process cannot have here it is told as Linux would (threads: "try again"), or, where
-//! no program expects that, the run ends with the call's name. Memory is not protected from the process itself, and signals
-//! are not delivered: a fault ends the run with its place.
+//! A run is repeated exactly: time is the simulated machine's, random bytes come from a seed and
+//! the node's number, and what differs between hosts is not told. What a process cannot have here
+//! it is told as Linux would (threads: "try again"), or, where no program expects that, the run
+//! ends with the call's name. Memory is not protected from the process itself, and signals are not
+//! delivered: a fault ends the run with its place.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -57,9 +59,10 @@ pub struct LinuxConfig {
     pub folders: Vec<Folder>,
     /// What random bytes come from, with the node's number.
     pub seed: u64,
-    /// Bytes of memory that the process gets for nothing else than what other nodes reach: zero at first, and at the same address on
-    /// every node. At the start extended register e12 holds how many there are, and e13 where they lie. With 0 other nodes
-    /// reach all of its memory, and both registers hold 0.
+    /// Bytes of memory that the process gets for nothing else than what other nodes reach: zero at
+    /// first, and at the same address on every node. At the start extended register e12 holds how
+    /// many there are, and e13 where they lie. With 0 other nodes reach all of its memory, and both
+    /// registers hold 0.
     pub segment_bytes: u64,
 }
 

@@ -1,6 +1,8 @@
-//! A process's memory: the program, what `brk` and `mmap` gave it, and the stack. Nothing is protected from its own process.
+//! A process's memory: the program, what `brk` and `mmap` gave it, and the stack. Nothing is
+//! protected from its own process.
 //!
-//! From the bottom: the program, the heap of `brk`, which grows up; mapped ranges, the newest lowest; the stack at the top.
+//! From the bottom: the program, the heap of `brk`, which grows up; mapped ranges, the newest
+//! lowest; the stack at the top.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! What is told about a file, as Linux lays it out. Times and numbers of files that differ between hosts are left out, so that
-//! a run is repeated exactly.
+//! What is told about a file, as Linux lays it out. Times and numbers of files that differ between
+//! hosts are left out, so that a run is repeated exactly.
 
 use std::fs::Metadata;
 
