@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 
 use crate::process::{self, Outcome, command, root};
 
-const TARGET: &str = "riscv64gc-unknown-linux-gnu";
+const TARGET: &str = crate::toolchains::SIMULATED;
 
 /// MiB of a node's memory, and of its segment.
 const MEMORY: [&str; 2] = ["--memory=512", "--segment=256"];

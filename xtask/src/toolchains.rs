@@ -7,12 +7,10 @@ use crate::process::{self, Outcome, cargo, command, output, root};
 use crate::{memory, mpi, publish};
 
 /// What the facade must compile for: laptops that are not Linux, and Linux on other processors.
-const TARGETS: &[&str] = &[
-    MACOS,
-    "aarch64-unknown-linux-gnu",
-    "riscv64gc-unknown-linux-gnu",
-];
+const TARGETS: &[&str] = &[MACOS, "aarch64-unknown-linux-gnu", SIMULATED];
 const MACOS: &str = "aarch64-apple-darwin";
+/// That of the simulated machine.
+pub(crate) const SIMULATED: &str = "riscv64gc-unknown-linux-gnu";
 
 /// The packages whose tests use ranks as threads, and so run on any system.
 #[rustfmt::skip]
@@ -35,6 +33,16 @@ pub(crate) fn targets() -> Result<Outcome> {
         facade.args(["--target", target]);
     }
     process::run(&mut facade)?;
+    let simulated = [
+        "check",
+        "-p",
+        "pgas",
+        "--features",
+        "pgas/sim",
+        "--target",
+        SIMULATED,
+    ];
+    cargo(simulated)?;
     let mut tests = command("cargo", ["check", "--tests", "--target", MACOS]);
     process::run(tests.args(WITH_THREADS))
 }
