@@ -139,8 +139,9 @@ mod start;
 #[cfg(feature = "tokio")]
 pub use pgas_am::Driver;
 pub use pgas_am::{
-    ActiveMessages, Aggregator, DistObject, Here, PgasFuture, Promise, RemoteCalls, TeamCalls,
-    ValueCollectives, WeakObject, Wire, codec, message, quiet, rpc, when_all,
+    ActiveMessages, Aggregator, Completes, DistObject, First, Here, PgasFuture, Promise,
+    RemoteCalls, Returns, SharedFuture, TeamCalls, ValueCollectives, WeakObject, Wire, codec,
+    message, quiet, rpc, when_all, when_any,
 };
 pub use pgas_containers::{
     Array, BatchError, BloomFilter, CircularQueue, DArray, DMatrix, Distributor, FastQueue,
@@ -164,7 +165,7 @@ pub use zerocopy;
 /// What nearly every program uses.
 pub mod prelude {
     pub use crate::{
-        ActiveMessages, Array, BloomFilter, CircularQueue, DArray, DMatrix, DistObject,
+        ActiveMessages, Array, BloomFilter, CircularQueue, Completes, DArray, DMatrix, DistObject,
         Distributor, FastQueue, GlobalPtr, HashMap, HashMapBuffer, HashSet, MultiMap, Object, Pod,
         Rank, RemoteCalls, Team, TeamCalls, ValueCollectives, World,
     };

@@ -8,7 +8,7 @@ use pgas_core::{Rank, World};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::identity::{Names, Program, mix};
-use crate::serve;
+use crate::panics;
 use crate::state::{Am, Attached};
 use pgas_core::{Error, MixedBinaries, Result};
 
@@ -50,7 +50,7 @@ fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     let program = world
         .team()
         .all_succeeded("looking at the program", program)?;
-    serve::note_where_panics_are();
+    panics::note_where_they_are();
     let am = Arc::new(Am::new(world));
     am.handle.give_to(&am);
     // Before the ranks compare, since the first ones that have send calls.

@@ -61,6 +61,81 @@ pub(crate) enum Ran {
     NotCalled(Error),
     /// The function has returned, and its result cannot be written.
     NotWritten(Error),
+    /// The function has returned a future.
+    Later(Later),
+}
+
+/// Has the answer sent when the future that a function returned is ready.
+pub(crate) type Later = Box<dyn FnOnce(SendAnswer) + Send>;
+
+/// Sends the result of a function, which is written, or the error instead.
+pub(crate) type SendAnswer = Box<dyn FnOnce(Result<Encoder>) + Send>;
+
+/// What the body of a remote call may return: a value that travels, or a
+/// [`PgasFuture`](crate::PgasFuture) of one, whose value is the call's answer once it is there, or
+/// a [`Result`] of such a future, so that the body may use `?`.
+///
+/// So a call may itself call further ranks and answer with what they say, as in UPC++ (v1.0
+/// specification, section 9.5: `rpc` unwraps a future that the function returns).
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{Here, RemoteCalls};
+/// use pgas_core::Rank;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// // Asks rank `via`, which asks rank `to`.
+/// let ask = |(here, to, x): (Here, Rank, u64)| {
+///     let answer = here.world().rpc(to, |x: u64| x * x, x)?;
+///     Ok::<_, pgas_am::Error>(answer.then(|xx| xx + 1))
+/// };
+/// let (via, to) = (world.rank(), world.rank());
+/// assert_eq!(world.rpc(via, ask, (Here::new(&world), to, 6))?.wait()?, 37);
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the body of a remote call returns `{Self}`, which does not travel to other ranks",
+    note = "return a type that is `Wire` (if `{Self}` is yours, put `#[derive(pgas::Wire)]` on \
+            it), or a `PgasFuture` of one, which `world.spawn` gives for an `async` block"
+)]
+pub trait Returns: sealed::Sealed + Sized {
+    /// What the caller gets.
+    type Value: Wire + Send;
+
+    #[doc(hidden)]
+    fn now(self) -> Now<Self::Value>;
+}
+
+/// What is known of a result when the function has returned.
+#[doc(hidden)]
+#[expect(
+    unnameable_types,
+    missing_debug_implementations,
+    reason = "of the sealed trait"
+)]
+pub enum Now<T> {
+    Is(T),
+    Failed(Error),
+    /// Calls what it is given when the value is there.
+    Later(Box<dyn FnOnce(Box<dyn FnOnce(Result<T>) + Send>) + Send>),
+}
+
+pub(crate) mod sealed {
+    #[expect(unnameable_types, reason = "sealed")]
+    pub trait Sealed {}
+}
+
+impl<T: Wire + Send> sealed::Sealed for T {}
+
+impl<T: Wire + Send> Returns for T {
+    type Value = T;
+
+    #[inline]
+    fn now(self) -> Now<T> {
+        Now::Is(self)
+    }
 }
 
 /// Decodes the arguments, calls the function, and writes its result where one is wanted.
@@ -95,7 +170,7 @@ impl Body {
 /// # Safety
 ///
 /// The body is a `fn(A) -> R`.
-unsafe fn plain<A: Wire, R: Wire>(
+unsafe fn plain<A: Wire, R: Returns>(
     body: Body,
     incoming: Incoming<'_>,
     out: Option<&mut Encoder>,
@@ -110,7 +185,7 @@ unsafe fn plain<A: Wire, R: Wire>(
 /// # Safety
 ///
 /// The body is a `fn(A, &[T]) -> R`.
-unsafe fn viewing<A: Wire, T: Pod, R: Wire>(
+unsafe fn viewing<A: Wire, T: Pod, R: Returns>(
     body: Body,
     incoming: Incoming<'_>,
     out: Option<&mut Encoder>,
@@ -124,7 +199,7 @@ unsafe fn viewing<A: Wire, T: Pod, R: Wire>(
 }
 
 #[inline]
-fn run<R: Wire>(
+fn run<R: Returns>(
     incoming: Incoming<'_>,
     out: Option<&mut Encoder>,
     call: impl FnOnce(&mut Decoder<'_>) -> Result<R>,
@@ -136,10 +211,33 @@ fn run<R: Wire>(
     let Some(out) = out else {
         return Ran::Returned;
     };
-    match out.put(&result) {
-        Ok(()) => Ran::Returned,
-        Err(error) => Ran::NotWritten(error),
+    match result.now() {
+        Now::Is(value) => match out.put(&value) {
+            Ok(()) => Ran::Returned,
+            Err(error) => Ran::NotWritten(error),
+        },
+        Now::Failed(error) => Ran::NotWritten(error),
+        Now::Later(on_value) => later(out.bytes(), on_value),
     }
+}
+
+/// The answer that begins with `head`, when its value is there.
+#[cold]
+fn later<T: Wire>(
+    head: &[u8],
+    on_value: Box<dyn FnOnce(Box<dyn FnOnce(Result<T>) + Send>) + Send>,
+) -> Ran {
+    let head = head.to_vec();
+    Ran::Later(Box::new(move |send| {
+        on_value(Box::new(move |result| {
+            send(result.and_then(|value| {
+                let mut out = Encoder::new();
+                out.write(&head);
+                out.put(&value)?;
+                Ok(out)
+            }));
+        }));
+    }))
 }
 
 /// What travels of a slice that is viewed: its elements, or their number if they have no bytes.
@@ -195,13 +293,13 @@ pub(crate) struct FunctionId {
 impl FunctionId {
     /// The name of a function of one argument.
     #[inline]
-    pub(crate) fn of<A: Wire, R: Wire>(names: &Names, function: fn(A) -> R) -> Result<Self> {
+    pub(crate) fn of<A: Wire, R: Returns>(names: &Names, function: fn(A) -> R) -> Result<Self> {
         Self::new(names, plain::<A, R>, function as *const ())
     }
 
     /// The name of a function that also views a slice.
     #[inline]
-    pub(crate) fn of_viewing<A: Wire, T: Pod, R: Wire>(
+    pub(crate) fn of_viewing<A: Wire, T: Pod, R: Returns>(
         names: &Names,
         function: fn(A, &[T]) -> R,
     ) -> Result<Self> {

@@ -24,9 +24,9 @@
 //!
 //! | level | does | calls |
 //! |---|---|---|
-//! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `when_all`, [`PgasFuture::is_ready`]; everything inside a handler |
+//! | none | nothing for others | `put`, `get`, atomics, `flush`; all `try_` forms, `prepare`, `try_prepare`; starting a non-blocking operation; `then`, `and_then`, `when_all`, `when_any`, [`PgasFuture::is_ready`]; everything inside a handler |
 //! | internal | what the transport needs, and the steps of collectives | a blocking transfer over a network, while it waits |
-//! | user | also handlers, remote functions, and what was chained to futures | `World::progress`, every `wait`, `barrier`, collectives; polling a future; sending while there is no room |
+//! | user | also handlers, remote functions, and what was chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
 //!
 //! Handlers, remote functions and chained actions run one at a time and do not nest: progress inside one does
 //! nothing, and a wait inside one is [`Error::InHandler`].
@@ -58,7 +58,7 @@
 //! | the part of it that sends | `outbox` |
 //! | its other parts; what messages carry | `answer`, `function`, `objects`, `pieces` |
 //! | bytes; what is lost | `codec`, `lost` |
-//! | names, errors, and what stands alone | `buffers`, `driven`, `error`, `identity`, `ids`, `registry`, `transfers` |
+//! | names, errors, and what stands alone | `buffers`, `driven`, `error`, `identity`, `ids`, `panics`, `registry`, `transfers` |
 
 mod aggregate;
 mod answer;
@@ -84,6 +84,7 @@ mod lost;
 pub mod message;
 mod objects;
 mod outbox;
+mod panics;
 mod pieces;
 mod quiescence;
 mod registry;
@@ -100,7 +101,8 @@ pub use collectives::ValueCollectives;
 pub use dist_object::{DistObject, WeakObject};
 #[cfg(feature = "tokio")]
 pub use driver::Driver;
-pub use future::{All, PgasFuture, Promise, when_all};
+pub use function::Returns;
+pub use future::{All, Completes, First, PgasFuture, Promise, SharedFuture, when_all, when_any};
 pub use message::{
     ActiveMessages, Origin, Payload, Prepared, PreparedReply, ReplyHandler, RequestHandler, Token,
 };

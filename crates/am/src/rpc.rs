@@ -15,8 +15,8 @@ use zerocopy::IntoBytes;
 use crate::answer::unanswered;
 use crate::codec::{Codec, Decoder, Each, Encoder, Wire, unreadable};
 use crate::error::says_left;
-use crate::function::{Call, FunctionId, bytes_of_view};
-use crate::future::{PgasFuture, when_all};
+use crate::function::{Call, FunctionId, Returns, bytes_of_view};
+use crate::future::{PgasFuture, task, when_all};
 use crate::ids::{CALL, CALL_FF};
 use crate::send::fits;
 use crate::state::{Am, am};
@@ -83,6 +83,11 @@ pub trait RemoteCalls {
     ///
     /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
     ///
+    /// The function may return a future: the answer is its value, once that is there
+    /// ([`Returns`](crate::Returns)). So it may call other ranks, chain what follows by
+    /// [`then`](PgasFuture::then) and [`and_then`](PgasFuture::and_then), or
+    /// [`spawn`](Self::spawn) what awaits.
+    ///
     /// Progress: user level while there is no room, else none. Inside a handler it does not wait
     /// for room: the call is kept until there is, and refused with [`Error::BackPressure`] while
     /// 256 MiB are kept, which are a million calls or more.
@@ -126,12 +131,12 @@ pub trait RemoteCalls {
     /// let sum = world.rpc(world.rank(), move |x: u64| x + y, 41);
     /// ```
     #[track_caller]
-    fn rpc<A: Wire, R: Wire + Send>(
+    fn rpc<A: Wire, R: Returns>(
         &self,
         to: Rank,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R>>;
+    ) -> Result<PgasFuture<R::Value>>;
 
     /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a copy.
     ///
@@ -159,13 +164,13 @@ pub trait RemoteCalls {
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     #[track_caller]
-    fn rpc_view<A: Wire, T: Pod, R: Wire + Send>(
+    fn rpc_view<A: Wire, T: Pod, R: Returns>(
         &self,
         to: Rank,
         function: fn(A, &[T]) -> R,
         args: A,
         view: &[T],
-    ) -> Result<PgasFuture<R>>;
+    ) -> Result<PgasFuture<R::Value>>;
 
     /// Has rank `to` run `function` on `args`, without an answer. A panic of the function is one of
     /// the rank that runs it.
@@ -264,11 +269,53 @@ pub trait RemoteCalls {
     ///
     /// As [`rpc`](Self::rpc).
     #[track_caller]
-    fn rpc_all<A: Wire, R: Wire + Send>(
+    fn rpc_all<A: Wire, R: Returns>(
         &self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<Vec<R>>>;
+    ) -> Result<PgasFuture<Vec<R::Value>>>;
+
+    /// Runs `task` within this rank's progress, and gives its value as a future. It goes on whether
+    /// somebody waits for that or not.
+    ///
+    /// This is how a handler or the body of a call does what it may not wait for itself: it returns
+    /// the task's future. In the task nothing may wait either, but everything can be awaited. A panic
+    /// of it is its value, [`Error::RemotePanic`]. [`quiet`](crate::quiet) waits for it. Of a world
+    /// that is not attached it is [`Error::NotAttached`].
+    ///
+    /// Progress: none; each call that makes progress at user level polls the task once.
+    ///
+    /// # Cost
+    ///
+    /// Three allocations, and a poll in each round of progress until it is over.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{Error, Here, RemoteCalls};
+    /// use pgas_core::{GlobalPtr, Rank};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let word = world.alloc::<u64>(1)?;
+    /// word.put(&world, 40)?;
+    /// // Reads the word wherever it is, asks rank `to`, and answers with the sum.
+    /// let add = |(here, word, to): (Here, GlobalPtr<u64>, Rank)| {
+    ///     let world = here.world().clone();
+    ///     here.world().spawn(async move {
+    ///         let read = word.get_nb(&world)?.await?;
+    ///         let asked = world.rpc(to, |()| 2_u64, ())?.await?;
+    ///         Ok(read + asked)
+    ///     })
+    /// };
+    /// let args = (Here::new(&world), word, world.rank());
+    /// assert_eq!(world.rpc(world.rank(), add, args)?.wait()?, 42);
+    /// # Ok::<(), Error>(())
+    /// ```
+    fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> PgasFuture<T>;
 
     /// Puts `values` to `dst`, and then has the rank that `dst` points into run `function` on
     /// `args`, which finds all of the values there.
@@ -304,13 +351,13 @@ pub trait RemoteCalls {
     /// # Ok::<(), pgas_am::Error>(())
     /// ```
     #[track_caller]
-    fn put_then_rpc<T: Pod, A: Wire, R: Wire + Send>(
+    fn put_then_rpc<T: Pod, A: Wire, R: Returns>(
         &self,
         dst: GlobalPtr<T>,
         values: &[T],
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R>>;
+    ) -> Result<PgasFuture<R::Value>>;
 }
 
 /// Remote calls of a team, whose members are named by their number in it.
@@ -325,12 +372,12 @@ pub trait TeamCalls {
     ///
     /// [`Error::NotAMember`], and as [`RemoteCalls::rpc`].
     #[track_caller]
-    fn rpc<A: Wire, R: Wire + Send>(
+    fn rpc<A: Wire, R: Returns>(
         &self,
         member: u32,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R>>;
+    ) -> Result<PgasFuture<R::Value>>;
 
     /// As [`RemoteCalls::rpc_all`], of every member.
     ///
@@ -342,34 +389,34 @@ pub trait TeamCalls {
     ///
     /// As [`RemoteCalls::rpc`].
     #[track_caller]
-    fn rpc_all<A: Wire, R: Wire + Send>(
+    fn rpc_all<A: Wire, R: Returns>(
         &self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<Vec<R>>>;
+    ) -> Result<PgasFuture<Vec<R::Value>>>;
 }
 
 impl RemoteCalls for World {
     #[inline]
     #[track_caller]
-    fn rpc<A: Wire, R: Wire + Send>(
+    fn rpc<A: Wire, R: Returns>(
         &self,
         to: Rank,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R>> {
+    ) -> Result<PgasFuture<R::Value>> {
         Way::to(self, to)?.call(function, &args)
     }
 
     #[inline]
     #[track_caller]
-    fn rpc_view<A: Wire, T: Pod, R: Wire + Send>(
+    fn rpc_view<A: Wire, T: Pod, R: Returns>(
         &self,
         to: Rank,
         function: fn(A, &[T]) -> R,
         args: A,
         view: &[T],
-    ) -> Result<PgasFuture<R>> {
+    ) -> Result<PgasFuture<R::Value>> {
         let way = Way::to(self, to)?;
         let function = FunctionId::of_viewing(way.am.names()?, function)?;
         way.send_call(function, &args, Some(bytes_of_view(view, &mut 0)))
@@ -422,22 +469,32 @@ impl RemoteCalls for World {
     }
 
     #[track_caller]
-    fn rpc_all<A: Wire, R: Wire + Send>(
+    fn rpc_all<A: Wire, R: Returns>(
         &self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<Vec<R>>> {
+    ) -> Result<PgasFuture<Vec<R::Value>>> {
         call_each(self, self.ranks(), function, args)
     }
 
+    fn spawn<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = Result<T>> + Send + 'static,
+    ) -> PgasFuture<T> {
+        match am(self) {
+            Ok(am) => task::spawn(am, task),
+            Err(error) => PgasFuture::failed(error),
+        }
+    }
+
     #[track_caller]
-    fn put_then_rpc<T: Pod, A: Wire, R: Wire + Send>(
+    fn put_then_rpc<T: Pod, A: Wire, R: Returns>(
         &self,
         dst: GlobalPtr<T>,
         values: &[T],
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R>> {
+    ) -> Result<PgasFuture<R::Value>> {
         dst.put_slice(self, values)?;
         self.flush(dst.rank())?;
         self.rpc(dst.rank(), function, args)
@@ -446,12 +503,12 @@ impl RemoteCalls for World {
 
 impl TeamCalls for Team {
     #[track_caller]
-    fn rpc<A: Wire, R: Wire + Send>(
+    fn rpc<A: Wire, R: Returns>(
         &self,
         member: u32,
         function: fn(A) -> R,
         args: A,
-    ) -> Result<PgasFuture<R>> {
+    ) -> Result<PgasFuture<R::Value>> {
         if member >= self.n_ranks() {
             return Err(Error::NotAMember {
                 team: self.id().bits(),
@@ -463,22 +520,22 @@ impl TeamCalls for Team {
     }
 
     #[track_caller]
-    fn rpc_all<A: Wire, R: Wire + Send>(
+    fn rpc_all<A: Wire, R: Returns>(
         &self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<Vec<R>>> {
+    ) -> Result<PgasFuture<Vec<R::Value>>> {
         call_each(self.world(), self.ranks(), function, args)
     }
 }
 
 #[track_caller]
-fn call_each<A: Wire, R: Wire + Send>(
+fn call_each<A: Wire, R: Returns>(
     world: &World,
     ranks: impl Iterator<Item = Rank>,
     function: fn(A) -> R,
     args: &A,
-) -> Result<PgasFuture<Vec<R>>> {
+) -> Result<PgasFuture<Vec<R::Value>>> {
     let calls = ranks.map(|to| Way::to(world, to)?.call(function, args));
     Ok(when_all(calls.collect::<Result<Vec<_>>>()?))
 }
@@ -500,23 +557,23 @@ impl<'a> Way<'a> {
 
     #[inline]
     #[track_caller]
-    fn call<A: Wire, R: Wire + Send>(
+    fn call<A: Wire, R: Returns>(
         self,
         function: fn(A) -> R,
         args: &A,
-    ) -> Result<PgasFuture<R>> {
+    ) -> Result<PgasFuture<R::Value>> {
         let function = FunctionId::of(self.am.names()?, function)?;
         self.send_call(function, args, None)
     }
 
     #[inline]
     #[track_caller]
-    fn send_call<A: Wire, R: Wire + Send>(
+    fn send_call<A: Wire, T: Wire + Send>(
         self,
         function: FunctionId,
         args: &A,
         view: Option<&[u8]>,
-    ) -> Result<PgasFuture<R>> {
+    ) -> Result<PgasFuture<T>> {
         let cookie = self.am.pending.take_slot(self.to.number());
         let future = PgasFuture::answer(self.am, cookie, self.to);
         let header = Call {

@@ -2,9 +2,7 @@
 //! becomes an answer too.
 
 use std::any::Any;
-use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
-use std::sync::Once;
 
 use crate::error::unknown;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
@@ -16,31 +14,12 @@ use zerocopy::{FromBytes, Immutable};
 
 use crate::answer;
 use crate::codec::{Encoder, LONGEST};
-use crate::function::{Call, FunctionId, Incoming, Ran};
+use crate::function::{Call, FunctionId, Incoming, Later, Ran};
 use crate::identity::Names;
 use crate::ids::{FAILURE, RESULT};
+use crate::panics;
 use crate::state::Am;
 use pgas_core::{Error, Result};
-
-thread_local! {
-    /// Where the last panic of a handler was.
-    static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
-}
-
-/// Lets panics of handlers leave where they were, which only the panic hook is told.
-pub(crate) fn note_where_panics_are() {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let usual = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            if pgas_core::in_handler() {
-                let location = info.location().map(ToString::to_string);
-                PANICKED_AT.set(location);
-            }
-            usual(info);
-        }));
-    });
-}
 
 impl Am {
     /// What a message of this handler begins with, and the rest.
@@ -94,9 +73,36 @@ impl Am {
             Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
                 self.fail(world, from, cookie, &error.to_string())
             }
+            Ok(Ok(Ran::Later(later))) => {
+                self.answer_later(from, cookie, later);
+                Ok(())
+            }
             Ok(Err(error)) => Err(error),
             Err(payload) => self.fail_by_panic(world, from, cookie, &*payload),
         }
+    }
+
+    /// Answers a call whose function has returned a future, when its value is there.
+    #[cold]
+    fn answer_later(&self, to: Rank, cookie: u64, later: Later) {
+        let handle = self.handle;
+        later(Box::new(move |result| {
+            // A rank that leaves before tells its callers by having left.
+            let Some(am) = handle.get() else { return };
+            let Some(world) = am.world.upgrade() else {
+                return;
+            };
+            let sent = match result {
+                Ok(out) => am.answer(&world, to, cookie, out.bytes()),
+                Err(Error::RemotePanic(panic)) => {
+                    am.fail_by(&world, to, cookie, &panic.message, &panic.location)
+                }
+                Err(error) => am.fail(&world, to, cookie, &error.to_string()),
+            };
+            if let Err(error) = sent {
+                am.lose(to, &error);
+            }
+        }));
     }
 
     /// Runs a function that nobody waits for.
@@ -111,7 +117,8 @@ impl Am {
         let run = || function.call(names, incoming, None);
         let mut served = Ok(());
         match panic::catch_unwind(AssertUnwindSafe(run)) {
-            Ok(Ok(Ran::Returned)) => {}
+            // Nobody waits for what is still on its way.
+            Ok(Ok(Ran::Returned | Ran::Later(_))) => {}
             Ok(Ok(Ran::NotCalled(error) | Ran::NotWritten(error))) => {
                 match self.put_aside(message, error) {
                     None => return Ok(()),
@@ -172,9 +179,20 @@ impl Am {
         cookie: u64,
         payload: &(dyn Any + Send),
     ) -> Result<()> {
-        let location = PANICKED_AT.take();
-        let location = location.as_deref().unwrap_or("an unknown place");
-        let failure = answer::failure(cookie, panic_text(payload), Some(location))?;
+        let location = panics::place_of_last();
+        self.fail_by(world, to, cookie, panic_text(payload), &location)
+    }
+
+    #[cold]
+    fn fail_by(
+        &self,
+        world: &World,
+        to: Rank,
+        cookie: u64,
+        text: &str,
+        location: &str,
+    ) -> Result<()> {
+        let failure = answer::failure(cookie, text, Some(location))?;
         self.reply(world, to, FAILURE, &[failure.bytes()])
     }
 

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{ActiveMessages, DistObject, Error, Here, Payload, PgasFuture, RemoteCalls};
+use pgas_am::{
+    ActiveMessages, Completes, DistObject, Error, Here, Payload, PgasFuture, RemoteCalls,
+};
 use pgas_am::{RequestHandler, Token, quiet};
 use pgas_core::backend::{HandlerId, MessageClass, Offer};
 use pgas_core::collective::op::Sum;
@@ -355,7 +357,7 @@ fn quiet_waits_for_what_follows_transfers() {
             let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
             let here = world.clone();
             let read = cells.on(other).get_nb(&world).unwrap();
-            let read = PgasFuture::of_event(&world, read).unwrap();
+            let read = read.future();
             let sent = read.then(move |_| here.rpc_ff(other, run, ()).unwrap());
             quiet(&world).unwrap();
             assert_eq!(N_RUN.load(Ordering::Relaxed), 2, "seed {seed}");
@@ -380,7 +382,7 @@ fn quiet_waits_for_what_follows_transfers_that_take_long() {
         let run = |()| _ = N_RUN.fetch_add(1, Ordering::Relaxed);
         let here = world.clone();
         let read = cells.on(other).get_nb(&world).unwrap();
-        let read = PgasFuture::of_event(&world, read).unwrap();
+        let read = read.future();
         let mut sent = read.then(move |_| here.rpc_ff(other, run, ()).unwrap());
         assert!(!sent.is_ready(), "the transfer is under way");
         quiet(&world).unwrap();

@@ -61,7 +61,7 @@ fn calls_transfers_atomics_and_collectives_are_awaited_by_tasks() {
                     .await?;
                 let both = when_all((
                     world.rpc(to, |x: u64| x, more)?,
-                    PgasFuture::of_event(&world, word.fetch_op_nb(&world, AtomicOp::Add, 1)?)?,
+                    word.fetch_op_nb(&world, AtomicOp::Add, 1)?,
                 ));
                 Ok::<_, Error>(both.await?.0)
             }));

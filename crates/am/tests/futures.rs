@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{Error, PgasFuture, Promise, RemoteCalls, quiet, when_all};
+use pgas_am::{Completes, Error, PgasFuture, Promise, RemoteCalls, quiet, when_all};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};
 use pgas_testkit::Deadline;
@@ -61,12 +61,12 @@ fn what_is_chained_to_a_pending_collective_runs() {
             if world.rank() != Rank::ZERO {
                 world.rpc(Rank::ZERO, |x: u64| x, round)?.wait()?;
             }
-            let sum = || PgasFuture::of_event(world, world.team().allreduce_nb(round, Sum));
-            let chained = sum()?.then(|sum| sum + 1);
-            let joined = when_all((sum()?, sum()?)).then(|(a, b)| a + b);
+            let sum = || world.team().allreduce_nb(round, Sum);
+            let chained = sum().then(|sum| sum + 1);
+            let joined = when_all((sum(), sum())).then(|(a, b)| a + b);
             let promise = Promise::new(world)?;
-            sum()?.fulfils(&promise);
-            let barrier = PgasFuture::of_event(world, world.team().barrier_nb()?)?;
+            sum().fulfils(&promise);
+            let barrier = world.team().barrier_nb()?;
             let met = barrier.then(|()| "met");
             assert_eq!(chained.wait()?, 3 * round + 1);
             assert_eq!(joined.wait()?, 6 * round);
@@ -249,22 +249,22 @@ fn an_action_that_panics_keeps_no_other_from_running() {
 fn an_action_that_panics_in_progress_keeps_no_other_from_running() {
     let is_chained = AtomicBool::new(false);
     ranks(2, |world| {
-        let sum = || PgasFuture::of_event(world, world.team().allreduce_nb(1_u64, Sum));
+        let sum = || world.team().allreduce_nb(1_u64, Sum);
         if world.rank() == Rank::new(1) {
             while !is_chained.load(Ordering::Acquire) {
                 thread::yield_now();
             }
-            let sums = [sum()?, sum()?, sum()?, sum()?];
+            let sums = [sum(), sum(), sum(), sum()];
             return when_all(Vec::from(sums)).wait().map(drop);
         }
-        let before = sum()?.then(|x| x);
-        let panics = sum()?.then(|_| {
+        let before = sum().then(|x| x);
+        let panics = sum().then(|_| {
             if true {
                 panic!("on purpose")
             }
         });
         let follows = panics.then(|()| ());
-        let after: [PgasFuture<u64>; 2] = [sum()?.then(|x| x), sum()?.then(|x| x)];
+        let after: [PgasFuture<u64>; 2] = [sum().then(|x| x), sum().then(|x| x)];
         is_chained.store(true, Ordering::Release);
         let progress = || {
             let mut n_panics = 0;
@@ -280,6 +280,90 @@ fn an_action_that_panics_in_progress_keeps_no_other_from_running() {
         assert_eq!(when_all(Vec::from(after)).wait()?, [2, 2]);
         Ok(())
     });
+}
+
+#[test]
+fn long_chains_of_operations_are_completed_and_dropped_on_a_small_stack() {
+    /// Asks `n` times, each time when the answer before is there, and counts on the way back.
+    fn count(world: &World, n: u64) -> PgasFuture<u64> {
+        let answer = world.rpc(world.rank(), |n: u64| n, n).unwrap();
+        let world = world.clone();
+        answer.and_then(move |n| match n {
+            0 => PgasFuture::ready(0),
+            n => count(&world, n - 1).then(|x| x + 1),
+        })
+    }
+    on_a_small_stack(|| {
+        let world = alone();
+        assert_eq!(count(&world, LONG / 10).wait().unwrap(), LONG / 10);
+        drop(count(&world, LONG / 10));
+        quiet(&world).unwrap();
+
+        let chain = |mut future: PgasFuture<u64>| {
+            for _ in 0..LONG {
+                future = future.and_then(|x| PgasFuture::ready(x + 1));
+            }
+            future
+        };
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        let long = chain(promise.future());
+        promise.fulfil_with(0);
+        assert_eq!(long.wait().unwrap(), LONG);
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        let long = chain(promise.future()).shared();
+        drop(promise);
+        for _ in 0..2 {
+            assert!(matches!(long.wait(), Err(Error::BrokenPromise)));
+        }
+        let promise = Promise::<u64>::of_value(&world).unwrap();
+        drop(chain(promise.future()));
+        drop(promise);
+
+        // Further operations that are ready only later, each in the action of the one before.
+        let promises: Vec<_> = (0..LONG)
+            .map(|_| Promise::<u64>::of_value(&world).unwrap())
+            .collect();
+        let mut long = PgasFuture::ready(0_u64);
+        for promise in &promises {
+            let next = promise.future();
+            long = long.and_then(move |x| next.then(move |y| x + y));
+        }
+        for promise in promises.iter().rev() {
+            promise.fulfil_with(1);
+        }
+        assert_eq!(long.wait().unwrap(), LONG);
+    });
+}
+
+#[test]
+fn a_task_goes_on_without_who_spawned_it_and_ends_with_the_rank() {
+    ranks(2, |world| {
+        let (told, left) = (Promise::of_value(world)?, Promise::<()>::new(world)?);
+        let (same, answer) = (world.clone(), told.clone());
+        drop(world.spawn(async move {
+            for _ in 0..100 {
+                same.rpc(Rank::new(1), |x: u64| x, 1)?.await?;
+            }
+            answer.fulfil_with(100_u64);
+            Ok(())
+        }));
+        assert_eq!(told.future().wait()?, 100);
+        // One that is never over, whose end is the world's.
+        let never = left.future();
+        let task = world.spawn(async move { never.await });
+        drop(task);
+        drop(left);
+        quiet(world)
+    });
+    let world = alone();
+    let promise = Promise::<u64>::of_value(&world).unwrap();
+    let future = promise.future();
+    let task = world.spawn(async move { future.await });
+    drop(world);
+    assert!(matches!(
+        task.wait(),
+        Err(Error::HasLeft | Error::BrokenPromise)
+    ));
 }
 
 #[test]
@@ -403,8 +487,8 @@ fn quiet_does_not_wait_for_futures_that_only_the_program_can_fulfil() {
         let promise = Promise::new(world)?;
         let joined = when_all((promise.future(), promise.future())).then(|_| 1);
         let half = world.team().split(Some(world.rank().number()), 0)?.unwrap();
-        let sum = PgasFuture::of_event(world, world.team().allreduce_nb(1_u64, Sum))?;
-        let alone = PgasFuture::of_event(world, half.barrier_nb()?)?.then(|()| 2);
+        let sum = world.team().allreduce_nb(1_u64, Sum).future();
+        let alone = half.barrier_nb()?.then(|()| 2);
         let sum = sum.then(|x| x);
         quiet(world)?;
         promise.fulfil(1);

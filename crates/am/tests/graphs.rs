@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use pgas_am::{Error, PgasFuture, Promise, RemoteCalls, quiet, when_all};
+use pgas_am::{Completes, Error, PgasFuture, Promise, RemoteCalls, quiet, when_all, when_any};
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, GlobalPtr, Rank, World};
 use pgas_testkit::Deadline;
@@ -86,10 +86,31 @@ impl Graph<'_> {
     fn chain(&mut self, at: usize, future: PgasFuture<u64>) {
         let n_runs = Arc::<AtomicU32>::default();
         let counted = Arc::clone(&n_runs);
-        let future = future.then(move |x| {
+        let action = move |x| {
             counted.fetch_add(1, Ordering::Relaxed);
             x + 1
-        });
+        };
+        let (world, word) = (self.world.clone(), self.word);
+        let future = match self.below(8) {
+            0 => future.and_then(move |x| PgasFuture::ready(action(x))),
+            1 => future.and_then(move |x| world.rpc(word.rank(), |x: u64| x, action(x))),
+            2 => future.and_then(move |x| {
+                let put = word.put_nb(&world, 7);
+                put.map(|put| put.then(move |()| action(x)))
+            }),
+            3 => self.world.spawn(async move {
+                word.put_nb(&world, 7)?.await?;
+                future.await.map(action)
+            }),
+            4 => {
+                let shared = future.shared();
+                drop(shared.future());
+                shared.clone().future().then(action)
+            }
+            5 => when_any([future])
+                .and_then(move |first| first.result.map(|x| PgasFuture::ready(action(x)))),
+            _ => future.then(action),
+        };
         self.nodes.push(Node {
             source: Source::Next(at),
             future: Some(future),
@@ -114,7 +135,7 @@ impl Graph<'_> {
         let event = self.world.team().allreduce_nb(self.n_collectives, Sum);
         let sum = self.n_collectives * u64::from(self.world.n_ranks());
         self.n_collectives += 1;
-        let future = PgasFuture::of_event(self.world, event)?;
+        let future = event.future();
         self.add(Source::Value(sum), future);
         Ok(())
     }
@@ -173,7 +194,7 @@ impl Graph<'_> {
             }
             4 => self.collective()?,
             5 => {
-                let put = PgasFuture::of_event(world, self.word.put_nb(world, 7)?)?;
+                let put = self.word.put_nb(world, 7)?;
                 self.add(Source::Value(7), put.then(|()| 7));
             }
             6 => self.add(Source::Value(5), PgasFuture::ready(5)),

@@ -131,12 +131,9 @@ impl<T: Send + 'static> Event<T> {
         if self.is_complete()? {
             return Ok(true);
         }
-        match &self.state {
-            State::Brief(brief) => brief.world.progress()?,
-            State::Pending(pending) => pending.world.progress()?,
-            State::Task(task) => task.world().progress()?,
-            State::Ready(_) | State::Taken => return Ok(true),
-        };
+        if let Some(world) = self.world() {
+            world.progress()?;
+        }
         self.is_complete()
     }
 
@@ -172,16 +169,24 @@ impl<T: Send + 'static> Event<T> {
         matches!(self.state, State::Task(_))
     }
 
+    /// The world that completes it; none if it is complete.
+    #[must_use]
+    pub fn world(&self) -> Option<&World> {
+        match &self.state {
+            State::Brief(brief) => Some(&brief.world),
+            State::Pending(pending) => Some(&pending.world),
+            State::Task(task) => Some(task.world()),
+            State::Ready(_) | State::Taken => None,
+        }
+    }
+
     /// As [`test`](Self::test); if it is not complete, `cx` is woken when it is worth another look.
     fn test_or_watch(&mut self, cx: &Context<'_>) -> Result<bool> {
         if self.test()? {
             return Ok(true);
         }
-        let world = match &self.state {
-            State::Brief(brief) => &brief.world,
-            State::Pending(pending) => &pending.world,
-            State::Task(task) => task.world(),
-            State::Ready(_) | State::Taken => return Ok(true),
+        let Some(world) = self.world() else {
+            return Ok(true);
         };
         if world.wake_after_progress(cx.waker()) {
             // What came before the waker was known woke nobody.

@@ -5,14 +5,14 @@ use std::task::Waker;
 use pgas_core::Rank;
 
 use super::joined::{Detached, Joined};
-use super::{PgasFuture, State};
+use super::{Completes, PgasFuture, State};
 use crate::state::Handle;
 use pgas_core::Result;
 
 /// Joins inside of joins at most; a deeper one becomes a cell, so that who looks at a join does not go as deep as programs nest.
 const DEEPEST: u32 = 8;
 
-/// What [`when_all`] joins: vectors and tuples of futures.
+/// What [`when_all`] joins: vectors and tuples of what [`Completes`], up to six in a tuple.
 pub trait All: sealed::Sealed {
     /// The values of all, in order.
     type Output: Send + 'static;
@@ -121,13 +121,15 @@ impl<T: Send + 'static> Joined<Vec<T>> for Sequence<T> {
     }
 }
 
-impl<T: Send + 'static> sealed::Sealed for Vec<PgasFuture<T>> {}
+impl<F: Completes> sealed::Sealed for Vec<F> {}
 
-impl<T: Send + 'static> All for Vec<PgasFuture<T>> {
-    type Output = Vec<T>;
+impl<F: Completes> All for Vec<F> {
+    type Output = Vec<F::Value>;
 
-    fn join(self) -> PgasFuture<Vec<T>> {
-        joined(Sequence::of(self))
+    fn join(self) -> PgasFuture<Vec<F::Value>> {
+        joined(Sequence::of(
+            self.into_iter().map(Completes::future).collect(),
+        ))
     }
 }
 
@@ -172,13 +174,13 @@ macro_rules! tuples {
             }
         }
 
-        impl<$($t: Send + 'static),+> sealed::Sealed for ($(PgasFuture<$t>,)+) {}
+        impl<$($t: Completes),+> sealed::Sealed for ($($t,)+) {}
 
-        impl<$($t: Send + 'static),+> All for ($(PgasFuture<$t>,)+) {
-            type Output = ($($t,)+);
+        impl<$($t: Completes),+> All for ($($t,)+) {
+            type Output = ($($t::Value,)+);
 
             fn join(self) -> PgasFuture<Self::Output> {
-                joined(self)
+                joined(($(self.$i.future(),)+))
             }
         }
     )* };

@@ -1,10 +1,14 @@
-//! Values that are on their way: [`PgasFuture`], [`when_all`], [`Promise`].
+//! Values that are on their way: [`PgasFuture`], [`Completes`], [`when_all`], [`when_any`], [`Promise`].
 
 mod actions;
+mod any;
 mod cell;
+mod completes;
 mod join;
 mod joined;
 mod promise;
+mod shared;
+pub(crate) mod task;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -14,23 +18,28 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use pgas_core::{Event, Rank, World};
+use pgas_core::{Event, Rank};
 use pgas_lockfree::pending::{Cookie, Outcome, Watcher};
 
 use crate::answer::{read_answer, unanswered};
 use crate::codec::Wire;
-use crate::state::{Am, Handle, am};
+use crate::function::{self, Now, Returns};
+use crate::state::{Am, Handle};
 use cell::Cell;
 use joined::{Detached, Joined};
 use pgas_core::{Error, Result};
 
+pub use any::{First, when_any};
+pub use completes::Completes;
 pub use join::{All, when_all};
 pub use promise::Promise;
+pub use shared::SharedFuture;
 
 /// A value that is on its way, such as the result of a remote call.
 ///
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
-/// [`is_ready`](Self::is_ready), [`then`](Self::then). It owns what it needs and may go to another thread.
+/// [`is_ready`](Self::is_ready), [`then`](Self::then). An [`Event`] of core becomes one by
+/// [`Completes::future`], and has its methods. It owns what it needs and may go to another thread.
 /// Dropping it loses nothing but the value: the call is made all the same. One that is forgotten
 /// keeps a slot of a table until the rank leaves the job, which it does not delay.
 ///
@@ -240,39 +249,32 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// The result of an operation of core, such as a non-blocking put or collective.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotAttached`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use pgas_am::{PgasFuture, when_all};
-    ///
-    /// # let world = pgas_core::backend::loopback::world();
-    /// # pgas_am::attach(&world)?;
-    /// let cell = world.alloc::<u64>(2)?;
-    /// let puts = (0..2).map(|i| PgasFuture::of_event(&world, cell.offset(i).put_nb(&world, 7)?));
-    /// when_all(puts.collect::<Result<Vec<_>, _>>()?).wait()?;
-    /// assert_eq!(cell.get(&world)?, 7);
-    /// # Ok::<(), pgas_am::Error>(())
-    /// ```
-    pub fn of_event(world: &World, event: Event<T>) -> Result<Self> {
-        let handle = am(world)?.handle;
-        Ok(Self {
-            state: State::Event(Box::new(event), handle),
-        })
-    }
-
     /// Says whether the value is there. Does not wait.
     ///
-    /// Progress: none; a loop around this call makes [`progress`](World::progress) itself. (What came
-    /// [`of_event`](Self::of_event) makes progress at user level.)
+    /// Progress: none; a loop around this call makes [`progress`](pgas_core::World::progress)
+    /// itself, or calls [`test`](Self::test).
     #[inline]
     pub fn is_ready(&mut self) -> bool {
         matches!(self.state, State::Ready(_) | State::Taken) || self.has_become_ready()
+    }
+
+    /// Makes progress, unless the value is there, and says whether it is. Does not wait.
+    ///
+    /// Progress: user level, if the value is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`World::progress`](pgas_core::World::progress). What happened instead of the value is
+    /// the value's.
+    pub fn test(&mut self) -> Result<bool> {
+        if self.is_ready() {
+            return Ok(true);
+        }
+        let am = self.handle().and_then(Handle::get);
+        if let Some(world) = am.and_then(|am| am.world.upgrade()) {
+            world.progress()?;
+        }
+        Ok(self.is_ready())
     }
 
     fn has_become_ready(&mut self) -> bool {
@@ -296,7 +298,7 @@ impl<T: Send + 'static> PgasFuture<T> {
             }
             State::Cell(cell) => cell.is_done(),
             State::Joined(joined) => joined.is_ready(),
-            State::Event(event, _) => match event.test() {
+            State::Event(event, _) => match event.is_complete() {
                 Ok(is_done) => is_done,
                 Err(error) => {
                     self.state = State::Ready(Err(error));
@@ -429,19 +431,75 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Runs `action` on the value when it is there: now if it is, else inside the call of user-level progress
-    /// that brings it. It may not wait, as a handler may not. An error passes by it.
+    /// Runs `action` on the value when it is there: now if it is, else inside the call of user-level
+    /// progress that brings it. Either way it may not wait, as a handler may not. An error passes by it.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
     /// Two allocations, if the value is not there.
+    #[doc(alias = "map")]
     pub fn then<U: Send + 'static>(
         self,
         action: impl FnOnce(T) -> U + Send + 'static,
     ) -> PgasFuture<U> {
-        self.map_result(|result| result.map(action))
+        self.map_result(|result| result.map(|value| pgas_core::as_handler(|| action(value))))
+    }
+
+    /// As [`then`](Self::then), of an `action` that begins a further operation: the future of that
+    /// one's value.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// Two allocations if the value is not there, and two if the further one is not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{Completes, RemoteCalls};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let cell = world.alloc::<u64>(1)?;
+    /// cell.put(&world, 7)?;
+    /// let same = world.clone();
+    /// let seven = world.rpc(cell.rank(), |at| at, cell)?; // asks where it is,
+    /// let seven = seven.and_then(move |at| at.get_nb(&same)); // then reads it
+    /// assert_eq!(seven.wait()?, 7);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    #[doc(alias = "flat_map")]
+    pub fn and_then<N: Completes>(
+        mut self,
+        action: impl FnOnce(T) -> N + Send + 'static,
+    ) -> PgasFuture<N::Value> {
+        let begin = move |value| pgas_core::as_handler(|| action(value).future());
+        if self.is_ready() {
+            return self.take_ready().map_or_else(PgasFuture::failed, begin);
+        }
+        let handle = self.handle().expect("what is not ready belongs to a world");
+        let cell = Cell::new(handle, self.to());
+        let target = cell::Setter::new(&cell);
+        if let Some(am) = handle.get() {
+            let action = move |result: Result<T>| match result {
+                Ok(value) => begin(value).leave(target),
+                Err(error) => target.set(Err(error)),
+            };
+            self.on_ready(&am, Box::new(action));
+        }
+        PgasFuture::cell(cell)
+    }
+
+    /// Leaves the value in `target` when it is there.
+    fn leave(mut self, target: cell::Setter<T>) {
+        if self.is_ready() {
+            target.set(self.take_ready());
+        } else if let Some(am) = self.handle().and_then(Handle::get) {
+            self.on_ready(&am, Box::new(move |result| target.set(result)));
+        }
     }
 
     pub(crate) fn map_result<U: Send + 'static>(
@@ -508,6 +566,32 @@ impl<T: Send + 'static> PgasFuture<T> {
             State::Joined(joined) => joined.depth(),
             _ => 0,
         }
+    }
+}
+
+impl<T: Wire + Send> function::sealed::Sealed for PgasFuture<T> {}
+
+impl<T: Wire + Send> Returns for PgasFuture<T> {
+    type Value = T;
+
+    fn now(mut self) -> Now<T> {
+        if self.is_ready() {
+            return self.take_ready().map_or_else(Now::Failed, Now::Is);
+        }
+        match self.handle().and_then(Handle::get) {
+            Some(am) => Now::Later(Box::new(move |action| self.on_ready(&am, action))),
+            None => Now::Failed(Error::HasLeft),
+        }
+    }
+}
+
+impl<T: Wire + Send> function::sealed::Sealed for Result<PgasFuture<T>> {}
+
+impl<T: Wire + Send> Returns for Result<PgasFuture<T>> {
+    type Value = T;
+
+    fn now(self) -> Now<T> {
+        self.map_or_else(Now::Failed, PgasFuture::now)
     }
 }
 

@@ -213,8 +213,22 @@ impl<T: Clone + Send + 'static> Promise<T> {
     }
 
     fn with(world: &World, value: Value<T>) -> Result<Self> {
+        Ok(Self::of(am(world)?.handle, value))
+    }
+
+    /// A promise of a value to the futures of a rank.
+    pub(super) fn of_handle(handle: Handle) -> Self {
+        Self::of(handle, Value::Missing)
+    }
+
+    /// Whether its futures are ready.
+    pub(super) fn is_told(&self) -> bool {
+        matches!(self.inner.lock().value, Value::Told(_) | Value::BeingTold)
+    }
+
+    fn of(handle: Handle, value: Value<T>) -> Self {
         let inner = Inner {
-            handle: am(world)?.handle,
+            handle,
             n_missing: AtomicU64::new(1),
             state: Mutex::new(State {
                 value,
@@ -222,9 +236,9 @@ impl<T: Clone + Send + 'static> Promise<T> {
                 next_sweep: 8,
             }),
         };
-        Ok(Self {
+        Self {
             inner: Arc::new(inner),
-        })
+        }
     }
 
     /// Asks for `n` further fulfilments.

@@ -40,7 +40,7 @@ mod prepare;
 use pgas_core::backend::{HandlerId, MessageClass, Sent};
 use pgas_core::{GlobalPtr, Rank, World};
 
-use crate::future::PgasFuture;
+use crate::future::{Completes, PgasFuture};
 use crate::ids::{REQUEST_LONG, REQUEST_MEDIUM, REQUEST_SHORT};
 use crate::send::{fits, may_wait};
 use crate::state::am;
@@ -372,8 +372,7 @@ impl ActiveMessages for World {
         let out = long_opening::<H, _>(args, dst, payload.len())?;
         fits(self, to, out.bytes().len())?;
         let event = dst.put_vec_nb(self, payload)?;
-        let put = PgasFuture::of_event(self, event)?;
-        Ok(put.map_result(move |payload| {
+        Ok(event.future().map_result(move |payload| {
             let payload = payload?;
             let am = handle.get().ok_or(Error::HasLeft)?;
             let world = am.world.upgrade().ok_or(Error::HasLeft)?;

@@ -3,6 +3,7 @@
 mod active_messages;
 mod atomics;
 mod bounds;
+mod chains;
 mod collectives;
 mod concurrency;
 mod contention;
@@ -76,6 +77,7 @@ const GROUPS: &[&[Case]] = &[
     active_messages::CASES,
     in_place::CASES,
     remote_calls::CASES,
+    chains::CASES,
     teams::CASES,
     collectives::CASES,
     reductions::CASES,

@@ -416,7 +416,7 @@ fn futures_are_awaited_with_and_without_an_executor(world: &World) -> Result<()>
             x = world.rpc(to, |x: u64| 2 * x, x)?.await?;
         }
         let cell = world.alloc::<u64>(1)?;
-        PgasFuture::of_event(world, cell.put_nb(world, x)?)?.await?;
+        cell.put_nb(world, x)?.await?;
         cell.get_nb(world)?.await
     }
     attach(world)?;

@@ -1,0 +1,96 @@
+//! The first of many futures.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use pgas_core::{Error, Result};
+
+use super::cell::{Cell, Setter};
+use super::{Completes, PgasFuture, State};
+use crate::state::Handle;
+
+/// Which of several futures was ready first, and the others.
+#[derive(Debug)]
+pub struct First<T: Send + 'static> {
+    /// Its place among those that [`when_any`] was given.
+    pub index: usize,
+    /// Its value, or what happened instead.
+    pub result: Result<T>,
+    /// The others, in their order.
+    pub rest: Vec<PgasFuture<T>>,
+}
+
+impl<T: Send + 'static> First<T> {
+    fn take(futures: &mut Vec<PgasFuture<T>>) -> Option<Self> {
+        let index = futures.iter_mut().position(PgasFuture::is_ready)?;
+        let result = futures.remove(index).take_ready();
+        Some(Self {
+            index,
+            result,
+            rest: std::mem::take(futures),
+        })
+    }
+}
+
+/// The future of that which is ready first; the first in order, if several are.
+///
+/// Progress: none.
+///
+/// # Cost
+///
+/// None if one is ready. Else an allocation, and a look at each future in each round of progress.
+///
+/// # Panics
+///
+/// If there are none.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{PgasFuture, Promise, when_any};
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let (slow, fast) = (Promise::of_value(&world)?, Promise::of_value(&world)?);
+/// let first = when_any([slow.future(), fast.future()]);
+/// fast.fulfil_with(2);
+/// let first = first.wait()?;
+/// assert_eq!((first.index, first.result?), (1, 2));
+/// slow.fulfil_with(1);
+/// let first = when_any(first.rest).wait()?;
+/// assert_eq!((first.index, first.result?), (0, 1));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[track_caller]
+pub fn when_any<F: Completes>(futures: impl IntoIterator<Item = F>) -> PgasFuture<First<F::Value>> {
+    let futures = futures.into_iter().map(Completes::future);
+    let mut futures: Vec<_> = futures.collect();
+    assert!(!futures.is_empty(), "the first of no futures");
+    if let Some(first) = First::take(&mut futures) {
+        return PgasFuture::ready(first);
+    }
+    let Some(am) = futures[0].handle().and_then(Handle::get) else {
+        return PgasFuture::failed(Error::HasLeft);
+    };
+    let cell = Cell::new(am.handle, None);
+    let mut target = Some(Setter::new(&cell));
+    // What follows may send; but a collective waits for the programs of others, for which nobody
+    // who asks for quiet may wait.
+    let is_collective = |future: &PgasFuture<_>| match &future.state {
+        State::Event(event, _) => event.is_collective(),
+        _ => false,
+    };
+    let waits = futures.iter().any(is_collective);
+    let running = (!waits).then(|| am.transfers.begin());
+    am.tasks.spawn(poll_fn(move |_| {
+        let Some(first) = First::take(&mut futures) else {
+            return Poll::Pending;
+        };
+        if let Some(target) = target.take() {
+            target.set(Ok(first));
+        }
+        let _ = &running;
+        Poll::Ready(())
+    }));
+    PgasFuture::cell(cell)
+}

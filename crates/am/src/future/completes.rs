@@ -1,0 +1,126 @@
+//! What completes with a value: the operations of core, and futures. One set of methods for both.
+
+use pgas_core::{Event, Result};
+
+use super::{PgasFuture, Promise, SharedFuture, State};
+use crate::state::am;
+
+/// What completes with a value, later or now: an [`Event`] of core, or a [`PgasFuture`].
+///
+/// A put, an atomic or a collective in flight is an event, the answer of a call a future. With this
+/// trait, which is in the prelude, both are chained, joined and counted in the same way.
+///
+/// A rank has to be [attached](crate::attach()) for what is not complete at once, which `pgas::init` and
+/// `pgas::threads` see to; else the future is one of [`Error::NotAttached`](pgas_core::Error::NotAttached).
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::{Completes, Promise, RemoteCalls, when_all};
+/// use pgas_core::collective::op::Sum;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let cell = world.alloc::<u64>(1)?;
+/// let put = cell.put_nb(&world, 7)?; // a transfer,
+/// let call = world.rpc(world.rank(), |x: u64| x + 1, 41)?; // a call,
+/// let sum = world.team().allreduce_nb(5_u64, Sum); // a collective
+/// assert_eq!(when_all((put, call, sum)).wait()?, ((), 42, 5));
+///
+/// let (same, at) = (world.clone(), cell);
+/// let read = cell.put_nb(&world, 8)?.and_then(move |()| at.get_nb(&same));
+/// assert_eq!(read.wait()?, 8);
+///
+/// let promise = Promise::new(&world)?;
+/// cell.put_nb(&world, 9)?.fulfils(&promise);
+/// promise.finalize().wait()?;
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+pub trait Completes: Sized {
+    /// What it completes with.
+    type Value: Send + 'static;
+
+    /// The future of the value.
+    ///
+    /// # Cost
+    ///
+    /// An allocation for an event that is not complete.
+    fn future(self) -> PgasFuture<Self::Value>;
+
+    /// As [`PgasFuture::then`].
+    fn then<U: Send + 'static>(
+        self,
+        action: impl FnOnce(Self::Value) -> U + Send + 'static,
+    ) -> PgasFuture<U> {
+        self.future().then(action)
+    }
+
+    /// As [`PgasFuture::and_then`].
+    fn and_then<N: Completes + 'static>(
+        self,
+        action: impl FnOnce(Self::Value) -> N + Send + 'static,
+    ) -> PgasFuture<N::Value> {
+        self.future().and_then(action)
+    }
+
+    /// As [`PgasFuture::fulfils`].
+    ///
+    /// # Panics
+    ///
+    /// If the promise was fulfilled already.
+    #[track_caller]
+    fn fulfils(self, promise: &Promise) {
+        self.future().fulfils(promise);
+    }
+
+    /// As [`PgasFuture::shared`].
+    fn shared(self) -> SharedFuture<Self::Value>
+    where
+        Self::Value: Clone,
+    {
+        self.future().shared()
+    }
+}
+
+impl<T: Send + 'static> Completes for PgasFuture<T> {
+    type Value = T;
+
+    #[inline]
+    fn future(self) -> Self {
+        self
+    }
+}
+
+impl<T: Send + 'static> Completes for Event<T> {
+    type Value = T;
+
+    fn future(mut self) -> PgasFuture<T> {
+        match self.is_complete() {
+            Ok(true) => return PgasFuture::of(pgas_core::as_handler(|| self.wait())),
+            Ok(false) => {}
+            Err(error) => return PgasFuture::failed(error),
+        }
+        let Some(world) = self.world() else {
+            return PgasFuture::of(self.wait());
+        };
+        match am(world).map(|am| am.handle) {
+            Ok(handle) => PgasFuture {
+                state: State::Event(Box::new(self), handle),
+            },
+            Err(error) => PgasFuture::failed(error),
+        }
+    }
+}
+
+/// What could not even be begun completes with the error: so a chain's action may return what a
+/// call returns that begins an operation.
+impl<C: Completes> Completes for Result<C> {
+    type Value = C::Value;
+
+    fn future(self) -> PgasFuture<C::Value> {
+        match self {
+            Ok(begun) => begun.future(),
+            Err(error) => PgasFuture::failed(error),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! A future with copies.
+
+use std::fmt;
+use std::future::IntoFuture;
+
+use pgas_core::Result;
+
+use super::{PgasFuture, Promise};
+
+/// A future of which there may be many copies, each of which gets a clone of the value.
+///
+/// Futures of UPC++ are such by themselves (v1.0 specification, section 5.3); here a future owns its
+/// value, and [`shared`](PgasFuture::shared) is asked for.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_am::RemoteCalls;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// # pgas_am::attach(&world)?;
+/// let name = world.rpc(world.rank(), |()| "shared".to_owned(), ())?.shared();
+/// let length = name.future().then(|name| name.len());
+/// let same = name.clone();
+/// assert_eq!((name.wait()?, same.wait()?, length.wait()?), ("shared".into(), "shared".into(), 6));
+/// # Ok::<(), pgas_am::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "the value is lost if nobody takes it"]
+pub struct SharedFuture<T: Clone + Send + 'static>(Source<T>);
+
+#[derive(Clone)]
+enum Source<T: Clone + Send + 'static> {
+    Ready(Result<T>),
+    Promise(Promise<T>),
+}
+
+impl<T: Clone + Send + 'static> PgasFuture<T> {
+    /// The future with copies.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// Three allocations, if the value is not there; a clone of the value for each who takes it.
+    pub fn shared(mut self) -> SharedFuture<T> {
+        if self.is_ready() {
+            return SharedFuture(Source::Ready(self.take_ready()));
+        }
+        let handle = self.handle().expect("what is not ready belongs to a world");
+        let promise = Promise::of_handle(handle);
+        let told = promise.clone();
+        let following = self.map_result(move |result| {
+            match result {
+                Ok(value) => told.fulfil_with(value),
+                Err(error) => told.fail(error),
+            }
+            Ok(())
+        });
+        drop(following);
+        SharedFuture(Source::Promise(promise))
+    }
+}
+
+impl<T: Clone + Send + 'static> SharedFuture<T> {
+    /// A future of a clone of the value.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// An allocation, if the value is not there; else a clone of it.
+    pub fn future(&self) -> PgasFuture<T> {
+        match &self.0 {
+            Source::Ready(result) => PgasFuture::of(result.clone()),
+            Source::Promise(promise) => promise.future(),
+        }
+    }
+
+    /// Says whether the value is there.
+    ///
+    /// Progress: none.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        match &self.0 {
+            Source::Ready(_) => true,
+            Source::Promise(promise) => promise.is_told(),
+        }
+    }
+
+    /// Waits for a clone of the value.
+    ///
+    /// Progress: user level, if the value is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`PgasFuture::wait`].
+    #[track_caller]
+    pub fn wait(&self) -> Result<T> {
+        self.future().wait()
+    }
+}
+
+impl<T: Clone + Send + 'static> IntoFuture for SharedFuture<T> {
+    type Output = Result<T>;
+    type IntoFuture = PgasFuture<T>;
+
+    fn into_future(self) -> PgasFuture<T> {
+        self.future()
+    }
+}
+
+impl<T: Clone + Send + 'static> fmt::Debug for SharedFuture<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.is_ready() {
+            "SharedFuture(ready)"
+        } else {
+            "SharedFuture(on its way)"
+        })
+    }
+}

@@ -1,0 +1,69 @@
+//! Tasks of the program's that a rank runs within its progress.
+
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::Poll;
+
+use pgas_core::process::panic_text;
+use pgas_core::{Error, Rank, RemotePanic, Result, as_handler};
+
+use super::PgasFuture;
+use super::cell::{Cell, Setter};
+use crate::panics;
+use crate::state::Am;
+
+type Task<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
+
+/// Runs `task` in the rounds of progress, a step in each, and gives its value as a future.
+pub(crate) fn spawn<T: Send + 'static>(
+    am: &Am,
+    task: impl Future<Output = Result<T>> + Send + 'static,
+) -> PgasFuture<T> {
+    let cell = Cell::new(am.handle, None);
+    let mut target = Some(Setter::new(&cell));
+    // It may send in any of its steps.
+    let running = am.transfers.begin();
+    let rank = am.rank;
+    let mut task: Option<Task<T>> = Some(Box::pin(task));
+    am.tasks.spawn(poll_fn(move |cx| {
+        let step = || {
+            as_handler(|| {
+                let Some(running) = &mut task else {
+                    return Poll::Ready(Err(Error::BrokenPromise));
+                };
+                let polled = running.as_mut().poll(cx);
+                if polled.is_ready() {
+                    // Here, since what it owns may be the user's, and do anything at its end.
+                    task = None;
+                }
+                polled
+            })
+        };
+        let result = match catch_unwind(AssertUnwindSafe(step)) {
+            Ok(Poll::Pending) => return Poll::Pending,
+            Ok(Poll::Ready(result)) => result,
+            Err(payload) => Err(panicked(rank, &panic_text(&*payload))),
+        };
+        // A second panic, of what the task owns, tells nothing new.
+        drop(catch_unwind(AssertUnwindSafe(|| {
+            as_handler(|| task = None)
+        })));
+        if let Some(target) = target.take() {
+            target.set(result);
+        }
+        // Over with all that follows from its value.
+        let _ = &running;
+        Poll::Ready(())
+    }));
+    PgasFuture::cell(cell)
+}
+
+#[cold]
+fn panicked(rank: Rank, text: &str) -> Error {
+    Error::from(Box::new(RemotePanic {
+        rank,
+        message: text.to_owned(),
+        location: panics::place_of_last(),
+    }))
+}

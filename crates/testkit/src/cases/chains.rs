@@ -1,0 +1,242 @@
+//! Calls that answer with what further operations bring, tasks, and futures of every kind as one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgas_am::{
+    Completes, DistObject, Error, Here, PgasFuture, Promise, RemoteCalls, attach, quiet, when_all,
+    when_any,
+};
+use pgas_core::collective::op::Sum;
+use pgas_core::{GlobalPtr, Rank, Result, World};
+
+use super::case;
+use crate::Case;
+use crate::support::neighbour;
+
+pub(super) const CASES: &[Case] = &[
+    case!(1, a_call_answers_with_what_further_ranks_say),
+    case!(1, a_body_spawns_what_it_awaits),
+    case!(1, what_fails_on_the_way_is_told_to_the_first_caller),
+    case!(1, transfers_calls_and_collectives_are_joined_alike),
+    case!(1, quiet_waits_for_what_tasks_send),
+    case!(
+        1,
+        nothing_waits_in_what_is_chained_whether_it_is_ready_or_not
+    ),
+];
+
+/// Goes round by `left` hops, and answers with the sum of the ranks that it came by.
+fn hop((here, left): (Here, u32)) -> Result<PgasFuture<u64>> {
+    let world = here.world();
+    let own = u64::from(world.rank().number());
+    if left == 0 {
+        return Ok(PgasFuture::ready(own));
+    }
+    let rest = world.rpc(neighbour(world, 1), hop, (here.clone(), left - 1))?;
+    Ok(rest.then(move |sum| sum + own))
+}
+
+fn a_call_answers_with_what_further_ranks_say(world: &World) -> Result<()> {
+    attach(world)?;
+    let n = world.n_ranks();
+    let all = u64::from(n * (n - 1) / 2);
+    let calls = (0..50).map(|_| world.rpc(neighbour(world, 1), hop, (Here::new(world), 3 * n - 1)));
+    let sums = when_all(calls.collect::<Result<Vec<_>>>()?).wait()?;
+    assert_eq!(sums, [3 * all; 50]);
+    // A slice that is viewed, and a list of all ranks.
+    let last = |here: Here, view: &[u64]| {
+        let at = Rank::new(here.world().n_ranks() - 1);
+        here.world().rpc(at, |x: u64| x + 1, view[1])
+    };
+    let viewed = world.rpc_view(neighbour(world, 2), last, Here::new(world), &[1, 41])?;
+    assert_eq!(viewed.wait()?, 42);
+    let each = |here: Here| {
+        here.world()
+            .rpc(Rank::ZERO, |x: u32| x, here.world().rank().number())
+    };
+    let ranks = world.rpc_all(each, &Here::new(world))?.wait()?;
+    assert!(ranks.into_iter().eq(0..n));
+    world.barrier()
+}
+
+fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
+    const LONG: usize = 100_000;
+    attach(world)?;
+    let words = world.alloc_symmetric::<u64>(2)?;
+    words.here().put(world, u64::from(world.rank().number()))?;
+    world.barrier()?;
+    // Reads a word of one rank, asks another, adds to a third's, and answers with a long list.
+    type Args = (Here, GlobalPtr<u64>, Rank, GlobalPtr<u64>);
+    let body = |(here, word, ask, count): Args| {
+        let world = here.world().clone();
+        here.world().spawn(async move {
+            let read = word.get_nb(&world)?.await?;
+            let asked = world.rpc(ask, |x: u64| 2 * x, read)?.await?;
+            let add = pgas_core::backend::AtomicOp::Add;
+            count.fetch_op_nb(&world, add, 1)?.await?;
+            Ok(vec![asked; LONG])
+        })
+    };
+    let (next, far) = (neighbour(world, 1), neighbour(world, 2));
+    for _ in 0..5 {
+        let args = (
+            Here::new(world),
+            words.on(far),
+            next,
+            words.on(far).offset(1),
+        );
+        let long = world.rpc(next, body, args)?.wait()?;
+        assert_eq!(long, vec![2 * u64::from(far.number()); LONG]);
+    }
+    world.barrier()?;
+    assert_eq!(words.here().offset(1).get(world)?, 5);
+    world.barrier()
+}
+
+fn what_fails_on_the_way_is_told_to_the_first_caller(world: &World) -> Result<()> {
+    attach(world)?;
+    let (next, far) = (neighbour(world, 1), neighbour(world, 2));
+    // A function of the rank behind the one that is called panics.
+    let through = |(here, far): (Here, Rank)| here.world().rpc(far, |x: u64| 1 / x, 0);
+    let failed = world.rpc(next, through, (Here::new(world), far))?.wait();
+    let Err(Error::RemotePanic(panic)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(panic.message.contains("divide by zero"), "{panic}");
+    assert!(panic.location.contains("chains.rs"), "{panic}");
+    // A task panics, before and after it has awaited something.
+    let task = |(here, is_late): (Here, bool)| {
+        let world = here.world().clone();
+        here.world().spawn::<u64>(async move {
+            if is_late {
+                world.rpc(world.rank(), |()| (), ())?.await?;
+            }
+            panic!("in a task");
+        })
+    };
+    for is_late in [false, true] {
+        let failed = world.rpc(next, task, (Here::new(world), is_late))?.wait();
+        let Err(Error::RemotePanic(panic)) = failed else {
+            panic!("{failed:?}")
+        };
+        assert_eq!(panic.rank, next);
+        assert_eq!(panic.message, "in a task");
+        assert!(panic.location.contains("chains.rs"), "{panic}");
+    }
+    // What could not be begun, and what nobody fulfils.
+    let refused = |_: u64| Err::<PgasFuture<u64>, _>(Error::Argument("too small".into()));
+    let failed = world.rpc(next, refused, 3)?.wait();
+    let Err(Error::Remote(error)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert!(error.message.contains("too small"), "{error}");
+    let forgets = |here: Here| Promise::<u64>::of_value(here.world()).map(|told| told.future());
+    let failed = world.rpc(next, forgets, Here::new(world))?.wait();
+    let Err(Error::Remote(error)) = failed else {
+        panic!("{failed:?}")
+    };
+    assert_eq!(error.rank, next);
+    world.barrier()
+}
+
+fn transfers_calls_and_collectives_are_joined_alike(world: &World) -> Result<()> {
+    attach(world)?;
+    let words = world.alloc_symmetric::<u64>(1)?;
+    let next = neighbour(world, 1);
+    let word = words.on(next);
+    let n = u64::from(world.n_ranks());
+    let joined = when_all((
+        word.put_nb(world, 7)?,
+        world.rpc(next, |x: u64| x + 1, 41)?,
+        world.team().allreduce_nb(1_u64, Sum),
+        PgasFuture::ready("ready"),
+    ));
+    assert_eq!(joined.wait()?, ((), 42, n, "ready"));
+    world.barrier()?;
+    let reads = (0..100).map(|_| word.get_nb(world));
+    assert_eq!(
+        when_all(reads.collect::<Result<Vec<_>>>()?).wait()?,
+        [7; 100]
+    );
+    let promise = Promise::new(world)?;
+    for _ in 0..10 {
+        word.get_nb(world)?.fulfils(&promise);
+    }
+    promise.finalize().wait()?;
+    // Each of many is the first once.
+    let mut left: Vec<_> = (0..20_u64)
+        .map(|x| world.rpc(next, |x: u64| x, x))
+        .collect::<Result<_>>()?;
+    let mut seen = Vec::new();
+    while !left.is_empty() {
+        let first = when_any(left).wait()?;
+        seen.push(first.result?);
+        left = first.rest;
+    }
+    seen.sort_unstable();
+    assert!(seen.into_iter().eq(0..20));
+    let never = Promise::<u64>::of_value(world)?;
+    let first = when_any([never.future(), word.get_nb(world)?.future()]).wait()?;
+    assert_eq!((first.index, first.result?), (1, 7));
+    // A chain over a call and transfers, shared by two.
+    let (same, at) = (world.clone(), word);
+    let chain = world
+        .rpc(next, |x: u64| x, 8)?
+        .and_then(move |x| at.put_nb(&same, x));
+    let (same, at) = (world.clone(), word);
+    let chain = chain.and_then(move |()| at.get_nb(&same)).shared();
+    let other = chain.future().then(|x| x + 1);
+    assert_eq!((chain.wait()?, other.wait()?), (8, 9));
+    world.barrier()
+}
+
+fn quiet_waits_for_what_tasks_send(world: &World) -> Result<()> {
+    attach(world)?;
+    let counter = DistObject::new(&world.team(), AtomicU64::new(0))?;
+    type Args = (Here, DistObject<AtomicU64>, Rank);
+    let body = |(here, counter, to): Args| {
+        let world = here.world().clone();
+        drop(here.world().spawn(async move {
+            for _ in 0..3 {
+                world.rpc(to, |()| (), ())?.await?;
+            }
+            world.rpc_ff(
+                to,
+                |counter: DistObject<AtomicU64>| {
+                    counter.fetch_add(1, Ordering::Relaxed);
+                },
+                counter,
+            )
+        }));
+    };
+    for _ in 0..100 {
+        let to = neighbour(world, 2);
+        world.rpc_ff(
+            neighbour(world, 1),
+            body,
+            (Here::new(world), counter.clone(), to),
+        )?;
+    }
+    quiet(world)?;
+    assert_eq!(counter.load(Ordering::Relaxed), 100);
+    world.barrier()
+}
+
+fn nothing_waits_in_what_is_chained_whether_it_is_ready_or_not(world: &World) -> Result<()> {
+    attach(world)?;
+    let waits = |world: &World| {
+        let world = world.clone();
+        move |_: u64| world.barrier()
+    };
+    let is_refused = |waited: Result<()>| matches!(waited, Err(Error::InHandler { .. }));
+    let ready = PgasFuture::ready(1).then(waits(world));
+    assert!(is_refused(ready.wait()?));
+    let pending = world
+        .rpc(neighbour(world, 1), |x: u64| x, 1)?
+        .then(waits(world));
+    assert!(is_refused(pending.wait()?));
+    let same = world.clone();
+    let task = world.spawn(async move { Ok(same.barrier()) });
+    assert!(is_refused(task.wait()?));
+    world.barrier()
+}
