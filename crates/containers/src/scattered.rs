@@ -6,7 +6,7 @@
 use std::marker::PhantomData;
 
 use pgas_am::DistObject;
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::backend::AtomicOp;
 use pgas_core::rma::Fragment;
 use pgas_core::{GlobalPtr, Pod, Rank, World, in_handler};
@@ -57,6 +57,17 @@ impl<T: Pod> Act for Write<T> {
     fn act(world: &World, at: GlobalPtr<u8>, value: T) -> Result<u8> {
         at.cast().put(world, value)?;
         Ok(1)
+    }
+}
+
+struct Swap<T>(PhantomData<T>);
+
+impl<T: Atomic> Act for Swap<T> {
+    type Given = T;
+    type Answer = T;
+
+    fn act(world: &World, at: GlobalPtr<u8>, value: T) -> Result<T> {
+        at.cast::<T>().swap(world, value)
     }
 }
 
@@ -195,6 +206,27 @@ pub(crate) fn put<T: Pod>(
         }
         Ok(())
     })
+}
+
+pub(crate) fn swap<T: Atomic>(
+    served: Option<&Served>,
+    world: &World,
+    elements: &[(GlobalPtr<T>, T)],
+) -> Result<Vec<T>> {
+    let one = |(ptr, value): &(GlobalPtr<T>, T)| ptr.swap(world, *value);
+    let Some(served) = asked(served) else {
+        return elements.iter().map(one).collect();
+    };
+    let mut former: Vec<T> = elements.iter().map(|(_, value)| *value).collect();
+    let given = elements.iter().map(|(ptr, value)| (ptr.cast(), *value));
+    travel::<Swap<T>>(served, given, |i, was| {
+        former[i] = match was {
+            Some(was) => was,
+            None => one(&elements[i])?,
+        };
+        Ok(())
+    })?;
+    Ok(former)
 }
 
 pub(crate) fn add<T: AtomicInteger>(

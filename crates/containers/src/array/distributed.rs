@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
@@ -303,6 +303,43 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         scattered::put(self.served.as_ref(), self.world(), &at)
     }
 
+    /// How many elements this rank holds.
+    pub(super) fn local_len(&self) -> usize {
+        self.deal
+            .local_len(self.world().rank().index(), self.deal.len)
+    }
+
+    /// Where those of this rank lie from one on.
+    pub(super) fn local_place(&self, place: usize) -> GlobalPtr<T> {
+        self.parts.here().cast::<T>().offset(place)
+    }
+
+    /// `n` elements of this rank from a place on.
+    pub(super) fn local_chunk(&self, place: usize, n: usize) -> Result<Vec<T>> {
+        Ok(self.local_place(place).get_vec(self.world(), n)?)
+    }
+
+    /// The indices of this rank's elements from a place on.
+    pub(super) fn indices_from(&self, place: usize) -> impl Iterator<Item = usize> + use<T> {
+        let (deal, rank) = (self.deal, self.world().rank().index());
+        (place..).map(move |place| deal.element(rank, place))
+    }
+
+    /// The index of the element at a place of this rank.
+    pub(super) fn index_at(&self, place: usize) -> usize {
+        self.deal.element(self.world().rank().index(), place)
+    }
+
+    /// How many elements are dealt out together.
+    pub(super) fn block(&self) -> usize {
+        self.deal.block
+    }
+
+    /// Whether both lie in the same way.
+    pub(super) fn is_dealt_as(&self, other: &Self) -> bool {
+        self.deal == other.deal
+    }
+
     /// The ranks that hold some of `elements`, and where.
     fn shares(&self, elements: &Range<usize>) -> impl Iterator<Item = (usize, Range<usize>)> {
         let (deal, elements) = (self.deal, elements.clone());
@@ -320,6 +357,41 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     fn is_one_run(&self, rank: usize, places: &Range<usize>) -> bool {
         let ends = [places.start, places.end - 1].map(|local| self.deal.element(rank, local));
         ends[1] - ends[0] + 1 == places.len()
+    }
+}
+
+impl<T: Atomic + Object<Repr = Plain>> DArray<T> {
+    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap, in
+    /// any order.
+    ///
+    /// # Cost
+    ///
+    /// A for each, one-sided; or M for each rank and some thousand elements.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports; then some may be written.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element; then nothing was written.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::DArray;
+    /// # use pgas_containers::array::Distribution;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let parents = DArray::new(&world, 1000, Distribution::Cyclic, &u32::MAX)?; // collective
+    /// assert_eq!(parents.swap_many(&[(3, 1), (700, 2)])?, [u32::MAX; 2]);
+    /// assert_eq!(parents.swap_many(&[(3, 5)])?, [1]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn swap_many(&self, elements: &[(usize, T)]) -> Result<Vec<T>> {
+        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
+        let at: Vec<_> = at.collect();
+        scattered::swap(self.served.as_ref(), self.world(), &at)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 
-use pgas_core::atomics::AtomicInteger;
+use pgas_core::atomics::{Atomic, AtomicInteger};
 use pgas_core::{GlobalPtr, Pod, Rank, Symmetric, World};
 
 use super::cells::Cells;
@@ -264,6 +264,29 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
         let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
         let at: Vec<_> = at.collect();
         scattered::put(self.served.as_ref(), self.world(), &at)
+    }
+}
+
+impl<T: Atomic + Object<Repr = Plain>> Array<T> {
+    /// Writes elements, each to its index, and gives what was there before: each by an atomic swap, in
+    /// any order.
+    ///
+    /// # Cost
+    ///
+    /// As [`DArray::swap_many`](super::DArray::swap_many).
+    ///
+    /// # Errors
+    ///
+    /// As [`DArray::swap_many`](super::DArray::swap_many).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such element; then nothing was written.
+    #[track_caller]
+    pub fn swap_many(&self, elements: &[(usize, T)]) -> Result<Vec<T>> {
+        let at = elements.iter().map(|(i, value)| (self.ptr(*i), *value));
+        let at: Vec<_> = at.collect();
+        scattered::swap(self.served.as_ref(), self.world(), &at)
     }
 }
 

@@ -115,6 +115,16 @@ impl<T: Pod> DMatrix<T> {
         })
     }
 
+    /// The elements of a whole tile.
+    pub(super) fn tile_len(&self) -> usize {
+        self.tile[0] * self.tile[1]
+    }
+
+    /// Where this rank's tiles begin.
+    pub(super) fn local_start(&self) -> GlobalPtr<T> {
+        self.tiles.here()
+    }
+
     /// Where an element is: for atomics and non-blocking transfers.
     ///
     /// # Panics

@@ -12,13 +12,16 @@ mod cells;
 mod distributed;
 mod hosted;
 mod layout;
+mod local;
 mod matrix;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub use distributed::DArray;
 pub use hosted::Array;
 pub use layout::Distribution;
+pub use local::{LocalArray, LocalMatrix, Tile, TileMut};
 pub use matrix::DMatrix;
 
 use std::ops::Range;

@@ -355,3 +355,193 @@ fn scattered_elements_beyond_the_end_are_refused() {
     let array = dealt(&world, 100, Distribution::Block);
     array.put_many(&[(3, 1), (100, 1)]).unwrap();
 }
+
+const EVERY: [Distribution; 4] = [
+    Distribution::Block,
+    Distribution::Cyclic,
+    Distribution::BlockCyclic(3),
+    Distribution::BlockCyclic(5000),
+];
+
+#[test]
+fn operations_on_all_elements_are_those_of_a_vector() {
+    everywhere(3, |world| {
+        // None, fewer than ranks, some, and more than are in private memory at a time.
+        let lens: &[usize] = if cfg!(miri) {
+            &[0, 2, 20]
+        } else {
+            &[0, 1, 2, 20, 10_007]
+        };
+        for (&len, distribution) in lens.iter().flat_map(|len| EVERY.map(|way| (len, way))) {
+            let value = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;
+            let mut model: Vec<u64> = (0..len).map(value).collect();
+            let array = DArray::from_fn(&world, len, distribution, value).unwrap();
+            let all = || array.get_range(0..len).unwrap();
+            assert_eq!(all(), model);
+            assert_eq!(array.max().unwrap(), model.iter().max().copied());
+            assert_eq!(array.min().unwrap(), model.iter().min().copied());
+            let sum = |model: &[u64]| model.iter().fold(0_u64, |a, b| a.wrapping_add(*b));
+            assert_eq!(array.sum().unwrap(), sum(&model));
+            let squares: Vec<u64> = model.iter().map(|x| x.wrapping_mul(*x)).collect();
+            assert_eq!(array.dot(&array).unwrap(), sum(&squares));
+            if distribution == Distribution::Block {
+                let last = |_: u64, after: u64| after;
+                assert_eq!(array.reduce(last).unwrap(), model.last().copied());
+            }
+            let n = array.fold_local(0, |n, i, x| {
+                assert_eq!(x, model[i]);
+                n + 1
+            });
+            assert_eq!(n.unwrap(), array.local_elements().len());
+            world.barrier().unwrap();
+            array.map_local(|i, x| x ^ i as u64).unwrap();
+            world.barrier().unwrap();
+            model
+                .iter_mut()
+                .enumerate()
+                .for_each(|(i, x)| *x ^= i as u64);
+            assert_eq!(all(), model);
+            array.fill(3).unwrap();
+            assert_eq!(all(), vec![3; len]);
+            world.barrier().unwrap();
+        }
+        let [a, b] = [1, 2].map(|block| dealt(&world, 10, Distribution::BlockCyclic(block)));
+        let differ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| a.dot(&b)));
+        assert!(differ.is_err(), "they are dealt out in different ways");
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn in_the_local_phase_elements_are_slices_and_come_back() {
+    everywhere(3, |world| {
+        for (len, distribution) in [0, 1, 2, 23, 90]
+            .iter()
+            .flat_map(|len| EVERY.map(|way| (*len, way)))
+        {
+            // Three bytes, which no word is a multiple of.
+            let value = |i: usize| [i, i / 7, 5].map(|x| u8::try_from(x).unwrap());
+            let array = DArray::from_fn(&world, len, distribution, value).unwrap();
+            let own: Vec<usize> = array.local_elements().collect();
+            let mut local = array.into_local().unwrap();
+            assert_eq!((local.len(), local.global_len()), (own.len(), len));
+            assert!(local.indexed().all(|(i, x)| *x == value(i)));
+            assert!(local.indexed().map(|(i, _)| i).eq(own.iter().copied()));
+            assert!((0..own.len()).all(|place| local.index_of(place) == own[place]));
+            for (i, x) in local.indexed_mut() {
+                x[2] = u8::try_from(i).unwrap();
+            }
+            let mut seen = Vec::new();
+            for (indices, block) in local.blocks_mut() {
+                assert_eq!(indices.len(), block.len());
+                for (i, x) in indices.zip(block) {
+                    assert_eq!(usize::from(x[2]), i);
+                    x[0] = u8::try_from(world.rank().number()).unwrap();
+                    seen.push(i);
+                }
+            }
+            assert_eq!(seen, own);
+            let array = local.into_shared().unwrap();
+            for (i, x) in array.get_range(0..len).unwrap().into_iter().enumerate() {
+                let by = u8::try_from(array.rank_of(i).number()).unwrap();
+                assert_eq!(x, [by, value(i)[1], u8::try_from(i).unwrap()]);
+            }
+            world.barrier().unwrap();
+        }
+        for shape in [[20, 30], [1, 1], [0, 5], [8, 8], [7, 33]] {
+            let matrix = DMatrix::new(&world, shape, [8, 8], 0_u32).unwrap();
+            let mut local = matrix.into_local().unwrap();
+            assert_eq!(local.shape(), shape);
+            for mut tile in local.tiles_mut() {
+                for row in tile.rows() {
+                    let columns = tile.columns();
+                    for (column, x) in columns.zip(tile.row_mut(row)) {
+                        assert_eq!(
+                            std::mem::replace(x, u32::try_from(row * 100 + column).unwrap()),
+                            0
+                        );
+                    }
+                }
+            }
+            let n: usize = local
+                .tiles()
+                .map(|tile| tile.rows().map(|row| tile.row(row).len()).sum::<usize>())
+                .sum();
+            assert_eq!(
+                world
+                    .team()
+                    .allreduce(n as u64, pgas_core::collective::op::Sum)
+                    .unwrap(),
+                (shape[0] * shape[1]) as u64
+            );
+            let matrix = local.into_shared().unwrap();
+            let all = matrix.get_block(0..shape[0], 0..shape[1]).unwrap();
+            let model =
+                (0..shape[0]).flat_map(|row| (0..shape[1]).map(move |column| row * 100 + column));
+            assert!(all.iter().map(|x| *x as usize).eq(model));
+            world.barrier().unwrap();
+        }
+    });
+}
+
+#[test]
+fn elements_that_are_swapped_are_each_given_once() {
+    everywhere(3, |world| {
+        let array = DArray::new(&world, 50, Distribution::Cyclic, &u32::MAX).unwrap();
+        let hosted = Array::new(&world, Rank::new(1), 50, &u64::MAX).unwrap();
+        // Every rank swaps its numbers into the same elements: each comes out once, or is there at the end.
+        let me = world.rank().number();
+        let mut random = Random(me.into());
+        let given: Vec<(usize, u32)> = (0..200).map(|i| (random.index(50), 200 * me + i)).collect();
+        let former = array.swap_many(&given).unwrap();
+        let wide: Vec<_> = given
+            .iter()
+            .map(|(i, value)| (*i, u64::from(*value)))
+            .collect();
+        let former_wide = hosted.swap_many(&wide).unwrap();
+        world.barrier().unwrap();
+        for (former, last) in [
+            (former, array.get_range(0..50).unwrap()),
+            (
+                former_wide
+                    .into_iter()
+                    .map(|x| u32::try_from(x).unwrap_or(u32::MAX))
+                    .collect(),
+                hosted
+                    .get_range(0..50)
+                    .unwrap()
+                    .into_iter()
+                    .map(|x| u32::try_from(x).unwrap_or(u32::MAX))
+                    .collect(),
+            ),
+        ] {
+            let mut all = world.team().allgather_varying(&former).unwrap().concat();
+            all.extend(last);
+            all.retain(|value| *value != u32::MAX);
+            all.sort_unstable();
+            assert!(all.into_iter().eq(0..600));
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
+fn operations_on_all_elements_cost_nothing_between_ranks_but_their_collectives() {
+    everywhere_counted(3, |world| {
+        let array = dealt(&world, 90, Distribution::Block);
+        // One transfer of its own memory, whatever the number of elements.
+        assert_eq!(
+            price(&world, || array.map_local(|_, x| x + 1).unwrap()),
+            (1, 1, 0)
+        );
+        assert_eq!(
+            price(&world, || array.fold_local(0, |a, _, x| a + x).unwrap()),
+            (1, 0, 0)
+        );
+        assert_eq!(
+            price(&world, || array.swap_many(&[(1, 2), (80, 3)]).unwrap()),
+            (0, 0, 2)
+        );
+        world.barrier().unwrap();
+    });
+}

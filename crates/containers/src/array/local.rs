@@ -1,0 +1,365 @@
+//! The local phase of arrays: a rank's own elements as slices.
+//!
+//! No reference leads into a segment, whose memory others may write at any time. So the elements are
+//! in private memory for as long as the phase lasts, and come back when it ends.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+
+use pgas_core::{GlobalPtr, Pod, World};
+
+use super::{DArray, DMatrix};
+use crate::object::{Object, Plain};
+use crate::{Error, Result};
+
+/// `n` elements of this rank, in private memory.
+fn take_out<T: Pod>(world: &World, at: GlobalPtr<T>, n: usize) -> Result<Vec<T>> {
+    let mut elements = T::new_vec_zeroed(n).map_err(|_| {
+        let n_bytes = n.saturating_mul(size_of::<T>());
+        Error::Argument(format!("no memory for {n_bytes} bytes of an array").into())
+    })?;
+    at.get_slice(world, &mut elements)?;
+    Ok(elements)
+}
+
+/// A [`DArray`] in its local phase: the elements of this rank are a slice, `&mut [T]`.
+///
+/// It is the slice, by `Deref`: index it, iterate over it, sort it, hand it to rayon's `par_iter_mut`.
+/// No rank reaches the elements of another; what is put through a pointer that was made before is lost.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::DArray;
+/// use pgas_containers::array::Distribution;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let array = DArray::from_fn(&world, 1000, Distribution::Block, |i| i as f64)?;
+/// let mut local = array.into_local()?; // collective
+/// local.iter_mut().for_each(|x| *x = x.sqrt());
+/// local.reverse();
+/// for (i, x) in local.indexed_mut() {
+///     *x += i as f64;
+/// }
+/// let array = local.into_shared()?; // collective: others see it
+/// assert_eq!(array.get(999)?, 999.0);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+#[must_use = "the elements come back to the array when the phase ends"]
+pub struct LocalArray<T: Object<Repr = Plain> + Pod> {
+    array: DArray<T>,
+    elements: Vec<T>,
+}
+
+impl<T: Object<Repr = Plain> + Pod> DArray<T> {
+    /// Begins the local phase.
+    ///
+    /// # Cost
+    ///
+    /// B, an allreduce, and l for each element of this rank, which takes its memory twice until the phase
+    /// ends. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Argument`] if one has no memory for its elements.
+    pub fn into_local(self) -> Result<LocalArray<T>> {
+        self.world().barrier()?;
+        let elements = take_out(self.world(), self.local_place(0), self.local_len());
+        let team = self.world().team();
+        let elements = team.all_succeeded("the local phase of an array", elements)?;
+        Ok(LocalArray {
+            array: self,
+            elements,
+        })
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
+    /// Ends the local phase: all ranks see what each has written.
+    ///
+    /// # Cost
+    ///
+    /// B, and l for each element of this rank. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    pub fn into_shared(self) -> Result<DArray<T>> {
+        let Self { array, elements } = self;
+        array.local_place(0).put_slice(array.world(), &elements)?;
+        array.world().barrier()?;
+        Ok(array)
+    }
+
+    /// The index in the whole array of the element at `place` of the slice.
+    ///
+    /// # Panics
+    ///
+    /// If the slice has no such place.
+    #[must_use]
+    #[track_caller]
+    pub fn index_of(&self, place: usize) -> usize {
+        super::index_check(place, self.elements.len());
+        self.array.index_at(place)
+    }
+
+    /// The elements with their indices in the whole array, in order.
+    pub fn indexed(&self) -> impl Iterator<Item = (usize, &T)> {
+        self.array.indices_from(0).zip(&self.elements)
+    }
+
+    /// The elements to be changed, with their indices in the whole array, in order.
+    pub fn indexed_mut(&mut self) -> impl Iterator<Item = (usize, &mut T)> {
+        self.array.indices_from(0).zip(&mut self.elements)
+    }
+
+    /// The runs of neighbours in the whole array that this rank has, in order: their indices, and the
+    /// elements. One if the array is dealt out in [`Block`](super::Distribution::Block)s.
+    pub fn blocks_mut(&mut self) -> impl Iterator<Item = (Range<usize>, &mut [T])> {
+        let (array, n) = (&self.array, self.array.block());
+        let blocks = self.elements.chunks_mut(n).enumerate();
+        blocks.map(move |(i, block)| {
+            let first = array.index_at(i * n);
+            (first..first + block.len(), block)
+        })
+    }
+
+    /// The number of elements over all ranks.
+    #[must_use]
+    pub fn global_len(&self) -> usize {
+        self.array.len()
+    }
+
+    /// The world whose ranks share the array.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.array.world()
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> Deref for LocalArray<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.elements
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> DerefMut for LocalArray<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.elements
+    }
+}
+
+impl<T: Object<Repr = Plain> + Pod> fmt::Debug for LocalArray<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Local({:?}, {} here)", self.array, self.elements.len())
+    }
+}
+
+/// A [`DMatrix`] in its local phase: the rows of this rank's tiles are slices.
+///
+/// # Examples
+///
+/// ```
+/// use pgas_containers::DMatrix;
+///
+/// # let world = pgas_core::backend::loopback::world();
+/// let matrix = DMatrix::new(&world, [100, 80], [16, 16], 1.0_f64)?;
+/// let mut local = matrix.into_local()?; // collective
+/// for mut tile in local.tiles_mut() {
+///     for row in tile.rows() {
+///         let first = tile.columns().start;
+///         for (column, x) in (first..).zip(tile.row_mut(row)) {
+///             *x += (row * 80 + column) as f64;
+///         }
+///     }
+/// }
+/// let matrix = local.into_shared()?; // collective: others see it
+/// assert_eq!(matrix.get(99, 79)?, 8000.0);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+#[must_use = "the elements come back to the matrix when the phase ends"]
+pub struct LocalMatrix<T: Pod> {
+    matrix: DMatrix<T>,
+    /// The tiles of this rank, one behind the other, each as large as a whole one.
+    elements: Vec<T>,
+}
+
+impl<T: Pod> DMatrix<T> {
+    /// Begins the local phase.
+    ///
+    /// # Cost
+    ///
+    /// B, an allreduce, and l for each element of this rank, which takes its memory twice until the phase
+    /// ends. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// On every rank: [`Error::Argument`] if one has no memory for its elements.
+    pub fn into_local(self) -> Result<LocalMatrix<T>> {
+        self.world().barrier()?;
+        let n = self.local_tiles().count() * self.tile_len();
+        let elements = take_out(self.world(), self.local_start(), n);
+        let team = self.world().team();
+        let elements = team.all_succeeded("the local phase of a matrix", elements)?;
+        Ok(LocalMatrix {
+            matrix: self,
+            elements,
+        })
+    }
+}
+
+impl<T: Pod> LocalMatrix<T> {
+    /// Ends the local phase: all ranks see what each has written.
+    ///
+    /// # Cost
+    ///
+    /// B, and l for each element of this rank. Collective over the world.
+    ///
+    /// # Errors
+    ///
+    /// What the transport reports.
+    pub fn into_shared(self) -> Result<DMatrix<T>> {
+        let Self { matrix, elements } = self;
+        matrix.local_start().put_slice(matrix.world(), &elements)?;
+        matrix.world().barrier()?;
+        Ok(matrix)
+    }
+
+    /// The tiles of this rank.
+    pub fn tiles(&self) -> impl Iterator<Item = Tile<'_, T>> {
+        let width = self.matrix.tile_shape()[1];
+        let tiles = self.elements.chunks(self.matrix.tile_len());
+        let places = self.matrix.local_tiles().zip(tiles);
+        places.map(move |((rows, columns), elements)| Tile {
+            rows,
+            columns,
+            width,
+            elements,
+        })
+    }
+
+    /// The tiles of this rank, to be changed.
+    pub fn tiles_mut(&mut self) -> impl Iterator<Item = TileMut<'_, T>> {
+        let width = self.matrix.tile_shape()[1];
+        let tiles = self.elements.chunks_mut(self.matrix.tile_len());
+        let places = self.matrix.local_tiles().zip(tiles);
+        places.map(move |((rows, columns), elements)| TileMut {
+            rows,
+            columns,
+            width,
+            elements,
+        })
+    }
+
+    /// `[rows, columns]` of the whole matrix.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 2] {
+        self.matrix.shape()
+    }
+
+    /// The world whose ranks share the matrix.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        self.matrix.world()
+    }
+}
+
+impl<T: Pod> fmt::Debug for LocalMatrix<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Local({:?})", self.matrix)
+    }
+}
+
+/// Where a row of a tile lies in the tile's memory.
+#[track_caller]
+fn row_of(row: usize, rows: &Range<usize>, columns: &Range<usize>, width: usize) -> Range<usize> {
+    assert!(rows.contains(&row), "row {row} of a tile of rows {rows:?}");
+    let first = (row - rows.start) * width;
+    first..first + columns.len()
+}
+
+/// A tile of this rank's, of a [`LocalMatrix`].
+#[derive(Clone, Debug)]
+pub struct Tile<'a, T> {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    width: usize,
+    elements: &'a [T],
+}
+
+impl<'a, T> Tile<'a, T> {
+    /// Its rows, as those of the whole matrix are numbered.
+    #[must_use]
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Its columns, as those of the whole matrix are numbered.
+    #[must_use]
+    pub fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    /// The elements of a row of the matrix that are in this tile.
+    ///
+    /// # Panics
+    ///
+    /// If the tile has no such row.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn row(&self, row: usize) -> &'a [T] {
+        &self.elements[row_of(row, &self.rows, &self.columns, self.width)]
+    }
+}
+
+/// A tile of this rank's, of a [`LocalMatrix`], to be changed.
+#[derive(Debug)]
+pub struct TileMut<'a, T> {
+    rows: Range<usize>,
+    columns: Range<usize>,
+    width: usize,
+    elements: &'a mut [T],
+}
+
+impl<T> TileMut<'_, T> {
+    /// Its rows, as those of the whole matrix are numbered.
+    #[must_use]
+    pub fn rows(&self) -> Range<usize> {
+        self.rows.clone()
+    }
+
+    /// Its columns, as those of the whole matrix are numbered.
+    #[must_use]
+    pub fn columns(&self) -> Range<usize> {
+        self.columns.clone()
+    }
+
+    /// The elements of a row of the matrix that are in this tile.
+    ///
+    /// # Panics
+    ///
+    /// If the tile has no such row.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn row(&self, row: usize) -> &[T] {
+        &self.elements[row_of(row, &self.rows, &self.columns, self.width)]
+    }
+
+    /// As [`row`](Self::row), to be changed.
+    ///
+    /// # Panics
+    ///
+    /// If the tile has no such row.
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    pub fn row_mut(&mut self, row: usize) -> &mut [T] {
+        &mut self.elements[row_of(row, &self.rows, &self.columns, self.width)]
+    }
+}
