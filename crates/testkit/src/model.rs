@@ -78,6 +78,8 @@ integer!(u32);
 integer!(i32);
 integer!(u64);
 integer!(i64);
+integer!(usize);
+integer!(isize);
 
 macro_rules! float {
     ($ty:ty) => {

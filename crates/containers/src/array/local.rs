@@ -326,6 +326,19 @@ pub struct TileMut<'a, T> {
     elements: &'a mut [T],
 }
 
+impl<'a, T> TileMut<'a, T> {
+    /// A tile whose rows lie one behind the other.
+    pub(super) fn new(rows: Range<usize>, columns: Range<usize>, elements: &'a mut [T]) -> Self {
+        let width = columns.len();
+        Self {
+            rows,
+            columns,
+            width,
+            elements,
+        }
+    }
+}
+
 impl<T> TileMut<'_, T> {
     /// Its rows, as those of the whole matrix are numbered.
     #[must_use]

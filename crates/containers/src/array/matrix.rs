@@ -115,6 +115,25 @@ impl<T: Pod> DMatrix<T> {
         })
     }
 
+    /// Where the elements of some rows and columns lie, run by run of neighbours: the first of a run, its row
+    /// and column from the first ones, and how many there are.
+    pub(super) fn runs(
+        &self,
+        rows: &Range<usize>,
+        columns: &Range<usize>,
+    ) -> impl Iterator<Item = (GlobalPtr<T>, [usize; 2], usize)> {
+        self.pieces(rows, columns)
+            .into_iter()
+            .flat_map(move |piece| {
+                let [height, len] = piece.extents;
+                (0..height).map(move |i| {
+                    let within = [piece.within[0] + i, piece.within[1]];
+                    let from = [piece.from[0] + i, piece.from[1]];
+                    (self.in_tile(piece.tile, within), from, len)
+                })
+            })
+    }
+
     /// The elements of a whole tile.
     pub(super) fn tile_len(&self) -> usize {
         self.tile[0] * self.tile[1]

@@ -6,10 +6,14 @@
 //! | [`DArray`] | all ranks, in blocks | any [`Object`](crate::Object) |
 //! | [`DMatrix`] | all ranks, in tiles | byte-copyable |
 //!
+//! Others reach elements at any time, so none is lent out; a rank's own are slices in the local phase
+//! ([`LocalArray`], [`LocalMatrix`]), and with what surrounds them in a [`Halo`].
+//!
 //! An index that is out of bounds panics on the rank that gave it, before anything is accessed.
 
 mod cells;
 mod distributed;
+mod halo;
 mod hosted;
 mod layout;
 mod local;
@@ -19,6 +23,7 @@ mod tests;
 mod whole;
 
 pub use distributed::DArray;
+pub use halo::{Halo, HaloTile};
 pub use hosted::Array;
 pub use layout::Distribution;
 pub use local::{LocalArray, LocalMatrix, Tile, TileMut};

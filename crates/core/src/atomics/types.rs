@@ -3,7 +3,7 @@
 use crate::Pod;
 use crate::backend::AtomicType;
 
-/// A type with remote atomics: `u32`, `i32`, `u64`, `i64`, `f32`, `f64`.
+/// A type with remote atomics: `u32`, `i32`, `u64`, `i64`, `usize`, `isize`, `f32`, `f64`.
 ///
 /// Sealed: a backend must know how to operate on it.
 pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
@@ -17,7 +17,7 @@ pub trait Atomic: Pod + PartialEq + std::fmt::Debug + sealed::Sealed {
     fn from_bits(bits: u64) -> Self;
 }
 
-/// An integer with remote atomics: `u32`, `i32`, `u64`, `i64`.
+/// An integer with remote atomics: `u32`, `i32`, `u64`, `i64`, `usize`, `isize`.
 pub trait AtomicInteger: Atomic + Eq + Ord {
     /// One.
     const ONE: Self;
@@ -29,12 +29,42 @@ pub trait AtomicInteger: Atomic + Eq + Ord {
 #[expect(unnameable_types, reason = "sealed")]
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for u32 {}
-    impl Sealed for i32 {}
-    impl Sealed for u64 {}
-    impl Sealed for i64 {}
-    impl Sealed for f32 {}
-    impl Sealed for f64 {}
+}
+
+/// Types with atomics: what a backend calls them, their bits, and the value with these.
+macro_rules! atomics {
+    ($($t:ident $type:ident $is_float:literal, $value:ident: $to:expr, $bits:ident: $from:expr;)*) => { $(
+        impl sealed::Sealed for $t {}
+
+        impl Atomic for $t {
+            const TYPE: AtomicType = AtomicType::$type;
+            const IS_FLOAT: bool = $is_float;
+
+            #[inline]
+            fn to_bits(self) -> u64 {
+                let $value = self;
+                $to
+            }
+
+            #[inline]
+            fn from_bits($bits: u64) -> Self {
+                $from
+            }
+        }
+    )* };
+}
+
+#[rustfmt::skip]
+atomics! {
+    u32 U32 false, x: x.into(), bits: low(bits);
+    i32 I32 false, x: x.cast_unsigned().into(), bits: low(bits).cast_signed();
+    u64 U64 false, x: x, bits: bits;
+    i64 I64 false, x: x.cast_unsigned(), bits: bits.cast_signed();
+    // All processors of the library have addresses of 64 bits.
+    usize U64 false, x: x as u64, bits: whole(bits);
+    isize I64 false, x: x.cast_unsigned() as u64, bits: whole(bits).cast_signed();
+    f32 F32 true, x: f32::to_bits(x).into(), bits: f32::from_bits(low(bits));
+    f64 F64 true, x: f64::to_bits(x), bits: f64::from_bits(bits);
 }
 
 #[expect(
@@ -45,112 +75,25 @@ const fn low(bits: u64) -> u32 {
     bits as u32
 }
 
-impl Atomic for u32 {
-    const TYPE: AtomicType = AtomicType::U32;
-    const IS_FLOAT: bool = false;
-    #[inline]
-    fn to_bits(self) -> u64 {
-        self.into()
-    }
-    #[inline]
-    fn from_bits(bits: u64) -> Self {
-        low(bits)
-    }
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "addresses have 64 bits, which is checked where the crate begins"
+)]
+const fn whole(bits: u64) -> usize {
+    bits as usize
 }
 
-impl Atomic for i32 {
-    const TYPE: AtomicType = AtomicType::I32;
-    const IS_FLOAT: bool = false;
-    #[inline]
-    fn to_bits(self) -> u64 {
-        self.cast_unsigned().into()
-    }
-    #[inline]
-    fn from_bits(bits: u64) -> Self {
-        low(bits).cast_signed()
-    }
+macro_rules! integers {
+    ($($t:ident)*) => { $(
+        impl AtomicInteger for $t {
+            const ONE: Self = 1;
+
+            #[inline]
+            fn negated(self) -> Self {
+                self.wrapping_neg()
+            }
+        }
+    )* };
 }
 
-impl Atomic for u64 {
-    const TYPE: AtomicType = AtomicType::U64;
-    const IS_FLOAT: bool = false;
-    #[inline]
-    fn to_bits(self) -> u64 {
-        self
-    }
-    #[inline]
-    fn from_bits(bits: u64) -> Self {
-        bits
-    }
-}
-
-impl Atomic for i64 {
-    const TYPE: AtomicType = AtomicType::I64;
-    const IS_FLOAT: bool = false;
-    #[inline]
-    fn to_bits(self) -> u64 {
-        self.cast_unsigned()
-    }
-    #[inline]
-    fn from_bits(bits: u64) -> Self {
-        bits.cast_signed()
-    }
-}
-
-impl Atomic for f32 {
-    const TYPE: AtomicType = AtomicType::F32;
-    const IS_FLOAT: bool = true;
-    #[inline]
-    fn to_bits(self) -> u64 {
-        Self::to_bits(self).into()
-    }
-    #[inline]
-    fn from_bits(bits: u64) -> Self {
-        Self::from_bits(low(bits))
-    }
-}
-
-impl Atomic for f64 {
-    const TYPE: AtomicType = AtomicType::F64;
-    const IS_FLOAT: bool = true;
-    #[inline]
-    fn to_bits(self) -> u64 {
-        Self::to_bits(self)
-    }
-    #[inline]
-    fn from_bits(bits: u64) -> Self {
-        Self::from_bits(bits)
-    }
-}
-
-impl AtomicInteger for u32 {
-    const ONE: Self = 1;
-    #[inline]
-    fn negated(self) -> Self {
-        self.wrapping_neg()
-    }
-}
-
-impl AtomicInteger for i32 {
-    const ONE: Self = 1;
-    #[inline]
-    fn negated(self) -> Self {
-        self.wrapping_neg()
-    }
-}
-
-impl AtomicInteger for u64 {
-    const ONE: Self = 1;
-    #[inline]
-    fn negated(self) -> Self {
-        self.wrapping_neg()
-    }
-}
-
-impl AtomicInteger for i64 {
-    const ONE: Self = 1;
-    #[inline]
-    fn negated(self) -> Self {
-        self.wrapping_neg()
-    }
-}
+integers! { u32 i32 u64 i64 usize isize }

@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, atomics_on_i32_follow_the_model),
     case!(1, atomics_on_u64_follow_the_model),
     case!(1, atomics_on_i64_follow_the_model),
+    case!(1, atomics_on_addresses_follow_the_model),
     case!(1, atomics_on_f32_follow_the_model),
     case!(1, atomics_on_f64_follow_the_model),
     case!(1, compare_exchange_follows_the_model_for_every_type),
@@ -37,6 +38,15 @@ fn atomics_on_u64_follow_the_model(world: &World) -> Result<()> {
 
 fn atomics_on_i64_follow_the_model(world: &World) -> Result<()> {
     follow::<i64>(world)
+}
+
+fn atomics_on_addresses_follow_the_model(world: &World) -> Result<()> {
+    follow::<usize>(world)?;
+    exchange::<usize>(world)?;
+    methods::<usize>(world)?;
+    follow::<isize>(world)?;
+    exchange::<isize>(world)?;
+    methods::<isize>(world)
 }
 
 fn atomics_on_f32_follow_the_model(world: &World) -> Result<()> {
