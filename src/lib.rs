@@ -134,6 +134,8 @@
 //! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a remote
 //! access is a method call that says so).
 
+#[cfg(any(doc, doctest))]
+pub mod guide;
 mod start;
 
 #[cfg(feature = "tokio")]

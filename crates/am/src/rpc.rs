@@ -297,7 +297,7 @@ pub trait RemoteCalls {
     /// # pgas_am::attach(&world)?;
     /// let place = world.alloc::<u64>(3)?;
     /// let sum = |(here, place): (Here, GlobalPtr<u64>)| -> u64 {
-    ///     (0..3).filter_map(|i| place.offset(i).get(here.world()).ok()).sum()
+    ///     (0..3).filter_map(|i| place.add(i).get(here.world()).ok()).sum()
     /// };
     /// let args = (Here::new(&world), place);
     /// assert_eq!(world.put_then_rpc(place, &[1, 2, 3], sum, args)?.wait()?, 6);

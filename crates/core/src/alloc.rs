@@ -42,7 +42,7 @@ impl World {
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
     /// let cells = world.alloc::<u64>(8)?;
-    /// cells.offset(3).put(&world, 7)?;
+    /// cells.add(3).put(&world, 7)?;
     /// assert_eq!(cells.get_vec(&world, 8)?, [0, 0, 0, 7, 0, 0, 0, 0]);
     /// world.free(cells);
     /// # Ok::<(), pgas_core::Error>(())

@@ -254,7 +254,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     /// # let world = pgas_core::backend::loopback::world();
     /// # pgas_am::attach(&world)?;
     /// let cell = world.alloc::<u64>(2)?;
-    /// let puts = (0..2).map(|i| PgasFuture::of_event(&world, cell.offset(i).put_nb(&world, 7)?));
+    /// let puts = (0..2).map(|i| PgasFuture::of_event(&world, cell.add(i).put_nb(&world, 7)?));
     /// when_all(puts.collect::<Result<Vec<_>, _>>()?).wait()?;
     /// assert_eq!(cell.get(&world)?, 7);
     /// # Ok::<(), pgas_am::Error>(())

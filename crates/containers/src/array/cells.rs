@@ -56,7 +56,7 @@ impl<T: Object> Cells<T> {
 
     fn slot(cell: GlobalPtr<u8>) -> GlobalPtr<SlotOf<T>> {
         let offset = Self::SLOT.next_multiple_of(align_of::<SlotOf<T>>());
-        cell.byte_offset(offset as u64).cast()
+        cell.byte_add(offset as u64).cast()
     }
 
     /// Overwrites an element: W, or 3A + R + W for one that is not plain.

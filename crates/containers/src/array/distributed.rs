@@ -128,7 +128,7 @@ impl<T: Object> DArray<T> {
         index_check(i, self.deal.len);
         let (rank, local) = self.deal.place(i);
         self.part(rank)
-            .byte_offset((local * Cells::<T>::STRIDE) as u64)
+            .byte_add((local * Cells::<T>::STRIDE) as u64)
     }
 
     fn part(&self, rank: usize) -> GlobalPtr<u8> {
@@ -204,7 +204,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         let elements = start..start.saturating_add(values.len());
         range_check(&elements, self.len());
         for (rank, places) in self.shares(&elements) {
-            let at = self.part(rank).cast::<T>().offset(places.start);
+            let at = self.part(rank).cast::<T>().add(places.start);
             if self.is_one_run(rank, &places) {
                 let first = self.deal.element(rank, places.start) - start;
                 at.put_slice(self.world(), &values[first..first + places.len()])?;
@@ -235,7 +235,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         range_check(&elements, self.len());
         let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
         for (rank, places) in self.shares(&elements) {
-            let at = self.part(rank).cast::<T>().offset(places.start);
+            let at = self.part(rank).cast::<T>().add(places.start);
             if self.is_one_run(rank, &places) {
                 let first = self.deal.element(rank, places.start) - elements.start;
                 at.get_slice(self.world(), &mut out[first..first + places.len()])?;

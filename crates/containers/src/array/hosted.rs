@@ -143,7 +143,7 @@ impl<T: Object> Array<T> {
     #[track_caller]
     fn cell(&self, i: usize) -> GlobalPtr<u8> {
         index_check(i, self.len);
-        self.block.byte_offset((i * Cells::<T>::STRIDE) as u64)
+        self.block.byte_add((i * Cells::<T>::STRIDE) as u64)
     }
 
     /// The number of elements.
@@ -201,7 +201,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         range_check(&(start..start.saturating_add(values.len())), self.len());
         let first: GlobalPtr<T> = self.block.cast();
-        first.offset(start).put_slice(self.world(), values)
+        first.add(start).put_slice(self.world(), values)
     }
 
     /// Reads elements.
@@ -222,7 +222,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
         range_check(&elements, self.len());
         let first: GlobalPtr<T> = self.block.cast();
         first
-            .offset(elements.start)
+            .add(elements.start)
             .get_vec(self.world(), elements.len())
     }
 

@@ -141,7 +141,7 @@ impl<T: Pod> DMatrix<T> {
         let first = tile / n_ranks * self.tile[0] * self.tile[1];
         self.tiles
             .on(Rank::new(rank))
-            .offset(first + row * self.tile[1] + column)
+            .add(first + row * self.tile[1] + column)
     }
 
     /// Reads an element.

@@ -126,7 +126,7 @@ fn insert_at<const WORDS: usize>(
 ) -> Result<bool> {
     let mut was_there = true;
     for (i, mask) in bits(mask) {
-        let former = block.offset(i).fetch_or(world, mask)?;
+        let former = block.add(i).fetch_or(world, mask)?;
         was_there &= former & mask == mask;
     }
     Ok(was_there)
@@ -388,7 +388,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             let mut at = 0;
             while at < self.blocks.len() {
                 let n = ZEROS.len().min(self.blocks.len() - at);
-                let here = self.blocks.here().offset(at);
+                let here = self.blocks.here().add(at);
                 here.put_slice(world, &ZEROS[..n])?;
                 at += n;
             }
@@ -489,12 +489,12 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let (block, within) = ((i / WORDS) as u64, i % WORDS);
         let rank = u32::try_from(block / self.blocks_per_rank).expect("a rank's number");
         let local = usize::try_from(block % self.blocks_per_rank).expect("blocks lie in memory");
-        let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).offset(local * WORDS + within);
+        let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).add(local * WORDS + within);
         at.fetch_or(self.world(), word).map(drop)
     }
 
     fn block(&self, item: &Item<WORDS>) -> GlobalPtr<u64> {
-        GlobalPtr::new(item.rank, self.start).offset(item.local * WORDS)
+        GlobalPtr::new(item.rank, self.start).add(item.local * WORDS)
     }
 }
 

@@ -187,7 +187,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let world: &World = self.world();
         let start = pgas_core::GlobalPtr::<u8>::new(rank, self.shape.start);
         let bytes = start
-            .byte_offset((first * stride) as u64)
+            .byte_add((first * stride) as u64)
             .get_vec(world, n * stride)?;
         let states = bytes.chunks_exact(stride).flat_map(|block| {
             (0..slots).map(|index| {

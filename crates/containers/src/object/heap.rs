@@ -72,7 +72,7 @@ impl Heap {
         let shared = self.shared();
         let world = shared.returned.world();
         let block = shared.allocate(bytes.len())?;
-        let at = block.byte_offset(size_of::<Header>() as u64).cast();
+        let at = block.byte_add(size_of::<Header>() as u64).cast();
         at.put_slice(world, bytes)?;
         // The slot that will point here is published on another rank than this one, maybe.
         world.flush(world.rank())?;

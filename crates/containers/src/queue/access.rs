@@ -22,7 +22,7 @@ struct Marks<'a> {
 
 impl Marks<'_> {
     fn at(&self, slot: u64) -> GlobalPtr<u64> {
-        self.place.marks(self.slot_bytes).offset(index(slot))
+        self.place.marks(self.slot_bytes).add(index(slot))
     }
 
     fn mark(&self, slot: u64) -> CoreResult<u64> {

@@ -83,13 +83,13 @@ impl Place {
     }
 
     pub(super) fn word(&self, word: Word) -> GlobalPtr<u64> {
-        self.block.byte_offset(Control::offset(word) as u64).cast()
+        self.block.byte_add(Control::offset(word) as u64).cast()
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "an addition")]
     pub(super) fn slots<S>(&self) -> GlobalPtr<S> {
-        self.block.byte_offset(self.slots_at).cast()
+        self.block.byte_add(self.slots_at).cast()
     }
 
     /// Sets the four words, when nobody else looks.
@@ -110,7 +110,7 @@ impl Place {
     fn parts<S>(&self, tickets: Tickets) -> (GlobalPtr<S>, usize) {
         let slot = self.size.slot(tickets.first);
         let before_end = tickets.n.min(self.size.n_slots() - slot);
-        (self.slots().offset(index(slot)), index(before_end))
+        (self.slots().add(index(slot)), index(before_end))
     }
 
     /// Writes the slots of `tickets` (W, 2W where they go on at the first slot).
@@ -142,7 +142,7 @@ impl Place {
     /// The marks, behind slots of `slot_bytes`.
     pub(super) fn marks(&self, slot_bytes: usize) -> GlobalPtr<u64> {
         let slots = (self.size.n_slots() * slot_bytes as u64).next_multiple_of(8);
-        self.block.byte_offset(self.slots_at + slots).cast()
+        self.block.byte_add(self.slots_at + slots).cast()
     }
 }
 
@@ -357,7 +357,7 @@ impl<T: Object> Ring<T> {
             near.slots.block(0, i).store(0, slot);
             return Ok(());
         }
-        self.place.slots().offset(i).put(self.world(), slot)
+        self.place.slots().add(i).put(self.world(), slot)
     }
 
     /// Reads one slot (R).
@@ -368,7 +368,7 @@ impl<T: Object> Ring<T> {
         if let Some(near) = &self.near {
             return Ok(near.slots.block(0, i).load(0));
         }
-        self.place.slots().offset(i).get(self.world())
+        self.place.slots().add(i).get(self.world())
     }
 
     /// Calls `f` with a copy of each element, in their order, on the host; on other ranks with none. Nobody pushes

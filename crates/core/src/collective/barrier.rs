@@ -32,7 +32,7 @@ impl Team {
     ///     let slots = world.alloc_symmetric::<u64>(4)?;
     ///     let half = world.team().split(Some(world.rank().number() / 2), 0)?.unwrap();
     ///     let first = half.world_rank(0);
-    ///     slots.on(first).offset(half.rank() as usize).put(&world, 7)?;
+    ///     slots.on(first).add(half.rank() as usize).put(&world, 7)?;
     ///     half.barrier()?;
     ///     assert_eq!(slots.on(first).get_vec(&world, 2)?, [7, 7]);
     ///     world.barrier()

@@ -209,3 +209,13 @@ pub struct StorageError {
     /// The system's error, if it is one.
     pub system: Option<Arc<std::io::Error>>,
 }
+
+impl StorageError {
+    /// Whether the file or directory does not exist, as before the first checkpoint. Anything else,
+    /// such as a damaged file, is not this.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        let system = self.system.as_ref();
+        system.is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    }
+}

@@ -43,7 +43,7 @@ fn later_operations_overtake_earlier_ones() {
     let cell = world.alloc::<u64>(3).unwrap();
     let events: Vec<_> = (0..6)
         .map(|i| {
-            cell.offset(i % 3)
+            cell.add(i % 3)
                 .fetch_op_nb(&world, crate::backend::AtomicOp::Add, 1)
         })
         .map(Result::unwrap)

@@ -159,7 +159,7 @@ fn blocks<T>(base: GlobalPtr<T>, indices: &[usize], block: usize) -> Vec<Fragmen
     indices
         .iter()
         .map(|&i| Fragment {
-            ptr: base.offset(i),
+            ptr: base.add(i),
             len: block,
         })
         .collect()
@@ -178,7 +178,7 @@ mod tests {
         let values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
         cells.put_slice(&world, &values).unwrap();
         let piece = |at: usize, len| Fragment {
-            ptr: cells.offset(at),
+            ptr: cells.add(at),
             len,
         };
         let pieces = [piece(8, 2), piece(0, 0), piece(3, 1), piece(8, 3)];
@@ -189,6 +189,6 @@ mod tests {
             .put_fragments(&[piece(11, 1), piece(0, 2)], &out[..3])
             .unwrap();
         assert_eq!(cells.get_vec(&world, 12).unwrap()[..3], [10, 4, 3]);
-        assert_eq!(cells.offset(11).get(&world).unwrap(), 9);
+        assert_eq!(cells.add(11).get(&world).unwrap(), 9);
     }
 }

@@ -92,9 +92,9 @@ fn array_bytes<B: Block>(len: usize) -> Option<usize> {
 /// let entry = world.alloc::<u64>(3)?;
 /// match entry.cast().near::<Entry>(&world) {
 ///     Some(near) => near.store(8, [1_u64, 2]),
-///     None => entry.offset(1).put_slice(&world, &[1, 2])?,
+///     None => entry.add(1).put_slice(&world, &[1, 2])?,
 /// }
-/// assert_eq!(entry.offset(2).get(&world)?, 2);
+/// assert_eq!(entry.add(2).get(&world)?, 2);
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub struct Near<'w, B> {
@@ -147,7 +147,7 @@ impl GlobalPtr<u8> {
 /// let words = world.alloc_symmetric::<u64>(10)?;
 /// let last = match world.near_array::<Word>(words.here().offset_bytes(), 10) {
 ///     Some(near) => near.block(0, 9).load::<u64>(0),
-///     None => words.on(pgas_core::Rank::ZERO).offset(9).get(&world)?,
+///     None => words.on(pgas_core::Rank::ZERO).add(9).get(&world)?,
 /// };
 /// assert_eq!(last, 0);
 /// # Ok::<(), pgas_core::Error>(())

@@ -143,7 +143,7 @@ proptest! {
         ARRAY.with(|(world, array)| {
             let fragments: Vec<_> = cuts
                 .iter()
-                .map(|(start, len)| Fragment { ptr: array.offset(*start), len: *len })
+                .map(|(start, len)| Fragment { ptr: array.add(*start), len: *len })
                 .collect();
             let mut expected = Vec::new();
             for (start, len) in &cuts {

@@ -53,7 +53,7 @@ impl World {
     /// array.put_slice(&world, &[1, 2, 3, 4])?;
     /// world.scope(|scope| {
     ///     scope.get(array, &mut low)?;
-    ///     scope.get(array.offset(2), &mut high)
+    ///     scope.get(array.add(2), &mut high)
     /// })??;
     /// assert_eq!((low, high), ([1, 2], [3, 4]));
     /// # Ok::<(), pgas_core::Error>(())

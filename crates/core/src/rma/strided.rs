@@ -20,7 +20,7 @@ use crate::{GlobalPtr, Pod, Result, World};
 /// array.put_slice(&world, &(0..32).collect::<Vec<u32>>())?;
 /// let mut columns = [0; 8];
 /// let strides = Strides { extents: [4, 2], global: [8, 1], local: [2, 1] };
-/// array.offset(3).get_strided(&world, &strides, &mut columns)?;
+/// array.add(3).get_strided(&world, &strides, &mut columns)?;
 /// assert_eq!(columns, [3, 4, 11, 12, 19, 20, 27, 28]);
 /// # Ok::<(), pgas_core::Error>(())
 /// ```

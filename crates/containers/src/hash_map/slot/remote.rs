@@ -58,7 +58,7 @@ impl<const IS_PART: bool> Remote<'_, IS_PART> {
     }
 
     pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
-        self.at.byte_offset(offset as u64).cast()
+        self.at.byte_add(offset as u64).cast()
     }
 }
 
@@ -101,7 +101,7 @@ impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
         Self {
             world: all.world,
             place,
-            at: first.byte_offset((place.block * all.stride) as u64),
+            at: first.byte_add((place.block * all.stride) as u64),
         }
     }
 

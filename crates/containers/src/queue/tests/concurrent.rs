@@ -184,7 +184,7 @@ fn with_a_stalled_rank(
     everywhere(2, |world| {
         let flags = world.alloc_symmetric::<u64>(2).unwrap();
         let queue = queue::<u64>(&world, 4);
-        let flag = |i: usize| flags.on(Rank::ZERO).offset(i);
+        let flag = |i: usize| flags.on(Rank::ZERO).add(i);
         let await_flag = |i: usize| {
             let begin = std::time::Instant::now();
             while flag(i).atomic_load(&world).unwrap() == 0 {
