@@ -1,6 +1,8 @@
 //! A partitioned global address space for Rust: programs that run as many processes and share data
 //! structures across them.
 //!
+//! The [`guide`] teaches it, from the first program to clusters; what follows is the short form.
+//!
 //! # The model
 //!
 //! A job has [ranks](Rank): processes, numbered from 0, each running the same program. Every rank
@@ -136,6 +138,10 @@
 
 #[cfg(any(doc, doctest))]
 pub mod guide;
+/// Its examples run as the other ones do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub mod readme {}
 mod start;
 
 #[cfg(feature = "tokio")]

@@ -133,23 +133,25 @@ struct Saved {
     manifest: Manifest,
 }
 
-/// What is in `dir`, if it is a container of the kind and of the elements that are expected. The first rank reads, so that all
-/// see the same. Collective.
+/// What is in `dir`, if it is a container of the kind and of the elements that are expected. The
+/// first rank reads, so that all see the same, also that there is nothing yet. Collective.
 fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
     let is_first = world.rank() == Rank::ZERO;
-    let read = together(
-        world,
-        dir,
-        if is_first {
-            manifest::read(dir)
-        } else {
-            Ok(Vec::new())
-        },
-    )?;
+    let (mine, absent) = match is_first.then(|| manifest::read(dir)) {
+        Some(Err(Error::Storage(error))) if error.is_absent() => (Ok(Vec::new()), Some(error)),
+        Some(read) => (read, None),
+        None => (Ok(Vec::new()), None),
+    };
+    let read = together(world, dir, mine)?;
     let bytes = world.team().allgather_varying(&read)?.swap_remove(0);
+    let path = dir.join(manifest::NAME);
+    if bytes.is_empty() {
+        let not_found = || refused(&path, io::ErrorKind::NotFound.into());
+        return Err(absent.map_or_else(not_found, Error::Storage));
+    }
     let manifest = Manifest::parse(&bytes, kind, abouts);
     Ok(Saved {
-        manifest: manifest.map_err(|why| storage(&dir.join(manifest::NAME), why))?,
+        manifest: manifest.map_err(|why| storage(&path, why))?,
         dir: dir.to_owned(),
     })
 }
