@@ -69,7 +69,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Cost
     ///
-    /// l; one message when the buffer is full.
+    /// ℓ; one message when the buffer is full.
     ///
     /// # Errors
     ///

@@ -68,7 +68,7 @@ impl<T: Send + Sync + 'static> DistObject<T> {
     ///
     /// # Cost
     ///
-    /// l. Collective over the team, without communication.
+    /// ℓ. Collective over the team, without communication.
     ///
     /// # Errors
     ///

@@ -1,5 +1,8 @@
 //! Active messages, remote calls and futures of `pgas`: the way to send computation to data.
 //!
+//! Programs use the crate `pgas`, which has all of this; its guide has chapters on calls and futures, on
+//! aggregation and on tokio.
+//!
 //! | layer | sends | runs at the target |
 //! |---|---|---|
 //! | [`message`], active messages | arguments and bytes | a handler that the target registered |

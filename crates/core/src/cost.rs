@@ -67,7 +67,7 @@ impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} R, {} W, {} A, {} B, {} l, {} messages, {} bytes",
+            "{} R, {} W, {} A, {} B, {} ℓ, {} messages, {} bytes",
             self.reads,
             self.writes,
             self.atomics,

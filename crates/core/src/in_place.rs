@@ -48,7 +48,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// l, and a cache line that the target has written.
+    /// ℓ, and a cache line that the target has written.
     ///
     /// # Errors
     ///

@@ -61,7 +61,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// l, or two loads from lines that others write.
+    /// ℓ, or two loads from lines that others write.
     ///
     /// # Panics
     ///

@@ -11,7 +11,7 @@ use std::io::Write as _;
 ///
 /// # Cost
 ///
-/// l.
+/// ℓ.
 ///
 /// # Examples
 ///

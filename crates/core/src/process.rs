@@ -72,7 +72,7 @@ pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
 ///
 /// # Cost
 ///
-/// l.
+/// ℓ.
 ///
 /// # Examples
 ///

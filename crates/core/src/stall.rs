@@ -193,7 +193,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// l, with a lock and an allocation.
+    /// ℓ, with a lock and an allocation.
     ///
     /// # Examples
     ///

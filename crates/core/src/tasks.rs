@@ -35,7 +35,7 @@ impl Tasks {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.n_tasks.fetch_add(1, Ordering::Relaxed);
         let task: Task = Box::pin(task);
@@ -53,7 +53,7 @@ impl Tasks {
     ///
     /// # Cost
     ///
-    /// l, and that of the tasks.
+    /// ℓ, and that of the tasks.
     #[inline]
     pub fn advance(&self) -> bool {
         self.has_some() && self.poll_all()

@@ -128,7 +128,7 @@ impl World {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Examples
     ///
@@ -312,7 +312,7 @@ impl OwnWait<'_> {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     pub fn begin_anew(&mut self) {
         self.began = None;
         self.noted = None;

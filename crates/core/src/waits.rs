@@ -71,7 +71,7 @@ impl Drop for PartOf {
 ///
 /// # Cost
 ///
-/// l.
+/// ℓ.
 ///
 /// # Examples
 ///

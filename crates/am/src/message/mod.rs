@@ -207,7 +207,7 @@ pub trait ActiveMessages {
     ///
     /// # Cost
     ///
-    /// l, or two loads from lines that others write.
+    /// ℓ, or two loads from lines that others write.
     ///
     /// # Panics
     ///
@@ -233,7 +233,7 @@ pub trait ActiveMessages {
     ///
     /// # Cost
     ///
-    /// l, and where it is the network's a cache line that another rank has written.
+    /// ℓ, and where it is the network's a cache line that another rank has written.
     ///
     /// # Errors
     ///
@@ -269,7 +269,7 @@ pub trait ActiveMessages {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Errors
     ///
@@ -286,7 +286,7 @@ pub trait ActiveMessages {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Panics
     ///
