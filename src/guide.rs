@@ -1,6 +1,7 @@
 //! The guide: a chapter a module, from the first program to clusters.
 //!
-//! The text is in `docs/guide`. Every example in Rust is compiled and run when the library is tested.
+//! The text is in `docs/guide`. Every example in Rust is compiled and run when the library is
+//! tested.
 #![doc = include_str!("../docs/guide/README.md")]
 
 #[doc = include_str!("../docs/guide/first_program.md")]

@@ -12,15 +12,16 @@ use crate::serve;
 use crate::state::{Am, Attached};
 use pgas_core::{Error, MixedBinaries, Result};
 
-/// Sets active messages up on `world`: from here on it receives them. The facade's `init` and `threads` do
-/// this.
+/// Sets active messages up on `world`: from here on it receives them. The facade's `init` and
+/// `threads` do this.
 ///
-/// The ranks compare which program they run: functions are named by their place in it, so that all ranks must
-/// run the same file.
+/// The ranks compare which program they run: functions are named by their place in it, so that all
+/// ranks must run the same file.
 ///
 /// # Cost
 ///
-/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was called before.
+/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was
+/// called before.
 ///
 /// # Errors
 ///

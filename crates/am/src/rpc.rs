@@ -133,7 +133,8 @@ pub trait RemoteCalls {
         args: A,
     ) -> Result<PgasFuture<R>>;
 
-    /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a copy.
+    /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a
+    /// copy.
     ///
     /// # Cost
     ///
@@ -228,7 +229,8 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<()>;
 
-    /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing was sent.
+    /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing
+    /// was sent.
     ///
     /// Progress: none.
     ///

@@ -42,8 +42,8 @@ pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Resul
     }))
 }
 
-/// What fails while others wait for its end is the job's failure. What is wrong with a value, or has no
-/// room, is its caller's alone.
+/// What fails while others wait for its end is the job's failure. What is wrong with a value, or
+/// has no room, is its caller's alone.
 #[cold]
 pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error {
     match error {
@@ -101,8 +101,9 @@ impl<T> From<Error> for TakeError<T> {
     }
 }
 
-/// Why a batch ended early: the elements before number `done` were carried out, in order, and the one
-/// with that number was not. Nor were those behind it, unless elements travel to several ranks at once.
+/// Why a batch ended early: the elements before number `done` were carried out, in order, and the
+/// one with that number was not. Nor were those behind it, unless elements travel to several ranks
+/// at once.
 ///
 /// `?` turns it into the plain [`Error`].
 #[derive(Debug, thiserror::Error)]

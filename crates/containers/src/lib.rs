@@ -1,14 +1,14 @@
 //! Distributed containers of `pgas`.
 //!
-//! Programs use the crate `pgas`, which has all of this; its guide says which container and which phase
-//! to choose.
+//! Programs use the crate `pgas`, which has all of this; its guide says which container and which
+//! phase to choose.
 //!
-//! A container is spread over the segments of all ranks and used by one-sided operations: the rank that
-//! holds an element does nothing for them. Where ranks serve atomics by messages anyway, as over MPI
-//! between hosts, a whole operation on a map or queue is one message. Every method states its cost, in
-//! the units of the BCL paper: `R` is a remote read, `W` a remote write, `A` a remote atomic, `B` a
-//! barrier, `ℓ` work on this rank's own memory; and `M` is a message that its target serves, with its
-//! answer.
+//! A container is spread over the segments of all ranks and used by one-sided operations: the rank
+//! that holds an element does nothing for them. Where ranks serve atomics by messages anyway, as
+//! over MPI between hosts, a whole operation on a map or queue is one message. Every method states
+//! its cost, in the units of the BCL paper: `R` is a remote read, `W` a remote write, `A` a remote
+//! atomic, `B` a barrier, `ℓ` work on this rank's own memory; and `M` is a message that its target
+//! serves, with its answer.
 //!
 //! | container | holds |
 //! |---|---|
@@ -20,9 +20,9 @@
 //! | [`DArray`], [`DMatrix`] | elements by index, over all ranks |
 //! | [`BloomFilter`] | a set that may claim more than it has, in little memory |
 //!
-//! A *phase* is a promise of all ranks about what they do until the next change of phase, and a type.
-//! What a phase forbids does not compile, and what remains is cheaper: while all ranks only look, a find
-//! is one read.
+//! A *phase* is a promise of all ranks about what they do until the next change of phase, and a
+//! type. What a phase forbids does not compile, and what remains is cheaper: while all ranks only
+//! look, a find is one read.
 //!
 //! ```
 //! use pgas_containers::HashMap;

@@ -30,8 +30,8 @@ impl World {
     ///
     /// # Cost
     ///
-    /// ℓ: proportional to the number of free pieces of the local heap, and to the memory that must be
-    /// zeroed because it was used before. Not collective.
+    /// ℓ: proportional to the number of free pieces of the local heap, and to the memory that must
+    /// be zeroed because it was used before. Not collective.
     ///
     /// # Errors
     ///
@@ -51,8 +51,8 @@ impl World {
         self.alloc_aligned(n, align_of::<T>())
     }
 
-    /// Allocates as [`alloc`](Self::alloc), at a multiple of `align` bytes, or of what the type asks for
-    /// if that is more: a line of the cache, a page.
+    /// Allocates as [`alloc`](Self::alloc), at a multiple of `align` bytes, or of what the type
+    /// asks for if that is more: a line of the cache, a page.
     ///
     /// # Cost
     ///
@@ -64,7 +64,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If `align` is no power of two, or more than 4096, to which the segments themselves are aligned.
+    /// If `align` is no power of two, or more than 4096, to which the segments themselves are
+    /// aligned.
     ///
     /// # Examples
     ///
@@ -111,13 +112,14 @@ impl World {
     ///
     /// # Cost
     ///
-    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce. Collective over
-    /// the world.
+    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce.
+    /// Collective over the world.
     ///
     /// # Errors
     ///
     /// [`Error::Exhausted`](crate::Error::Exhausted), on every rank; with `PGAS_CHECK=1`
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes; the failure of the job.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes; the failure of
+    /// the job.
     ///
     /// # Examples
     ///
@@ -134,8 +136,8 @@ impl World {
         self.alloc_symmetric_aligned(n, align_of::<T>())
     }
 
-    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), at a multiple of `align` bytes, or of
-    /// what the type asks for if that is more.
+    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), at a multiple of `align` bytes, or
+    /// of what the type asks for if that is more.
     ///
     /// # Cost
     ///

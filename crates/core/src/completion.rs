@@ -17,8 +17,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank does not
-    /// enter the barrier.
+    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank
+    /// does not enter the barrier.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         if in_handler() {
@@ -53,7 +53,8 @@ impl World {
         self.or_all_fail("the flush of a barrier", self.flush_all())
     }
 
-    /// The outcome of a part of a collective; an error fails the job, since the others wait for this rank.
+    /// The outcome of a part of a collective; an error fails the job, since the others wait for
+    /// this rank.
     fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
         outcome.map_err(|error| self.give_up(what, error))
     }

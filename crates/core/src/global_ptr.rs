@@ -19,10 +19,10 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 
 /// A pointer to a `T` in some rank's segment: 24 bits of rank and 40 bits of byte offset.
 ///
-/// It is `Copy`, means the same on every rank, and is [`Pod`](crate::Pod) itself, so it can be stored
-/// in global memory and swapped atomically (as its [`to_bits`](Self::to_bits)). Since any bytes are a
-/// pointer, one that was read from global memory may be nonsense: every access checks rank, bounds
-/// and alignment, and panics rather than touch other memory.
+/// It is `Copy`, means the same on every rank, and is [`Pod`](crate::Pod) itself, so it can be
+/// stored in global memory and swapped atomically (as its [`to_bits`](Self::to_bits)). Since any
+/// bytes are a pointer, one that was read from global memory may be nonsense: every access checks
+/// rank, bounds and alignment, and panics rather than touch other memory.
 ///
 /// Arithmetic is by element, as for `*const T`, and stays within the rank's segment.
 ///
@@ -121,7 +121,8 @@ impl<T> GlobalPtr<T> {
     #[inline]
     #[track_caller]
     pub const fn add(self, n: usize) -> Self {
-        // Below 2^40 elements of below 2^23 bytes the product cannot overflow: one compare, not two.
+        // Below 2^40 elements of below 2^23 bytes the product cannot overflow: one compare, not
+        // two.
         let is_small = size_of::<T>() < 1 << 23 && n as u64 <= OFFSET_MASK;
         let bytes = match (n as u64).checked_mul(size_of::<T>() as u64) {
             _ if is_small => n as u64 * size_of::<T>() as u64,

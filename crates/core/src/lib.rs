@@ -1,16 +1,16 @@
 //! The core of `pgas`: ranks, global memory, and what is done to it without the owner's help.
 //!
-//! Programs use the crate `pgas`, which has all of this and a guide. This crate is for libraries that
-//! need no containers and no calls, and for new transports.
+//! Programs use the crate `pgas`, which has all of this and a guide. This crate is for libraries
+//! that need no containers and no calls, and for new transports.
 //!
 //! # Memory
 //!
-//! Each [rank](Rank) of a job exposes a *segment* of memory. A [`World`] is the job as one rank sees it.
-//! A [`GlobalPtr`] is one word that names memory in any rank's segment. [`put`](GlobalPtr::put),
-//! [`get`](GlobalPtr::get) and [atomics](GlobalPtr::fetch_add) on it are *one-sided*: the rank that has
-//! the memory makes no call for them. Collective calls, such as
-//! [`alloc_symmetric`](World::alloc_symmetric) and [`barrier`](World::barrier), are made by every rank,
-//! in the same order.
+//! Each [rank](Rank) of a job exposes a *segment* of memory. A [`World`] is the job as one rank
+//! sees it. A [`GlobalPtr`] is one word that names memory in any rank's segment.
+//! [`put`](GlobalPtr::put), [`get`](GlobalPtr::get) and [atomics](GlobalPtr::fetch_add) on it are
+//! *one-sided*: the rank that has the memory makes no call for them. Collective calls, such as
+//! [`alloc_symmetric`](World::alloc_symmetric) and [`barrier`](World::barrier), are made by every
+//! rank, in the same order.
 //!
 //! ```
 //! use pgas_core::collective::op::Sum;
@@ -49,8 +49,9 @@
 //! | choose settings | [`Config`] |
 //! | write a transport | [`backend`] |
 //!
-//! Prices are given under `# Cost`: `R` is a remote read, `W` a remote write, `A` a remote atomic, `B` a
-//! barrier, `M` a message that its target serves, with its answer, and `ℓ` work on this rank's own memory.
+//! Prices are given under `# Cost`: `R` is a remote read, `W` a remote write, `A` a remote atomic,
+//! `B` a barrier, `M` a message that its target serves, with its answer, and `ℓ` work on this
+//! rank's own memory.
 //!
 //! # Floors
 //!

@@ -1,4 +1,5 @@
-//! Messages: sending them, and serving those that arrive, by handlers, by the layer above core or by core itself.
+//! Messages: sending them, and serving those that arrive, by handlers, by the layer above core or
+//! by core itself.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use crate::world::{Layer, World};
 pub(crate) const BATCH: usize = 64;
 
 impl World {
-    /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress) and
-    /// every call that waits; they may send, but what waits inside them is [`Error::InHandler`].
+    /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress)
+    /// and every call that waits; they may send, but what waits inside them is
+    /// [`Error::InHandler`].
     ///
     /// # Panics
     ///
@@ -83,8 +85,8 @@ impl World {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`] for a payload over
-    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where there
-    /// is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
+    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where
+    /// there is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
     ///
     /// # Panics
     ///
@@ -149,7 +151,8 @@ impl World {
         Ok(sent)
     }
 
-    /// An error if a message that was refused would be refused for ever: its sender is about to try again.
+    /// An error if a message that was refused would be refused for ever: its sender is about to try
+    /// again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
         self.backend().health()?;
         if self.backend().has_left(to) {

@@ -1,8 +1,8 @@
 //! Lines for the user on the standard error output, each whole and known by its beginning.
 //!
-//! What comes from files, settings, the environment or a program's own texts is [`printable`] in them: a
-//! line end in it would begin a line that looks like one of the library's, and a terminal obeys other
-//! control characters.
+//! What comes from files, settings, the environment or a program's own texts is [`printable`] in
+//! them: a line end in it would begin a line that looks like one of the library's, and a terminal
+//! obeys other control characters.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
@@ -58,7 +58,8 @@ fn is_harmful(letter: char) -> bool {
     letter.is_control() || turns || ends_lines
 }
 
-/// Writes `pgas: ` and `text`, [`printable`], as one line to the standard error output, in one piece.
+/// Writes `pgas: ` and `text`, [`printable`], as one line to the standard error output, in one
+/// piece.
 ///
 /// # Cost
 ///

@@ -15,8 +15,8 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The tasks of a rank, or of a [`Layer`](crate::Layer) of it.
 ///
-/// A task may run code of the user's, which may call into the library, spawn tasks and panic. So the list is not
-/// locked while tasks run, and a task that panics takes no other with it.
+/// A task may run code of the user's, which may call into the library, spawn tasks and panic. So
+/// the list is not locked while tasks run, and a task that panics takes no other with it.
 #[derive(Default)]
 pub struct Tasks {
     list: Mutex<VecDeque<Task>>,
@@ -48,8 +48,8 @@ impl Tasks {
         self.n_tasks.load(Ordering::Relaxed) > 0
     }
 
-    /// Polls each task once, and says whether one has ended. A thread that finds the tasks taken by another one
-    /// leaves the work to it.
+    /// Polls each task once, and says whether one has ended. A thread that finds the tasks taken by
+    /// another one leaves the work to it.
     ///
     /// # Cost
     ///

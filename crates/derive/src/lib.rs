@@ -55,7 +55,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Attributes
 ///
-/// `#[pgas(serde)]` on the type: serde writes and reads it, for types whose members only serde knows.
+/// `#[pgas(serde)]` on the type: serde writes and reads it, for types whose members only serde
+/// knows.
 ///
 /// `#[pgas(crate = path)]` on the type: where the library is, if not at `::pgas`.
 ///

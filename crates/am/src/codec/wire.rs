@@ -193,7 +193,8 @@ impl Decoder<'_> {
 }
 
 impl Layout {
-    /// What a file calls a `T`. It is the same on every platform, and whatever module the type is in.
+    /// What a file calls a `T`. It is the same on every platform, and whatever module the type is
+    /// in.
     #[must_use]
     pub fn of<T: Wire>() -> String {
         let mut layout = Self::new();

@@ -30,9 +30,9 @@ pub use promise::Promise;
 /// A value that is on its way, such as the result of a remote call.
 ///
 /// It is a [`Future`] for any executor, and also needs none: [`wait`](Self::wait),
-/// [`is_ready`](Self::is_ready), [`then`](Self::then). It owns what it needs and may go to another thread.
-/// Dropping it loses nothing but the value: the call is made all the same. One that is forgotten
-/// keeps a slot of a table until the rank leaves the job, which it does not delay.
+/// [`is_ready`](Self::is_ready), [`then`](Self::then). It owns what it needs and may go to another
+/// thread. Dropping it loses nothing but the value: the call is made all the same. One that is
+/// forgotten keeps a slot of a table until the rank leaves the job, which it does not delay.
 ///
 /// A value that is there already takes no memory beside the future itself.
 ///
@@ -87,7 +87,8 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// The error of a call that nothing answers any more, if its rank has left; then the slot is given back.
+    /// The error of a call that nothing answers any more, if its rank has left; then the slot is
+    /// given back.
     #[cold]
     fn give_up_if_left(&mut self, am: &Am) -> Option<Error> {
         let world = am.world.upgrade()?;
@@ -268,8 +269,8 @@ impl<T: Send + 'static> PgasFuture<T> {
 
     /// Says whether the value is there. Does not wait.
     ///
-    /// Progress: none; a loop around this call makes [`progress`](World::progress) itself. (What came
-    /// [`of_event`](Self::of_event) makes progress at user level.)
+    /// Progress: none; a loop around this call makes [`progress`](World::progress) itself. (What
+    /// came [`of_event`](Self::of_event) makes progress at user level.)
     #[inline]
     pub fn is_ready(&mut self) -> bool {
         matches!(self.state, State::Ready(_) | State::Taken) || self.has_become_ready()
@@ -429,8 +430,9 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Runs `action` on the value when it is there: now if it is, else inside the call of user-level progress
-    /// that brings it. It may not wait, as a handler may not. An error passes by it.
+    /// Runs `action` on the value when it is there: now if it is, else inside the call of
+    /// user-level progress that brings it. It may not wait, as a handler may not. An error passes
+    /// by it.
     ///
     /// Progress: none.
     ///
@@ -527,7 +529,8 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
             return Poll::Ready(Err(Error::HasLeft));
         };
         if am.driven.is_driven() {
-            // A driver that has ended meanwhile may have woken everybody before the waker was there.
+            // A driver that has ended meanwhile may have woken everybody before the waker was
+            // there.
             if future.watch(cx.waker()) && am.driven.is_driven_still() {
                 return Poll::Pending;
             }

@@ -49,9 +49,9 @@ impl<T: Object> DArray<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments, [`Error::Argument`] for
-    /// blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric
-    /// heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
+    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments,
+    /// [`Error::Argument`] for blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if
+    /// the symmetric heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where it can.
     pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
         let deal = Deal::new(distribution, len, world.ranks().len());
@@ -87,8 +87,8 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for others,
-    /// complete on return, and what a long encoding costs more. One-sided.
+    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for
+    /// others, complete on return, and what a long encoding costs more. One-sided.
     ///
     /// # Errors
     ///
@@ -107,7 +107,8 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding. One-sided.
+    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding.
+    /// One-sided.
     ///
     /// # Errors
     ///

@@ -7,8 +7,8 @@ use crate::Result;
 use crate::object::{self, FoundBy, KeyHasher, Object};
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Inserts `value` if `key` is absent; else leaves the value that is there, and returns that. Of
-    /// several ranks that insert one key, one alone gets `None`: `putIfAbsent` of Java, and
+    /// Inserts `value` if `key` is absent; else leaves the value that is there, and returns that.
+    /// Of several ranks that insert one key, one alone gets `None`: `putIfAbsent` of Java, and
     /// `try_insert` of std.
     ///
     /// # Cost
@@ -74,8 +74,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of a [`find`](Self::find), and for an absent key of a
-    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M for an
-    /// absent one. Complete at the target on return.
+    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M
+    /// for an absent one. Complete at the target on return.
     ///
     /// # Errors
     ///

@@ -31,12 +31,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Iterates over the entries that this rank holds, whoever inserted them. Over all ranks, every
     /// entry is seen by one of them.
     ///
-    /// Each entry is a copy, consistent in itself. Entries that are inserted or removed meanwhile may be missed.
+    /// Each entry is a copy, consistent in itself. Entries that are inserted or removed meanwhile
+    /// may be missed.
     ///
     /// # Cost
     ///
-    /// On this rank's own memory: A a slot, and for an entry R and A more (A + R for a value that is
-    /// not a word). No other rank is asked.
+    /// On this rank's own memory: A a slot, and for an entry R and A more (A + R for a value that
+    /// is not a word). No other rank is asked.
     ///
     /// # Errors
     ///
@@ -106,7 +107,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter). One-sided.
+    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter).
+    /// One-sided.
     ///
     /// # Errors
     ///
@@ -164,8 +166,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         None
     }
 
-    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since
-    /// its upper byte tells.
+    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not,
+    /// since its upper byte tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
         if self.table.reused.is_some() || self.rank == self.table.world().rank() {
             return Ok(true);

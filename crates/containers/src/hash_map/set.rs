@@ -11,7 +11,8 @@ use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local,
 use crate::object::{FoundBy, KeyHasher, Object};
 use crate::{BatchError, Result};
 
-/// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its phases and prices.
+/// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its
+/// phases and prices.
 ///
 /// # Examples
 ///

@@ -11,8 +11,8 @@ use pgas_core::Result;
 
 /// A type whose values can be put into containers.
 ///
-/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`, `Vec`,
-/// `Option` and the like; for a type of your own it is one line, see the [module](super).
+/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`,
+/// `Vec`, `Option` and the like; for a type of your own it is one line, see the [module](super).
 #[diagnostic::on_unimplemented(
     message = "a container cannot store a `{Self}`",
     label = "this type has no `Object` implementation",
@@ -87,8 +87,8 @@ pub trait Repr<T>: Sealed {
     /// Whether the slot points to memory of its own.
     fn is_outside(slot: &Self::Slot) -> bool;
 
-    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that out looks
-    /// whether the slot is still in its place before the result is decoded.
+    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that
+    /// out looks whether the slot is still in its place before the result is decoded.
     ///
     /// # Cost
     ///
@@ -125,7 +125,8 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Cost
     ///
-    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on others.
+    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on
+    /// others.
     ///
     /// # Errors
     ///
@@ -145,8 +146,8 @@ pub trait Repr<T>: Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
     fn hash(value: &T, former: u64) -> Result<u64>;
 
-    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two values are one
-    /// key if they have the same bytes or the same encoding.
+    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two
+    /// values are one key if they have the same bytes or the same encoding.
     type Key: Clone + Send + Sync;
 
     /// What `value` is looked for by.
@@ -258,7 +259,8 @@ pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
 }
 
-/// The value in a slot that was taken out of a container, whose memory is given back whatever it holds.
+/// The value in a slot that was taken out of a container, whose memory is given back whatever it
+/// holds.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "no code at all for plain values")]
 pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {

@@ -8,12 +8,14 @@
 //! part-7-1-00000   those of the second one of the maps that a multimap is made of
 //! ```
 //!
-//! A checkpoint is written beside the one that is there, in files of its own, and becomes the directory's by the rename of its
-//! manifest, when all of it is on the disk. So there is always a whole one, the former or the new; what is left of others is
-//! removed when a checkpoint is complete.
+//! A checkpoint is written beside the one that is there, in files of its own, and becomes the
+//! directory's by the rename of its manifest, when all of it is on the disk. So there is always a
+//! whole one, the former or the new; what is left of others is removed when a checkpoint is
+//! complete.
 //!
-//! Nothing that is read is believed before it was checked: the sizes have to fit the elements, and the parts their hash. Who
-//! writes files by hand can have them loaded, and no more: an error, or a container.
+//! Nothing that is read is believed before it was checked: the sizes have to fit the elements, and
+//! the parts their hash. Who writes files by hand can have them loaded, and no more: an error, or a
+//! container.
 
 mod arrays;
 mod directory;
@@ -41,7 +43,8 @@ use manifest::{About, Manifest};
 use parts::{Info, Part};
 use pgas_core::{Error, Result};
 
-/// `mine` if every rank has succeeded; else every rank gets an error, those that have not their own. Collective.
+/// `mine` if every rank has succeeded; else every rank gets an error, those that have not their
+/// own. Collective.
 fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     let done = world.team().all_succeeded("a checkpoint", mine);
     done.map_err(|error| match error {
@@ -53,7 +56,8 @@ fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     })
 }
 
-/// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of `abouts`. Collective.
+/// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of
+/// `abouts`. Collective.
 fn save(
     world: &World,
     dir: &Path,
@@ -161,7 +165,8 @@ impl Saved {
         storage(&self.dir.join(manifest::NAME), why)
     }
 
-    /// One of the sizes that the container was made with, or the first of the containers that it is made of.
+    /// One of the sizes that the container was made with, or the first of the containers that it is
+    /// made of.
     fn size(&self, i: usize) -> Result<usize> {
         self.in_memory(self.manifest.abouts[0].sizes[i])
     }
@@ -204,8 +209,8 @@ impl Saved {
         n.ok_or_else(|| self.refuse("there are more than 2^64 elements"))
     }
 
-    /// A container that was made with the sizes that are saved. That there is none with such sizes, or no room for it, is a
-    /// fault of the file as far as anybody can tell.
+    /// A container that was made with the sizes that are saved. That there is none with such sizes,
+    /// or no room for it, is a fault of the file as far as anybody can tell.
     fn made<A>(&self, made: Result<A>) -> Result<A> {
         made.map_err(|error| match error {
             Error::Argument(_) | Error::NoCapacity | Error::Exhausted(_) | Error::Elsewhere(_) => {
@@ -215,7 +220,8 @@ impl Saved {
         })
     }
 
-    /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all. Collective.
+    /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all.
+    /// Collective.
     fn for_each<T: Object>(
         &self,
         world: &World,

@@ -181,7 +181,7 @@ fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
         let map = HashMap::<u64, u64>::with_capacity(&world, 50).unwrap();
         map.insert(&u64::from(world.rank().number()), 1).unwrap();
         map.save(at).unwrap();
-        let text = |error: crate::Error| error.to_string();
+        let text = |error: Error| error.to_string();
         let set = text(HashSet::<u64>::load(&world, at).unwrap_err());
         assert!(set.contains("element") && set.contains("manifest"), "{set}");
         let queue = CircularQueue::<u64>::load(&world, Rank::ZERO, at).unwrap_err();

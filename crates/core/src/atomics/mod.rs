@@ -5,9 +5,9 @@
 //! atomic of the job goes through the backend, a rank's own words included
 //! ([`World::has_direct_atomics`] tells), because a word must never have two kinds of executors.
 //!
-//! An atomic with a result is complete when it returns, and orders this rank's memory accesses: what
-//! its author had flushed before is seen by who sees the atomic's effect. One without a result is
-//! complete after a flush.
+//! An atomic with a result is complete when it returns, and orders this rank's memory accesses:
+//! what its author had flushed before is seen by who sees the atomic's effect. One without a result
+//! is complete after a flush.
 
 mod domain;
 mod types;
@@ -33,7 +33,8 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Panics
     ///
-    /// If the pointer is null, misaligned or outside of a segment, or `op` is bitwise and `T` a float.
+    /// If the pointer is null, misaligned or outside of a segment, or `op` is bitwise and `T` a
+    /// float.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]

@@ -29,7 +29,8 @@ impl AtomicType {
     }
 }
 
-/// What an atomic does. Subtraction, increment and decrement are [`Add`](Self::Add) of another operand.
+/// What an atomic does. Subtraction, increment and decrement are [`Add`](Self::Add) of another
+/// operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicOp {
     /// Reads.
@@ -44,7 +45,8 @@ pub enum AtomicOp {
     Or,
     /// Bitwise exclusive or, integers only.
     Xor,
-    /// The smaller one. For floats a number is smaller than NaN, and -0.0 may count as equal to 0.0.
+    /// The smaller one. For floats a number is smaller than NaN, and -0.0 may count as equal to
+    /// 0.0.
     Min,
     /// The larger one. For floats a number is larger than NaN.
     Max,
@@ -113,8 +115,8 @@ impl Shape {
         self.extents.iter().product::<usize>() * self.block_bytes
     }
 
-    /// Calls `visit(remote, local)` with the distances in bytes of each block from the first one, the
-    /// last dimension running fastest.
+    /// Calls `visit(remote, local)` with the distances in bytes of each block from the first one,
+    /// the last dimension running fastest.
     ///
     /// # Errors
     ///

@@ -89,6 +89,7 @@ pub enum Offer<P> {
     InPlace(P),
     /// There would be some, but all of it is in use now.
     BackPressure,
-    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and copied.
+    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and
+    /// copied.
     Elsewhere,
 }

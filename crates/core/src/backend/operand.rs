@@ -156,8 +156,8 @@ impl Put {
     pub fn copy_to(&self, bytes: &mut [u8]) {
         assert_eq!(bytes.len(), self.len, "a place for each byte");
         // SAFETY: who made the put promised that so many bytes are readable, and that nobody writes
-        // them while the put is the transport's, which it is while somebody calls this; so `bytes`, to
-        // which there is the only reference, are others.
+        // them while the put is the transport's, which it is while somebody calls this; so `bytes`,
+        // to which there is the only reference, are others.
         unsafe {
             self.src
                 .copy_to_nonoverlapping(bytes.as_mut_ptr(), self.len);

@@ -21,9 +21,10 @@ pub(crate) mod names;
 /// | `SLURM_PROCID`, `SLURM_STEP_ID`, `SLURM_STEP_NUM_TASKS` | `srun` |
 /// | `PGAS_RANKS` | the user: this process shall start the ranks itself |
 ///
-/// `PMI_FD` comes before the variables of Slurm because an `mpiexec` inside an allocation sees both.
-/// A batch script under `sbatch` has `SLURM_PROCID=0` too, but no step: a program that is started
-/// there without `srun` is a single process, not rank 0 of a job whose other ranks never come.
+/// `PMI_FD` comes before the variables of Slurm because an `mpiexec` inside an allocation sees
+/// both. A batch script under `sbatch` has `SLURM_PROCID=0` too, but no step: a program that is
+/// started there without `srun` is a single process, not rank 0 of a job whose other ranks never
+/// come.
 pub mod launch {
     // Errors name what it finds, so that it stands below them.
     pub use crate::launch::{
@@ -83,8 +84,8 @@ pub struct Config {
     pub ofi_provider: Option<String>,
     /// The size of each rank's segment in bytes; `None` lets the backend choose.
     pub segment_bytes: Option<u64>,
-    /// Whether mapped segments are loaded from and stored to directly, without the backend. Without it a
-    /// rank's own one still is where [ranks serve
+    /// Whether mapped segments are loaded from and stored to directly, without the backend. Without
+    /// it a rank's own one still is where [ranks serve
     /// atomics](crate::backend::Capabilities::ranks_serve_atomics), as over MPI.
     pub direct: bool,
     /// Whether collectives compare their arguments across ranks.
@@ -95,13 +96,14 @@ pub struct Config {
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
     pub huge_pages: bool,
-    /// By how many hops elements travel to their ranks, where many of them travel together; `None` lets the
-    /// library choose.
+    /// By how many hops elements travel to their ranks, where many of them travel together; `None`
+    /// lets the library choose.
     pub routing: Option<Routing>,
     /// How long a wait may take before it is an error; `None` for no limit.
     pub timeout: Option<Duration>,
-    /// How long a rank may be stopped while another one waits before it counts as failed; and how long a wait may take before it
-    /// is reported, with what all ranks wait for, on the standard error output: once, and again whenever it has doubled.
+    /// How long a rank may be stopped while another one waits before it counts as failed; and how
+    /// long a wait may take before it is reported, with what all ranks wait for, on the standard
+    /// error output: once, and again whenever it has doubled.
     pub stall: Option<Duration>,
     /// Whether such a report ends the job.
     pub stall_ends: bool,

@@ -64,8 +64,8 @@ pub enum Error {
     /// This rank has left the job, so that nothing completes any more.
     #[error("this rank has left the job")]
     HasLeft,
-    /// A job was to be joined by who has left one: with the last handle on its world a process, or a
-    /// thread that is a rank, leaves for good.
+    /// A job was to be joined by who has left one: with the last handle on its world a process, or
+    /// a thread that is a rank, leaves for good.
     #[error(
         "this {who} has left its job, since the last handle on the world was dropped, and cannot join \
          again; keep a clone of the `World` for as long as one is needed"
@@ -82,8 +82,9 @@ pub enum Error {
         to: Rank,
         /// How long it was.
         bytes: u32,
-        /// How long it may be: [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium)
-        /// for a message, 64 MiB for a remote call.
+        /// How long it may be:
+        /// [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium) for a message, 64
+        /// MiB for a remote call.
         limit: u32,
     },
     /// There is no room for a message now, and a handler may not wait for it.
@@ -107,8 +108,8 @@ pub enum Error {
     /// A message names something that this rank does not have.
     #[error(transparent)]
     Unknown(#[from] Box<Unknown>),
-    /// The function is not part of the program itself, but of a library that was loaded, whose place the
-    /// other ranks do not know.
+    /// The function is not part of the program itself, but of a library that was loaded, whose
+    /// place the other ranks do not know.
     #[error("the function lies outside the program's own code, where other ranks cannot find it")]
     ForeignFunction,
     /// A rank outside of the team was called.
@@ -121,11 +122,12 @@ pub enum Error {
         /// Who was called.
         member: u32,
     },
-    /// A call names a distributed object (by number and team) that is not built here yet; it is set aside
-    /// until it is.
+    /// A call names a distributed object (by number and team) that is not built here yet; it is set
+    /// aside until it is.
     #[error("distributed object {0} of team {1:#x} is not built yet")]
     NotBuilt(u64, u64),
-    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the next `quiet`.
+    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the
+    /// next `quiet`.
     #[error(transparent)]
     Undelivered(#[from] Box<Undelivered>),
     /// A promise was dropped before it was fulfilled.

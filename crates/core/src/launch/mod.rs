@@ -27,7 +27,8 @@ pub enum Launcher {
         /// A name of the job for messages.
         job_id: String,
     },
-    /// A launcher that speaks PMI-1 over an inherited socket: MPICH's Hydra, Intel MPI, `srun --mpi=pmi2`.
+    /// A launcher that speaks PMI-1 over an inherited socket: MPICH's Hydra, Intel MPI,
+    /// `srun --mpi=pmi2`.
     Pmi {
         /// This process's place in the job.
         place: Place,
@@ -48,7 +49,8 @@ pub enum Launcher {
         /// What tells this job from all others of this host.
         job_key: String,
     },
-    /// A launcher that tells by PMIx alone how many ranks there are, which this library does not speak.
+    /// A launcher that tells by PMIx alone how many ranks there are, which this library does not
+    /// speak.
     Pmix,
     /// Nobody, and the user asks for several ranks: this process starts them itself.
     SelfLaunch {
@@ -294,7 +296,8 @@ impl Env<'_> {
         else {
             return Ok(None);
         };
-        // Steps that `srun` did not start (batch script, interactive shell) have the largest numbers.
+        // Steps that `srun` did not start (batch script, interactive shell) have the largest
+        // numbers.
         if step >= 0xffff_fff0 {
             return Ok(None);
         }

@@ -36,8 +36,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If the fragments' lengths do not add up to `values.len()`, or a fragment is null, misaligned or
-    /// outside of a segment; then nothing was written.
+    /// If the fragments' lengths do not add up to `values.len()`, or a fragment is null, misaligned
+    /// or outside of a segment; then nothing was written.
     #[track_caller]
     pub fn put_fragments<T: Pod>(&self, fragments: &[Fragment<T>], values: &[T]) -> Result<()> {
         let mut through_backend = Vec::new();
@@ -95,7 +95,8 @@ impl World {
     ///
     /// # Cost
     ///
-    /// W a block. One-sided. Complete locally on return, at the target after [`flush`](Self::flush).
+    /// W a block. One-sided. Complete locally on return, at the target after
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
     ///

@@ -298,8 +298,8 @@ impl<T: Pod> GlobalPtr<T> {
         Some(mapped.address())
     }
 
-    /// Asks the memory system to fetch the pointer's cache line for an access that will follow; does
-    /// nothing for a peer that is not direct, or for a pointer that could not be accessed.
+    /// Asks the memory system to fetch the pointer's cache line for an access that will follow;
+    /// does nothing for a peer that is not direct, or for a pointer that could not be accessed.
     ///
     /// # Cost
     ///

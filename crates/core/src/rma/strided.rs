@@ -35,8 +35,8 @@ pub struct Strides<const N: usize> {
 }
 
 impl<const N: usize> Strides<N> {
-    /// The number of elements from the first to one past the last in an array with `strides`; `None`
-    /// if that overflows.
+    /// The number of elements from the first to one past the last in an array with `strides`;
+    /// `None` if that overflows.
     pub(super) fn span(&self, strides: &[usize; N]) -> Option<usize> {
         if self.extents.contains(&0) {
             return Some(0);
@@ -91,8 +91,8 @@ impl<const N: usize> Strides<N> {
         Some(world.checked(ptr, span))
     }
 
-    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the elements that
-    /// the box is among, and with the corners of each part and its shape.
+    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the elements
+    /// that the box is among, and with the corners of each part and its shape.
     #[track_caller]
     fn in_parts<T: Pod>(
         &self,
@@ -119,7 +119,8 @@ impl<const N: usize> Strides<N> {
 }
 
 impl<T: Pod> GlobalPtr<T> {
-    /// Writes a box of elements from `values`. This pointer and the slice's start are its first corner.
+    /// Writes a box of elements from `values`. This pointer and the slice's start are its first
+    /// corner.
     ///
     /// # Cost
     ///

@@ -2,8 +2,8 @@
 //!
 //! On the path of an operation this file comes first: a launcher's backend becomes a [`World`], the
 //! world's [`segment`] gives out a [`GlobalPtr`], and [`rma`](crate::rma) or
-//! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through the
-//! [`Backend`] elsewhere.
+//! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through
+//! the [`Backend`] elsewhere.
 
 mod end;
 mod memory;
@@ -33,11 +33,11 @@ use crate::waits::Watch;
 use crate::wire::Wire;
 
 /// What a crate adds to every world above core, such as active messages: messages of its own
-/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes progress.
-/// See [`World::attach`].
+/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes
+/// progress. See [`World::attach`].
 pub trait Layer: Any + fmt::Debug + Send + Sync {
-    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits inside it
-    /// is [`Error::InHandler`].
+    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits
+    /// inside it is [`Error::InHandler`].
     ///
     /// # Errors
     ///
@@ -52,8 +52,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// What the transport reports.
     fn advance(&self, world: &World) -> Result<bool>;
 
-    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so that
-    /// it is never left with more of them than one batch of requests gives.
+    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so
+    /// that it is never left with more of them than one batch of requests gives.
     fn accepts_requests(&self) -> bool;
 
     /// What the handler that runs now works on, for the report of one that does not return.
@@ -66,7 +66,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
         true
     }
 
-    /// Takes note of a message that came when the rank served none any more, because it was leaving.
+    /// Takes note of a message that came when the rank served none any more, because it was
+    /// leaving.
     fn refuse(&self, message: &Message<'_>) {
         let _ = message;
     }
@@ -74,8 +75,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Called when the rank has left, in good order.
     fn end(&self) {}
 
-    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the next progress;
-    /// else the task asks to be polled again at once.
+    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the
+    /// next progress; else the task asks to be polled again at once.
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         let _ = (world, waker);
         false
@@ -95,8 +96,8 @@ pub struct World {
     is_counted: bool,
 }
 
-/// A handle that does not keep the rank in the job: for what may outlive the program's interest in it, such
-/// as a future that is never waited for.
+/// A handle that does not keep the rank in the job: for what may outlive the program's interest in
+/// it, such as a future that is never waited for.
 #[derive(Clone, Debug)]
 pub struct WeakWorld {
     inner: Weak<Inner>,
@@ -124,8 +125,9 @@ impl WeakWorld {
 
 #[derive(Debug)]
 struct Inner {
-    /// What most accesses look at: what the two maps below say of segments in one mapping, or nothing
-    /// while operations are counted, so that an access pays for counting only when it is on.
+    /// What most accesses look at: what the two maps below say of segments in one mapping, or
+    /// nothing while operations are counted, so that an access pays for counting only when it is
+    /// on.
     fast_memory: EvenMap,
     fast_words: EvenMap,
     /// Whose segments are read and written directly, and whose words are changed by this CPU. The
@@ -355,7 +357,8 @@ impl World {
             .map_or_else(Costs::default, |counting| counting.total())
     }
 
-    /// What this rank has done so far on `peer`, if [`Statistics::PerPeer`](crate::Statistics) is on.
+    /// What this rank has done so far on `peer`, if [`Statistics::PerPeer`](crate::Statistics) is
+    /// on.
     ///
     /// # Panics
     ///
@@ -449,8 +452,9 @@ impl World {
     }
 }
 
-/// The ranks whose segments are accessed directly, if they are mapped. With the direct path off that is this
-/// rank alone, where ranks serve atomics: to its own words nobody else has a way then, but by asking it.
+/// The ranks whose segments are accessed directly, if they are mapped. With the direct path off
+/// that is this rank alone, where ranks serve atomics: to its own words nobody else has a way then,
+/// but by asking it.
 fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
     let own = backend.rank().number();
     if config.direct {
@@ -462,8 +466,8 @@ fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
     }
 }
 
-/// Which segments of `ranks` are accessed directly, and on which of them CPU atomics are right: one word must
-/// never have two kinds of executors.
+/// Which segments of `ranks` are accessed directly, and on which of them CPU atomics are right: one
+/// word must never have two kinds of executors.
 fn maps(backend: &dyn Backend, ranks: Range<u32>) -> (SegmentMap, SegmentMap) {
     let memory = SegmentMap::of(backend, ranks.clone());
     let by_cpu = backend.capabilities().atomics == AtomicsBy::Cpu;

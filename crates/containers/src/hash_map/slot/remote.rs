@@ -12,8 +12,8 @@ use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
 
-/// All slots of a map, or those of one rank: the first block of each rank is at `start`, and the next
-/// one `stride` bytes behind it.
+/// All slots of a map, or those of one rank: the first block of each rank is at `start`, and the
+/// next one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) world: &'a World,
