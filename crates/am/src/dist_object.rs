@@ -20,7 +20,7 @@ use crate::rpc::{TakesPlace, TeamCalls};
 use crate::state::{Am, am};
 use pgas_core::Result;
 
-/// An object with an instance on every rank of a team, of which this is a handle on the rank's own.
+/// An object with an instance on every rank of a team; this is a handle on the rank's own instance.
 ///
 /// It dereferences to the instance; clones are handles on the same one. The instance lives until
 /// the last handle is dropped: drop it after all calls that name it have run, as after a

@@ -25,8 +25,8 @@ const IDLE_NAP: Duration = Duration::from_millis(10);
 /// At how many calls in flight it looks before it, in case that their rank has left.
 const CALLS_PER_NAP: u32 = 1024;
 
-/// Makes progress for a rank whose program is tasks of tokio, so that they can await what is on its
-/// way.
+/// Makes progress for a rank whose program consists of tasks of tokio, so that they can await
+/// operations in flight.
 ///
 /// While it lives, [`PgasFuture`](crate::PgasFuture)s and [`Event`](pgas_core::Event)s wake the
 /// task that awaits them when there is something to see, instead of asking to be polled again at

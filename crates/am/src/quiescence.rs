@@ -11,9 +11,9 @@ use pgas_lockfree::tally::Rounds;
 use crate::state::am;
 use pgas_core::{Error, Result};
 
-/// Waits until all messages that any rank has sent were served, those that handlers and remote
-/// functions have sent meanwhile included, and all answers are back; what was chained to them has
-/// run then. It waits for no promise and no collective, which only the program brings about, nor
+/// Waits until all messages of all ranks were served, including those that handlers and remote
+/// functions have sent meanwhile, until all answers are back, and until the actions chained to them
+/// have run. It waits for no promise and no collective, which only the program brings about, nor
 /// for what was chained to these alone.
 ///
 /// Progress: user level.

@@ -57,7 +57,7 @@ pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error 
     }
 }
 
-/// What was taken out of a container, where some of it could not be read.
+/// The elements that were taken out of a container although some could not be read.
 ///
 /// `?` turns it into the plain [`Error`], and drops what was taken.
 #[derive(Debug, thiserror::Error)]

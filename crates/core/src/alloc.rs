@@ -51,8 +51,8 @@ impl World {
         self.alloc_aligned(n, align_of::<T>())
     }
 
-    /// Allocates as [`alloc`](Self::alloc), at a multiple of `align` bytes, or of what the type
-    /// asks for if that is more: a line of the cache, a page.
+    /// Allocates as [`alloc`](Self::alloc), with an alignment of `align` bytes, or of the type if
+    /// that is larger: a cache line, a page.
     ///
     /// # Cost
     ///
@@ -84,7 +84,7 @@ impl World {
         Ok(GlobalPtr::new(self.rank(), block.range.start))
     }
 
-    /// Frees what [`alloc`](Self::alloc) returned, on the rank that called it.
+    /// Frees an allocation of [`alloc`](Self::alloc), on the rank that made it.
     ///
     /// # Cost
     ///
@@ -136,8 +136,8 @@ impl World {
         self.alloc_symmetric_aligned(n, align_of::<T>())
     }
 
-    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), at a multiple of `align` bytes, or
-    /// of what the type asks for if that is more.
+    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), with an alignment of `align` bytes,
+    /// or of the type if that is larger.
     ///
     /// # Cost
     ///

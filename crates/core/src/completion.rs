@@ -60,9 +60,9 @@ impl World {
     }
 
     /// What this rank returns for an `error` in `what` that leaves work undone which other ranks
-    /// wait for: the failure of the job, by which they are told. For who builds on one-sided
-    /// operations, once others may depend on this rank, such as when it has taken a lock; before
-    /// that an error can be returned as it is.
+    /// wait for: the failure of the job, by which they are told. For libraries on top of one-sided
+    /// operations, once other ranks may depend on this one, for instance after it has taken a lock;
+    /// before that an error can be returned as it is.
     ///
     /// Returns `error`; ranks that wait, and this one when it waits again, get
     /// [`RankFailed`](crate::Error::RankFailed), which has its text.

@@ -88,7 +88,7 @@ impl<T> GlobalPtr<T> {
         self.bits == 0
     }
 
-    /// The rank whose segment holds the object (its affinity).
+    /// The rank whose segment holds the object: its affinity.
     #[must_use]
     #[inline]
     pub const fn rank(self) -> Rank {

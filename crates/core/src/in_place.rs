@@ -97,7 +97,7 @@ impl<'w> InPlace<'w> {
         self.world
     }
 
-    /// Who the message is for.
+    /// The rank that the message is for.
     #[must_use]
     #[inline]
     pub fn to(&self) -> Rank {

@@ -57,9 +57,9 @@ impl World {
         layer.downcast_ref()
     }
 
-    /// How many short messages [`try_send`](Self::try_send) would take for `to` now, as far as this
-    /// rank can tell; none means back-pressure. On one host a rank takes half of the room for
-    /// requests at most, and all share what there is; over a network it is this rank's own.
+    /// The number of short messages to `to` for which there is room now, as far as this rank can
+    /// tell; 0 means back-pressure. On one host a rank takes half of the room for requests at most,
+    /// and all share what there is; over a network it is this rank's own.
     ///
     /// # Cost
     ///

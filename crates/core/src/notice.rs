@@ -7,7 +7,7 @@
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-/// A text with its control characters, and what turns the direction of writing, escaped as in Rust.
+/// A text whose control characters and marks of writing direction are escaped as in Rust.
 ///
 /// # Cost
 ///
@@ -26,7 +26,7 @@ pub const fn printable<T: fmt::Display>(text: T) -> Printable<T> {
     Printable(text)
 }
 
-/// What [`printable`] gives.
+/// The result of [`printable`].
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<T>(T);
 

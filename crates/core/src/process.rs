@@ -68,7 +68,7 @@ pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
 }
 
 /// Runs `body` on this thread as the rank of `world`: [`join_once`] on it gives that world. For
-/// what runs ranks as threads.
+/// backends that run ranks as threads.
 ///
 /// # Cost
 ///
@@ -97,7 +97,7 @@ pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `body` as the rank of each world, a thread each, and returns the results in their order.
-/// For what runs ranks as threads.
+/// For backends that run ranks as threads.
 ///
 /// `failed` is called on the thread of a rank that panics, at once, with what the panic says: other
 /// ranks may wait for this one. `is_cause` tells, when all have ended, of which panic the others
@@ -182,7 +182,7 @@ fn play_each(
     (!panics.is_empty()).then(|| panics.swap_remove(cause.unwrap_or(0)).1)
 }
 
-/// What a panic says.
+/// The text of a panic.
 #[must_use]
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -41,8 +41,8 @@ impl World {
         self.backend().notify(self.rank());
     }
 
-    /// Serves what has arrived and advances what is in flight, without waiting; says whether there
-    /// was any. Every call that waits does this itself.
+    /// Serves messages that have arrived and advances operations in flight, without waiting;
+    /// returns whether there was any work. Every call that waits does this itself.
     ///
     /// # Errors
     ///

@@ -187,9 +187,10 @@ impl World {
         Err(self.blame_self(&cause))
     }
 
-    /// What the threads of this rank wait for, as the report of a long wait (`PGAS_STALL`) says it:
-    /// for what, of whom, since when and from which line of the program. Waits that are over within
-    /// a tenth of a millisecond or so are not noted, and none is where such reports are turned off.
+    /// The waits of this rank's threads, in the words of the report of a long wait (`PGAS_STALL`):
+    /// the operation, the ranks that are missing, the time, and the line of the program. Waits that
+    /// are over within a tenth of a millisecond or so are not noted, and none is where such reports
+    /// are turned off.
     ///
     /// For another thread than the one that waits. It says the same as what other ranks would be
     /// told.

@@ -41,8 +41,8 @@ const PAUSES_PER_YIELD: u32 = 32;
 const BUSY_ROUNDS: u32 = 64;
 
 impl World {
-    /// Makes progress until `ready` says so; `what` is waited for, in the message of a failed wait
-    /// ("rank 3 waited 5s for {what}").
+    /// Makes progress until `ready` is true; `what` names the wait in an error ("rank 3 waited 5s
+    /// for {what}").
     ///
     /// It spins briefly, then yields, then sleeps, and looks at the job's health meanwhile, so a
     /// rank that waits for a dead one gets an error.
@@ -123,9 +123,9 @@ impl World {
         Ok(())
     }
 
-    /// For a loop of one's own that waits for `what`: [`OwnWait::pause`] in each round in which
-    /// nothing came. For what other ranks do without a message, in a loop that does more than look;
-    /// where looking is all, [`wait_for`](Self::wait_for) is better, since it sleeps.
+    /// For a loop of one's own that waits: call [`OwnWait::pause`] in each round without a result.
+    /// `what` names the wait. For what other ranks do without a message, in a loop that does more
+    /// than look; where looking is all, [`wait_for`](Self::wait_for) is better, since it sleeps.
     ///
     /// # Cost
     ///

@@ -13,7 +13,7 @@ use pgas_core::Result;
 /// go as deep as programs nest.
 const DEEPEST: u32 = 8;
 
-/// What [`when_all`] joins: vectors and tuples of futures.
+/// Collections that [`when_all`] joins: vectors and tuples of futures.
 pub trait All: sealed::Sealed {
     /// The values of all, in order.
     type Output: Send + 'static;

@@ -273,7 +273,8 @@ impl<T: Object> Distributor<T> {
         n
     }
 
-    /// Sends what is left, waits until all ranks have sent what is for this one, and returns it.
+    /// Sends the remaining elements, waits until all ranks have sent the elements for this one, and
+    /// returns them.
     ///
     /// # Cost
     ///
@@ -302,7 +303,8 @@ impl<T: Object> Distributor<T> {
         }
     }
 
-    /// Receives what has come, without waiting, and returns it. What is for others is passed on.
+    /// Receives the elements that have come, without waiting, and returns them. Elements for other
+    /// ranks are passed on.
     ///
     /// # Cost
     ///

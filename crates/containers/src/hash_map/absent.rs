@@ -66,10 +66,10 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         Ok(there.unwrap_or(value))
     }
 
-    /// The value of `key`; if it is absent, inserts what `f` returns, and returns that.
+    /// The value of `key`; if it is absent, inserts the result of `f` and returns it.
     ///
     /// `f` runs on this rank while nothing is locked; if it panics, the map is as before. If
-    /// another rank inserts the key meanwhile, its value stays and what `f` returned is dropped.
+    /// another rank inserts the key meanwhile, its value stays and the result of `f` is dropped.
     ///
     /// # Cost
     ///

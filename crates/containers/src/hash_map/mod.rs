@@ -383,7 +383,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.into_phase()
     }
 
-    /// Goes on to the phase in which each rank works on what it holds itself.
+    /// Goes on to the phase in which each rank works on its own entries.
     ///
     /// # Cost
     ///

@@ -50,7 +50,7 @@ pub trait Object: Sized + Send + Sync + 'static {
     }
 }
 
-/// What a container's slot holds of a `T`.
+/// The contents of a container's slot for a `T`.
 pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 
 /// A way to keep a `T` in a slot; [`Plain`](super::Plain), [`Parts`](super::Parts) and

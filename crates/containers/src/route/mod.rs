@@ -155,7 +155,7 @@ impl Route {
         }
     }
 
-    /// What kind of route it is.
+    /// The kind of the route.
     #[must_use]
     pub fn routing(&self) -> Routing {
         match self.n_hops {

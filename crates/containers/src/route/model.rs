@@ -7,7 +7,7 @@ use pgas_core::config::Routing;
 use super::{Route, Shape};
 use crate::{Error, Result};
 
-/// What a message costs, in nanoseconds (Alexandrov, Ionescu, Schauser, Scheiman: LogGP, 1995).
+/// The costs of a message in nanoseconds (Alexandrov, Ionescu, Schauser, Scheiman: LogGP, 1995).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LogGp {
@@ -21,7 +21,7 @@ pub struct LogGp {
     pub byte_ns: f64,
 }
 
-/// What ranks send, what that costs, and what memory they have for it.
+/// The traffic of ranks, its costs, and the memory that they have for it.
 ///
 /// A round is what ranks send until all have finished: each as much as the others, to all ranks
 /// alike. Ranks of a host share its network.
@@ -44,7 +44,7 @@ pub struct Model {
     pub hop_margin: f64,
 }
 
-/// What a rank needs for a round.
+/// The needs of a rank for a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Prediction {

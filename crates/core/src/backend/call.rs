@@ -29,8 +29,8 @@ impl AtomicType {
     }
 }
 
-/// What an atomic does. Subtraction, increment and decrement are [`Add`](Self::Add) of another
-/// operand.
+/// The operation of an atomic. Subtraction, increment and decrement are [`Add`](Self::Add) of
+/// another operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicOp {
     /// Reads.
@@ -74,7 +74,7 @@ pub struct SwapCall {
     pub desired: u64,
 }
 
-/// What [`put_signal`](crate::GlobalPtr::put_signal) does to the signal word.
+/// The update of the signal word by [`put_signal`](crate::GlobalPtr::put_signal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalUpdate {
     /// Replaces it.

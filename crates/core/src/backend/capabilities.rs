@@ -1,6 +1,6 @@
 //! What a transport can do, and what it needs of its ranks.
 
-/// What a transport can do, and what it needs of its ranks; the same on every rank of a job.
+/// The abilities of a transport and its demands on ranks; the same on every rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Who executes the atomics that go through the backend.
@@ -27,7 +27,7 @@ impl Capabilities {
     }
 }
 
-/// Who executes an atomic that goes through the backend.
+/// The executor of atomics that go through the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicsBy {
     /// A CPU, with its atomic instructions: coherent with the direct path's.

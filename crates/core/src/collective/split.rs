@@ -158,8 +158,8 @@ impl Team {
 }
 
 impl World {
-    /// The team of the ranks whose segments this process has mapped, which are those of its host
-    /// (or of the part of it that shares memory).
+    /// The team of the ranks whose segments this process has mapped: those of its host, or of the
+    /// part of the host that shares memory.
     ///
     /// # Cost
     ///

@@ -253,7 +253,8 @@ impl Team {
         })
     }
 
-    /// Sends `values[i]` to member `i`, and gives what the members sent here, in their order.
+    /// Sends `values[i]` to member `i`, and gives the values that the members sent to this one, in
+    /// the order of the members.
     ///
     /// # Cost
     ///

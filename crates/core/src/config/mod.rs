@@ -96,20 +96,19 @@ pub struct Config {
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
     pub huge_pages: bool,
-    /// By how many hops elements travel to their ranks, where many of them travel together; `None`
-    /// lets the library choose.
+    /// The number of hops of aggregated elements on their way to their ranks; `None` lets the
+    /// library choose.
     pub routing: Option<Routing>,
     /// How long a wait may take before it is an error; `None` for no limit.
     pub timeout: Option<Duration>,
-    /// How long a rank may be stopped while another one waits before it counts as failed; and how
-    /// long a wait may take before it is reported, with what all ranks wait for, on the standard
-    /// error output: once, and again whenever it has doubled.
+    /// The time after which a long wait is reported on the standard error output, with the waits of
+    /// all ranks: once, and again whenever it has doubled. A rank that is stopped for so long while
+    /// another one waits counts as failed.
     pub stall: Option<Duration>,
     /// Whether such a report ends the job.
     pub stall_ends: bool,
-    /// How long another host may give no sign of life before its ranks count as failed; at least a
-    /// second. It is the host that is meant, and the way to it: one whose ranks all compute, or are
-    /// stopped, gives signs of life.
+    /// The time without a sign of life from another host after which its ranks count as failed; at
+    /// least a second. A host whose ranks all compute, or are stopped, gives signs of life.
     pub silence: Option<Duration>,
 }
 
@@ -126,7 +125,7 @@ pub enum BackendKind {
     Sim,
 }
 
-/// By how many hops elements travel to their ranks.
+/// The number of hops of aggregated elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// By one: each rank sends to every other rank.
@@ -178,7 +177,7 @@ impl Config {
         Self::from_env_over(&|_| None)
     }
 
-    /// As [`from_env`](Self::from_env), where what `overrides` gives for a name takes precedence.
+    /// As [`from_env`](Self::from_env); values of `overrides` take precedence.
     ///
     /// # Errors
     ///

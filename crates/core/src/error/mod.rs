@@ -20,8 +20,8 @@ pub use causes::{
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something was not done: what the environment did, such as a rank that has died, or what a
-/// container or a message has no room for.
+/// The error of all operations: a failure of the environment, such as the death of a rank, or a
+/// lack of room in a container or a message.
 ///
 /// It is small, since it travels by value on hot paths; the details are boxed. Its
 /// [`Debug`](fmt::Debug) is its sentence, so that `fn main() -> pgas::Result<()>` tells the user

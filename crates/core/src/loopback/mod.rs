@@ -38,7 +38,7 @@ use segment::Segment;
 /// touched.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
-/// What a job's transport is like, besides being unkind.
+/// Options of the transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {

@@ -66,7 +66,7 @@ fn array_bytes<B: Block>(len: usize) -> Option<usize> {
     B::BYTES.checked_mul(NonZero::new(len)?.get())
 }
 
-/// A block of global memory whose loads, stores and atomics are this processor's own.
+/// A block of global memory that this process reaches by its own loads, stores and atomics.
 ///
 /// A container whose operation touches several parts of one element looks the element up once, by
 /// [`GlobalPtr::near`], and pays for each part what a plain access costs: with constant offsets

@@ -32,7 +32,7 @@ use crate::tasks::Tasks;
 use crate::waits::Watch;
 use crate::wire::Wire;
 
-/// What a crate adds to every world above core, such as active messages: messages of its own
+/// An extension of every world by a crate above core, such as active messages: messages of its own
 /// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes
 /// progress. See [`World::attach`].
 pub trait Layer: Any + fmt::Debug + Send + Sync {
@@ -96,8 +96,8 @@ pub struct World {
     is_counted: bool,
 }
 
-/// A handle that does not keep the rank in the job: for what may outlive the program's interest in
-/// it, such as a future that is never waited for.
+/// A handle that does not keep the rank in the job, for values that may outlive the program's
+/// interest in it, such as a future that is never waited for.
 #[derive(Clone, Debug)]
 pub struct WeakWorld {
     inner: Weak<Inner>,
@@ -283,7 +283,7 @@ impl World {
         Rank::new(rank.number().checked_sub(1).unwrap_or(self.n_ranks() - 1))
     }
 
-    /// Refuses what is no rank of the job.
+    /// Panics unless `rank` is a rank of the job.
     ///
     /// # Panics
     ///
@@ -302,7 +302,7 @@ impl World {
         &self.inner.config
     }
 
-    /// What the transport can do, and what it needs of its ranks.
+    /// The abilities of the transport and its demands on ranks.
     #[must_use]
     #[inline]
     pub fn capabilities(&self) -> &Capabilities {
@@ -348,7 +348,8 @@ impl World {
         self.backend().abort(code, message)
     }
 
-    /// What this rank has done so far; all zero unless [`Config::statistics`] asks for counting.
+    /// The operations of this rank so far; all zero unless [`Config::statistics`] asks for
+    /// counting.
     #[must_use]
     pub fn costs(&self) -> Costs {
         self.inner
@@ -357,8 +358,8 @@ impl World {
             .map_or_else(Costs::default, |counting| counting.total())
     }
 
-    /// What this rank has done so far on `peer`, if [`Statistics::PerPeer`](crate::Statistics) is
-    /// on.
+    /// The operations of this rank on `peer` so far, if [`Statistics::PerPeer`](crate::Statistics)
+    /// is on.
     ///
     /// # Panics
     ///
