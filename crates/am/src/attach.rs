@@ -25,9 +25,8 @@ use pgas_core::{Error, MixedBinaries, Result};
 ///
 /// # Errors
 ///
-/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program;
-/// [`Error::Backend`] if one cannot read its own. The failure of the job while waiting.
-/// Who calls it again gets the same error.
+/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`Error::Backend`] if one
+/// cannot read its own. The failure of the job while waiting. A second call gives the same error.
 ///
 /// # Examples
 ///

@@ -76,7 +76,7 @@ pub struct TakeError<T> {
 pub struct Lost {
     /// How many they are.
     pub n: usize,
-    /// What happened to the first of them, or to the call if there are none.
+    /// The error of the first of them, or of the call if there are none.
     #[source]
     pub first: Error,
 }
@@ -111,7 +111,7 @@ impl<T> From<Error> for TakeError<T> {
 pub struct BatchError {
     /// How many elements were carried out; the index of the one that failed.
     pub done: usize,
-    /// What happened to the element with that index.
+    /// The error of the element with that index.
     #[source]
     pub error: Error,
 }

@@ -10,7 +10,7 @@ use crate::segment::HeapUse;
 use crate::symmetric::Symmetric;
 use crate::world::World;
 
-/// What is asked of a heap for `n` elements at a multiple of `align` bytes.
+/// The layout of `n` elements with an alignment of `align` bytes.
 #[track_caller]
 fn bytes_and_align<T>(n: usize, align: usize) -> (u64, u64) {
     let align = align.max(align_of::<T>());

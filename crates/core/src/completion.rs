@@ -59,17 +59,17 @@ impl World {
         outcome.map_err(|error| self.give_up(what, error))
     }
 
-    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks
-    /// wait for: the failure of the job, by which they are told. For libraries on top of one-sided
-    /// operations, once other ranks may depend on this one, for instance after it has taken a lock;
-    /// before that an error can be returned as it is.
+    /// Makes an `error` in `what` the failure of the job, so that ranks are told that wait for work
+    /// that was left undone. For libraries on top of one-sided operations, once other ranks may
+    /// depend on this one, for instance after it has taken a lock; before that an error can be
+    /// returned as it is.
     ///
     /// Returns `error`; ranks that wait, and this one when it waits again, get
     /// [`RankFailed`](crate::Error::RankFailed), which has its text.
     ///
     /// # Cost
     ///
-    /// What the transport does to end a job.
+    /// That of ending a job.
     #[cold]
     #[must_use]
     pub fn give_up(&self, what: &str, error: Error) -> Error {
@@ -84,7 +84,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -104,7 +104,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
         self.backend().flush_all()

@@ -127,7 +127,7 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over.
+    /// Errors of the transport; then the operation is over.
     pub fn test(&mut self) -> Result<bool> {
         if self.is_complete()? {
             return Ok(true);
@@ -198,7 +198,7 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over.
+    /// Errors of the transport; then the operation is over.
     pub fn test_source(&mut self) -> Result<bool> {
         if let State::Brief(brief) = &self.state
             && brief.words.is_some()
@@ -221,7 +221,7 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, or the failure of the job while waiting.
+    /// Errors of the transport, or the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -348,7 +348,7 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
     }
 }
 
-/// What the wait for a collective's result returns for its own `error`: this rank does without the
+/// The error of a wait for a collective's result, from its own `error`: this rank does without the
 /// result that the others get, unless it was refused the wait.
 #[cold]
 fn given_up<T>(task: &dyn Task<T>, error: Error) -> Error {

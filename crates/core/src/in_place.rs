@@ -54,7 +54,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports; where nothing is free, the failure of the job.
+    /// Errors of the transport; where nothing is free, the failure of the job.
     ///
     /// # Panics
     ///

@@ -46,9 +46,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports, or a message for a handler that nobody registered; the failure
-    /// of the job when there was nothing to do, so that a loop around this call does not outlive
-    /// it.
+    /// Errors of the transport, or a message for a handler that nobody registered; the failure of
+    /// the job when there was nothing to do, so that a loop around this call does not outlive it.
     pub fn progress(&self) -> Result<bool> {
         let worked = self.advance()?;
         if !worked {

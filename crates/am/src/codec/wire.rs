@@ -32,7 +32,7 @@ use super::refusal::unreadable;
 /// impl Wire for Query { type By = AsSerde; } // by serde
 /// ```
 ///
-/// What cannot travel does not compile:
+/// Types that cannot travel do not compile:
 ///
 /// ```compile_fail,E0277
 /// fn travels<T: pgas_am::codec::Wire>() {}

@@ -176,7 +176,7 @@ fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<
     }));
 }
 
-/// How often who waits for an answer asks whether its rank has left.
+/// Rounds of a wait for an answer between two looks whether its rank has left.
 const ROUNDS_PER_LOOK: u32 = 512;
 
 impl<T> Drop for Answer<T> {
@@ -313,7 +313,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// # Errors
     ///
-    /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a
+    /// The failure in the place of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a
     /// failed transfer, [`Error::RankFailed`] if the rank that was called has left without an
     /// answer; the failure of the job while waiting; inside a handler [`Error::InHandler`], unless
     /// the value is there.
@@ -376,7 +376,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Who answers the call that this is or follows.
+    /// The rank that answers the call that this is or follows.
     fn to(&self) -> Option<Rank> {
         match &self.state {
             State::Answer(answer) => Some(answer.to),
@@ -394,7 +394,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// What the future belongs to, if it is not ready.
+    /// The state that the future belongs to, if it is not ready.
     fn handle(&self) -> Option<Handle> {
         match &self.state {
             State::Ready(_) | State::Taken => None,

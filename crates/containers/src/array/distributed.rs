@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// An array of a fixed length whose elements are dealt out to all ranks.
 ///
-/// What is said of the elements of an [`Array`](super::Array) holds here too.
+/// The rules for elements of an [`Array`](super::Array) hold here, too.
 ///
 /// # Examples
 ///
@@ -195,7 +195,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -226,7 +226,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -258,7 +258,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -292,7 +292,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be written.
+    /// Errors of the transport; then some may be written.
     ///
     /// # Panics
     ///
@@ -334,7 +334,7 @@ impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be added to.
+    /// Errors of the transport; then some may be added to.
     ///
     /// # Panics
     ///

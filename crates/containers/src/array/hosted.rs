@@ -108,8 +108,8 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`Error::Codec`] if the value cannot be encoded; the failure of
-    /// the job while waiting for another writer.
+    /// Errors of the transport; [`Error::Codec`] if the value cannot be encoded; the failure of the
+    /// job while waiting for another writer.
     ///
     /// # Panics
     ///
@@ -129,7 +129,7 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     ///
     /// # Panics
     ///
@@ -193,7 +193,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -213,7 +213,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -235,7 +235,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -255,7 +255,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be written.
+    /// Errors of the transport; then some may be written.
     ///
     /// # Panics
     ///
@@ -278,7 +278,7 @@ impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be added to.
+    /// Errors of the transport; then some may be added to.
     ///
     /// # Panics
     ///

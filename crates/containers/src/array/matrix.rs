@@ -153,7 +153,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -172,7 +172,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -191,7 +191,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -219,7 +219,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

@@ -26,9 +26,9 @@ use crate::{Error, Result};
 
 /// A set of items that may claim to hold a few more than it does.
 ///
-/// It is made for an expected number of items and a rate of false positives: with that many items
-/// in it, so many of the queries for absent ones find them. Items that are there are always found.
-/// Nothing can be taken out of it.
+/// It is made for an expected number of items and a rate of false positives: the share of queries
+/// for absent items that succeed once that many items are in it. Items that are there are always
+/// found. Nothing can be taken out of it.
 ///
 /// `WORDS` is the number of 64-bit words in a block: 1, or 8 for [`WideBloomFilter`], which needs
 /// less memory for the same rate (9.9 instead of 12.1 bits an item at a rate of 1 %), while an
@@ -223,7 +223,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`Error::Codec`] if the item cannot be encoded.
+    /// Errors of the transport; [`Error::Codec`] if the item cannot be encoded.
     #[inline]
     pub fn insert(&self, item: &T) -> Result<bool> {
         let item = self.locate(object::hash_of(item)?);
@@ -331,7 +331,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`Error::Codec`] if the item cannot be encoded.
+    /// Errors of the transport; [`Error::Codec`] if the item cannot be encoded.
     #[inline]
     pub fn contains(&self, item: &T) -> Result<bool> {
         self.has(&self.locate(object::hash_of(item)?))

@@ -289,7 +289,7 @@ impl<T: Object> Distributor<T> {
     ///
     /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has
     /// come cannot be read, which is then gone; with the elements that could be. That is this
-    /// rank's outcome: the others are not told. What the transport reports while they wait for this
+    /// rank's outcome: the others are not told. Errors of the transport while they wait for this
     /// rank is the failure of the job.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {

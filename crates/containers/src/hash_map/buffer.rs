@@ -342,7 +342,7 @@ where
     /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts
     ///   it, or cannot be encoded after it was combined. Such an entry is given up, and all others
     ///   are inserted.
-    /// - What the transport reports; the failure of the job while waiting.
+    /// - Errors of the transport; the failure of the job while waiting.
     ///
     /// # Panics
     ///

@@ -93,7 +93,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn local_len(&self) -> Result<u64>
     where
         P: Looks,

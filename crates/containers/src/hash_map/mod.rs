@@ -115,10 +115,10 @@ use table::Table;
 /// that has it, and an answer (M), instead of the prices in R, W and A; a batch is messages to all
 /// ranks at once, each with as many of its keys as it carries. That rank serves messages when it
 /// makes progress, as [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the
-/// answer. What the rank cannot do on its own, as when a search goes on to the next rank's slots,
-/// takes M and then the other price, which is rare in a map with room. Keys and values that may be
-/// longer than their slots, entries of more than 4 KiB, and operations inside of handlers, have the
-/// prices in R, W and A everywhere.
+/// answer. An operation that the rank cannot finish on its own, because the search goes on to the
+/// next rank's slots, takes M and then the other price; that is rare in a map with room. Keys and
+/// values that may be longer than their slots, entries of more than 4 KiB, and operations inside of
+/// handlers, have the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
@@ -139,7 +139,7 @@ use table::Table;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// What a phase forbids does not compile:
+/// Operations that the phase forbids do not compile:
 ///
 /// ```compile_fail,E0277
 /// # use pgas_containers::{HashMap, hash_map::FindOnly};
@@ -496,7 +496,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn find<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
     where
@@ -514,7 +514,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
@@ -597,7 +597,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn update<Q: ?Sized>(&self, key: &Q, f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
@@ -662,7 +662,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 
     /// Removes `key`, and says whether it was there.
     ///
-    /// What its value takes outside of the slot is free again at once. The slot itself stays the
+    /// Memory of its value outside of the slot is free again at once. The slot itself stays the
     /// key's, for when it is inserted again; for other keys it is free after a
     /// [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
     /// taken or less than 64 slots. In a map that is made with [`reuse_slots`](Self::reuse_slots)
@@ -675,7 +675,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     ///
     /// # Examples
     ///

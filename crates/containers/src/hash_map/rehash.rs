@@ -70,8 +70,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// On every rank [`Exhausted`](pgas_core::Error::Exhausted), with the map as it was, if the
     /// symmetric heap has no room for new slots beside the old ones; the failure of the job while
-    /// waiting. What the transport reports: then the map is empty all the same, and some of its
-    /// memory is lost until it is dropped.
+    /// waiting. Errors of the transport: then the map is empty all the same, and some of its memory
+    /// is lost until it is dropped.
     ///
     /// # Examples
     ///

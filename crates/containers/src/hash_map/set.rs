@@ -125,7 +125,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[inline]
     pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where

@@ -24,7 +24,7 @@ pub trait Object: Sized + Send + Sync + 'static {
     /// How a value lives in a slot.
     type Repr: Repr<Self>;
 
-    /// What a file calls the type. Values are only loaded from a file that calls it the same.
+    /// The name of the type in files. Values are only loaded from a file that calls it the same.
     ///
     /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type
     /// its name and those of its members or variants; of a [`Plain`](super::Plain) one the size. It
@@ -69,7 +69,7 @@ pub trait Repr<T>: Sealed {
     /// Whether a slot may point to memory of its own.
     const HAS_HEAP: bool;
 
-    /// What a slot has to hold of `value`.
+    /// The contents of a slot for `value`.
     ///
     /// # Cost
     ///
@@ -96,7 +96,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded>;
 
     /// The value that was loaded.
@@ -130,7 +130,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn release(slot: &Self::Slot, heap: &Heap) -> Result<()>;
 
     /// A hash of `value`, which is the same on every rank; continues `former`.
@@ -160,7 +160,7 @@ pub trait Repr<T>: Sealed {
     /// Whether the slot of a value with this key points to memory of its own.
     fn is_key_outside(key: &Self::Key) -> bool;
 
-    /// What a slot has to hold of the value with this key.
+    /// The contents of a slot for the value with this key.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> Result<bool>;
 
     /// Whether two keys are the same.
@@ -189,7 +189,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key>;
 
     /// The key's hash.

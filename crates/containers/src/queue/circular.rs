@@ -41,7 +41,7 @@ use crate::object::Object;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// What a phase forbids does not compile:
+/// Operations that the phase forbids do not compile:
 ///
 /// ```compile_fail,E0277
 /// # use pgas_containers::{CircularQueue, queue::Pop};

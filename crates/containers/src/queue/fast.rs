@@ -26,7 +26,7 @@ use super::phase::Push;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// What a phase forbids does not compile:
+/// Operations that the phase forbids do not compile:
 ///
 /// ```compile_fail,E0277
 /// # use pgas_containers::{FastQueue, queue::Push};

@@ -138,7 +138,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, and the failure of the job while waiting;
+    /// Errors of the transport, and the failure of the job while waiting;
     /// [`Error::Codec`](crate::Error::Codec) if the element is no `T`, which is then gone.
     #[inline]
     pub fn pop(&self) -> Result<Option<T>>
@@ -175,7 +175,7 @@ impl<T: Object<Repr = Plain> + Pod, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, and the failure of the job while waiting.
+    /// Errors of the transport, and the failure of the job while waiting.
     pub fn pop_slice(&self, out: &mut [T]) -> Result<usize>
     where
         P: Pops,
@@ -357,7 +357,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn len(&self) -> Result<usize> {
         self.ring.len()
     }
@@ -370,7 +370,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn is_empty(&self) -> Result<bool> {
         self.len().map(|n| n == 0)
     }

@@ -60,7 +60,7 @@ impl<T> PushError<T> {
     ///
     /// # Errors
     ///
-    /// What made the push fail, other than a full queue.
+    /// The error that made the push fail, other than a full queue.
     pub fn full(self) -> crate::Result<T> {
         match self {
             Self::Full(value) => Ok(value),

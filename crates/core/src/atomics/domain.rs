@@ -94,7 +94,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -134,7 +134,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -154,7 +154,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

@@ -29,7 +29,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -68,7 +68,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -93,7 +93,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -120,7 +120,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports (the outer result); then it was not replaced.
+    /// Errors of the transport (the outer result); then it was not replaced.
     ///
     /// # Panics
     ///
@@ -173,7 +173,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -227,7 +227,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -246,7 +246,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -265,7 +265,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -284,7 +284,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -303,7 +303,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -322,7 +322,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -344,7 +344,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -363,7 +363,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -382,7 +382,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -401,7 +401,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -420,7 +420,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -439,7 +439,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

@@ -27,7 +27,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -46,7 +46,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -103,7 +103,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -122,7 +122,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -141,7 +141,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -160,7 +160,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -179,7 +179,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -198,7 +198,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///

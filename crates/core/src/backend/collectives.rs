@@ -248,7 +248,7 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Safety
     ///
@@ -262,7 +262,7 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over, and its id given up.
+    /// Errors of the transport; then the operation is over, and its id given up.
     fn test(&self, op: OpId) -> Result<bool>;
 
     /// Whether `rank`, a member that has left the job, had begun this operation before, without
@@ -279,7 +279,7 @@ pub unsafe trait Group: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>>;
 }
 

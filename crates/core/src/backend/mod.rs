@@ -156,7 +156,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn put(&self, put: Put) -> Result<()>;
 
     /// Copies bytes from a segment; they are there on return. Not atomic: a concurrent put may be
@@ -164,7 +164,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn get(&self, get: Get) -> Result<()>;
 
     /// Begins a put, whose source is the transport's until [`test`](Self::test) reports
@@ -172,7 +172,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn put_nb(&self, put: Put) -> Result<OpId>;
 
     /// Begins a get, whose destination is the transport's until [`test`](Self::test) reports
@@ -180,35 +180,35 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn get_nb(&self, get: Get) -> Result<OpId>;
 
     /// Puts many fragments; complete as [`put`](Self::put) is.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the fragments may have been written.
+    /// Errors of the transport; then any of the fragments may have been written.
     fn put_fragments(&self, fragments: &[Put]) -> Result<()>;
 
     /// Gets many fragments; they are there on return.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the fragments may have been read.
+    /// Errors of the transport; then any of the fragments may have been read.
     fn get_fragments(&self, fragments: &[Get]) -> Result<()>;
 
     /// Puts a grid of blocks; complete as [`put`](Self::put) is.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the blocks may have been written.
+    /// Errors of the transport; then any of the blocks may have been written.
     fn put_strided(&self, grid: PutGrid<'_>) -> Result<()>;
 
     /// Gets a grid of blocks; they are there on return.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the blocks may have been read.
+    /// Errors of the transport; then any of the blocks may have been read.
     fn get_strided(&self, grid: GetGrid<'_>) -> Result<()>;
 
     /// Puts bytes, then performs `signal` on a word of the same rank: who sees the latter sees the
@@ -216,21 +216,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the signal was not updated.
+    /// Errors of the transport; then the signal was not updated.
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()>;
 
     /// Performs an atomic without a result; complete at the target after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     fn atomic(&self, atomic: Atomic) -> Result<()>;
 
     /// Performs an atomic and returns the bits that stood there before.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn fetch_atomic(&self, atomic: Atomic) -> Result<u64>;
 
     /// Replaces the word if its bits are the expected ones, and returns the bits that stood there
@@ -238,7 +238,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64>;
 
     /// Begins an atomic that writes the former bits to `former`, which is the transport's until
@@ -246,7 +246,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId>;
 
     /// Begins a compare-and-swap that writes the former bits to `former`, as
@@ -254,7 +254,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId>;
 
     /// Whether `op` has reached `stage`. Does not wait. Makes no promise of progress; call
@@ -262,21 +262,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over and its id given up.
+    /// Errors of the transport; then the operation is over and its id given up.
     fn test(&self, op: OpId, stage: Stage) -> Result<bool>;
 
     /// Returns when all earlier operations of this rank on `rank` are complete there.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn flush(&self, rank: Rank) -> Result<()>;
 
     /// Returns when all earlier operations of this rank are complete at their targets.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn flush_all(&self) -> Result<()>;
 
     /// Enters a barrier over the job, or `None` where the transport has none of its own and core's
@@ -284,14 +284,14 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn barrier_begin(&self) -> Result<Option<BarrierTicket>>;
 
     /// Whether all ranks have entered the barrier.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool>;
 
     /// Some of the ranks that have not entered the barrier, as far as this rank can tell.
@@ -326,7 +326,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
         let _ = (to, len);
         Ok(Offer::Elsewhere)
@@ -381,7 +381,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn poll(
         &self,
         class: MessageClass,
@@ -395,7 +395,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn poll_all(
         &self,
         with_requests: bool,
@@ -413,7 +413,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn progress(&self) -> Result<bool>;
 
     /// Waits up to `at_most` for something to happen: a message, the end of a barrier, a signal, a

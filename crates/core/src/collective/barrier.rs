@@ -58,7 +58,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// What the transport reports of the flush.
+    /// Errors of the transport of the flush.
     ///
     /// # Examples
     ///

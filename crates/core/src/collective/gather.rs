@@ -105,8 +105,8 @@ impl Team {
     /// # Cost
     ///
     /// Up to 1 KiB a member, log n rounds, in which a member passes on what those below it in a
-    /// tree have sent; longer ones go to the root in one round. Collective over the team; who is
-    /// not the root does not wait for all others.
+    /// tree have sent; longer ones go to the root in one round. Collective over the team; members
+    /// other than the root do not wait for all others.
     ///
     /// # Errors
     ///

@@ -70,8 +70,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// log n rounds, and another one unless the root is member 0. Collective over the team; who is
-    /// not the root does not wait for all others.
+    /// log n rounds, and another one unless the root is member 0. Collective over the team; members
+    /// other than the root do not wait for all others.
     ///
     /// # Errors
     ///

@@ -123,7 +123,7 @@ impl Team {
     /// # Cost
     ///
     /// 2 log n rounds, in which a member passes on what those below it in a tree have sent.
-    /// Collective over the team; who is not the root does not wait for all others.
+    /// Collective over the team; members other than the root do not wait for all others.
     ///
     /// # Errors
     ///

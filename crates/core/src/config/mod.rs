@@ -4,7 +4,7 @@
 
 pub(crate) mod names;
 
-/// What started this process: `pgas-run`, an MPI's `mpirun`, Slurm's `srun`, or nobody.
+/// The launcher of this process: `pgas-run`, an MPI's `mpirun`, Slurm's `srun`, or none.
 ///
 /// [`Launcher::detect`] reads that from the environment alone, without talking to any launcher, so
 /// it is a pure function of a lookup. What follows from the answer (joining a shared memory, asking
@@ -76,7 +76,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// What started this process.
+    /// The launcher of this process.
     pub launcher: Launcher,
     /// The transport, if the user chose one.
     pub backend: Option<BackendKind>,
@@ -90,7 +90,7 @@ pub struct Config {
     pub direct: bool,
     /// Whether collectives compare their arguments across ranks.
     pub check: bool,
-    /// What is counted.
+    /// The counters that are kept.
     pub statistics: Statistics,
     /// Who makes progress.
     pub progress: Progress,

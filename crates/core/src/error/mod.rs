@@ -58,14 +58,14 @@ pub enum Error {
     /// waits for may be the very thread that runs it.
     #[error("{what} was waited for inside a handler, where nothing may wait")]
     InHandler {
-        /// What was to be waited for.
+        /// The wait.
         what: &'static str,
     },
     /// This rank has left the job, so that nothing completes any more.
     #[error("this rank has left the job")]
     HasLeft,
-    /// A job was to be joined by who has left one: with the last handle on its world a process, or
-    /// a thread that is a rank, leaves for good.
+    /// A process that has left its job tried to join one: with the last handle on its world a
+    /// process, or a thread that is a rank, leaves for good.
     #[error(
         "this {who} has left its job, since the last handle on the world was dropped, and cannot join \
          again; keep a clone of the `World` for as long as one is needed"
@@ -78,7 +78,7 @@ pub enum Error {
     /// A message is longer than one may be.
     #[error("a message to rank {to} has {bytes} bytes; at most {limit} fit")]
     MessageTooLong {
-        /// Whom the message was for.
+        /// The target of the message.
         to: Rank,
         /// How long it was.
         bytes: u32,
@@ -90,7 +90,7 @@ pub enum Error {
     /// There is no room for a message now, and a handler may not wait for it.
     #[error("there is no room for a message to rank {to}, and a handler may not wait for it")]
     BackPressure {
-        /// Whom the message was for.
+        /// The target of the message.
         to: Rank,
     },
     /// The world was made without active messages.
@@ -119,7 +119,7 @@ pub enum Error {
         team: u64,
         /// Its last member.
         last: u32,
-        /// Who was called.
+        /// The rank that was called.
         member: u32,
     },
     /// A call names a distributed object (by number and team) that is not built here yet; it is set

@@ -32,7 +32,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some fragments may have been written.
+    /// Errors of the transport; then some fragments may have been written.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some of `out` may have been written.
+    /// Errors of the transport; then some of `out` may have been written.
     ///
     /// # Panics
     ///

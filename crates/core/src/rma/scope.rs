@@ -42,7 +42,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports, or the failure of the job while waiting.
+    /// Errors of the transport, or the failure of the job while waiting.
     ///
     /// # Examples
     ///
@@ -99,7 +99,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -129,7 +129,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///

@@ -18,7 +18,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the signal was not updated.
+    /// Errors of the transport; then the signal was not updated.
     ///
     /// # Panics
     ///

@@ -129,7 +129,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then a part may have been written.
+    /// Errors of the transport; then a part may have been written.
     ///
     /// # Panics
     ///
@@ -155,7 +155,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then a part of `out` may have been written.
+    /// Errors of the transport; then a part of `out` may have been written.
     ///
     /// # Panics
     ///

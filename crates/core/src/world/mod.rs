@@ -49,7 +49,7 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn advance(&self, world: &World) -> Result<bool>;
 
     /// Whether requests may be served now. A layer with answers that met back-pressure says no, so
