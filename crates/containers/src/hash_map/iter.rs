@@ -11,7 +11,7 @@ use zerocopy::FromBytes as _;
 
 use super::HashMap;
 use super::op::At;
-use super::phase::{Finds, Looks, Phase};
+use super::phase::{Finds, Local, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
 use super::slot::{Access, GlobalSlot, LayoutOf};
 use super::table::{Table, over_slots};
@@ -123,6 +123,32 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Finds,
     {
         Entries::new(&self.table, rank)
+    }
+}
+
+/// In the local phase a loop over a map visits the entries of this rank, as
+/// [`local_iter`](HashMap::local_iter). In the other phases, in which a map is of all ranks,
+/// `local_iter` has to be named.
+///
+/// # Examples
+///
+/// ```
+/// # use pgas_containers::HashMap;
+/// # let world = pgas_core::backend::loopback::world();
+/// let squares = HashMap::<u32, u64>::with_capacity(&world, 100)?;
+/// squares.insert(&3, 9)?;
+/// let squares = squares.into_local_phase()?;
+/// for entry in &squares {
+///     assert_eq!(entry?, (3, 9));
+/// }
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+impl<'a, K: Object, V: Object, S: KeyHasher> IntoIterator for &'a HashMap<K, V, Local, S> {
+    type Item = Result<(K, V)>;
+    type IntoIter = Entries<'a, K, V, S>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.local_iter()
     }
 }
 
