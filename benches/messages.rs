@@ -134,7 +134,7 @@ impl<'a> Bench<'a> {
         world.register(Block).expect("attached");
         world.barrier().expect("two ranks");
         let rings = [0, 1].map(|rank| {
-            let ring = words.on(Rank::new(rank)).offset(RING);
+            let ring = words.on(Rank::new(rank)).add(RING);
             let at = ring.local(world).expect("ranks of one host are direct");
             // SAFETY: the words are mapped and aligned as long as `words` lives, which lives as long as the slices, and accessed atomically
             // only.
@@ -150,7 +150,7 @@ impl<'a> Bench<'a> {
     }
 
     fn word(&self, rank: u32, index: usize) -> GlobalPtr<u64> {
-        self.words.on(Rank::new(rank)).offset(index)
+        self.words.on(Rank::new(rank)).add(index)
     }
 
     /// The same word, as the floors see it.

@@ -34,7 +34,7 @@ fn measure(world: &World) {
     support::paired(
         "put of a byte-copyable element beside a bare put",
         N,
-        || (0..N).for_each(|i| bare.offset(i).put(world, [i as u64; 4]).expect("direct")),
+        || (0..N).for_each(|i| bare.add(i).put(world, [i as u64; 4]).expect("direct")),
         || (0..N).for_each(|i| ours.put(i, &[i as u64; 4]).expect("direct")),
     );
     let sum = |sum: u64, element: [u64; 4]| sum.wrapping_add(element[3]);
@@ -42,7 +42,7 @@ fn measure(world: &World) {
         "get of a byte-copyable element beside a bare get",
         N,
         || {
-            let elements = (0..N).map(|i| bare.offset(i).get(world).expect("direct"));
+            let elements = (0..N).map(|i| bare.add(i).get(world).expect("direct"));
             black_box(elements.fold(0, sum));
         },
         || {

@@ -35,7 +35,7 @@ fn memory(world: &World) -> (Symmetric<u64>, GlobalPtr<u64>) {
     for at in (0..n_words).step_by(512) {
         array
             .here()
-            .offset(at)
+            .add(at)
             .put_slice(world, &page)
             .expect("shared memory");
     }
@@ -139,7 +139,7 @@ fn eight_bytes(
         "get",
         places,
         |i| word(base, i).load(Ordering::Relaxed),
-        |i| peer.offset(i).get(world).expect("direct"),
+        |i| peer.add(i).get(world).expect("direct"),
     );
     pair(
         &mut group,
@@ -150,7 +150,7 @@ fn eight_bytes(
             0
         },
         |i| {
-            peer.offset(i).put(world, i as u64).expect("direct");
+            peer.add(i).put(world, i as u64).expect("direct");
             0
         },
     );
@@ -159,7 +159,7 @@ fn eight_bytes(
         "fetch_add",
         places,
         |i| word(base, i).fetch_add(1, Ordering::Relaxed),
-        |i| peer.offset(i).fetch_add(world, 1).expect("direct"),
+        |i| peer.add(i).fetch_add(world, 1).expect("direct"),
     );
     pair(
         &mut group,
@@ -172,7 +172,7 @@ fn eight_bytes(
                 .into()
         },
         |i| {
-            peer.offset(i)
+            peer.add(i)
                 .compare_exchange(world, 1, 2)
                 .expect("direct")
                 .is_ok()

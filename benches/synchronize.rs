@@ -67,7 +67,7 @@ impl<'a> Bench<'a> {
     }
 
     fn word(&self, rank: u32, index: usize) -> GlobalPtr<u64> {
-        self.words.on(Rank::new(rank)).offset(index)
+        self.words.on(Rank::new(rank)).add(index)
     }
 
     /// The same word, as the floor sees it.
@@ -173,7 +173,7 @@ impl<'a> Bench<'a> {
         let own = self.word(1 - peer, SIGNAL);
         let theirs = self.word(peer, SIGNAL);
         let send = || {
-            let data = theirs.offset(1);
+            let data = theirs.add(1);
             data.put_signal(self.world, &[7], theirs, SignalUpdate::Set(1))
                 .expect("direct");
         };

@@ -103,7 +103,7 @@ fn direct(world: &World, options: &Options, places: &[Place]) -> pgas::Result<(f
     let table = world.alloc_symmetric::<u64>(n)?;
     let seconds = timing::seconds(world, || {
         kernel::each(world, options, "direct", places, |_, place| {
-            let word = table.on(place.rank).offset(place.index as usize);
+            let word = table.on(place.rank).add(place.index as usize);
             word.atomic_op(world, AtomicOp::Add, 1)
         })?;
         world.barrier() // completes the atomics

@@ -117,10 +117,7 @@ fn direct(
     let mut words = vec![0; places.len()];
     let seconds = timing::seconds(world, || {
         kernel::each(world, options, "direct", places, |i, place| {
-            words[i] = table
-                .on(place.rank)
-                .offset(place.index as usize)
-                .get(world)?;
+            words[i] = table.on(place.rank).add(place.index as usize).get(world)?;
             Ok(())
         })?;
         world.barrier()

@@ -1,15 +1,17 @@
 //! A partitioned global address space for Rust: programs that run as many processes and share data
 //! structures across them.
 //!
+//! The [`guide`] teaches it, from the first program to clusters; what follows is the short form.
+//!
 //! # The model
 //!
 //! A job has [ranks](Rank): processes, numbered from 0, each running the same program. Every rank
 //! exposes a piece of its memory, its *segment*. A [`GlobalPtr`] names memory in any rank's segment
 //! in one word; [`put`](GlobalPtr::put), [`get`](GlobalPtr::get) and
-//! [atomics](GlobalPtr::fetch_add) on it are *one-sided*: the rank that owns the memory does nothing
-//! for them. Containers such as [`HashMap`] are built from such operations alone, so none needs the
-//! help of an owner. What all ranks do together is *collective*: every rank calls it, in the same
-//! order.
+//! [atomics](GlobalPtr::fetch_add) on it are *one-sided*: the rank that owns the memory does
+//! nothing for them. Containers such as [`HashMap`] are built from such operations alone, so none
+//! needs the help of an owner. What all ranks do together is *collective*: every rank calls it, in
+//! the same order.
 //!
 //! ```
 //! use pgas::prelude::*;
@@ -72,7 +74,8 @@
 //!
 //! # How a program starts
 //!
-//! [`init`] joins the job that started the process, whatever that was, so one binary runs everywhere:
+//! [`init`] joins the job that started the process, whatever that was, so one binary runs
+//! everywhere:
 //!
 //! | started as | is |
 //! |---|---|
@@ -88,9 +91,10 @@
 //!
 //! # Errors
 //!
-//! What the environment does to a program is an [`Error`], one type for all of the library, whose variants
-//! tell the causes apart. A `main` that returns it ends with its sentence. What the caller got wrong
-//! panics instead, at the caller's line; what is to be expected, such as an absent key, is an `Option`.
+//! What the environment does to a program is an [`Error`], one type for all of the library, whose
+//! variants tell the causes apart. A `main` that returns it ends with its sentence. What the caller
+//! got wrong panics instead, at the caller's line; what is to be expected, such as an absent key,
+//! is an `Option`.
 //!
 //! ```
 //! use pgas::Error;
@@ -131,9 +135,15 @@
 //! | `pgas_sim` | ranks as nodes of a simulated RISC-V machine, with feature `sim` |
 //!
 //! Settings are environment variables, listed at [`Config`]. What the library does not do: survive
-//! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a remote
-//! access is a method call that says so).
+//! the loss of a rank (the job ends, with a message that names it), or hide where memory is (a
+//! remote access is a method call that says so).
 
+#[cfg(any(doc, doctest))]
+pub mod guide;
+/// Its examples run as the other ones do.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub mod readme {}
 mod start;
 
 #[cfg(feature = "tokio")]

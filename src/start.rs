@@ -4,21 +4,22 @@ use pgas_core::config::BackendKind;
 use pgas_core::config::launch::Launcher;
 use pgas_core::{Config, Error, World};
 
-/// Joins the job that started this process, as the environment says: see [`Config`] for the settings.
+/// Joins the job that started this process, as the environment says: see [`Config`] for the
+/// settings.
 ///
-/// With `PGAS_RANKS=n` and no launcher the process starts `n` ranks of itself, watches them, and ends
-/// with their exit code: then this call does not return in it, but in each of the ranks. Call it first
-/// thing in `main`.
+/// With `PGAS_RANKS=n` and no launcher the process starts `n` ranks of itself, watches them, and
+/// ends with their exit code: then this call does not return in it, but in each of the ranks. Call
+/// it first thing in `main`.
 ///
-/// A process joins one job. Who calls this again, a library for example, gets another handle on the same
-/// world; on a thread that is a rank ([`threads`]) that rank's. When the last handle is dropped the rank
-/// leaves the job, for good.
+/// A process joins one job. Who calls this again, a library for example, gets another handle on the
+/// same world; on a thread that is a rank ([`threads`]) that rank's. When the last handle is
+/// dropped the rank leaves the job, for good.
 ///
 /// # Errors
 ///
 /// A setting that cannot be used, a transport that refuses, memory that cannot be had;
-/// [`CannotRejoin`](Error::CannotRejoin) once the rank has left its job. On systems other than Linux a job of
-/// several ranks is refused: there [`threads`] runs them.
+/// [`CannotRejoin`](Error::CannotRejoin) once the rank has left its job. On systems other than
+/// Linux a job of several ranks is refused: there [`threads`] runs them.
 ///
 /// # Examples
 ///
@@ -36,8 +37,8 @@ pub fn init() -> Result<World, Error> {
     init_with(&Config::from_env()?)
 }
 
-/// As [`init`], with settings of the program's own, such as a number of ranks from its command line. Those
-/// of the first call hold.
+/// As [`init`], with settings of the program's own, such as a number of ranks from its command
+/// line. Those of the first call hold.
 ///
 /// # Errors
 ///
@@ -87,8 +88,8 @@ fn choice(launcher: &Launcher) -> BackendKind {
     }
 }
 
-/// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in order: see
-/// [`pgas_smp::threads`].
+/// Runs `body` as `n_ranks` ranks, each a thread of this process, and returns their results in
+/// order: see [`pgas_smp::threads`].
 ///
 /// # Errors
 ///

@@ -37,7 +37,7 @@ const COUNT: usize = 8;
 
 /// Orders rank 1 to run `task` `n` times; `order` is the first of its [`ORDER_WORDS`].
 pub(crate) fn give_order(world: &World, order: GlobalPtr<u64>, task: u64, n: u64) {
-    order.offset(COUNT).put(world, n).expect("direct");
+    order.add(COUNT).put(world, n).expect("direct");
     order
         .put_signal(world, &[], order, SignalUpdate::Set(task))
         .expect("direct");
@@ -47,7 +47,7 @@ pub(crate) fn give_order(world: &World, order: GlobalPtr<u64>, task: u64, n: u64
 pub(crate) fn take_order(world: &World, order: GlobalPtr<u64>) -> (u64, u64) {
     let task = order.wait_until(world, |task| task != 0).expect("an order");
     order.atomic_store(world, 0).expect("direct");
-    let n = order.offset(COUNT).get(world).expect("direct");
+    let n = order.add(COUNT).get(world).expect("direct");
     (task, n)
 }
 

@@ -127,7 +127,7 @@ fn lay_down(
             return;
         }
         let end = &mut ends[parts.of(kmer)];
-        let place = here.offset(index(*end));
+        let place = here.add(index(*end));
         *end += 1;
         laid = place.put(world, Entry { kmer, count });
     })?;
@@ -153,7 +153,7 @@ fn write_share(world: &World, draft: &Draft, all: &Parts, places: &[Place]) -> R
         return Ok(());
     }
     let starts = places.iter().map(|place| {
-        let starts = place.starts.offset(first);
+        let starts = place.starts.add(first);
         starts.get_vec(world, last - first + 1)
     });
     let starts = starts.collect::<Result<Vec<_>, _>>()?;
@@ -170,7 +170,7 @@ fn write_share(world: &World, draft: &Draft, all: &Parts, places: &[Place]) -> R
         entries.clear();
         for (place, starts) in places.iter().zip(&starts) {
             let [from, to] = [begin, part].map(|part| index(starts[part - first]));
-            let piece = place.entries.offset(from);
+            let piece = place.entries.add(from);
             entries.append(&mut piece.get_vec(world, to - from)?);
         }
         entries.sort_unstable_by_key(|entry: &Entry| entry.kmer);

@@ -106,7 +106,7 @@ fn in_a_barrier_in_a_scope(world: &World) -> pgas::Result<Waiting<'_>> {
         let written = [1];
         world.scope(|scope| {
             scope.get(words.on(FAILING), &mut read)?;
-            scope.put(words.on(FAILING).offset(1), &written)?;
+            scope.put(words.on(FAILING).add(1), &written)?;
             about_to_wait();
             world.barrier()
         })??;

@@ -116,12 +116,35 @@ fn unpack(name: &str, version: &str, folder: &Path) -> Result<()> {
             "the package of {name} lacks {file}"
         );
     }
+    has_what_it_includes(&package.join("src"))?;
     let bytes = bytes_of(&package)?;
     ensure!(
         bytes <= MOST_BYTES,
         "the package of {name} has {bytes} bytes, more than {MOST_BYTES}"
     );
     println!("{name} {version}: {} KiB unpacked", bytes >> 10);
+    Ok(())
+}
+
+/// Fails for a text that the documentation includes and the package lacks: a build does not miss it.
+fn has_what_it_includes(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            has_what_it_includes(&path)?;
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let source = fs::read_to_string(&path)?;
+            for rest in source.split("include_str!(\"").skip(1) {
+                let name = rest.split('"').next().unwrap_or_default();
+                let is_there = folder.join(name).exists();
+                ensure!(
+                    is_there,
+                    "{} includes {name}, which is not packed",
+                    path.display()
+                );
+            }
+        }
+    }
     Ok(())
 }
 

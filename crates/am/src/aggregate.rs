@@ -1,8 +1,9 @@
 //! Many small items to many ranks, in few large messages.
 //!
-//! Items for a rank are gathered in a buffer, and travel as one message when it is full, as in bale's conveyors: an item
-//! then costs a store here and a load there, instead of a message. There is a fixed number of
-//! buffers; ranks that share one take turns, so that memory does not grow with the job.
+//! Items for a rank are gathered in a buffer, and travel as one message when it is full, as in
+//! bale's conveyors: an item then costs a store here and a load there, instead of a message. There
+//! is a fixed number of buffers; ranks that share one take turns, so that memory does not grow with
+//! the job.
 
 use std::fmt;
 
@@ -69,7 +70,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     ///
     /// # Cost
     ///
-    /// l; one message when the buffer is full.
+    /// ℓ; one message when the buffer is full.
     ///
     /// # Errors
     ///
@@ -136,7 +137,8 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
         Ok(index)
     }
 
-    /// As [`push`](Self::push), without waiting: gives the item back if a message would have to wait for room.
+    /// As [`push`](Self::push), without waiting: gives the item back if a message would have to
+    /// wait for room.
     ///
     /// Progress: none.
     ///

@@ -12,21 +12,21 @@ use crate::panics;
 use crate::state::{Am, Attached};
 use pgas_core::{Error, MixedBinaries, Result};
 
-/// Sets active messages up on `world`: from here on it receives them. The facade's `init` and `threads` do
-/// this.
+/// Sets active messages up on `world`: from here on it receives them. The facade's `init` and
+/// `threads` do this.
 ///
-/// The ranks compare which program they run: functions are named by their place in it, so that all ranks must
-/// run the same file.
+/// The ranks compare which program they run: functions are named by their place in it, so that all
+/// ranks must run the same file.
 ///
 /// # Cost
 ///
-/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was called before.
+/// A barrier and an allgather of two words. Collective over the world. Does nothing if it was
+/// called before.
 ///
 /// # Errors
 ///
-/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program;
-/// [`Error::Backend`] if one cannot read its own. The failure of the job while waiting.
-/// Who calls it again gets the same error.
+/// On all ranks: [`Error::MixedBinaries`] if a rank runs another program; [`Error::Backend`] if one
+/// cannot read its own. The failure of the job while waiting. A second call gives the same error.
 ///
 /// # Examples
 ///

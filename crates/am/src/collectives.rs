@@ -1,4 +1,5 @@
-//! Collectives over values of any type that travels, of any length: text, lists, what a program derives.
+//! Collectives over values of any type that travels, of any length: text, lists, what a program
+//! derives.
 //!
 //! Those of numbers and other byte-copyable types are methods of [`World`] and [`Team`] themselves,
 //! and are faster. UPC++ has such collectives of any serializable type as `broadcast` and
@@ -114,11 +115,13 @@ pub trait ValueCollectives {
     #[track_caller]
     fn scatter_values_nb<T: Wire + Send>(&self, root: Self::Member, values: Vec<T>) -> Event<T>;
 
-    /// Gives the root all members' values, in the order of the members: `Some` there, `None` elsewhere.
+    /// Gives the root all members' values, in the order of the members: `Some` there, `None`
+    /// elsewhere.
     ///
     /// # Cost
     ///
-    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent. Collective.
+    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent.
+    /// Collective.
     ///
     /// # Errors
     ///
@@ -210,7 +213,8 @@ pub trait ValueCollectives {
     ///
     /// # Cost
     ///
-    /// n - 1 rounds, in each of which a member sends to one other and receives from one. Collective.
+    /// n - 1 rounds, in each of which a member sends to one other and receives from one.
+    /// Collective.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Distributed objects: one instance a rank, all under one name.
 //!
-//! The name is the team and the number of the object among those that the team has built, so that it costs no communication and
-//! no table of ranks; all members build their objects in the same order. As the argument of a remote call an
-//! object arrives as the target's own instance. A call that comes before the target has built it is set
-//! aside until then, and holds nothing else up.
+//! The name is the team and the number of the object among those that the team has built, so that
+//! it costs no communication and no table of ranks; all members build their objects in the same
+//! order. As the argument of a remote call an object arrives as the target's own instance. A call
+//! that comes before the target has built it is set aside until then, and holds nothing else up.
 
 use std::any::{Any, type_name};
 use std::fmt;
@@ -20,14 +20,16 @@ use crate::rpc::{TakesPlace, TeamCalls};
 use crate::state::{Am, am};
 use pgas_core::Result;
 
-/// An object with an instance on every rank of a team, of which this is a handle on the rank's own.
+/// An object with an instance on every rank of a team; this is a handle on the rank's own instance.
 ///
-/// It dereferences to the instance; clones are handles on the same one. The instance lives until the last handle is
-/// dropped: drop it after all calls that name it have run, as after a [`quiet`](crate::quiet) or a barrier
-/// behind waited-for calls. A later call is answered by an error; of one-way ones the next [`quiet`](crate::quiet) tells all ranks.
+/// It dereferences to the instance; clones are handles on the same one. The instance lives until
+/// the last handle is dropped: drop it after all calls that name it have run, as after a
+/// [`quiet`](crate::quiet) or a barrier behind waited-for calls. A later call is answered by an
+/// error; of one-way ones the next [`quiet`](crate::quiet) tells all ranks.
 ///
-/// A guard of a lock inside of it must not be held across a call that waits: a call that arrives there and wants the lock waits for
-/// its own thread. After `PGAS_STALL` such a call is reported, with the object that it names.
+/// A guard of a lock inside of it must not be held across a call that waits: a call that arrives
+/// there and wants the lock waits for its own thread. After `PGAS_STALL` such a call is reported,
+/// with the object that it names.
 ///
 /// # Examples
 ///
@@ -63,12 +65,12 @@ impl<T> Drop for Instance<T> {
 }
 
 impl<T: Send + Sync + 'static> DistObject<T> {
-    /// Builds this rank's instance. Waits for nobody: calls for it that come to other ranks before they have built
-    /// theirs are set aside there.
+    /// Builds this rank's instance. Waits for nobody: calls for it that come to other ranks before
+    /// they have built theirs are set aside there.
     ///
     /// # Cost
     ///
-    /// l. Collective over the team, without communication.
+    /// ℓ. Collective over the team, without communication.
     ///
     /// # Errors
     ///
@@ -108,7 +110,8 @@ impl<T: Wire + Clone + Send + Sync> DistObject<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAMember`](pgas_core::Error::NotAMember), and as [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
+    /// [`Error::NotAMember`](pgas_core::Error::NotAMember), and as
+    /// [`RemoteCalls::rpc`](crate::RemoteCalls::rpc).
     ///
     /// # Examples
     ///
@@ -189,8 +192,8 @@ fn find<T: Send + Sync + 'static>(
     Ok((id, Some(DistObject { instance })))
 }
 
-/// An object by its name, for calls that may come when the target has dropped its instance: as their
-/// argument it arrives as the target's own, if that is still there.
+/// An object by its name, for calls that may come when the target has dropped its instance: as
+/// their argument it arrives as the target's own, if that is still there.
 ///
 /// # Examples
 ///

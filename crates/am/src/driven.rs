@@ -1,8 +1,9 @@
 //! What a rank knows of its driver: whether there is one, and who is to be woken by it.
 //!
-//! Three kinds of tasks sleep. Who awaits the answer of a call is woken by the answer, and who awaits what a promise or a
-//! chain leaves in a cell by who leaves it; the driver need not know them before it ends. Who awaits a transfer or
-//! a collective is woken after the next round of progress, to look again.
+//! Three kinds of tasks sleep. Who awaits the answer of a call is woken by the answer, and who
+//! awaits what a promise or a chain leaves in a cell by who leaves it; the driver need not know
+//! them before it ends. Who awaits a transfer or a collective is woken after the next round of
+//! progress, to look again.
 
 use std::fmt;
 use std::mem;
@@ -53,7 +54,8 @@ impl Driven {
         self.is_driven.load(Ordering::Relaxed)
     }
 
-    /// Whether a waker that was left before this call is woken by the driver, at its end at the latest.
+    /// Whether a waker that was left before this call is woken by the driver, at its end at the
+    /// latest.
     pub(crate) fn is_driven_still(&self) -> bool {
         // Pairs with the fence in `end`: either this sees the end, or that sees the waker.
         fence(Ordering::SeqCst);
@@ -78,7 +80,8 @@ impl Driven {
         }
     }
 
-    /// Takes the waker of a task that looks again after the next round of progress, if there is a driver.
+    /// Takes the waker of a task that looks again after the next round of progress, if there is a
+    /// driver.
     pub(crate) fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         if !self.is_driven() {
             return false;

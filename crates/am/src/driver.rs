@@ -13,7 +13,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use crate::state::{Am, am};
 use pgas_core::Result;
 
-/// Rounds without work before the first yield, and before the first sleep: together about a tenth of a millisecond.
+/// Rounds without work before the first yield, and before the first sleep: together about a tenth
+/// of a millisecond.
 const SPINS: u32 = 100;
 const YIELDS: u32 = 300;
 /// The first and the longest sleep while somebody waits for what no message announces.
@@ -24,26 +25,29 @@ const IDLE_NAP: Duration = Duration::from_millis(10);
 /// At how many calls in flight it looks before it, in case that their rank has left.
 const CALLS_PER_NAP: u32 = 1024;
 
-/// Makes progress for a rank whose program is tasks of tokio, so that they can await what is on its way.
+/// Makes progress for a rank whose program consists of tasks of tokio, so that they can await
+/// operations in flight.
 ///
-/// While it lives, [`PgasFuture`](crate::PgasFuture)s and [`Event`](pgas_core::Event)s wake the task that awaits them when
-/// there is something to see, instead of asking to be polled again at once; what other ranks send is
-/// served on one of the threads that tokio keeps for blocking work. Remote functions and handlers run there, or on whatever
-/// thread makes progress first: awaiting, and all that waits in the usual way, still does.
+/// While it lives, [`PgasFuture`](crate::PgasFuture)s and [`Event`](pgas_core::Event)s wake the
+/// task that awaits them when there is something to see, instead of asking to be polled again at
+/// once; what other ranks send is served on one of the threads that tokio keeps for blocking work.
+/// Remote functions and handlers run there, or on whatever thread makes progress first: awaiting,
+/// and all that waits in the usual way, still does.
 ///
-/// Calls that wait, such as `barrier` or `PgasFuture::wait`, block the worker thread that they are made on: await their
-/// non-blocking forms. Sending waits only while the target has no room.
+/// Calls that wait, such as `barrier` or `PgasFuture::wait`, block the worker thread that they are
+/// made on: await their non-blocking forms. Sending waits only while the target has no room.
 ///
-/// Only one driver at a time makes sense for a rank. It holds a handle on the world: the rank stays in the job until the
-/// driver has ended. A driver that was dropped ends soon; [`stop`](Self::stop) waits for that. Futures
-/// that are awaited meanwhile go on without it.
+/// Only one driver at a time makes sense for a rank. It holds a handle on the world: the rank stays
+/// in the job until the driver has ended. A driver that was dropped ends soon; [`stop`](Self::stop)
+/// waits for that. Futures that are awaited meanwhile go on without it.
 ///
 /// # Cost
 ///
-/// A thread. It looks for work as long as there is some and for about a tenth of a millisecond more, then sleeps until a message
-/// comes, which takes some tens of microseconds longer than for a rank that looks. Asleep it wakes a hundred times a
-/// second to see whether the job is well, which is two to four thousandths of a processor. A transport
-/// that nobody can be woken by (MPI between hosts) is polled instead, and then the thread is busy all the time.
+/// A thread. It looks for work as long as there is some and for about a tenth of a millisecond
+/// more, then sleeps until a message comes, which takes some tens of microseconds longer than for a
+/// rank that looks. Asleep it wakes a hundred times a second to see whether the job is well, which
+/// is two to four thousandths of a processor. A transport that nobody can be woken by (MPI between
+/// hosts) is polled instead, and then the thread is busy all the time.
 ///
 /// # Examples
 ///

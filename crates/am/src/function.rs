@@ -1,14 +1,16 @@
 //! Naming functions across ranks: where they lie in the program's code, and a tag that proves it.
 //!
-//! All ranks run one file ([`Program`] compares), loaded at different addresses; a function lies at the same
-//! distance from the start of the code in each. A message that calls one carries two such distances, that of the function and that
-//! of the *trampoline* that knows the function's type, and a 64-bit tag that is made from both, from the
-//! build and from a secret of the job. Who receives a call believes it only if the tag fits.
+//! All ranks run one file ([`Program`] compares), loaded at different addresses; a function lies at
+//! the same distance from the start of the code in each. A message that calls one carries two such
+//! distances, that of the function and that of the *trampoline* that knows the function's type, and
+//! a 64-bit tag that is made from both, from the build and from a secret of the job. Who receives a
+//! call believes it only if the tag fits.
 //!
-//! Two things keep a call from jumping anywhere else. A program cannot send one by other means: the handlers of calls are
-//! the layer's own, to which only the holder of the [`LayerKey`] of this file sends. And a message that was damaged on its
-//! way, or made by whoever writes into the transport, has a tag that fits but for one in 2^64: the secret is drawn by
-//! the ranks when they attach, and no call gives it or a tag out.
+//! Two things keep a call from jumping anywhere else. A program cannot send one by other means: the
+//! handlers of calls are the layer's own, to which only the holder of the [`LayerKey`] of this file
+//! sends. And a message that was damaged on its way, or made by whoever writes into the transport,
+//! has a tag that fits but for one in 2^64: the secret is drawn by the ranks when they attach, and
+//! no call gives it or a tag out.
 //!
 //! A function travels as a `fn` pointer, which closures become only if they capture nothing: what a
 //! closure has captured would mean nothing on another rank, not even a value of size zero.
@@ -30,13 +32,15 @@ use crate::identity::{Names, Program};
 use pgas_core::{Error, Result};
 
 /// The right to send calls.
-// SAFETY: the crate sends calls from `rpc.rs` alone, which begin with a [`FunctionId`] that was made for the type of the
-// function; a call that travels in pieces, or is kept until there is room, is the same bytes. Its other messages name no
-// functions, and are checked where they arrive: handlers by the registry, answers by the table of awaited ones, and arguments by
-// their codecs, which take any bytes.
+// SAFETY: the crate sends calls from `rpc.rs` alone, which begin with a [`FunctionId`] that was
+// made for the type of the function; a call that travels in pieces, or is kept until there is room,
+// is the same bytes. Its other messages name no functions, and are checked where they arrive:
+// handlers by the registry, answers by the table of awaited ones, and arguments by their codecs,
+// which take any bytes.
 pub(crate) const LAYER_KEY: LayerKey = unsafe { LayerKey::new() };
 
-/// What a remote call without an answer begins with is the [`FunctionId`] alone; one with an answer begins with this.
+/// What a remote call without an answer begins with is the [`FunctionId`] alone; one with an answer
+/// begins with this.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub(crate) struct Call {
@@ -142,7 +146,8 @@ impl<T: Wire + Send> Returns for T {
 ///
 /// # Safety
 ///
-/// The second half of the [`FunctionId`] is that of a function of the type that this trampoline was made for.
+/// The second half of the [`FunctionId`] is that of a function of the type that this trampoline was
+/// made for.
 type Trampoline = unsafe fn(Body, Incoming<'_>, Option<&mut Encoder>) -> Ran;
 
 /// A function whose type has been forgotten.
@@ -306,8 +311,8 @@ impl FunctionId {
         Self::new(names, viewing::<A, T, R>, function as *const ())
     }
 
-    /// The name of `body` for `trampoline`. Its callers are those above alone: what makes [`call`](Self::call)
-    /// sound is that a trampoline never meets a body of another type.
+    /// The name of `body` for `trampoline`. Its callers are those above alone: what makes
+    /// [`call`](Self::call) sound is that a trampoline never meets a body of another type.
     #[inline]
     fn new(names: &Names, trampoline: Trampoline, body: *const ()) -> Result<Self> {
         let program = names.program;
@@ -328,7 +333,8 @@ impl FunctionId {
         })
     }
 
-    /// Calls the function, if the name is right, and writes its result to `out` where one is wanted.
+    /// Calls the function, if the name is right, and writes its result to `out` where one is
+    /// wanted.
     #[inline]
     pub(crate) fn call(
         self,
@@ -365,9 +371,9 @@ impl FunctionId {
         // and the code of a file is mapped as a whole: the same function lies at this distance from
         // the start here. It is inside of the code, so the pointer is not null.
         let trampoline = unsafe { mem::transmute::<*const (), Trampoline>(at(self.trampoline)) };
-        // SAFETY: the trampoline asks that the body is a function of the type that it was made for. The tag covers both
-        // places, so one call of `new` has made both; it is called by `of` and `of_viewing`, which give a trampoline and
-        // a function of the same types.
+        // SAFETY: the trampoline asks that the body is a function of the type that it was made for.
+        // The tag covers both places, so one call of `new` has made both; it is called by `of` and
+        // `of_viewing`, which give a trampoline and a function of the same types.
         Ok(unsafe { trampoline(Body(at(self.body)), incoming, out) })
     }
 

@@ -1,8 +1,8 @@
 //! Which program this process runs: where its code lies, a hash of it that is equal on all ranks,
 //! and what functions are named by.
 //!
-//! Functions are named by where they lie in the program's code, which is the same in every process that runs
-//! the same file. Whether it does is compared when active messages are set up.
+//! Functions are named by where they lie in the program's code, which is the same in every process
+//! that runs the same file. Whether it does is compared when active messages are set up.
 
 use std::fs::{self, File};
 use std::io;

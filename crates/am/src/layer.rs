@@ -18,7 +18,8 @@ use crate::pieces::Pieces;
 use crate::state::{Am, Attached};
 use pgas_core::{Error, Result};
 
-/// In how many rounds of progress it is looked once whether calls went to ranks that have left, and at how many of them.
+/// In how many rounds of progress it is looked once whether calls went to ranks that have left, and
+/// at how many of them.
 const ROUNDS_PER_LOOK: u32 = 16;
 const SLOTS_PER_LOOK: u32 = 32;
 
@@ -89,7 +90,8 @@ impl Am {
         })
     }
 
-    /// Serves what came in pieces. Apart from the others, which are inlined where short messages are served.
+    /// Serves what came in pieces. Apart from the others, which are inlined where short messages
+    /// are served.
     #[cold]
     fn serve_whole(&self, world: &World, whole: &Message<'_>) -> Result<()> {
         match whole.handler {
@@ -99,7 +101,8 @@ impl Am {
         }
     }
 
-    /// Looks at some of the calls in flight for those to ranks that have left, and tells who waits for them.
+    /// Looks at some of the calls in flight for those to ranks that have left, and tells who waits
+    /// for them.
     #[cold]
     pub(crate) fn look_for_left(&self, world: &World, n: u32) {
         let has_left = |rank| world.has_left(Rank::new(rank));
@@ -161,7 +164,8 @@ impl Layer for Attached {
             .advance(|message| pgas_core::as_handler(|| self.deliver(world, message)))?;
         worked |= am.tasks.advance();
         let round = am.n_rounds.load(Ordering::Relaxed).wrapping_add(1);
-        // Not counted exactly where threads make progress at once, for which no instruction is locked.
+        // Not counted exactly where threads make progress at once, for which no instruction is
+        // locked.
         am.n_rounds.store(round, Ordering::Relaxed);
         if round.is_multiple_of(ROUNDS_PER_LOOK) {
             am.look_for_left(world, SLOTS_PER_LOOK);

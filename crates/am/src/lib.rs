@@ -1,5 +1,8 @@
 //! Active messages, remote calls and futures of `pgas`: the way to send computation to data.
 //!
+//! Programs use the crate `pgas`, which has all of this; its guide has chapters on calls and
+//! futures, on aggregation and on tokio.
+//!
 //! | layer | sends | runs at the target |
 //! |---|---|---|
 //! | [`message`], active messages | arguments and bytes | a handler that the target registered |
@@ -19,8 +22,9 @@
 //!
 //! # Progress
 //!
-//! Nothing is served behind the program's back, unless it asks for a progress thread (`PGAS_PROGRESS=thread`): what other ranks
-//! send is served inside this rank's own calls. As in UPC++ each call makes progress at one of three levels:
+//! Nothing is served behind the program's back, unless it asks for a progress thread
+//! (`PGAS_PROGRESS=thread`): what other ranks send is served inside this rank's own calls. As in
+//! UPC++ each call makes progress at one of three levels:
 //!
 //! | level | does | calls |
 //! |---|---|---|
@@ -28,22 +32,25 @@
 //! | internal | what the transport needs, and the steps of collectives | a blocking transfer over a network, while it waits |
 //! | user | also handlers, remote functions, and what was chained to futures, and spawned tasks | `World::progress`, every `wait`, `barrier`, collectives; polling a future, [`PgasFuture::test`]; sending while there is no room |
 //!
-//! Handlers, remote functions and chained actions run one at a time and do not nest: progress inside one does
-//! nothing, and a wait inside one is [`Error::InHandler`].
+//! Handlers, remote functions and chained actions run one at a time and do not nest: progress
+//! inside one does nothing, and a wait inside one is [`Error::InHandler`].
 //!
-//! A rank that computes for long serves nobody. The others' calls then stay in its bounded mailbox: they wait,
-//! they do not fail. It calls [`World::progress`](pgas_core::World::progress) now and then, or has the progress thread.
+//! A rank that computes for long serves nobody. The others' calls then stay in its bounded mailbox:
+//! they wait, they do not fail. It calls [`World::progress`](pgas_core::World::progress) now and
+//! then, or has the progress thread.
 //!
 //! # Awaiting
 //!
-//! Futures and the events of core can be awaited in any executor, which then polls them again and again. With feature
-//! `tokio` a `Driver` makes progress beside a program's tasks, sleeps when there is none to make, and wakes
-//! whom it has brought something.
+//! Futures and the events of core can be awaited in any executor, which then polls them again and
+//! again. With feature `tokio` a `Driver` makes progress beside a program's tasks, sleeps when
+//! there is none to make, and wakes whom it has brought something.
 //!
 //! # What it does not do
 //!
-//! Order messages; carry an active message of more than [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (a long one puts the
-//! bytes first, and a remote call goes in pieces, up to 64 MiB); run functions of libraries that were loaded at run time.
+//! Order messages; carry an active message of more than
+//! [`max_medium`](pgas_core::backend::Capabilities::max_medium) bytes (a long one puts the bytes
+//! first, and a remote call goes in pieces, up to 64 MiB); run functions of libraries that were
+//! loaded at run time.
 //!
 //! # Floors
 //!

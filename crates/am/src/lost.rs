@@ -1,7 +1,7 @@
 //! One-way calls that could not be run, or not be sent: nobody waits for them who could be told.
 //!
-//! They are told by the next [`quiet`](crate::quiet), on all ranks; what was not told by then, on the standard error output when
-//! the rank leaves the job.
+//! They are told by the next [`quiet`](crate::quiet), on all ranks; what was not told by then, on
+//! the standard error output when the rank leaves the job.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +22,8 @@ pub(crate) struct Lost {
     n: AtomicU64,
     /// Of the first one.
     reason: Mutex<String>,
-    /// How many calls of `quiet` tell what is wrong with messages, instead of the call that receives them.
+    /// How many calls of `quiet` tell what is wrong with messages, instead of the call that
+    /// receives them.
     n_tellers: AtomicU64,
 }
 
@@ -65,7 +66,8 @@ impl Lost {
         self.n.fetch_add(n, Ordering::Release);
     }
 
-    /// Has all ranks be told of errors that would else come between the steps of a collective, on one rank alone.
+    /// Has all ranks be told of errors that would else come between the steps of a collective, on
+    /// one rank alone.
     pub(crate) fn tells_errors(&self) -> TellsErrors<'_> {
         self.n_tellers.fetch_add(1, Ordering::Relaxed);
         TellsErrors(self)

@@ -41,7 +41,8 @@ pub(crate) struct Objects {
     tables: Mutex<Tables>,
     /// A hint that saves `advance` the lock.
     n_ready: AtomicUsize,
-    /// The object that the call which is served names, last if several: its team, and its number plus one.
+    /// The object that the call which is served names, last if several: its team, and its number
+    /// plus one.
     named: [AtomicU64; 2],
 }
 
@@ -191,7 +192,8 @@ impl Objects {
         self.n_ready.store(tables.ready.len(), Ordering::Relaxed);
     }
 
-    /// How many calls wait for an object that is not built, or to be made, of the handlers that are `counted`.
+    /// How many calls wait for an object that is not built, or to be made, of the handlers that are
+    /// `counted`.
     pub(crate) fn n_set_aside(&self, counted: impl Fn(HandlerId) -> bool) -> usize {
         let tables = self.lock();
         let calls = tables.waiting.values().flatten().chain(&tables.ready);

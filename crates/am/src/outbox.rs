@@ -1,8 +1,9 @@
 //! Messages that met back-pressure where nothing may wait, in handlers and actions.
 //!
-//! Replies are always kept. That is bounded: a rank serves no requests while it keeps replies, so that it never has more
-//! of them than one batch of requests gives; and replies leave, because every rank serves those that it gets
-//! whatever else it waits for. Requests are kept while fewer than [`ROOM`] bytes are kept.
+//! Replies are always kept. That is bounded: a rank serves no requests while it keeps replies, so
+//! that it never has more of them than one batch of requests gives; and replies leave, because
+//! every rank serves those that it gets whatever else it waits for. Requests are kept while fewer
+//! than [`ROOM`] bytes are kept.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -73,7 +74,8 @@ impl Kept {
         self.n.store(letters.n, Ordering::Relaxed);
     }
 
-    /// Sends what there is room for, says whether anything was sent, and adds the number of messages to ranks that have left.
+    /// Sends what there is room for, says whether anything was sent, and adds the number of
+    /// messages to ranks that have left.
     fn flush(&self, world: &World, class: MessageClass, left: &mut Left) -> Result<bool> {
         let mut letters = self.lock();
         let before = letters.n;
@@ -161,7 +163,8 @@ impl Outbox {
         kept.keep(&mut kept.lock(), to, Letter { id, payload });
     }
 
-    /// Sends what there is room for, and says whether anything was sent; `lost` hears of requests to ranks that have left.
+    /// Sends what there is room for, and says whether anything was sent; `lost` hears of requests
+    /// to ranks that have left.
     #[inline]
     pub(crate) fn flush(&self, world: &World, lost: impl FnOnce(Left)) -> Result<bool> {
         if !self.has_some() {
@@ -172,7 +175,8 @@ impl Outbox {
 
     #[cold]
     fn flush_all(&self, world: &World, lost: impl FnOnce(Left)) -> Result<bool> {
-        // Who called a rank that has left hears of that elsewhere, and nobody waits for a reply to it.
+        // Who called a rank that has left hears of that elsewhere, and nobody waits for a reply to
+        // it.
         let mut worked = self
             .replies
             .flush(world, MessageClass::Reply, &mut Left::default())?;

@@ -1,8 +1,9 @@
 //! Calls and results that are longer than a message: in pieces, put together where they arrive.
 //!
-//! Nothing is promised about the order of messages, so each piece says where it belongs. A sender sends the pieces of one call after
-//! another, waiting for room as for any request, so that a rank puts together at most one call of each thread of the others at a time, and
-//! none is longer than [`LONGEST`].
+//! Nothing is promised about the order of messages, so each piece says where it belongs. A sender
+//! sends the pieces of one call after another, waiting for room as for any request, so that a rank
+//! puts together at most one call of each thread of the others at a time, and none is longer than
+//! [`LONGEST`].
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,7 +30,8 @@ pub(crate) struct Piece {
     pub(crate) handler: u64,
 }
 
-/// A whole of which some is still missing. Its bytes begin at a multiple of eight, as those of messages do.
+/// A whole of which some is still missing. Its bytes begin at a multiple of eight, as those of
+/// messages do.
 pub(crate) struct Whole {
     words: Vec<u64>,
     len: usize,
@@ -68,7 +70,8 @@ impl Pieces {
         (piece.at == 0).then_some(HandlerId(handler))
     }
 
-    /// Adds a piece to its whole, and gives that if nothing more is missing; `None` if the piece makes no sense.
+    /// Adds a piece to its whole, and gives that if nothing more is missing; `None` if the piece
+    /// makes no sense.
     #[expect(
         clippy::option_option,
         reason = "nonsense is told apart from a whole that is not complete"

@@ -1,7 +1,7 @@
 //! Whether all asynchronous work is done, everywhere.
 //!
-//! Every rank counts the messages that it has sent and those that it has served. [`Rounds`] has what follows from the sums over all
-//! ranks. An answered call counts as served when its answer is
+//! Every rank counts the messages that it has sent and those that it has served. [`Rounds`] has
+//! what follows from the sums over all ranks. An answered call counts as served when its answer is
 //! back, so that no answer is under way either.
 
 use pgas_core::collective::op::Sum;
@@ -11,9 +11,10 @@ use pgas_lockfree::tally::Rounds;
 use crate::state::am;
 use pgas_core::{Error, Result};
 
-/// Waits until all messages that any rank has sent were served, those that handlers and remote functions have sent
-/// meanwhile included, and all answers are back; what was chained to them has run then. It waits for no promise and no collective,
-/// which only the program brings about, nor for what was chained to these alone.
+/// Waits until all messages of all ranks were served, including those that handlers and remote
+/// functions have sent meanwhile, until all answers are back, and until the actions chained to them
+/// have run. It waits for no promise and no collective, which only the program brings about, nor
+/// for what was chained to these alone.
 ///
 /// Progress: user level.
 ///
@@ -23,8 +24,9 @@ use pgas_core::{Error, Result};
 ///
 /// # Errors
 ///
-/// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last time, or got messages that make no sense; then all
-/// other work is done. The failure of the job while waiting; inside a handler [`Error::InHandler`].
+/// [`Error::Undelivered`] on all ranks, if any rank has lost one-way calls since the last time, or
+/// got messages that make no sense; then all other work is done. The failure of the job while
+/// waiting; inside a handler [`Error::InHandler`].
 ///
 /// # Examples
 ///
@@ -79,7 +81,8 @@ pub fn quiet(world: &World) -> Result<()> {
             return Err(Error::from(Box::new(lost)));
         }
         if was_idle {
-            // Something is under way and does not come: a long wait, although each of its rounds is short.
+            // Something is under way and does not come: a long wait, although each of its rounds is
+            // short.
             waiting.pause(&missing)?;
         } else {
             waiting.begin_anew();

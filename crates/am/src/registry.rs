@@ -1,4 +1,5 @@
-//! Which handler a type names on this rank. How messages are handed to it is for who registers it to know.
+//! Which handler a type names on this rank. How messages are handed to it is for who registers it
+//! to know.
 
 use std::any::{TypeId, type_name};
 use std::fmt;

@@ -138,7 +138,8 @@ pub trait RemoteCalls {
         args: A,
     ) -> Result<PgasFuture<R::Value>>;
 
-    /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a copy.
+    /// As [`rpc`](Self::rpc), with a slice that the function views where it arrived, without a
+    /// copy.
     ///
     /// # Cost
     ///
@@ -233,7 +234,8 @@ pub trait RemoteCalls {
         view: &[T],
     ) -> Result<()>;
 
-    /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing was sent.
+    /// As [`rpc_ff_view`](Self::rpc_ff_view), without waiting: after [`Sent::BackPressure`] nothing
+    /// was sent.
     ///
     /// Progress: none.
     ///
@@ -344,7 +346,7 @@ pub trait RemoteCalls {
     /// # pgas_am::attach(&world)?;
     /// let place = world.alloc::<u64>(3)?;
     /// let sum = |(here, place): (Here, GlobalPtr<u64>)| -> u64 {
-    ///     (0..3).filter_map(|i| place.offset(i).get(here.world()).ok()).sum()
+    ///     (0..3).filter_map(|i| place.add(i).get(here.world()).ok()).sum()
     /// };
     /// let args = (Here::new(&world), place);
     /// assert_eq!(world.put_then_rpc(place, &[1, 2, 3], sum, args)?.wait()?, 6);

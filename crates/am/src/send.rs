@@ -52,8 +52,8 @@ impl Am {
         }
     }
 
-    /// Sends a request, waiting for room; in a handler, where nothing waits, it is kept until there is room, if not
-    /// too much is kept already.
+    /// Sends a request, waiting for room; in a handler, where nothing waits, it is kept until there
+    /// is room, if not too much is kept already.
     #[inline]
     #[track_caller]
     pub(crate) fn request(
@@ -89,7 +89,8 @@ impl Am {
         sent
     }
 
-    /// Sends a request in a handler, as one of several that belong together; what meets back-pressure is kept.
+    /// Sends a request in a handler, as one of several that belong together; what meets
+    /// back-pressure is kept.
     #[cold]
     #[track_caller]
     pub(crate) fn request_or_keep(

@@ -26,7 +26,8 @@ use pgas_core::{Error, Result};
 pub(crate) struct Am {
     /// How futures name this.
     pub(crate) handle: Handle,
-    /// What functions are named by, or why no function is called: set when the ranks have compared their programs.
+    /// What functions are named by, or why no function is called: set when the ranks have compared
+    /// their programs.
     pub(crate) names: OnceLock<Result<Names>>,
     pub(crate) rank: Rank,
     pub(crate) world: WeakWorld,

@@ -4,6 +4,14 @@
 //! [`init`] joins the job that `mpirun` or `srun` started; [`init_on`] makes a world of any communicator of a
 //! program that uses MPI itself. `pgas::init` of the facade calls the first, with feature `mpi`.
 //!
+//! ```no_run
+//! # fn main() -> pgas_core::Result<()> {
+//! let world = pgas_mpi::init(&pgas_core::Config::from_env()?)?; // under `mpirun -n 4`
+//! println!("rank {} of {}", world.rank(), world.n_ranks());
+//! world.barrier()
+//! # }
+//! ```
+//!
 //! # What goes which way
 //!
 //! | between | put, get | atomics | messages | barrier |

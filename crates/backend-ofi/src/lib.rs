@@ -6,6 +6,14 @@
 //! with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is needed; nothing of it
 //! is needed to build.
 //!
+//! ```no_run
+//! # fn main() -> pgas_core::Result<()> {
+//! let world = pgas_ofi::init(&pgas_core::Config::from_env()?)?; // under `pgas-run --hosts a:2,b:2`
+//! println!("rank {} of {}", world.rank(), world.n_ranks());
+//! world.barrier()
+//! # }
+//! ```
+//!
 //! # What goes which way
 //!
 //! | between | put, get | atomics | messages | barrier |

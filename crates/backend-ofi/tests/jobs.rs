@@ -338,7 +338,7 @@ fn overflow(_: &str) {
     let words = world.alloc_symmetric::<u64>(N).expect("room");
     world.barrier().expect("all are here");
     let other = Rank::new(1 - world.rank().number());
-    let there = |index: usize| words.on(other).offset(index);
+    let there = |index: usize| words.on(other).add(index);
     let own = u64::from(world.rank().number() + 1) << 32;
     let puts: Vec<_> = (0..N)
         .map(|index| {

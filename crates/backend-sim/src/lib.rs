@@ -2,6 +2,10 @@
 //! `riscv64gc-unknown-linux-gnu`, run by `rae run --nodes N --segment MIB`, reaches other ranks'
 //! memory by the remote loads, stores and atomics of its processor.
 //!
+//! Programs use the crate `pgas` with feature `sim`, and choose this backend by `PGAS_BACKEND=sim`. In a
+//! checkout of the repository `cargo xtask sim -n 4 --example kmer_count` builds an example for the
+//! simulated machine and runs it.
+//!
 //! A rank learns its number, how many there are, and where its segment lies from the extended
 //! registers e10 to e13. Segments lie at the same address on all nodes. The first bytes of each are
 //! this backend's: messages and what ranks tell of themselves.

@@ -1,4 +1,21 @@
-//! Shared-memory backend of `pgas`.
+//! Shared-memory backend of `pgas`: the ranks of one host, as processes or as threads.
+//!
+//! Programs use the crate `pgas`, whose `init` and `threads` choose this backend by default.
+//!
+//! ```
+//! use pgas_core::collective::op::Sum;
+//!
+//! // Four ranks, here as threads of this process; `init` joins ranks that are processes.
+//! let sums = pgas_smp::threads(4, |world| world.allreduce(1_u64, Sum))?;
+//! for sum in sums {
+//!     assert_eq!(sum?, 4);
+//! }
+//! # Ok::<(), pgas_core::Error>(())
+//! ```
+//!
+//! A put or get is a load, a store or a copy, an atomic an instruction; messages go through lock-free
+//! rings in the shared memory, and who waits for long sleeps in the kernel. The memory has no name, so
+//! nothing is left behind, however a job ends.
 //!
 //! [`init`] makes a rank's world of what started the process. A backend for several hosts takes [`create_job`],
 //! [`launcher::share`] and [`Member`], for the ranks that share a host.

@@ -42,8 +42,8 @@ pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Resul
     }))
 }
 
-/// What fails while others wait for its end is the job's failure. What is wrong with a value, or has no
-/// room, is its caller's alone.
+/// What fails while others wait for its end is the job's failure. What is wrong with a value, or
+/// has no room, is its caller's alone.
 #[cold]
 pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error {
     match error {
@@ -57,7 +57,7 @@ pub(crate) fn give_up(world: &World, what: &'static str, error: Error) -> Error 
     }
 }
 
-/// What was taken out of a container, where some of it could not be read.
+/// The elements that were taken out of a container although some could not be read.
 ///
 /// `?` turns it into the plain [`Error`], and drops what was taken.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ pub struct TakeError<T> {
 pub struct Lost {
     /// How many they are.
     pub n: usize,
-    /// What happened to the first of them, or to the call if there are none.
+    /// The error of the first of them, or of the call if there are none.
     #[source]
     pub first: Error,
 }
@@ -101,8 +101,9 @@ impl<T> From<Error> for TakeError<T> {
     }
 }
 
-/// Why a batch ended early: the elements before number `done` were carried out, in order, and the one
-/// with that number was not. Nor were those behind it, unless elements travel to several ranks at once.
+/// Why a batch ended early: the elements before number `done` were carried out, in order, and the
+/// one with that number was not. Nor were those behind it, unless elements travel to several ranks
+/// at once.
 ///
 /// `?` turns it into the plain [`Error`].
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +111,7 @@ impl<T> From<Error> for TakeError<T> {
 pub struct BatchError {
     /// How many elements were carried out; the index of the one that failed.
     pub done: usize,
-    /// What happened to the element with that index.
+    /// The error of the element with that index.
     #[source]
     pub error: Error,
 }

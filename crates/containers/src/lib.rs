@@ -1,11 +1,28 @@
 //! Distributed containers of `pgas`.
 //!
-//! A container is spread over the segments of all ranks and used by one-sided operations: the rank that
-//! holds an element is not asked to do anything. Where the transport has it serve atomics by messages
-//! anyway, as MPI between hosts does, it serves a whole operation on a map or queue by one. Every method says
-//! what it costs, in the units of the BCL paper: `R` a remote read, `W` a remote write, `A` a remote
-//! atomic, `B` a barrier, `l` work on this rank's own memory; and `M` a message that its target serves,
-//! with the answer.
+//! Programs use the crate `pgas`, which has all of this; its guide says which container and which
+//! phase to choose.
+//!
+//! A container is spread over the segments of all ranks and used by one-sided operations: the rank
+//! that holds an element does nothing for them. Where ranks serve atomics by messages anyway, as
+//! over MPI between hosts, a whole operation on a map or queue is one message. Every method states
+//! its cost, in the units of the BCL paper: `R` is a remote read, `W` a remote write, `A` a remote
+//! atomic, `B` a barrier, `ℓ` work on this rank's own memory; and `M` is a message that its target
+//! serves, with its answer.
+//!
+//! | container | holds |
+//! |---|---|
+//! | [`HashMap`], [`HashSet`], [`MultiMap`] | keys and values, over all ranks |
+//! | [`HashMapBuffer`] | inserts on their way to a map, many together |
+//! | [`CircularQueue`], [`FastQueue`] | elements in order, on one rank |
+//! | [`Distributor`] | elements on their way from all ranks to all ranks |
+//! | [`Array`] | elements by index, on one rank |
+//! | [`DArray`], [`DMatrix`] | elements by index, over all ranks |
+//! | [`BloomFilter`] | a set that may claim more than it has, in little memory |
+//!
+//! A *phase* is a promise of all ranks about what they do until the next change of phase, and a
+//! type. What a phase forbids does not compile, and what remains is cheaper: while all ranks only
+//! look, a find is one read.
 //!
 //! ```
 //! use pgas_containers::HashMap;
@@ -17,6 +34,9 @@
 //! world.barrier()?;
 //! assert_eq!(counts.find(&42)?, Some(2));
 //! assert_eq!(counts.len()?, 1);
+//!
+//! let counts = counts.into_find_phase()?; // collective; from here a find is one read
+//! assert_eq!(counts.find(&42)?, Some(2));
 //! # Ok::<(), pgas_containers::Error>(())
 //! ```
 //!

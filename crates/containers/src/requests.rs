@@ -1,9 +1,9 @@
 //! Operations that the rank which has the data carries out, where others reach it by messages only:
 //! one at a time, or many that travel together.
 //!
-//! What a target cannot do on its own, such as to wait for another rank, or to go on with a search on
-//! the next one, it leaves to the rank that asked: it carries out requests in their order, and those
-//! from the first one on that it cannot do have no answer.
+//! What a target cannot do on its own, such as to wait for another rank, or to go on with a search
+//! on the next one, it leaves to the rank that asked: it carries out requests in their order, and
+//! those from the first one on that it cannot do have no answer.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -33,8 +33,8 @@ pub(crate) trait Operation: 'static {
     /// Whether this rank carries out requests on the part of `rank` itself.
     fn is_near(on: &Self::On, rank: Rank) -> bool;
 
-    /// Carries out the requests on the part of `rank`, in their order, and answers them up to the first
-    /// one that cannot be carried out. In a handler it does not wait.
+    /// Carries out the requests on the part of `rank`, in their order, and answers them up to the
+    /// first one that cannot be carried out. In a handler it does not wait.
     fn serve(on: &Self::On, rank: Rank, requests: &[Self::Request]) -> Vec<Self::Answer>;
 }
 
@@ -83,7 +83,8 @@ fn is_gone(error: &Error, rank: Rank) -> bool {
     matches!(error, Error::RankFailed(failure) if failure.rank == rank)
 }
 
-/// Has `to` carry out an operation, and waits for the answer; none if it cannot, and has done nothing.
+/// Has `to` carry out an operation, and waits for the answer; none if it cannot, and has done
+/// nothing.
 pub(crate) fn ask<O: Operation>(
     on: &Served<O>,
     to: Rank,
@@ -97,8 +98,8 @@ pub(crate) fn ask<O: Operation>(
 const COLLECTED_BYTES: usize = 1 << 20;
 const IN_FLIGHT_BYTES: usize = 2 << 20;
 
-/// Messages for one rank that are on their way at once: as much as a fast network holds, and as many
-/// as a transport takes without a word from their target.
+/// Messages for one rank that are on their way at once: as much as a fast network holds, and as
+/// many as a transport takes without a word from their target.
 const WINDOW: usize = 8;
 
 /// Operations, each with its number in a batch.
@@ -148,8 +149,8 @@ struct Lane<O: Operation> {
 
 /// Operations of a batch on their way to the ranks that carry them out, to all of them at once.
 ///
-/// What becomes of them it tells by `take`, which gets the answer of an operation with its number, or
-/// carries it out where there is none.
+/// What becomes of them it tells by `take`, which gets the answer of an operation with its number,
+/// or carries it out where there is none.
 pub(crate) struct Batch<'a, O: Operation> {
     on: &'a Served<O>,
     /// How many requests a message carries, and how many a lane is expected to have.
@@ -157,7 +158,8 @@ pub(crate) struct Batch<'a, O: Operation> {
     expected: usize,
     /// Lanes of each rank.
     n_stripes: usize,
-    /// The number of each rank's lanes, plus one. Zeros, which take no memory until they are written.
+    /// The number of each rank's lanes, plus one. Zeros, which take no memory until they are
+    /// written.
     lane_of: Vec<u32>,
     lanes: Vec<Lane<O>>,
     n_collected: usize,
@@ -204,9 +206,9 @@ impl<'a, O: Operation> Batch<'a, O> {
         }
     }
 
-    /// Adds operation `number`, for `to`, which may travel later; `take` gets answers of earlier ones.
-    /// Operations whose order matters have the same `key`. Says whether there may be more: not when
-    /// one has failed.
+    /// Adds operation `number`, for `to`, which may travel later; `take` gets answers of earlier
+    /// ones. Operations whose order matters have the same `key`. Says whether there may be more:
+    /// not when one has failed.
     #[inline]
     pub(crate) fn push(
         &mut self,

@@ -1,7 +1,7 @@
 //! Elements in the memory of any ranks, many of them in one call.
 //!
-//! Where ranks serve each other, what is to be done travels to the ranks that have the elements, many in
-//! a message and to all of them at once. Elsewhere they are fragments of one transfer.
+//! Where ranks serve each other, what is to be done travels to the ranks that have the elements,
+//! many in a message and to all of them at once. Elsewhere they are fragments of one transfer.
 
 use std::marker::PhantomData;
 

@@ -9,13 +9,14 @@ use pgas_testkit::{job, setting, weak};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Orders in which a weak network delivers, that each test is run with; `PGAS_TEST_ORDERS` says another number.
+/// Orders in which a weak network delivers, that each test is run with; `PGAS_TEST_ORDERS` says
+/// another number.
 const N_ORDERS: u64 = 2;
 
 /// Runs `body` as ranks over the reference transport, where everything takes the path through the
-/// backend, operations overtake each other and puts are late; over a weak network, where they are also torn
-/// and in random orders; over both with ranks that serve each other's requests; over shared memory; and
-/// over shared memory with the direct path turned off.
+/// backend, operations overtake each other and puts are late; over a weak network, where they are
+/// also torn and in random orders; over both with ranks that serve each other's requests; over
+/// shared memory; and over shared memory with the direct path turned off.
 pub(crate) fn everywhere(n_ranks: u32, body: impl Fn(World) + Sync) {
     everywhere_with(n_ranks, Config::default(), &body);
 }
@@ -62,7 +63,8 @@ fn everywhere_with(n_ranks: u32, mut config: Config, body: &(dyn Fn(World) + Syn
     }
 }
 
-/// Runs `body` over a weak network in a thousand random orders, or as many as `PGAS_TEST_SEEDS` says, with the number of each.
+/// Runs `body` over a weak network in a thousand random orders, or as many as `PGAS_TEST_SEEDS`
+/// says, with the number of each.
 pub(crate) fn in_many_orders(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
     let mut config = Config::default();
     config.segment_bytes = Some(1 << 20);
@@ -74,8 +76,8 @@ pub(crate) fn in_many_orders(n_ranks: u32, body: impl Fn(World, u64) + Sync) {
 /// Which job of its test a process belongs to.
 const JOB: &str = "PGAS_TEST_CONTAINERS_JOB";
 
-/// Runs `body` as the ranks of `n_jobs` jobs of processes over shared memory, of two and four ranks in turn, with the number of
-/// the job: they run this test, which is called `name`, again.
+/// Runs `body` as the ranks of `n_jobs` jobs of processes over shared memory, of two and four ranks
+/// in turn, with the number of the job: they run this test, which is called `name`, again.
 pub(crate) fn over_processes(name: &str, n_jobs: u64, body: impl FnOnce(&World, u64)) {
     if !job::ARE_POSSIBLE {
         return;
@@ -103,8 +105,8 @@ pub(crate) fn over_processes(name: &str, n_jobs: u64, body: impl FnOnce(&World, 
 /// Operations of one job of processes whose history is checked.
 const OPERATIONS_OF_JOB: u64 = 20_000;
 
-/// Runs `body` over processes with a number of operations and a seed, until it has done as many as `PGAS_TEST_OPERATIONS` says:
-/// some hundreds, or with 1000000 as many as that, in minutes.
+/// Runs `body` over processes with a number of operations and a seed, until it has done as many as
+/// `PGAS_TEST_OPERATIONS` says: some hundreds, or with 1000000 as many as that, in minutes.
 pub(crate) fn over_histories_of_processes(name: &str, body: impl FnOnce(&World, u64, u64)) {
     let n_operations = setting("PGAS_TEST_OPERATIONS", 600);
     let of_job = n_operations.div_ceil(2).clamp(1, OPERATIONS_OF_JOB);

@@ -10,7 +10,7 @@ use crate::segment::HeapUse;
 use crate::symmetric::Symmetric;
 use crate::world::World;
 
-/// What is asked of a heap for `n` elements at a multiple of `align` bytes.
+/// The layout of `n` elements with an alignment of `align` bytes.
 #[track_caller]
 fn bytes_and_align<T>(n: usize, align: usize) -> (u64, u64) {
     let align = align.max(align_of::<T>());
@@ -30,8 +30,8 @@ impl World {
     ///
     /// # Cost
     ///
-    /// ℓ: proportional to the number of free pieces of the local heap, and to the memory that must be
-    /// zeroed because it was used before. Not collective.
+    /// ℓ: proportional to the number of free pieces of the local heap, and to the memory that must
+    /// be zeroed because it was used before. Not collective.
     ///
     /// # Errors
     ///
@@ -42,7 +42,7 @@ impl World {
     /// ```
     /// # let world = pgas_core::backend::loopback::world();
     /// let cells = world.alloc::<u64>(8)?;
-    /// cells.offset(3).put(&world, 7)?;
+    /// cells.add(3).put(&world, 7)?;
     /// assert_eq!(cells.get_vec(&world, 8)?, [0, 0, 0, 7, 0, 0, 0, 0]);
     /// world.free(cells);
     /// # Ok::<(), pgas_core::Error>(())
@@ -51,8 +51,8 @@ impl World {
         self.alloc_aligned(n, align_of::<T>())
     }
 
-    /// Allocates as [`alloc`](Self::alloc), at a multiple of `align` bytes, or of what the type asks for
-    /// if that is more: a line of the cache, a page.
+    /// Allocates as [`alloc`](Self::alloc), with an alignment of `align` bytes, or of the type if
+    /// that is larger: a cache line, a page.
     ///
     /// # Cost
     ///
@@ -64,7 +64,8 @@ impl World {
     ///
     /// # Panics
     ///
-    /// If `align` is no power of two, or more than 4096, to which the segments themselves are aligned.
+    /// If `align` is no power of two, or more than 4096, to which the segments themselves are
+    /// aligned.
     ///
     /// # Examples
     ///
@@ -83,7 +84,7 @@ impl World {
         Ok(GlobalPtr::new(self.rank(), block.range.start))
     }
 
-    /// Frees what [`alloc`](Self::alloc) returned, on the rank that called it.
+    /// Frees an allocation of [`alloc`](Self::alloc), on the rank that made it.
     ///
     /// # Cost
     ///
@@ -111,13 +112,14 @@ impl World {
     ///
     /// # Cost
     ///
-    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce. Collective over
-    /// the world.
+    /// B + an allreduce, and for memory that was used before its zeroing and another allreduce.
+    /// Collective over the world.
     ///
     /// # Errors
     ///
     /// [`Error::Exhausted`](crate::Error::Exhausted), on every rank; with `PGAS_CHECK=1`
-    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes; the failure of the job.
+    /// [`Error::Mismatch`](crate::Error::Mismatch) if ranks ask for different sizes; the failure of
+    /// the job.
     ///
     /// # Examples
     ///
@@ -134,8 +136,8 @@ impl World {
         self.alloc_symmetric_aligned(n, align_of::<T>())
     }
 
-    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), at a multiple of `align` bytes, or of
-    /// what the type asks for if that is more.
+    /// Allocates as [`alloc_symmetric`](Self::alloc_symmetric), with an alignment of `align` bytes,
+    /// or of the type if that is larger.
     ///
     /// # Cost
     ///

@@ -17,8 +17,8 @@ impl World {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank does not
-    /// enter the barrier.
+    /// The failure of the job while waiting; [`Error::InHandler`] inside a handler, where the rank
+    /// does not enter the barrier.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
         if in_handler() {
@@ -53,22 +53,23 @@ impl World {
         self.or_all_fail("the flush of a barrier", self.flush_all())
     }
 
-    /// The outcome of a part of a collective; an error fails the job, since the others wait for this rank.
+    /// The outcome of a part of a collective; an error fails the job, since the others wait for
+    /// this rank.
     fn or_all_fail<T>(&self, what: &'static str, outcome: Result<T>) -> Result<T> {
         outcome.map_err(|error| self.give_up(what, error))
     }
 
-    /// What this rank returns for an `error` in `what` that leaves work undone which other ranks
-    /// wait for: the failure of the job, by which they are told. For who builds on one-sided
-    /// operations, once others may depend on this rank, such as when it has taken a lock; before
-    /// that an error can be returned as it is.
+    /// Makes an `error` in `what` the failure of the job, so that ranks are told that wait for work
+    /// that was left undone. For libraries on top of one-sided operations, once other ranks may
+    /// depend on this one, for instance after it has taken a lock; before that an error can be
+    /// returned as it is.
     ///
     /// Returns `error`; ranks that wait, and this one when it waits again, get
     /// [`RankFailed`](crate::Error::RankFailed), which has its text.
     ///
     /// # Cost
     ///
-    /// What the transport does to end a job.
+    /// That of ending a job.
     #[cold]
     #[must_use]
     pub fn give_up(&self, what: &str, error: Error) -> Error {
@@ -83,7 +84,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -103,7 +104,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[inline]
     pub fn flush_all(&self) -> Result<()> {
         self.backend().flush_all()

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Rank;
 
-/// What a counted operation is.
+/// A kind of counted operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CostKind {
     /// R: a remote read.
@@ -49,7 +49,7 @@ pub struct Costs {
 impl Sub for Costs {
     type Output = Self;
 
-    /// What was added since `earlier`.
+    /// The difference to `earlier`.
     fn sub(self, earlier: Self) -> Self {
         Self {
             reads: self.reads - earlier.reads,
@@ -67,7 +67,7 @@ impl fmt::Display for Costs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} R, {} W, {} A, {} B, {} l, {} messages, {} bytes",
+            "{} R, {} W, {} A, {} B, {} ℓ, {} messages, {} bytes",
             self.reads,
             self.writes,
             self.atomics,
@@ -120,7 +120,7 @@ impl Counters {
     }
 }
 
-/// What to count; `PGAS_STATS`.
+/// The counters that a world keeps; `PGAS_STATS`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Statistics {
     /// Nothing: an operation pays one predictable branch.

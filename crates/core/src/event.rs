@@ -18,12 +18,13 @@ const AN_OPERATION: &str = "the completion of an operation";
 
 /// A non-blocking operation and its result.
 ///
-/// It is a [`Future`] and can also be driven by hand: [`wait`](Self::wait), [`test`](Self::test). It owns
-/// the operation's buffers. Dropping or forgetting it is safe: the operation goes on, and the buffers
-/// live until it is complete (a forgotten one's for ever).
+/// It is a [`Future`] and can also be driven by hand: [`wait`](Self::wait), [`test`](Self::test).
+/// It owns the operation's buffers. Dropping or forgetting it is safe: the operation goes on, and
+/// the buffers live until it is complete (a forgotten one's for ever).
 ///
 /// As a future it asks to be polled again until it is ready, since no thread of the library would
-/// wake it, unless a driver does (feature `tokio`); a program without an executor uses [`World::block_on`].
+/// wake it, unless a driver does (feature `tokio`); a program without an executor uses
+/// [`World::block_on`].
 #[must_use = "an operation in flight is complete only after its event was waited for, or after a flush"]
 pub struct Event<T: Send + 'static> {
     state: State<T>,
@@ -126,7 +127,7 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over.
+    /// Errors of the transport; then the operation is over.
     pub fn test(&mut self) -> Result<bool> {
         if self.is_complete()? {
             return Ok(true);
@@ -163,7 +164,8 @@ impl<T: Send + 'static> Event<T> {
         }
     }
 
-    /// Whether this is a collective, which waits for other ranks' programs, and no transfer, which the transport completes.
+    /// Whether this is a collective, which waits for other ranks' programs, and no transfer, which
+    /// the transport completes.
     #[must_use]
     pub fn is_collective(&self) -> bool {
         matches!(self.state, State::Task(_))
@@ -196,12 +198,12 @@ impl<T: Send + 'static> Event<T> {
         Ok(false)
     }
 
-    /// Says whether the buffers that the operation reads from are free again; for a get, a collective
-    /// or an atomic that is when it is complete.
+    /// Says whether the buffers that the operation reads from are free again; for a get, a
+    /// collective or an atomic that is when it is complete.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over.
+    /// Errors of the transport; then the operation is over.
     pub fn test_source(&mut self) -> Result<bool> {
         if let State::Brief(brief) = &self.state
             && brief.words.is_some()
@@ -224,7 +226,7 @@ impl<T: Send + 'static> Event<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, or the failure of the job while waiting.
+    /// Errors of the transport, or the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -242,7 +244,8 @@ impl<T: Send + 'static> Event<T> {
             }
             State::Task(mut task) if is_complete => {
                 if !in_handler() {
-                    // Who need not wait serves the others all the same. A transport that fails then fails the call.
+                    // Who need not wait serves the others all the same. A transport that fails then
+                    // fails the call.
                     let served = task.world().advance();
                     served.map_err(|error| given_up(&*task, error))?;
                 }
@@ -319,7 +322,8 @@ impl<T: Send + 'static> Pending<T> {
 }
 
 impl<T: Send + 'static> Drop for Pending<T> {
-    /// Hands the buffers of an unfinished operation to the world, which keeps them until it is over.
+    /// Hands the buffers of an unfinished operation to the world, which keeps them until it is
+    /// over.
     fn drop(&mut self) {
         if let Some(finish) = self.finish.take() {
             self.world.orphans().adopt(self.op, Box::new(finish));
@@ -349,8 +353,8 @@ impl<T: Send + Unpin + 'static> Future for Event<T> {
     }
 }
 
-/// What the wait for a collective's result returns for its own `error`: this rank does without the result
-/// that the others get, unless it was refused the wait.
+/// The error of a wait for a collective's result, from its own `error`: this rank does without the
+/// result that the others get, unless it was refused the wait.
 #[cold]
 fn given_up<T>(task: &dyn Task<T>, error: Error) -> Error {
     match error {

@@ -18,8 +18,8 @@ thread_local! {
     static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A few words that a network reads or writes. They stay where they are while this is moved: a vector's
-/// memory may be accessed through a pointer meanwhile, which a box's may not.
+/// A few words that a network reads or writes. They stay where they are while this is moved: a
+/// vector's memory may be accessed through a pointer meanwhile, which a box's may not.
 #[derive(Debug)]
 pub(crate) struct FewWords(Vec<u64>);
 

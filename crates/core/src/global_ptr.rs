@@ -19,10 +19,10 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 
 /// A pointer to a `T` in some rank's segment: 24 bits of rank and 40 bits of byte offset.
 ///
-/// It is `Copy`, means the same on every rank, and is [`Pod`](crate::Pod) itself, so it can be stored
-/// in global memory and swapped atomically (as its [`to_bits`](Self::to_bits)). Since any bytes are a
-/// pointer, one that was read from global memory may be nonsense: every access checks rank, bounds
-/// and alignment, and panics rather than touch other memory.
+/// It is `Copy`, means the same on every rank, and is [`Pod`](crate::Pod) itself, so it can be
+/// stored in global memory and swapped atomically (as its [`to_bits`](Self::to_bits)). Since any
+/// bytes are a pointer, one that was read from global memory may be nonsense: every access checks
+/// rank, bounds and alignment, and panics rather than touch other memory.
 ///
 /// Arithmetic is by element, as for `*const T`, and stays within the rank's segment.
 ///
@@ -32,8 +32,8 @@ const OFFSET_MASK: u64 = (1 << OFFSET_BITS) - 1;
 /// use pgas_core::{GlobalPtr, Rank};
 ///
 /// let p = GlobalPtr::<u64>::new(Rank::new(2), 4096);
-/// assert_eq!(p.offset(3), GlobalPtr::new(Rank::new(2), 4096 + 24));
-/// assert_eq!(p.offset(3).offset_from(p), 3);
+/// assert_eq!(p.add(3), GlobalPtr::new(Rank::new(2), 4096 + 24));
+/// assert_eq!(p.add(3).offset_from(p), 3);
 /// assert!(GlobalPtr::<u64>::NULL.is_null());
 /// assert_eq!(GlobalPtr::<u64>::from_bits(p.to_bits()), p);
 /// ```
@@ -88,7 +88,7 @@ impl<T> GlobalPtr<T> {
         self.bits == 0
     }
 
-    /// The rank whose segment holds the object (its affinity).
+    /// The rank whose segment holds the object: its affinity.
     #[must_use]
     #[inline]
     pub const fn rank(self) -> Rank {
@@ -120,15 +120,16 @@ impl<T> GlobalPtr<T> {
     #[must_use]
     #[inline]
     #[track_caller]
-    pub const fn offset(self, n: usize) -> Self {
-        // Below 2^40 elements of below 2^23 bytes the product cannot overflow: one compare, not two.
+    pub const fn add(self, n: usize) -> Self {
+        // Below 2^40 elements of below 2^23 bytes the product cannot overflow: one compare, not
+        // two.
         let is_small = size_of::<T>() < 1 << 23 && n as u64 <= OFFSET_MASK;
         let bytes = match (n as u64).checked_mul(size_of::<T>() as u64) {
             _ if is_small => n as u64 * size_of::<T>() as u64,
             Some(bytes) => bytes,
             None => panic!("a global pointer's offset overflows 2^40"),
         };
-        self.byte_offset(bytes)
+        self.byte_add(bytes)
     }
 
     /// The pointer `bytes` bytes further.
@@ -139,7 +140,7 @@ impl<T> GlobalPtr<T> {
     #[must_use]
     #[inline]
     #[track_caller]
-    pub const fn byte_offset(self, bytes: u64) -> Self {
+    pub const fn byte_add(self, bytes: u64) -> Self {
         let room = OFFSET_MASK - self.offset_bytes();
         assert!(bytes <= room, "a global pointer's offset overflows 2^40");
         // The sum stays within the offset's bits, so nothing is carried into the rank.
@@ -254,7 +255,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "overflows 2^40")]
     fn arithmetic_never_carries_into_the_rank() {
-        let _ = GlobalPtr::<u8>::new(Rank::new(1), (1 << 40) - 1).offset(1);
+        let _ = GlobalPtr::<u8>::new(Rank::new(1), (1 << 40) - 1).add(1);
     }
 
     #[test]

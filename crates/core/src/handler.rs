@@ -39,7 +39,8 @@ const PAGE: usize = 256;
 
 type Page<H> = [OnceLock<Box<H>>; PAGE];
 
-/// The handlers of a rank by their ids, in pages; read without a lock, since every message is looked up.
+/// The handlers of a rank by their ids, in pages; read without a lock, since every message is
+/// looked up.
 pub(crate) struct Handlers<H: ?Sized>([OnceLock<Box<Page<H>>>; PAGE]);
 
 impl<H: ?Sized> Default for Handlers<H> {

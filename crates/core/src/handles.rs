@@ -52,7 +52,8 @@ impl Handles {
         // Release: pairs with the acquire in `is_over`.
         self.is_over.store(true, Ordering::Release);
         wake();
-        // A handler may have dropped the last handle, on the thread itself, which then ends by itself.
+        // A handler may have dropped the last handle, on the thread itself, which then ends by
+        // itself.
         if thread.thread().id() != thread::current().id() {
             // A panic of a handler has been reported by the thread.
             drop(thread.join());

@@ -13,10 +13,11 @@ use crate::backend::{HandlerId, LayerKey, MessageClass, Offer, Place, Sent};
 use crate::cost::CostKind;
 use crate::{Rank, Result, World};
 
-/// Memory of the transport's own for the payload of one message, which dereferences to its bytes; see [`World::prepare_in_place`].
+/// Memory of the transport's own for the payload of one message, which dereferences to its bytes;
+/// see [`World::prepare_in_place`].
 ///
-/// Dropping it gives it back, and nothing is sent. One that is forgotten ([`std::mem::forget`]) is in use until the job ends, and
-/// that is all.
+/// Dropping it gives it back, and nothing is sent. One that is forgotten ([`std::mem::forget`]) is
+/// in use until the job ends, and that is all.
 pub struct InPlace<'w> {
     world: &'w World,
     to: Rank,
@@ -39,20 +40,21 @@ const _: () = {
 };
 
 impl World {
-    /// Asks for memory of the transport's own for `len` bytes of payload of a message to `to`: on one host a buffer that the target's
-    /// handler reads from, so that nothing copies the payload. Does not wait.
+    /// Asks for memory of the transport's own for `len` bytes of payload of a message to `to`: on
+    /// one host a buffer that the target's handler reads from, so that nothing copies the payload.
+    /// Does not wait.
     ///
-    /// Having it holds nobody up. There is a bounded number of such places a rank, each of which is in use until its message has been
-    /// handled; [`Offer::BackPressure`] says that all of them are, and that progress may free one.
-    /// [`Offer::Elsewhere`] says that the transport has none.
+    /// Having it holds nobody up. There is a bounded number of such places a rank, each of which is
+    /// in use until its message has been handled; [`Offer::BackPressure`] says that all of them
+    /// are, and that progress may free one. [`Offer::Elsewhere`] says that the transport has none.
     ///
     /// # Cost
     ///
-    /// l, and a cache line that the target has written.
+    /// ℓ, and a cache line that the target has written.
     ///
     /// # Errors
     ///
-    /// What the transport reports; where nothing is free, the failure of the job.
+    /// Errors of the transport; where nothing is free, the failure of the job.
     ///
     /// # Panics
     ///
@@ -95,7 +97,7 @@ impl<'w> InPlace<'w> {
         self.world
     }
 
-    /// Who the message is for.
+    /// The rank that the message is for.
     #[must_use]
     #[inline]
     pub fn to(&self) -> Rank {
@@ -224,8 +226,8 @@ impl Drop for InPlace<'_> {
     fn drop(&mut self) {
         let backend = self.world.backend();
         // SAFETY: the backend offered the place for that rank. It was not committed, since a value
-        // that was is not dropped but after back-pressure, and it is given back here alone. References to
-        // it borrow this value, and have ended.
+        // that was is not dropped but after back-pressure, and it is given back here alone.
+        // References to it borrow this value, and have ended.
         unsafe { backend.give_back(self.to, self.place) };
     }
 }

@@ -1,4 +1,57 @@
-//! The core of `pgas`.
+//! The core of `pgas`: ranks, global memory, and what is done to it without the owner's help.
+//!
+//! Programs use the crate `pgas`, which has all of this and a guide. This crate is for libraries
+//! that need no containers and no calls, and for new transports.
+//!
+//! # Memory
+//!
+//! Each [rank](Rank) of a job exposes a *segment* of memory. A [`World`] is the job as one rank
+//! sees it. A [`GlobalPtr`] is one word that names memory in any rank's segment.
+//! [`put`](GlobalPtr::put), [`get`](GlobalPtr::get) and [atomics](GlobalPtr::fetch_add) on it are
+//! *one-sided*: the rank that has the memory makes no call for them. Collective calls, such as
+//! [`alloc_symmetric`](World::alloc_symmetric) and [`barrier`](World::barrier), are made by every
+//! rank, in the same order.
+//!
+//! ```
+//! use pgas_core::collective::op::Sum;
+//! use pgas_core::{Rank, Result, World};
+//!
+//! fn program(world: &World) -> Result<()> {
+//!     let me = u64::from(world.rank().number());
+//!     let inbox = world.alloc_symmetric::<u64>(1)?; // a word on every rank
+//!     inbox.on(world.rank_after(world.rank())).put(world, me)?; // into the neighbour's memory
+//!     world.barrier()?; // the put is complete there
+//!     let received = inbox.here().get(world)?;
+//!     assert_eq!(received, u64::from(world.rank_before(world.rank()).number()));
+//!     assert_eq!(world.allreduce(me, Sum)?, 0 + 1 + 2);
+//!     Ok(())
+//! }
+//!
+//! // Three ranks as threads, over the transport that is here for tests.
+//! for result in pgas_core::backend::loopback::run(3, |world| program(&world)) {
+//!     result?;
+//! }
+//! # Ok::<(), pgas_core::Error>(())
+//! ```
+//!
+//! # What is where
+//!
+//! | to | see |
+//! |---|---|
+//! | allocate | [`World::alloc_symmetric`], [`World::alloc`] |
+//! | move values, slices, boxes and scattered pieces | [`GlobalPtr`], [`rma`], [`World::scope`] |
+//! | change words atomically | [`GlobalPtr::fetch_op`], [`atomics`] |
+//! | begin now and wait later | the `.._nb` forms, which give an [`Event`] |
+//! | compute together | [`World::allreduce`] and the others of [`collective`], on the world or a [`Team`] |
+//! | know when an operation is complete | [`World::flush`], [`World::barrier`] |
+//! | send messages | the crate `pgas-am` |
+//! | count operations | [`World::costs`], [`Statistics`] |
+//! | choose settings | [`Config`] |
+//! | write a transport | [`backend`] |
+//!
+//! Prices are given under `# Cost`: `R` is a remote read, `W` a remote write, `A` a remote atomic,
+//! `B` a barrier, `M` a message that its target serves, with its answer, and `ℓ` work on this
+//! rank's own memory.
 //!
 //! # Floors
 //!

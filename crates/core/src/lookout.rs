@@ -1,5 +1,5 @@
-//! A thread of the process that looks, now and then, after what cannot report itself: a handler that does not return, a
-//! call of a foreign library that waits.
+//! A thread of the process that looks, now and then, after what cannot report itself: a handler
+//! that does not return, a call of a foreign library that waits.
 
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};

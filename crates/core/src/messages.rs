@@ -1,4 +1,5 @@
-//! Messages: sending them, and serving those that arrive, by handlers, by the layer above core or by core itself.
+//! Messages: sending them, and serving those that arrive, by handlers, by the layer above core or
+//! by core itself.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -15,8 +16,9 @@ use crate::world::{Layer, World};
 pub(crate) const BATCH: usize = 64;
 
 impl World {
-    /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress) and
-    /// every call that waits; they may send, but what waits inside them is [`Error::InHandler`].
+    /// Sets the handler of messages with `id`. Handlers run inside [`progress`](World::progress)
+    /// and every call that waits; they may send, but what waits inside them is
+    /// [`Error::InHandler`].
     ///
     /// # Panics
     ///
@@ -55,13 +57,13 @@ impl World {
         layer.downcast_ref()
     }
 
-    /// How many short messages [`try_send`](Self::try_send) would take for `to` now, as far as this
-    /// rank can tell; none means back-pressure. On one host a rank takes half of the room for
-    /// requests at most, and all share what there is; over a network it is this rank's own.
+    /// The number of short messages to `to` for which there is room now, as far as this rank can
+    /// tell; 0 means back-pressure. On one host a rank takes half of the room for requests at most,
+    /// and all share what there is; over a network it is this rank's own.
     ///
     /// # Cost
     ///
-    /// l, or two loads from lines that others write.
+    /// ℓ, or two loads from lines that others write.
     ///
     /// # Panics
     ///
@@ -83,8 +85,8 @@ impl World {
     /// # Errors
     ///
     /// [`Error::MessageTooLong`] for a payload over
-    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where there
-    /// is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
+    /// [`max_medium`](crate::backend::Capabilities::max_medium); what the transport reports; where
+    /// there is no room, the failure of the job, and [`Error::RankFailed`] if `to` has left it.
     ///
     /// # Panics
     ///
@@ -149,7 +151,8 @@ impl World {
         Ok(sent)
     }
 
-    /// An error if a message that was refused would be refused for ever: its sender is about to try again.
+    /// An error if a message that was refused would be refused for ever: its sender is about to try
+    /// again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
         self.backend().health()?;
         if self.backend().has_left(to) {

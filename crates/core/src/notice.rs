@@ -1,17 +1,17 @@
 //! Lines for the user on the standard error output, each whole and known by its beginning.
 //!
-//! What comes from files, settings, the environment or a program's own texts is [`printable`] in them: a
-//! line end in it would begin a line that looks like one of the library's, and a terminal obeys other
-//! control characters.
+//! What comes from files, settings, the environment or a program's own texts is [`printable`] in
+//! them: a line end in it would begin a line that looks like one of the library's, and a terminal
+//! obeys other control characters.
 
 use std::fmt::{self, Write as _};
 use std::io::Write as _;
 
-/// A text with its control characters, and what turns the direction of writing, escaped as in Rust.
+/// A text whose control characters and marks of writing direction are escaped as in Rust.
 ///
 /// # Cost
 ///
-/// l.
+/// ℓ.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ pub const fn printable<T: fmt::Display>(text: T) -> Printable<T> {
     Printable(text)
 }
 
-/// What [`printable`] gives.
+/// The result of [`printable`].
 #[derive(Clone, Copy, Debug)]
 pub struct Printable<T>(T);
 
@@ -58,7 +58,8 @@ fn is_harmful(letter: char) -> bool {
     letter.is_control() || turns || ends_lines
 }
 
-/// Writes `pgas: ` and `text`, [`printable`], as one line to the standard error output, in one piece.
+/// Writes `pgas: ` and `text`, [`printable`], as one line to the standard error output, in one
+/// piece.
 ///
 /// # Cost
 ///

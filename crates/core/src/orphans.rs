@@ -9,11 +9,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::backend::OpId;
 use crate::locks::lock;
 
-/// How many of them are asked after at once, so that a round of progress is not longer the more there are.
+/// How many of them are asked after at once, so that a round of progress is not longer the more
+/// there are.
 const ASKED: usize = 64;
 
-/// Operations whose events were dropped in flight, with their buffers; the one next that was not asked after
-/// for the longest time.
+/// Operations whose events were dropped in flight, with their buffers; the one next that was not
+/// asked after for the longest time.
 #[derive(Default)]
 pub(crate) struct Orphans {
     list: Mutex<VecDeque<Orphan>>,
@@ -47,8 +48,8 @@ impl Orphans {
         self.len.load(Ordering::Relaxed)
     }
 
-    /// Frees the buffers of operations that are over, among as many as are asked after in one round; `over`
-    /// asks the backend.
+    /// Frees the buffers of operations that are over, among as many as are asked after in one
+    /// round; `over` asks the backend.
     pub(crate) fn reap(&self, over: impl FnMut(OpId) -> bool) {
         self.reap_among(ASKED, over);
     }
@@ -110,7 +111,8 @@ mod tests {
         assert_eq!((orphans.len(), are_kept()), (0, [false, false]));
     }
 
-    /// However many there are, a round takes as long as it takes for a few, and all have their turn.
+    /// However many there are, a round takes as long as it takes for a few, and all have their
+    /// turn.
     #[test]
     fn a_round_asks_after_a_few_operations() {
         let orphans = Orphans::default();

@@ -2,12 +2,14 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// A byte-copyable type: any bytes that another rank wrote are a value of it, and it has no padding.
+/// A byte-copyable type: any bytes that another rank wrote are a value of it, and it has no
+/// padding.
 ///
-/// It is implemented for every type with zerocopy's `FromBytes`, `IntoBytes` and `Immutable` that is
-/// `Copy + Send + Sync + 'static`: integers, floats, arrays of them, [`GlobalPtr`](crate::GlobalPtr),
-/// and `repr(C)` structs that derive the three. Padding is refused when the program is compiled, since
-/// copying it would read uninitialized bytes; spell it out as a field (`_pad: [u8; 4]`) instead.
+/// It is implemented for every type with zerocopy's `FromBytes`, `IntoBytes` and `Immutable` that
+/// is `Copy + Send + Sync + 'static`: integers, floats, arrays of them,
+/// [`GlobalPtr`](crate::GlobalPtr), and `repr(C)` structs that derive the three. Padding is refused
+/// when the program is compiled, since copying it would read uninitialized bytes; spell it out as a
+/// field (`_pad: [u8; 4]`) instead.
 ///
 /// # Examples
 ///

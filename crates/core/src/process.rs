@@ -1,8 +1,8 @@
 //! Which job this process is in, and which rank this thread plays.
 //!
-//! A process joins one job, once: a second world over the same segment would hand out the same memory
-//! again. Who asks again gets another handle on the world, as a library does whose caller has joined
-//! already. With the last handle the process leaves for good.
+//! A process joins one job, once: a second world over the same segment would hand out the same
+//! memory again. Who asks again gets another handle on the world, as a library does whose caller
+//! has joined already. With the last handle the process leaves for good.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -22,11 +22,11 @@ thread_local! {
     static OF_THREAD: RefCell<Option<WeakWorld>> = const { RefCell::new(None) };
 }
 
-/// The world of this process: made by `join` at the first call, another handle on it afterwards. On a
-/// thread that is a rank ([`play`]) it is that rank's world, and `join` is not called.
+/// The world of this process: made by `join` at the first call, another handle on it afterwards. On
+/// a thread that is a rank ([`play`]) it is that rank's world, and `join` is not called.
 ///
-/// A launcher's `init` is this around what joins the job. After a `join` that failed the next call tries
-/// again.
+/// A launcher's `init` is this around what joins the job. After a `join` that failed the next call
+/// tries again.
 ///
 /// # Cost
 ///
@@ -67,12 +67,12 @@ pub fn join_once(join: impl FnOnce() -> Result<World>) -> Result<World> {
     Ok(world)
 }
 
-/// Runs `body` on this thread as the rank of `world`: [`join_once`] on it gives that world. For what runs
-/// ranks as threads.
+/// Runs `body` on this thread as the rank of `world`: [`join_once`] on it gives that world. For
+/// backends that run ranks as threads.
 ///
 /// # Cost
 ///
-/// l.
+/// ℓ.
 ///
 /// # Examples
 ///
@@ -96,11 +96,12 @@ pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Runs `body` as the rank of each world, a thread each, and returns the results in their order. For what
-/// runs ranks as threads.
+/// Runs `body` as the rank of each world, a thread each, and returns the results in their order.
+/// For backends that run ranks as threads.
 ///
-/// `failed` is called on the thread of a rank that panics, at once, with what the panic says: other ranks may
-/// wait for this one. `is_cause` tells, when all have ended, of which panic the others are a consequence.
+/// `failed` is called on the thread of a rank that panics, at once, with what the panic says: other
+/// ranks may wait for this one. `is_cause` tells, when all have ended, of which panic the others
+/// are a consequence.
 ///
 /// # Cost
 ///
@@ -108,8 +109,8 @@ pub fn play<R>(world: &WeakWorld, body: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 ///
-/// With the panic of a rank: the first that `is_cause`, or else the first; if the system has no thread for a
-/// rank.
+/// With the panic of a rank: the first that `is_cause`, or else the first; if the system has no
+/// thread for a rank.
 ///
 /// # Examples
 ///
@@ -181,7 +182,7 @@ fn play_each(
     (!panics.is_empty()).then(|| panics.swap_remove(cause.unwrap_or(0)).1)
 }
 
-/// What a panic says.
+/// The text of a panic.
 #[must_use]
 pub fn panic_text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);

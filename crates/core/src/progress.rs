@@ -1,5 +1,5 @@
-//! Making progress: within calls of the program, and by a thread of its own for programs that compute for long
-//! between calls.
+//! Making progress: within calls of the program, and by a thread of its own for programs that
+//! compute for long between calls.
 
 use std::future::Future;
 use std::pin::pin;
@@ -19,8 +19,9 @@ const NAP: Duration = Duration::from_millis(1);
 const LAST_ROUNDS: u32 = 1 << 14;
 
 impl World {
-    /// Sleeps until a message arrives for this rank, a barrier ends, somebody [wakes](Self::unpark) it or `at_most` is
-    /// over: for a loop of a program's own around [`progress`](Self::progress). May return early.
+    /// Sleeps until a message arrives for this rank, a barrier ends, somebody [wakes](Self::unpark)
+    /// it or `at_most` is over: for a loop of a program's own around [`progress`](Self::progress).
+    /// May return early.
     ///
     /// A transport that cannot wake a sleeper is polled instead.
     ///
@@ -40,13 +41,13 @@ impl World {
         self.backend().notify(self.rank());
     }
 
-    /// Serves what has arrived and advances what is in flight, without waiting; says whether there
-    /// was any. Every call that waits does this itself.
+    /// Serves messages that have arrived and advances operations in flight, without waiting;
+    /// returns whether there was any work. Every call that waits does this itself.
     ///
     /// # Errors
     ///
-    /// What the transport reports, or a message for a handler that nobody registered; the failure of the
-    /// job when there was nothing to do, so that a loop around this call does not outlive it.
+    /// Errors of the transport, or a message for a handler that nobody registered; the failure of
+    /// the job when there was nothing to do, so that a loop around this call does not outlive it.
     pub fn progress(&self) -> Result<bool> {
         let worked = self.advance()?;
         if !worked {
@@ -124,8 +125,8 @@ impl World {
         }
     }
 
-    /// Starts the thread that makes progress; it uses this handle, which is not counted, and ends with the last
-    /// counted one.
+    /// Starts the thread that makes progress; it uses this handle, which is not counted, and ends
+    /// with the last counted one.
     pub(crate) fn start_progress_thread(self) -> Result<()> {
         let name = format!("progress of rank {}", self.rank());
         let handles = self.clone_uncounted();

@@ -42,6 +42,38 @@ impl Rank {
         Self(number)
     }
 
+    /// The rank with this index, as [`index`](Self::index) gives it: an entry of a vector with one
+    /// entry for each rank, or what a division leaves.
+    ///
+    /// # Panics
+    ///
+    /// If `index` is [`Rank::LIMIT`] or more.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_core::Rank;
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let vertex = 17;
+    /// let owner = Rank::from_index(vertex % world.ranks().len());
+    /// assert_eq!(owner.index(), vertex % world.ranks().len());
+    /// ```
+    #[must_use]
+    #[inline]
+    #[track_caller]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the index is below the limit, which is a `u32`"
+    )]
+    pub const fn from_index(index: usize) -> Self {
+        assert!(
+            index < Self::LIMIT as usize,
+            "a rank's number is below 2^24"
+        );
+        Self(index as u32)
+    }
+
     /// The number as `u32`.
     #[must_use]
     #[inline]

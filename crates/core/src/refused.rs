@@ -14,8 +14,8 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Takes note of a message, if it is such a request. Whoever asks about a long wait, and whoever
-    /// waits for a reply, is told otherwise.
+    /// Takes note of a message, if it is such a request. Whoever asks about a long wait, and
+    /// whoever waits for a reply, is told otherwise.
     pub(crate) fn add(&self, message: &Message<'_>) {
         if !message.handler.is_heard_of() || message.class != MessageClass::Request {
             return;

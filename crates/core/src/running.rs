@@ -1,5 +1,6 @@
-//! Reports of handlers that do not return, such as one that waits for a lock whose guard its own thread holds across the wait that
-//! runs it. A rank that is stuck so can report nothing itself, so the process's lookout looks after all of its ranks.
+//! Reports of handlers that do not return, such as one that waits for a lock whose guard its own
+//! thread holds across the wait that runs it. A rank that is stuck so can report nothing itself, so
+//! the process's lookout looks after all of its ranks.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +14,8 @@ use crate::lookout::{self, Watched};
 use crate::rank::Rank;
 use crate::waits::Watch;
 
-/// The handler that a rank runs now. A rank whose threads serve at once is seen through the last of them.
+/// The handler that a rank runs now. A rank whose threads serve at once is seen through the last of
+/// them.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(crate) struct Running {

@@ -1,8 +1,9 @@
 //! Reports instead of hangs: who waits for what, since when and from which line of the program.
 //!
-//! A wait that gets long is noted. One that has taken [`Config::stall`] asks every rank what it waits for, collects what comes back within a moment, and
-//! prints it; a rank that does not come back computes, or is stuck outside of the library. The same way over threads, processes and hosts: by
-//! messages, which every rank that waits serves.
+//! A wait that gets long is noted. One that has taken [`Config::stall`] asks every rank what it
+//! waits for, collects what comes back within a moment, and prints it; a rank that does not come
+//! back computes, or is stuck outside of the library. The same way over threads, processes and
+//! hosts: by messages, which every rank that waits serves.
 
 use std::fmt::{self, Write as _};
 use std::panic::Location;
@@ -146,7 +147,8 @@ fn report(world: &World, waited: Duration, answers: &[Option<String>]) -> String
 }
 
 impl World {
-    /// Looks after a wait that gets long: notes it, and when it has taken too long, finds out who waits for what.
+    /// Looks after a wait that gets long: notes it, and when it has taken too long, finds out who
+    /// waits for what.
     pub(crate) fn watch_over<'a>(
         &'a self,
         noted: &mut Option<Noted<'a>>,
@@ -185,15 +187,17 @@ impl World {
         Err(self.blame_self(&cause))
     }
 
-    /// What the threads of this rank wait for, as the report of a long wait (`PGAS_STALL`) says it: for what, of whom, since
-    /// when and from which line of the program. Waits that are over within a tenth of a millisecond or so are not noted, and none is
-    /// where such reports are turned off.
+    /// The waits of this rank's threads, in the words of the report of a long wait (`PGAS_STALL`):
+    /// the operation, the ranks that are missing, the time, and the line of the program. Waits that
+    /// are over within a tenth of a millisecond or so are not noted, and none is where such reports
+    /// are turned off.
     ///
-    /// For another thread than the one that waits. It says the same as what other ranks would be told.
+    /// For another thread than the one that waits. It says the same as what other ranks would be
+    /// told.
     ///
     /// # Cost
     ///
-    /// l, with a lock and an allocation.
+    /// ℓ, with a lock and an allocation.
     ///
     /// # Examples
     ///

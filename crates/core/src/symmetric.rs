@@ -11,8 +11,8 @@ use crate::world::World;
 /// [`World::alloc_symmetric`].
 ///
 /// Dropping the handle is not collective and may happen at any time: the memory is reused after the
-/// next [`World::alloc_symmetric`] or [`World::reclaim`] at which *every* rank has dropped its handle,
-/// so that no rank can free what another one still uses.
+/// next [`World::alloc_symmetric`] or [`World::reclaim`] at which *every* rank has dropped its
+/// handle, so that no rank can free what another one still uses.
 #[derive(Debug)]
 pub struct Symmetric<T> {
     world: World,
@@ -65,9 +65,9 @@ impl<T: Pod> Symmetric<T> {
         &self.world
     }
 
-    /// Leaves `blocks`, which [`World::alloc`] returned on this rank, to the array: they are freed when
-    /// it is, so when no rank has a handle on it any more. A container whose parts have no place in
-    /// symmetric memory gives them away like this when its handle is dropped.
+    /// Leaves `blocks`, which [`World::alloc`] returned on this rank, to the array: they are freed
+    /// when it is, so when no rank has a handle on it any more. A container whose parts have no
+    /// place in symmetric memory gives them away like this when its handle is dropped.
     ///
     /// # Cost
     ///

@@ -15,8 +15,8 @@ type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The tasks of a rank, or of a [`Layer`](crate::Layer) of it.
 ///
-/// A task may run code of the user's, which may call into the library, spawn tasks and panic. So the list is not
-/// locked while tasks run, and a task that panics takes no other with it.
+/// A task may run code of the user's, which may call into the library, spawn tasks and panic. So
+/// the list is not locked while tasks run, and a task that panics takes no other with it.
 #[derive(Default)]
 pub struct Tasks {
     list: Mutex<VecDeque<Task>>,
@@ -35,7 +35,7 @@ impl Tasks {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.n_tasks.fetch_add(1, Ordering::Relaxed);
         let task: Task = Box::pin(task);
@@ -48,12 +48,12 @@ impl Tasks {
         self.n_tasks.load(Ordering::Relaxed) > 0
     }
 
-    /// Polls each task once, and says whether one has ended. A thread that finds the tasks taken by another one
-    /// leaves the work to it.
+    /// Polls each task once, and says whether one has ended. A thread that finds the tasks taken by
+    /// another one leaves the work to it.
     ///
     /// # Cost
     ///
-    /// l, and that of the tasks.
+    /// ℓ, and that of the tasks.
     #[inline]
     pub fn advance(&self) -> bool {
         self.has_some() && self.poll_all()

@@ -12,9 +12,9 @@ use crate::world::World;
 /// An ordered set of ranks, and the collectives over it.
 ///
 /// A member is known by its number in the team, a `u32` from 0 to [`n_ranks`](Self::n_ranks) - 1;
-/// [`world_rank`](Self::world_rank) and [`team_rank`](Self::team_rank) translate. The handle is cheap to
-/// clone. A team takes memory for its runs of evenly spaced ranks, so that of all ranks, a block or
-/// every n-th rank is as small in a large job as in a small one.
+/// [`world_rank`](Self::world_rank) and [`team_rank`](Self::team_rank) translate. The handle is
+/// cheap to clone. A team takes memory for its runs of evenly spaced ranks, so that of all ranks, a
+/// block or every n-th rank is as small in a large job as in a small one.
 ///
 /// [`World::team`] is the team of all ranks; [`split`](Self::split) makes smaller ones.
 #[derive(Clone)]
@@ -112,8 +112,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// ℓ: proportional to the runs of evenly spaced ranks that the team is made of, one for a regular
-    /// team.
+    /// ℓ: proportional to the runs of evenly spaced ranks that the team is made of, one for a
+    /// regular team.
     #[must_use]
     pub fn team_rank(&self, rank: Rank) -> Option<u32> {
         self.shared.position(rank)

@@ -15,8 +15,8 @@ use crate::stall::Noted;
 use crate::waits::Awaited;
 use crate::world::World;
 
-/// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
-/// most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
+/// Rounds before the first pause, where each rank has a processor of its own: about a microsecond,
+/// in which most answers of a neighbour come. A pause takes up to 140 cycles, as long as a message.
 const TIGHT_ROUNDS: u32 = 100;
 /// How many of these rounds only look for messages, for one that does all.
 const ROUNDS_PER_TURN: u32 = 8;
@@ -32,20 +32,20 @@ const YIELDS_PER_LOOK: u32 = 8;
 /// bounds how late it sees a plain put.
 const FIRST_SLEEP: Duration = Duration::from_micros(50);
 const LONGEST_SLEEP: Duration = Duration::from_millis(2);
-/// One in how many rounds of a wait of one's own yields, where others wait for a rank that serves them
-/// and each has a processor: a yield is as long as what they wait for, and longer where other programs
-/// want the processor.
+/// One in how many rounds of a wait of one's own yields, where others wait for a rank that serves
+/// them and each has a processor: a yield is as long as what they wait for, and longer where other
+/// programs want the processor.
 const PAUSES_PER_YIELD: u32 = 32;
-/// How many rounds in which there was progress may follow each other without a look at the job's health:
-/// messages may come for ever from ranks that do not wait.
+/// How many rounds in which there was progress may follow each other without a look at the job's
+/// health: messages may come for ever from ranks that do not wait.
 const BUSY_ROUNDS: u32 = 64;
 
 impl World {
-    /// Makes progress until `ready` says so; `what` is waited for, in the message of a failed wait
-    /// ("rank 3 waited 5s for {what}").
+    /// Makes progress until `ready` is true; `what` names the wait in an error ("rank 3 waited 5s
+    /// for {what}").
     ///
-    /// It spins briefly, then yields, then sleeps, and looks at the job's health meanwhile, so a rank
-    /// that waits for a dead one gets an error.
+    /// It spins briefly, then yields, then sleeps, and looks at the job's health meanwhile, so a
+    /// rank that waits for a dead one gets an error.
     ///
     /// # Cost
     ///
@@ -60,8 +60,8 @@ impl World {
         self.wait_until(&Awaited::new(what), ready)
     }
 
-    /// As [`wait_for`](Self::wait_for), where `missing` names the ranks that have not come, in the message of
-    /// a wait that took too long.
+    /// As [`wait_for`](Self::wait_for), where `missing` names the ranks that have not come, in the
+    /// message of a wait that took too long.
     ///
     /// # Cost
     ///
@@ -123,12 +123,13 @@ impl World {
         Ok(())
     }
 
-    /// For a loop of one's own that waits for `what`: [`OwnWait::pause`] in each round in which nothing came. For what other ranks do without a
-    /// message, in a loop that does more than look; where looking is all, [`wait_for`](Self::wait_for) is better, since it sleeps.
+    /// For a loop of one's own that waits: call [`OwnWait::pause`] in each round without a result.
+    /// `what` names the wait. For what other ranks do without a message, in a loop that does more
+    /// than look; where looking is all, [`wait_for`](Self::wait_for) is better, since it sleeps.
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Examples
     ///
@@ -160,7 +161,8 @@ impl World {
         }
     }
 
-    /// Whether others wait for this rank while it does not serve them, and it has a processor for that.
+    /// Whether others wait for this rank while it does not serve them, and it has a processor for
+    /// that.
     fn is_needed(&self) -> bool {
         let serves = self.capabilities().needs_target != NeedsTarget::NOTHING;
         serves && !self.backend().is_oversubscribed()
@@ -222,7 +224,8 @@ impl<'w> Rounds<'w> {
     fn of(world: &'w World, awaited: &'w Awaited<'w>) -> Self {
         let is_oversubscribed = world.backend().is_oversubscribed();
         let first = if is_oversubscribed { SPINS } else { 0 };
-        // Others wait for a rank that serves them whenever it yields, and parking it is looking for what they want.
+        // Others wait for a rank that serves them whenever it yields, and parking it is looking for
+        // what they want.
         let needs_nothing = world.capabilities().needs_target == NeedsTarget::NOTHING;
         Self {
             world,
@@ -243,7 +246,8 @@ impl<'w> Rounds<'w> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
+        // Answers are what is waited for most; the rest has its turn when there was one, and now
+        // and then.
         let received = self.world.receive(self.limit)?;
         self.limit = if received { BATCH } else { 1 };
         let is_due = self.round >= TIGHT_ROUNDS || self.round.is_multiple_of(ROUNDS_PER_TURN);
@@ -294,7 +298,8 @@ impl<'w> Rounds<'w> {
     }
 }
 
-/// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own waits are.
+/// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own
+/// waits are.
 pub struct OwnWait<'w> {
     world: &'w World,
     what: &'static str,
@@ -312,15 +317,15 @@ impl OwnWait<'_> {
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     pub fn begin_anew(&mut self) {
         self.began = None;
         self.noted = None;
     }
 
-    /// Makes progress, at user level, and lets others run if there was none, now and then where other ranks
-    /// wait for this one's. `missing` names the ranks that are waited for, as far as that is known, in the
-    /// report of a wait that takes long.
+    /// Makes progress, at user level, and lets others run if there was none, now and then where
+    /// other ranks wait for this one's. `missing` names the ranks that are waited for, as far as
+    /// that is known, in the report of a wait that takes long.
     ///
     /// # Cost
     ///
@@ -328,9 +333,9 @@ impl OwnWait<'_> {
     ///
     /// # Errors
     ///
-    /// The failure of the job, or the end of [`Config::timeout`](crate::Config::timeout), one pause after it was
-    /// noticed: what is waited for may have come before, so that its caller looks once more. [`Error::InHandler`]
-    /// inside a handler.
+    /// The failure of the job, or the end of [`Config::timeout`](crate::Config::timeout), one pause
+    /// after it was noticed: what is waited for may have come before, so that its caller looks once
+    /// more. [`Error::InHandler`] inside a handler.
     pub fn pause(&mut self, missing: &dyn Fn() -> Vec<Rank>) -> Result<()> {
         if in_handler() {
             return Err(Error::InHandler { what: self.what });

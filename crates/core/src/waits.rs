@@ -66,12 +66,13 @@ impl Drop for PartOf {
     }
 }
 
-/// For a call that is made of others which wait: a report of a long wait (`PGAS_STALL`) names `whole`, and the line
-/// of the program that called it, until the value is dropped. The outermost of several counts.
+/// For a call that is made of others which wait: a report of a long wait (`PGAS_STALL`) names
+/// `whole`, and the line of the program that called it, until the value is dropped. The outermost
+/// of several counts.
 ///
 /// # Cost
 ///
-/// l.
+/// ℓ.
 ///
 /// # Examples
 ///

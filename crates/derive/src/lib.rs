@@ -1,6 +1,35 @@
 //! Derives for types that travel between ranks and live in distributed containers. Programs have
 //! them from `pgas`.
 //!
+//! | macro | the type may be |
+//! |---|---|
+//! | [`#[pgas::pod]`](macro@pod) | an element of global memory, copied as bytes; and all that follows |
+//! | [`#[derive(pgas::Wire)]`](macro@Wire) | an argument or a result of remote calls |
+//! | [`#[derive(pgas::Wire, pgas::Object)]`](macro@Object) | a key, a value or an element of containers, too |
+//!
+//! ```
+//! #[pgas::pod]
+//! struct Point {
+//!     x: f64,
+//!     y: f64,
+//! }
+//!
+//! #[derive(pgas::Wire, pgas::Object)]
+//! enum Place {
+//!     City { name: String, at: Point },
+//!     Sea(Vec<Point>),
+//! }
+//!
+//! let places = pgas::threads(2, |world| {
+//!     let places = pgas::HashMap::<u64, Place>::with_capacity(&world, 10)?;
+//!     places.insert(&1, Place::Sea(vec![Point { x: 0.0, y: 1.0 }]))?;
+//!     world.barrier()?;
+//!     Ok(matches!(places.find(&1)?, Some(Place::Sea(shore)) if shore.len() == 1))
+//! })?;
+//! assert!(places.into_iter().collect::<pgas::Result<Vec<_>>>()?.iter().all(|is_there| *is_there));
+//! # Ok::<(), pgas::Error>(())
+//! ```
+//!
 //! # Floors
 //!
 //! | files | modules |
@@ -26,7 +55,8 @@ use syn::{DeriveInput, parse_macro_input};
 ///
 /// # Attributes
 ///
-/// `#[pgas(serde)]` on the type: serde writes and reads it, for types whose members only serde knows.
+/// `#[pgas(serde)]` on the type: serde writes and reads it, for types whose members only serde
+/// knows.
 ///
 /// `#[pgas(crate = path)]` on the type: where the library is, if not at `::pgas`.
 ///

@@ -107,7 +107,8 @@ fn bodies(input: &DeriveInput, codec: &TokenStream) -> Result<Bodies> {
                 let next = if i == 0 { "" } else { ", " };
                 layouts.push(quote!(out.say(#next); #codec::layout_of(#text, #layout, out);));
             }
-            // A reference to an enum without variants has none either, but the compiler does not say so.
+            // A reference to an enum without variants has none either, but the compiler does not
+            // say so.
             let value = match data.variants.len() {
                 0 => quote!(*value),
                 _ => quote!(value),

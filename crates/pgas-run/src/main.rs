@@ -1,4 +1,5 @@
 //! `pgas-run -n 4 PROGRAM ARGS...`: starts the ranks of a program on this host, or on several.
+#![doc = include_str!("../README.md")]
 
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 mod code;

@@ -10,7 +10,8 @@ use super::layout::Layout;
 use super::refusal::unwritable;
 use super::wire::{Codec, Each, Wire};
 
-/// The codec of types that serde can write and read, in the [`format`](super::format) of the containers.
+/// The codec of types that serde can write and read, in the [`format`](super::format) of the
+/// containers.
 #[derive(Clone, Copy, Debug)]
 pub enum AsSerde {}
 

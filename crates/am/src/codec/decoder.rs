@@ -47,7 +47,7 @@ impl<'a> Decoder<'a> {
         self.world
     }
 
-    /// What has not been taken yet.
+    /// The bytes that were not taken yet.
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> &'a [u8] {
@@ -82,7 +82,7 @@ impl<'a> Decoder<'a> {
         &self.bytes[start..]
     }
 
-    /// Runs `get` for what lies within a `T`.
+    /// Runs `get` for the members of a `T`.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl<'a> Decoder<'a> {
         checked.map_err(|e| unreadable::<T>(e.to_string()))
     }
 
-    /// Takes what [`put_count`](super::Encoder::put_count) has written, for a `T`.
+    /// Takes a count that [`put_count`](super::Encoder::put_count) has written, for a `T`.
     ///
     /// # Errors
     ///

@@ -40,7 +40,7 @@ impl Encoder {
         Self::default()
     }
 
-    /// What was written so far.
+    /// The bytes that were written so far.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
@@ -82,7 +82,7 @@ impl Encoder {
         }
     }
 
-    /// Runs `put` for what lies within a `T`.
+    /// Runs `put` for the members of a `T`.
     ///
     /// # Errors
     ///

@@ -10,7 +10,7 @@ const DEPTH: u32 = 4;
 /// No longer text is made, but for the name that it ends with.
 const MOST: usize = 1_000;
 
-/// A description of what a type's bytes are: names and members, as far as its codec knows them.
+/// A description of a type's bytes: names and members, as far as its codec knows them.
 #[derive(Debug)]
 pub struct Layout {
     text: String,

@@ -127,7 +127,8 @@ collections! {
     HashMap<K, V, S>: "map" of (K, V), where [K: Wire + Eq + Hash, V: Wire, S: BuildHasher + Default + 'static];
 }
 
-/// What a collection of std lends one by one: a reference to an element, or two to a key and its value.
+/// What a collection of std lends one by one: a reference to an element, or two to a key and its
+/// value.
 trait Element {
     fn put(self, out: &mut Encoder) -> Result<()>;
 }

@@ -30,7 +30,8 @@ impl<T: Pod> Codec<T> for AsBytes {
 
     fn layout(out: &mut Layout) {
         let name = std::any::type_name::<T>();
-        // Names of the language's own types say all; those of others depend on where they are defined.
+        // Names of the language's own types say all; those of others depend on where they are
+        // defined.
         if name.contains("::") {
             out.say(&format!("{} plain bytes", size_of::<T>()));
         } else {

@@ -32,7 +32,7 @@ use super::refusal::unreadable;
 /// impl Wire for Query { type By = AsSerde; } // by serde
 /// ```
 ///
-/// What cannot travel does not compile:
+/// Types that cannot travel do not compile:
 ///
 /// ```compile_fail,E0277
 /// fn travels<T: pgas_am::codec::Wire>() {}
@@ -147,7 +147,7 @@ impl Encoder {
         T::By::encode(value, self)
     }
 
-    /// Appends what a `String` of this text has: the number of its bytes, and they.
+    /// Appends the text as a `String` travels: the number of its bytes, then the bytes.
     ///
     /// # Examples
     ///
@@ -168,7 +168,7 @@ impl Encoder {
         self.write(text.as_bytes());
     }
 
-    /// Appends what a `Vec` of these values has: their number, and they.
+    /// Appends the values as a `Vec` travels: their number, then the values.
     ///
     /// # Errors
     ///
@@ -193,7 +193,8 @@ impl Decoder<'_> {
 }
 
 impl Layout {
-    /// What a file calls a `T`. It is the same on every platform, and whatever module the type is in.
+    /// The name of `T` in files: the same on every platform, and for every module that the type may
+    /// be in.
     #[must_use]
     pub fn of<T: Wire>() -> String {
         let mut layout = Self::new();

@@ -1,8 +1,8 @@
 //! Running actions: one that makes another one runnable does not run it deep in its own stack.
 //!
-//! The end of one operation may run a chain of actions, each of which leaves the value of the next one. A program
-//! chooses how long chains are, so an action nested deeper than a few levels waits in a queue until those that it would
-//! nest in are over.
+//! The end of one operation may run a chain of actions, each of which leaves the value of the next
+//! one. A program chooses how long chains are, so an action nested deeper than a few levels waits
+//! in a queue until those that it would nest in are over.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -29,8 +29,8 @@ struct Later {
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// Runs `action`, and all that it makes runnable, before the outermost call on this thread returns. A panic keeps nothing else from running,
-/// and goes on at the end of the outermost call.
+/// Runs `action`, and all that it makes runnable, before the outermost call on this thread returns.
+/// A panic keeps nothing else from running, and goes on at the end of the outermost call.
 pub(super) fn run(action: impl FnOnce() + 'static) {
     let depth = DEPTH.get();
     if depth == 0 {
@@ -42,7 +42,8 @@ pub(super) fn run(action: impl FnOnce() + 'static) {
     }
 }
 
-/// Runs `body`, which runs actions, as the outermost call if it is in none; so a panic of an action does not reach into it.
+/// Runs `body`, which runs actions, as the outermost call if it is in none; so a panic of an action
+/// does not reach into it.
 pub(super) fn scope(body: impl FnOnce()) {
     if DEPTH.get() == 0 {
         run_outermost(body);

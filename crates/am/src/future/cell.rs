@@ -1,7 +1,7 @@
 //! Where a value is left for a future, by a promise or by what was chained to another future.
 //!
-//! A cell has one future. Values, wakers and actions are the user's, whose code may run when they are dropped or cloned: that
-//! never happens while the cell is locked.
+//! A cell has one future. Values, wakers and actions are the user's, whose code may run when they
+//! are dropped or cloned: that never happens while the cell is locked.
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};

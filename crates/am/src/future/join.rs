@@ -9,7 +9,8 @@ use super::{Completes, PgasFuture, State};
 use crate::state::Handle;
 use pgas_core::Result;
 
-/// Joins inside of joins at most; a deeper one becomes a cell, so that who looks at a join does not go as deep as programs nest.
+/// Joins inside of joins at most; a deeper one becomes a cell, so that who looks at a join does not
+/// go as deep as programs nest.
 const DEEPEST: u32 = 8;
 
 /// What [`when_all`] joins: vectors and tuples of what [`Completes`], up to six in a tuple.
@@ -32,8 +33,8 @@ mod sealed {
 ///
 /// # Cost
 ///
-/// One allocation, or none if all are ready. Waiting looks at each future once, and at the first that is not
-/// ready again and again.
+/// One allocation, or none if all are ready. Waiting looks at each future once, and at the first
+/// that is not ready again and again.
 ///
 /// # Examples
 ///

@@ -96,7 +96,8 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// The error of a call that nothing answers any more, if its rank has left; then the slot is given back.
+    /// The error of a call that nothing answers any more, if its rank has left; then the slot is
+    /// given back.
     #[cold]
     fn give_up_if_left(&mut self, am: &Am) -> Option<Error> {
         let world = am.world.upgrade()?;
@@ -184,7 +185,7 @@ fn spawn<T: Send + 'static>(am: &Am, event: Box<Event<T>>, action: cell::Action<
     }));
 }
 
-/// How often who waits for an answer asks whether its rank has left.
+/// Rounds of a wait for an answer between two looks whether its rank has left.
 const ROUNDS_PER_LOOK: u32 = 512;
 
 impl<T> Drop for Answer<T> {
@@ -314,7 +315,7 @@ impl<T: Send + 'static> PgasFuture<T> {
     ///
     /// # Errors
     ///
-    /// What happened instead of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a
+    /// The failure in the place of the value: [`Error::RemotePanic`], [`Error::BrokenPromise`], a
     /// failed transfer, [`Error::RankFailed`] if the rank that was called has left without an
     /// answer; the failure of the job while waiting; inside a handler [`Error::InHandler`], unless
     /// the value is there.
@@ -377,7 +378,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// Who answers the call that this is or follows.
+    /// The rank that answers the call that this is or follows.
     fn to(&self) -> Option<Rank> {
         match &self.state {
             State::Answer(answer) => Some(answer.to),
@@ -395,7 +396,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
-    /// What the future belongs to, if it is not ready.
+    /// The state that the future belongs to, if it is not ready.
     fn handle(&self) -> Option<Handle> {
         match &self.state {
             State::Ready(_) | State::Taken => None,
@@ -611,7 +612,8 @@ impl<T: Send + 'static> Future for PgasFuture<T> {
             return Poll::Ready(Err(Error::HasLeft));
         };
         if am.driven.is_driven() {
-            // A driver that has ended meanwhile may have woken everybody before the waker was there.
+            // A driver that has ended meanwhile may have woken everybody before the waker was
+            // there.
             if future.watch(cx.waker()) && am.driven.is_driven_still() {
                 return Poll::Pending;
             }

@@ -14,9 +14,10 @@ use pgas_core::{Error, Result};
 
 /// A counter of fulfilments that are still missing, and the future that is ready when none is.
 ///
-/// As in UPC++ the counter begins at one, which [`finalize`](Self::finalize) or [`fulfil_with`](Self::fulfil_with) takes
-/// away; so it cannot reach zero while operations are still being added. Several operations fulfil one promise, at the price of a counter each
-/// instead of a future each. Clones are handles on the same promise.
+/// As in UPC++ the counter begins at one, which [`finalize`](Self::finalize) or
+/// [`fulfil_with`](Self::fulfil_with) takes away; so it cannot reach zero while operations are
+/// still being added. Several operations fulfil one promise, at the price of a counter each instead
+/// of a future each. Clones are handles on the same promise.
 ///
 /// # Examples
 ///
@@ -112,7 +113,8 @@ struct Telling<'a, T: Clone + Send + 'static> {
 }
 
 impl<T: Clone + Send + 'static> Telling<'_, T> {
-    /// Takes the cells that are to be told; `false` if there are none, and the value lies where later futures find it.
+    /// Takes the cells that are to be told; `false` if there are none, and the value lies where
+    /// later futures find it.
     fn take_cells(&mut self) -> bool {
         let mut state = self.inner.lock();
         if state.cells.is_empty()
@@ -188,7 +190,8 @@ impl Promise {
 impl<T: Clone + Send + 'static> Promise<T> {
     /// A promise of a value, which [`fulfil_with`](Self::fulfil_with) brings.
     ///
-    /// Each future of the promise gets a clone of the value; put into an [`Arc`] what cannot be cloned, or is large.
+    /// Each future of the promise gets a clone of the value; put into an [`Arc`] what cannot be
+    /// cloned, or is large.
     ///
     /// # Errors
     ///
@@ -316,7 +319,8 @@ impl<T: Clone + Send + 'static> Promise<T> {
         }
     }
 
-    /// A future of the promised value; every one gets it, also one that is made when the promise is fulfilled.
+    /// A future of the promised value; every one gets it, also one that is made when the promise is
+    /// fulfilled.
     ///
     /// # Cost
     ///
@@ -350,8 +354,9 @@ impl<T: Clone + Send + 'static> Promise<T> {
         self.inner.end(error);
     }
 
-    /// Nothing more will be asked for: gives the fulfilment that the counter began with, and the future that is
-    /// ready when the others are there. Other handles may still fulfil what was asked for.
+    /// Nothing more will be asked for: gives the fulfilment that the counter began with, and the
+    /// future that is ready when the others are there. Other handles may still fulfil what was
+    /// asked for.
     ///
     /// # Panics
     ///

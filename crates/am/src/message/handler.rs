@@ -11,7 +11,7 @@ use crate::send::fits;
 use crate::state::Am;
 use pgas_core::Result;
 
-/// What came with a message besides its arguments.
+/// The payload of a message, besides its arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Payload<'a> {
     /// Nothing: the message was short.
@@ -137,7 +137,7 @@ impl<'a> Origin<'a> {
         self.world
     }
 
-    /// Who sent the message.
+    /// The sender of the message.
     #[must_use]
     #[inline]
     pub fn from(&self) -> Rank {
@@ -171,7 +171,7 @@ impl<'a> Token<'a> {
         self.origin.world
     }
 
-    /// Who sent the request.
+    /// The sender of the request.
     #[must_use]
     #[inline]
     pub fn from(&self) -> Rank {

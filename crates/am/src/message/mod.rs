@@ -1,7 +1,8 @@
 //! Active messages: a message that runs a handler where it arrives.
 //!
-//! A handler is a value of a type; the type is its name, so that it has the same id on every rank without any agreement. Each rank
-//! [registers](ActiveMessages::register) its own value, which holds what the handler works on.
+//! A handler is a value of a type; the type is its name, so that it has the same id on every rank
+//! without any agreement. Each rank [registers](ActiveMessages::register) its own value, which
+//! holds what the handler works on.
 //!
 //! | | payload | the handler finds it |
 //! |---|---|---|
@@ -9,26 +10,31 @@
 //! | medium | up to [`max_medium`](ActiveMessages::max_medium) bytes | in a buffer, for as long as it runs |
 //! | long | any number of bytes | in its own segment, where the sender said |
 //!
-//! **Requests and replies.** The handler of a request gets a [`Token`] that can reply once, and only to who asked: replying
-//! consumes it. The handler of a reply gets none. A handler may not wait, for what it waits for may
-//! need the very thread that runs it: every call that waits returns an error in it, in release builds too.
-//! It may send requests with the `try_` forms.
+//! **Requests and replies.** The handler of a request gets a [`Token`] that can reply once, and
+//! only to who asked: replying consumes it. The handler of a reply gets none. A handler may not
+//! wait, for what it waits for may need the very thread that runs it: every call that waits returns
+//! an error in it, in release builds too. It may send requests with the `try_` forms.
 //!
-//! **Room.** Every rank has bounded room for requests, and apart from it for replies. A sender that finds no
-//! room makes progress, which serves what others sent to it, until there is; `try_` forms return
-//! [`Sent::BackPressure`] instead. Replies never wait: what does not fit is kept, and meanwhile its rank serves
-//! no further requests. So a flood from all to all ends, and nobody's memory grows with it.
+//! **Room.** Every rank has bounded room for requests, and apart from it for replies. A sender that
+//! finds no room makes progress, which serves what others sent to it, until there is; `try_` forms
+//! return [`Sent::BackPressure`] instead. Replies never wait: what does not fit is kept, and
+//! meanwhile its rank serves no further requests. So a flood from all to all ends, and nobody's
+//! memory grows with it.
 //!
-//! **Which form.** A target that computes takes no messages meanwhile, and its room is used up after some hundreds. The waiting form then
-//! stands still until it looks, and with it whatever the sender has for others. Who has something for others sends with a `try_` form
-//! and goes on with another rank after [`Sent::BackPressure`]; when nobody takes anything it makes [`progress`](World::progress), and tries again.
-//! Who has not, or could not keep what it cannot send, takes the waiting form, which sleeps where trying again would only take a
-//! processor. Neither makes a target answer sooner: that does a progress thread (`PGAS_PROGRESS=thread`), for seldom questions to
-//! targets that compute for milliseconds and more. It sleeps whenever there is nothing to serve, and wants a processor of its own, so
-//! that it is no help in a flood. `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has figures.
+//! **Which form.** A target that computes takes no messages meanwhile, and its room is used up
+//! after some hundreds. The waiting form then stands still until it looks, and with it whatever the
+//! sender has for others. Who has something for others sends with a `try_` form and goes on with
+//! another rank after [`Sent::BackPressure`]; when nobody takes anything it makes
+//! [`progress`](World::progress), and tries again. Who has not, or could not keep what it cannot
+//! send, takes the waiting form, which sleeps where trying again would only take a processor.
+//! Neither makes a target answer sooner: that does a progress thread (`PGAS_PROGRESS=thread`), for
+//! seldom questions to targets that compute for milliseconds and more. It sleeps whenever there is
+//! nothing to serve, and wants a processor of its own, so that it is no help in a flood.
+//! `benches/inattentive.rs` measures all of these; docs/PERFORMANCE.md has figures.
 //!
-//! **In place.** Who makes a payload, rather than having it, [prepares](ActiveMessages::prepare) a buffer of the network's, fills it in and
-//! [commits](Prepared::commit) it: on one host the handler then reads what was written there, and nothing was copied.
+//! **In place.** Who makes a payload, rather than having it, [prepares](ActiveMessages::prepare) a
+//! buffer of the network's, fills it in and [commits](Prepared::commit) it: on one host the handler
+//! then reads what was written there, and nothing was copied.
 //!
 //! Nothing is promised about the order of messages. Each arrives once.
 
@@ -98,7 +104,8 @@ pub trait ActiveMessages {
 
     /// Offers a request without payload; does not wait, so that handlers may call it.
     ///
-    /// Progress: none. After [`Sent::BackPressure`] nothing was sent: make progress, then try again.
+    /// Progress: none. After [`Sent::BackPressure`] nothing was sent: make progress, then try
+    /// again.
     ///
     /// # Cost
     ///
@@ -118,7 +125,8 @@ pub trait ActiveMessages {
     ///
     /// # Cost
     ///
-    /// One message, a copy of the payload at both ends. The payload's buffer may be reused on return.
+    /// One message, a copy of the payload at both ends. The payload's buffer may be reused on
+    /// return.
     ///
     /// # Errors
     ///
@@ -154,8 +162,8 @@ pub trait ActiveMessages {
         payload: &[u8],
     ) -> Result<Sent>;
 
-    /// Puts `payload` to `dst`, and then runs the handler on the rank that `dst` points into, which finds all of
-    /// the payload there.
+    /// Puts `payload` to `dst`, and then runs the handler on the rank that `dst` points into, which
+    /// finds all of the payload there.
     ///
     /// # Cost
     ///
@@ -175,11 +183,12 @@ pub trait ActiveMessages {
         payload: &[u8],
     ) -> Result<()>;
 
-    /// As [`request_long`](Self::request_long), without waiting for the payload: the future gives its buffer back as soon as it may be used
-    /// again, and the message follows when all of it has arrived. So the buffer is back before the handler runs.
+    /// As [`request_long`](Self::request_long), without waiting for the payload: the future gives
+    /// its buffer back as soon as it may be used again, and the message follows when all of it has
+    /// arrived. So the buffer is back before the handler runs.
     ///
-    /// Progress: user level while there is no room for the message, else none. Dropping the future changes nothing but that the buffer is
-    /// dropped too.
+    /// Progress: user level while there is no room for the message, else none. Dropping the future
+    /// changes nothing but that the buffer is dropped too.
     ///
     /// # Cost
     ///
@@ -187,8 +196,8 @@ pub trait ActiveMessages {
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request). The future has the failure of the transfer, or [`Error::BackPressure`] if the message met too much of
-    /// it.
+    /// As [`request`](Self::request). The future has the failure of the transfer, or
+    /// [`Error::BackPressure`] if the message met too much of it.
     ///
     /// # Panics
     ///
@@ -200,14 +209,15 @@ pub trait ActiveMessages {
         payload: Vec<u8>,
     ) -> Result<PgasFuture<Vec<u8>>>;
 
-    /// How many short requests `to` takes now before a `try_` form meets back-pressure, as far as this rank can tell. On one host a
-    /// sender takes half of a target's room at most, and all senders share what there is; over a network it is this rank's own.
+    /// How many short requests `to` takes now before a `try_` form meets back-pressure, as far as
+    /// this rank can tell. On one host a sender takes half of a target's room at most, and all
+    /// senders share what there is; over a network it is this rank's own.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// l, or two loads from lines that others write.
+    /// ℓ, or two loads from lines that others write.
     ///
     /// # Panics
     ///
@@ -225,27 +235,30 @@ pub trait ActiveMessages {
     /// ```
     fn n_request_credits(&self, to: Rank) -> u64;
 
-    /// A buffer for `len` bytes of payload, to be filled in place and sent by
-    /// [`Prepared::commit`]; or dropped, and nothing is sent. It is the network's own memory if that has some for messages to `to` and some of
-    /// it is free now, else this process's; see [`Prepared`]. Does not wait.
+    /// A buffer for `len` bytes of payload, to be filled in place and sent by [`Prepared::commit`];
+    /// or dropped, and nothing is sent. It is the network's own memory if that has some for
+    /// messages to `to` and some of it is free now, else this process's; see [`Prepared`]. Does not
+    /// wait.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// l, and where it is the network's a cache line that another rank has written.
+    /// ℓ, and where it is the network's a cache line that another rank has written.
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`] if a message cannot have that much; [`Error::NotAttached`]; what the transport reports.
+    /// [`Error::MessageTooLong`] if a message cannot have that much; [`Error::NotAttached`]; what
+    /// the transport reports.
     ///
     /// # Panics
     ///
     /// If the job has no rank `to`.
     fn prepare(&self, to: Rank, len: usize) -> Result<Prepared<'_>>;
 
-    /// As [`prepare`](Self::prepare), but `None` while all buffers are in use that the network has for messages to `to`: make progress, then try
-    /// again. Where it has none at all, it is this process's memory that is had.
+    /// As [`prepare`](Self::prepare), but `None` while all buffers are in use that the network has
+    /// for messages to `to`: make progress, then try again. Where it has none at all, it is this
+    /// process's memory that is had.
     ///
     /// Progress: none.
     ///
@@ -262,14 +275,15 @@ pub trait ActiveMessages {
     /// If the job has no rank `to`.
     fn try_prepare(&self, to: Rank, len: usize) -> Result<Option<Prepared<'_>>>;
 
-    /// The longest payload that fits a message to `to` beside `args`, in bytes. It is the same for every rank of a job, over
-    /// whatever a message goes there, so that a reply may be as long as its request.
+    /// The longest payload that fits a message to `to` beside `args`, in bytes. It is the same for
+    /// every rank of a job, over whatever a message goes there, so that a reply may be as long as
+    /// its request.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Errors
     ///
@@ -280,13 +294,14 @@ pub trait ActiveMessages {
     /// If the job has no rank `to`.
     fn max_medium<H: RequestHandler>(&self, to: Rank, args: &H::Args) -> Result<usize>;
 
-    /// The longest payload of a long request to `to`, in bytes: the size of its segment, which is the same on every rank.
+    /// The longest payload of a long request to `to`, in bytes: the size of its segment, which is
+    /// the same on every rank.
     ///
     /// Progress: none.
     ///
     /// # Cost
     ///
-    /// l.
+    /// ℓ.
     ///
     /// # Panics
     ///

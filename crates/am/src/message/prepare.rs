@@ -19,14 +19,18 @@ use pgas_core::{Error, Result};
 ///
 /// It dereferences to its bytes, which begin at a multiple of eight and hold anything at first.
 ///
-/// **Whose memory.** Between ranks of one host it is the network's own if one is free: a buffer in shared memory, of which each rank has sixteen
-/// for all that it sends. The handler reads from it, and nothing copies the payload, if the arguments take no more than 48 bytes. Otherwise
-/// it is memory of this process, and committing copies it as [`request_medium`](super::ActiveMessages::request_medium) does;
-/// [`is_in_place`](Self::is_in_place) tells. A buffer of the network is in use until its message has been handled, or it is dropped.
+/// **Whose memory.** Between ranks of one host it is the network's own if one is free: a buffer in
+/// shared memory, of which each rank has sixteen for all that it sends. The handler reads from it,
+/// and nothing copies the payload, if the arguments take no more than 48 bytes. Otherwise it is
+/// memory of this process, and committing copies it as
+/// [`request_medium`](super::ActiveMessages::request_medium) does;
+/// [`is_in_place`](Self::is_in_place) tells. A buffer of the network is in use until its message
+/// has been handled, or it is dropped.
 ///
-/// **Holding it** delays nothing: no message of this rank or of another one, to the same target or elsewhere. All other calls are allowed
-/// between prepare and commit, also those that wait and those that run handlers. Dropping it sends nothing. Forgetting it
-/// ([`std::mem::forget`]) takes it out of use until the job ends; who has forgotten all of them sends copies.
+/// **Holding it** delays nothing: no message of this rank or of another one, to the same target or
+/// elsewhere. All other calls are allowed between prepare and commit, also those that wait and
+/// those that run handlers. Dropping it sends nothing. Forgetting it ([`std::mem::forget`]) takes
+/// it out of use until the job ends; who has forgotten all of them sends copies.
 ///
 /// # Examples
 ///
@@ -134,7 +138,8 @@ impl<'w> Prepared<'w> {
         Ok(())
     }
 
-    /// As [`commit`](Self::commit), without waiting; gives the buffer back, as it is, if there is no room.
+    /// As [`commit`](Self::commit), without waiting; gives the buffer back, as it is, if there is
+    /// no room.
     ///
     /// # Cost
     ///
@@ -176,7 +181,8 @@ impl<'w> Prepared<'w> {
     }
 }
 
-/// A buffer for the payload of the reply to a request, made by [`Token::prepare`](super::Token::prepare).
+/// A buffer for the payload of the reply to a request, made by
+/// [`Token::prepare`](super::Token::prepare).
 ///
 /// As [`Prepared`]; it is the right to reply too, so that dropping it is not replying.
 #[derive(Debug)]
@@ -212,7 +218,8 @@ impl<'a> PreparedReply<'a> {
         Ok(Self { token, memory, len })
     }
 
-    /// Replies with the first `len` bytes and `args`. Does not wait: a reply that finds no room is copied, and sent later.
+    /// Replies with the first `len` bytes and `args`. Does not wait: a reply that finds no room is
+    /// copied, and sent later.
     ///
     /// # Cost
     ///

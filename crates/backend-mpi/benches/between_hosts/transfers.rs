@@ -52,7 +52,7 @@ fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &R
         },
         |_| {
             let gets: Vec<_> = (0..n)
-                .map(|i| peer.offset(at(i)).get_nb(world).expect("a get"))
+                .map(|i| peer.add(at(i)).get_nb(world).expect("a get"))
                 .collect();
             for get in gets {
                 std::hint::black_box(get.wait().expect("a word"));
@@ -69,7 +69,7 @@ fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &R
         },
         |_| {
             let puts: Vec<_> = (0..n)
-                .map(|i| peer.offset(at(i)).put_nb(world, 1).expect("a put"))
+                .map(|i| peer.add(at(i)).put_nb(world, 1).expect("a put"))
                 .collect();
             for put in puts {
                 put.wait().expect("the other rank lives");
@@ -86,7 +86,7 @@ fn flood(ranks: &Ranks, suffix: &str, n: usize, (peer, raw): (GlobalPtr<u64>, &R
             raw.flush();
         },
         |_| {
-            let begin = |i| peer.offset(at(i)).fetch_op_nb(world, AtomicOp::Add, 1);
+            let begin = |i| peer.add(at(i)).fetch_op_nb(world, AtomicOp::Add, 1);
             let adds: Vec<_> = (0..n).map(|i| begin(i).expect("an atomic")).collect();
             for add in adds {
                 std::hint::black_box(add.wait().expect("a word"));

@@ -136,7 +136,7 @@ pub(crate) fn measure() {
         .expect("64 MiB of 256");
     for at in (0..N_WORDS).step_by(512) {
         let page = [1_u64; 512];
-        let put = array.here().offset(at).put_slice(&world, &page);
+        let put = array.here().add(at).put_slice(&world, &page);
         put.expect("a rank reaches itself");
     }
     world.barrier().expect("both ranks are here");
@@ -186,7 +186,7 @@ fn words(sides: &Sides) {
                 window.flush_local();
             });
         },
-        || each(&mut |at| sides.ours.offset(at).put(world, value).expect("a put")),
+        || each(&mut |at| sides.ours.add(at).put(world, value).expect("a put")),
     );
     sides.compare(
         "put of 8 B and flush",
@@ -199,7 +199,7 @@ fn words(sides: &Sides) {
         },
         || {
             each(&mut |at| {
-                sides.ours.offset(at).put(world, value).expect("a put");
+                sides.ours.add(at).put(world, value).expect("a put");
                 world.flush(TARGET).expect("a flush");
             });
         },
@@ -217,7 +217,7 @@ fn words(sides: &Sides) {
         },
         || {
             each(&mut |at| {
-                black_box(sides.ours.offset(at).get(world).expect("a get"));
+                black_box(sides.ours.add(at).get(world).expect("a get"));
             });
         },
     );
@@ -237,7 +237,7 @@ fn atomics(sides: &Sides, places: &[usize]) {
         },
         || {
             each(&mut |at| {
-                let former = sides.ours.offset(at).fetch_add(world, 1);
+                let former = sides.ours.add(at).fetch_add(world, 1);
                 black_box(former.expect("an atomic"));
             });
         },
@@ -248,7 +248,7 @@ fn atomics(sides: &Sides, places: &[usize]) {
         |window| each(&mut |at| window.add(at * 8)),
         || {
             each(&mut |at| {
-                let done = sides.ours.offset(at).atomic_op(world, AtomicOp::Add, 1);
+                let done = sides.ours.add(at).atomic_op(world, AtomicOp::Add, 1);
                 done.expect("an atomic");
             });
         },
@@ -296,7 +296,7 @@ fn floods(sides: &Sides) {
             },
             || {
                 let all = world.scope(|scope| {
-                    (0..n_ops).try_for_each(|i| scope.put(sides.ours.offset(place(i)), &source))
+                    (0..n_ops).try_for_each(|i| scope.put(sides.ours.add(place(i)), &source))
                 });
                 all.and_then(|done| done).expect("puts");
             },
@@ -315,7 +315,7 @@ fn floods(sides: &Sides) {
                 let mut into = into.borrow_mut();
                 let all = world.scope(|scope| {
                     let mut outs = into.iter_mut().enumerate();
-                    outs.try_for_each(|(i, out)| scope.get(sides.ours.offset(place(i)), out))
+                    outs.try_for_each(|(i, out)| scope.get(sides.ours.add(place(i)), out))
                 });
                 all.and_then(|done| done).expect("gets");
             },

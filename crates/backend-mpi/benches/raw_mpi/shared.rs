@@ -90,7 +90,7 @@ pub(crate) fn measure_alone() {
     let array = world.alloc_symmetric::<u64>(n_words).expect("256 MiB");
     for at in (0..n_words).step_by(512) {
         let page = [1_u64; 512];
-        let put = array.here().offset(at).put_slice(&world, &page);
+        let put = array.here().add(at).put_slice(&world, &page);
         put.expect("a rank reaches itself");
     }
     world.barrier().expect("both ranks are here");
@@ -111,21 +111,21 @@ fn one_sided(world: &World, peer: GlobalPtr<u64>, places: &[usize]) {
     let each = |f: &mut dyn FnMut(usize)| places.iter().for_each(|&at| f(at));
     let get = median(|| {
         each(&mut |at| {
-            black_box(peer.offset(at).get(world).expect("a load"));
+            black_box(peer.add(at).get(world).expect("a load"));
         });
     });
     tell("get of 8 B", get);
-    let put = median(|| each(&mut |at| peer.offset(at).put(world, 7).expect("a store")));
+    let put = median(|| each(&mut |at| peer.add(at).put(world, 7).expect("a store")));
     tell("put of 8 B", put);
     let add = median(|| {
         each(&mut |at| {
-            black_box(peer.offset(at).fetch_add(world, 1).expect("a CPU atomic"));
+            black_box(peer.add(at).fetch_add(world, 1).expect("a CPU atomic"));
         });
     });
     tell("fetch_add", add);
     let swap = median(|| {
         each(&mut |at| {
-            let swapped = peer.offset(at).compare_exchange(world, 7, 8);
+            let swapped = peer.add(at).compare_exchange(world, 7, 8);
             let _ = black_box(swapped.expect("a CPU atomic"));
         });
     });

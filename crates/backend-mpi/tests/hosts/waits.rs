@@ -66,7 +66,7 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "put_and_flush",
         round: |world, things, round| {
-            let at = things.words.on(next(world)).offset(1);
+            let at = things.words.on(next(world)).add(1);
             at.put(world, round)?;
             world.flush(next(world))
         },
@@ -74,26 +74,26 @@ pub(crate) const KINDS: &[Kind] = &[
     Kind {
         name: "long_put",
         round: |world, things, round| {
-            let at = things.words.on(next(world)).offset(1);
+            let at = things.words.on(next(world)).add(1);
             at.put_slice(world, &[round; N_WORDS - 1])?;
             world.flush_all()
         },
     },
     Kind {
         name: "get",
-        round: |world, things, _| things.words.on(next(world)).offset(1).get(world).map(drop),
+        round: |world, things, _| things.words.on(next(world)).add(1).get(world).map(drop),
     },
     Kind {
         name: "atomic",
         round: |world, things, _| {
-            let at = things.words.on(next(world)).offset(1);
+            let at = things.words.on(next(world)).add(1);
             at.fetch_add(world, 1).map(drop)
         },
     },
     Kind {
         name: "event",
         round: |world, things, _| {
-            let at = things.words.on(next(world)).offset(1);
+            let at = things.words.on(next(world)).add(1);
             at.get_nb(world)?.wait().map(drop)
         },
     },
@@ -198,7 +198,7 @@ pub(crate) fn be_stuck_in_a_handler() -> Result<()> {
     let world = join()?;
     let words = world.alloc_symmetric::<u64>(N_WORDS)?;
     world.set_handler(WRITE_TO_ME, move |world, _| {
-        let at = words.on(LOST).offset(1);
+        let at = words.on(LOST).add(1);
         loop {
             let written = at.put_slice(world, &[7; N_WORDS - 1]);
             if let Err(error) = written.and_then(|()| world.flush_all()) {

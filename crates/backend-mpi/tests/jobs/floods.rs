@@ -42,7 +42,7 @@ pub(crate) fn flood(most: &str) {
         assert_eq!(word, 0);
         array
             .here()
-            .offset(i)
+            .add(i)
             .put(&world, i as u64)
             .expect("own words");
     }
@@ -63,7 +63,7 @@ pub(crate) fn flood(most: &str) {
 /// So many gets and then so many puts at once.
 fn outstanding(world: &World, there: GlobalPtr<u64>, n: usize) -> Result<()> {
     let before = resident_bytes();
-    let at = |i: usize| there.offset(i % N_WORDS);
+    let at = |i: usize| there.add(i % N_WORDS);
     let gets: Result<Vec<_>> = (0..n).map(|i| at(i).get_nb(world)).collect();
     let gets = gets?;
     let more = resident_bytes().saturating_sub(before);
@@ -89,7 +89,7 @@ const ORDERS: [fn(usize, usize) -> usize; 3] = [
 ];
 
 fn all_orders(world: &World, there: GlobalPtr<u64>) -> Result<()> {
-    let at = |i: usize| there.offset(i % N_WORDS);
+    let at = |i: usize| there.add(i % N_WORDS);
     for order in ORDERS {
         let gets = (0..MANY).map(|i| at(i).get_nb(world));
         wait_for(gets, order, |i, word| {

@@ -31,11 +31,7 @@ pub(crate) fn transfer(_: &str) {
     let room = world.alloc_symmetric::<u8>(START + LEN + 1).expect("room");
     let room = room.on(Rank::new(1));
     if world.rank() == Rank::ZERO {
-        let (before, there, behind) = (
-            room.offset(START - 1),
-            room.offset(START),
-            room.offset(START + LEN),
-        );
+        let (before, there, behind) = (room.add(START - 1), room.add(START), room.add(START + LEN));
         for margin in [before, behind] {
             margin.put(&world, MARGIN).expect("a put");
         }
@@ -64,7 +60,7 @@ pub(crate) fn transfer(_: &str) {
 fn assert_blocks_begin_at_their_places(world: &World, there: GlobalPtr<u8>) {
     for (number, at) in (0..LEN).step_by(Pattern::BLOCK).enumerate() {
         let mut own = Pattern::number(0);
-        there.offset(at).get_slice(world, &mut own).expect("a get");
+        there.add(at).get_slice(world, &mut own).expect("a get");
         assert_eq!(own, Pattern::number(number));
     }
 }

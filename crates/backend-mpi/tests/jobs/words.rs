@@ -29,7 +29,7 @@ pub(crate) fn hammer(n_added: &str) {
 
 pub(crate) fn hammer_in(world: &World, n_added: u64) {
     let words = world.alloc_symmetric::<u64>(2).expect("two words");
-    let (sum, bits) = (words.on(Rank::ZERO), words.on(Rank::ZERO).offset(1));
+    let (sum, bits) = (words.on(Rank::ZERO), words.on(Rank::ZERO).add(1));
     let own = 1_u64 << world.rank().number();
     world.barrier().expect("all are here");
     hammer_words(world, sum, bits, own, n_added).expect("atomics that work");

@@ -134,7 +134,7 @@ impl Ours<'_> {
     fn sample(&mut self, which: usize, n_times: usize) -> Result<Duration> {
         self.n_rounds += 1;
         let (world, there) = (self.world, Rank::new(1));
-        let end: GlobalPtr<u64> = self.words.on(there).offset(1);
+        let end: GlobalPtr<u64> = self.words.on(there).add(1);
         if world.rank() == there {
             let n_rounds = self.n_rounds;
             let is_over = || Ok(end.fetch_op(world, AtomicOp::Load, 0)? == n_rounds);

@@ -20,7 +20,7 @@ fn near(world: &World, ptr: GlobalPtr<u64>) -> Option<Near<'_, Entry>> {
 fn a_near_block_is_the_memory_that_global_pointers_reach() {
     pgas_smp::threads(2, |world| {
         let array = world.alloc_symmetric::<u64>(30).unwrap();
-        let other = array.on(Rank::new(1 - world.rank().number())).offset(3);
+        let other = array.on(Rank::new(1 - world.rank().number())).add(3);
         let entry = near(&world, other).expect("ranks of one host are direct");
         entry.prefetch(0);
         entry.store(8, [7_u64, 8]);
@@ -93,7 +93,7 @@ fn what_is_no_block_is_not_near() {
         assert!(near(&world, GlobalPtr::new(here, end - 16)).is_none());
         assert!(near(&world, GlobalPtr::new(Rank::new(1), 4096)).is_none());
         assert!(near(&world, GlobalPtr::NULL).is_none());
-        assert!(near(&world, array.byte_offset(4)).is_none());
+        assert!(near(&world, array.byte_add(4)).is_none());
     })
     .unwrap();
 }

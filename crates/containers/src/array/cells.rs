@@ -1,10 +1,10 @@
 //! Elements that are overwritten in place while others read them.
 //!
-//! A plain element is its slot: it is put and got, and a get that meets a put may see part of it, unless
-//! the element is a word. Any other element has a version before its slot, which a put locks and raises: a
-//! get has seen the slot whole, and what it points to, if the version is the same before and after.
-//! What was overwritten is given back when the version has been raised, so who follows the old pointer
-//! later than that finds another version, and tries again.
+//! A plain element is its slot: it is put and got, and a get that meets a put may see part of it,
+//! unless the element is a word. Any other element has a version before its slot, which a put locks
+//! and raises: a get has seen the slot whole, and what it points to, if the version is the same
+//! before and after. What was overwritten is given back when the version has been raised, so who
+//! follows the old pointer later than that finds another version, and tries again.
 
 use pgas_core::{GlobalPtr, World};
 
@@ -41,8 +41,8 @@ impl<T: Object> Cells<T> {
         + size_of::<SlotOf<T>>())
     .next_multiple_of(Self::ALIGN);
 
-    /// The bytes of memory for `n` elements, and what it is aligned to: whole lines of the cache, that
-    /// are no others'.
+    /// The bytes of memory for `n` elements, and what it is aligned to: whole lines of the cache,
+    /// that are no others'.
     pub(super) fn layout(n: usize) -> (usize, usize) {
         let whole_lines = Self::STRIDE
             .checked_mul(n)
@@ -56,7 +56,7 @@ impl<T: Object> Cells<T> {
 
     fn slot(cell: GlobalPtr<u8>) -> GlobalPtr<SlotOf<T>> {
         let offset = Self::SLOT.next_multiple_of(align_of::<SlotOf<T>>());
-        cell.byte_offset(offset as u64).cast()
+        cell.byte_add(offset as u64).cast()
     }
 
     /// Overwrites an element: W, or 3A + R + W for one that is not plain.

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// An array of a fixed length whose elements are dealt out to all ranks.
 ///
-/// What is said of the elements of an [`Array`](super::Array) holds here too.
+/// The rules for elements of an [`Array`](super::Array) hold here, too.
 ///
 /// # Examples
 ///
@@ -49,9 +49,9 @@ impl<T: Object> DArray<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments, [`Error::Argument`] for
-    /// blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric
-    /// heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
+    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments,
+    /// [`Error::Argument`] for blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if
+    /// the symmetric heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where it can.
     pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
         let deal = Deal::new(distribution, len, world.ranks().len());
@@ -87,8 +87,8 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for others,
-    /// complete on return, and what a long encoding costs more. One-sided.
+    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for
+    /// others, complete on return, and what a long encoding costs more. One-sided.
     ///
     /// # Errors
     ///
@@ -107,7 +107,8 @@ impl<T: Object> DArray<T> {
     ///
     /// # Cost
     ///
-    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding. One-sided.
+    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding.
+    /// One-sided.
     ///
     /// # Errors
     ///
@@ -128,7 +129,7 @@ impl<T: Object> DArray<T> {
         index_check(i, self.deal.len);
         let (rank, local) = self.deal.place(i);
         self.part(rank)
-            .byte_offset((local * Cells::<T>::STRIDE) as u64)
+            .byte_add((local * Cells::<T>::STRIDE) as u64)
     }
 
     fn part(&self, rank: usize) -> GlobalPtr<u8> {
@@ -194,7 +195,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -204,7 +205,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         let elements = start..start.saturating_add(values.len());
         range_check(&elements, self.len());
         for (rank, places) in self.shares(&elements) {
-            let at = self.part(rank).cast::<T>().offset(places.start);
+            let at = self.part(rank).cast::<T>().add(places.start);
             if self.is_one_run(rank, &places) {
                 let first = self.deal.element(rank, places.start) - start;
                 at.put_slice(self.world(), &values[first..first + places.len()])?;
@@ -225,7 +226,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -235,7 +236,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         range_check(&elements, self.len());
         let mut out = T::new_vec_zeroed(elements.len()).expect("memory for the elements");
         for (rank, places) in self.shares(&elements) {
-            let at = self.part(rank).cast::<T>().offset(places.start);
+            let at = self.part(rank).cast::<T>().add(places.start);
             if self.is_one_run(rank, &places) {
                 let first = self.deal.element(rank, places.start) - elements.start;
                 at.get_slice(self.world(), &mut out[first..first + places.len()])?;
@@ -257,7 +258,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -291,7 +292,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be written.
+    /// Errors of the transport; then some may be written.
     ///
     /// # Panics
     ///
@@ -311,7 +312,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// Where those of this rank lie from one on.
     pub(super) fn local_place(&self, place: usize) -> GlobalPtr<T> {
-        self.parts.here().cast::<T>().offset(place)
+        self.parts.here().cast::<T>().add(place)
     }
 
     /// `n` elements of this rank from a place on.
@@ -405,7 +406,7 @@ impl<T: AtomicInteger + Object<Repr = Plain>> DArray<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be added to.
+    /// Errors of the transport; then some may be added to.
     ///
     /// # Panics
     ///

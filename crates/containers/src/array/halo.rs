@@ -97,7 +97,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, l for each element of this rank's tiles; R for each row of a rim, all of them at once.
+    /// B, an allreduce, ℓ for each element of this rank's tiles; R for each row of a rim, all of them at once.
     /// Collective over the world.
     ///
     /// # Errors
@@ -136,7 +136,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Cost
     ///
-    /// l for each element of this rank's tiles. Not collective.
+    /// ℓ for each element of this rank's tiles. Not collective.
     ///
     /// # Errors
     ///

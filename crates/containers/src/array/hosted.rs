@@ -15,9 +15,9 @@ use crate::{Error, Result};
 
 /// An array of a fixed length in the memory of one rank, which all ranks read and write.
 ///
-/// Elements that are words are read and written whole. A larger plain element that is read while another
-/// rank writes it may be seen in part; elements of other types (strings and the like) are always seen
-/// whole.
+/// Elements that are words are read and written whole. A larger plain element that is read while
+/// another rank writes it may be seen in part; elements of other types (strings and the like) are
+/// always seen whole.
 ///
 /// # Examples
 ///
@@ -33,8 +33,8 @@ use crate::{Error, Result};
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 pub struct Array<T: Object> {
-    /// Nobody uses it: its memory is free when no rank has the array any more, and the host's block, which was left to
-    /// it, then is too.
+    /// Nobody uses it: its memory is free when no rank has the array any more, and the host's
+    /// block, which was left to it, then is too.
     handle: Symmetric<u64>,
     cells: Cells<T>,
     block: GlobalPtr<u8>,
@@ -51,10 +51,10 @@ impl<T: Object> Array<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments, [`Error::Argument`]
-    /// if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) if it has no room, or
-    /// [`Error::Codec`] if `initial` cannot be encoded, and [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks
-    /// where neither is so.
+    /// On every rank: [`Error::Mismatch`] if the ranks give different arguments,
+    /// [`Error::Argument`] if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) if
+    /// it has no room, or [`Error::Codec`] if `initial` cannot be encoded, and
+    /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where neither is so.
     pub fn new(world: &World, host: Rank, len: usize, initial: &T) -> Result<Self> {
         agree(world, "the length of an array", len as u64)?;
         agree(world, "the host of an array", host.number().into())?;
@@ -103,13 +103,13 @@ impl<T: Object> Array<T> {
     ///
     /// # Cost
     ///
-    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for others,
-    /// complete on return, and what a long encoding costs more. One-sided.
+    /// W for a plain element, complete at the target after [`flush`](World::flush); 3A + R + W for
+    /// others, complete on return, and what a long encoding costs more. One-sided.
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`Error::Codec`] if the value cannot be encoded; the failure of the job
-    /// while waiting for another writer.
+    /// Errors of the transport; [`Error::Codec`] if the value cannot be encoded; the failure of the
+    /// job while waiting for another writer.
     ///
     /// # Panics
     ///
@@ -124,11 +124,12 @@ impl<T: Object> Array<T> {
     ///
     /// # Cost
     ///
-    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding. One-sided.
+    /// R for a plain element, 2A + R for others, R + A more for one with a long encoding.
+    /// One-sided.
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     ///
     /// # Panics
     ///
@@ -143,7 +144,7 @@ impl<T: Object> Array<T> {
     #[track_caller]
     fn cell(&self, i: usize) -> GlobalPtr<u8> {
         index_check(i, self.len);
-        self.block.byte_offset((i * Cells::<T>::STRIDE) as u64)
+        self.block.byte_add((i * Cells::<T>::STRIDE) as u64)
     }
 
     /// The number of elements.
@@ -192,7 +193,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -201,7 +202,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     pub fn put_slice(&self, start: usize, values: &[T]) -> Result<()> {
         range_check(&(start..start.saturating_add(values.len())), self.len());
         let first: GlobalPtr<T> = self.block.cast();
-        first.offset(start).put_slice(self.world(), values)
+        first.add(start).put_slice(self.world(), values)
     }
 
     /// Reads elements.
@@ -212,7 +213,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -222,7 +223,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
         range_check(&elements, self.len());
         let first: GlobalPtr<T> = self.block.cast();
         first
-            .offset(elements.start)
+            .add(elements.start)
             .get_vec(self.world(), elements.len())
     }
 
@@ -234,7 +235,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -254,7 +255,7 @@ impl<T: Object<Repr = Plain> + Pod> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be written.
+    /// Errors of the transport; then some may be written.
     ///
     /// # Panics
     ///
@@ -300,7 +301,7 @@ impl<T: AtomicInteger + Object<Repr = Plain>> Array<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some may be added to.
+    /// Errors of the transport; then some may be added to.
     ///
     /// # Panics
     ///

@@ -56,7 +56,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and l for each element of this rank, which takes its memory twice until the phase
+    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the phase
     /// ends. Collective over the world.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     ///
     /// # Cost
     ///
-    /// B, and l for each element of this rank. Collective over the world.
+    /// B, and ℓ for each element of this rank. Collective over the world.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and l for each element of this rank, which takes its memory twice until the phase
+    /// B, an allreduce, and ℓ for each element of this rank, which takes its memory twice until the phase
     /// ends. Collective over the world.
     ///
     /// # Errors
@@ -217,7 +217,7 @@ impl<T: Pod> LocalMatrix<T> {
     ///
     /// # Cost
     ///
-    /// B, and l for each element of this rank. Collective over the world.
+    /// B, and ℓ for each element of this rank. Collective over the world.
     ///
     /// # Errors
     ///

@@ -12,7 +12,8 @@ use crate::{Error, Result};
 
 /// A dense matrix of byte-copyable elements, cut into tiles that are dealt out to all ranks.
 ///
-/// Tiles go to the ranks in turn, row of tiles by row of tiles; in a tile the elements lie row by row.
+/// Tiles go to the ranks in turn, row of tiles by row of tiles; in a tile the elements lie row by
+/// row.
 ///
 /// # Examples
 ///
@@ -54,9 +55,9 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, [`Error::Argument`] for
-    /// tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric
-    /// heap has no room.
+    /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, [`Error::Argument`]
+    /// for tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap
+    /// has no room.
     pub fn new(world: &World, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
         agree(world, "the rows of a matrix", shape[0] as u64)?;
         agree(world, "the columns of a matrix", shape[1] as u64)?;
@@ -170,7 +171,7 @@ impl<T: Pod> DMatrix<T> {
         let first = tile / n_ranks * self.tile[0] * self.tile[1];
         self.tiles
             .on(Rank::new(rank))
-            .offset(first + row * self.tile[1] + column)
+            .add(first + row * self.tile[1] + column)
     }
 
     /// Reads an element.
@@ -181,7 +182,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -200,7 +201,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -219,7 +220,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -247,7 +248,7 @@ impl<T: Pod> DMatrix<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

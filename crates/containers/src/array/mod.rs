@@ -57,7 +57,7 @@ fn copies<T: Pod>(world: &World, start: GlobalPtr<T>, value: T, n: usize) -> Res
     let mut at = 0;
     while at < n {
         let some = chunk.len().min(n - at);
-        start.offset(at).put_slice(world, &chunk[..some])?;
+        start.add(at).put_slice(world, &chunk[..some])?;
         at += some;
     }
     Ok(())

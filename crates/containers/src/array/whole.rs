@@ -103,7 +103,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// 2B, and l for each element of this rank. Collective over the world.
+    /// 2B, and ℓ for each element of this rank. Collective over the world.
     ///
     /// # Errors
     ///
@@ -120,7 +120,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// l for each element of this rank. Not collective.
+    /// ℓ for each element of this rank. Not collective.
     ///
     /// # Errors
     ///
@@ -134,7 +134,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// l for each element of this rank. Not collective.
+    /// ℓ for each element of this rank. Not collective.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, and l for each element of this rank. Collective over the world.
+    /// B, an allreduce, and ℓ for each element of this rank. Collective over the world.
     ///
     /// # Errors
     ///

@@ -26,13 +26,13 @@ use crate::{Error, Result};
 
 /// A set of items that may claim to hold a few more than it does.
 ///
-/// It is made for an expected number of items and a rate of false positives: with that many items in it,
-/// so many of the queries for absent ones find them. Items that are there are always found. Nothing can
-/// be taken out of it.
+/// It is made for an expected number of items and a rate of false positives: the share of queries
+/// for absent items that succeed once that many items are in it. Items that are there are always
+/// found. Nothing can be taken out of it.
 ///
-/// `WORDS` is the number of 64-bit words in a block: 1, or 8 for [`WideBloomFilter`], which needs less
-/// memory for the same rate (9.9 instead of 12.1 bits an item at a rate of 1 %), while an insert takes an
-/// atomic for each of its bits.
+/// `WORDS` is the number of 64-bit words in a block: 1, or 8 for [`WideBloomFilter`], which needs
+/// less memory for the same rate (9.9 instead of 12.1 bits an item at a rate of 1 %), while an
+/// insert takes an atomic for each of its bits.
 ///
 /// All threads of a rank may share one handle.
 ///
@@ -126,7 +126,7 @@ fn insert_at<const WORDS: usize>(
 ) -> Result<bool> {
     let mut was_there = true;
     for (i, mask) in bits(mask) {
-        let former = block.offset(i).fetch_or(world, mask)?;
+        let former = block.add(i).fetch_or(world, mask)?;
         was_there &= former & mask == mask;
     }
     Ok(was_there)
@@ -154,8 +154,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Argument`] if `n` is 0 or `rate` not between 0 and 1, or too low for any
-    /// filter with such blocks; [`Error::Mismatch`] if the ranks give different ones;
+    /// On every rank: [`Error::Argument`] if `n` is 0 or `rate` not between 0 and 1, or too low for
+    /// any filter with such blocks; [`Error::Mismatch`] if the ranks give different ones;
     /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
     pub fn with_rate(world: &World, n: usize, rate: f64) -> Result<Self> {
         const {
@@ -212,9 +212,9 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
 
     /// Inserts `item` and says whether it was there, or seemed to be.
     ///
-    /// In a filter with blocks of one word that is atomic: of all inserts of one item, the first one alone
-    /// is told that the item is new. In a [`WideBloomFilter`] all those that overlap with the first one
-    /// may be.
+    /// In a filter with blocks of one word that is atomic: of all inserts of one item, the first
+    /// one alone is told that the item is new. In a [`WideBloomFilter`] all those that overlap with
+    /// the first one may be.
     ///
     /// # Cost
     ///
@@ -223,7 +223,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`Error::Codec`] if the item cannot be encoded.
+    /// Errors of the transport; [`Error::Codec`] if the item cannot be encoded.
     #[inline]
     pub fn insert(&self, item: &T) -> Result<bool> {
         let item = self.locate(object::hash_of(item)?);
@@ -233,10 +233,11 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         }
     }
 
-    /// [Inserts](Self::insert) all of `items`, and says of each whether it was there, or seemed to be.
+    /// [Inserts](Self::insert) all of `items`, and says of each whether it was there, or seemed to
+    /// be.
     ///
-    /// In shared memory their waits for memory overlap, which makes it several times as fast as single
-    /// inserts where the filter is larger than the processor's caches.
+    /// In shared memory their waits for memory overlap, which makes it several times as fast as
+    /// single inserts where the filter is larger than the processor's caches.
     ///
     /// # Cost
     ///
@@ -330,7 +331,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; [`Error::Codec`] if the item cannot be encoded.
+    /// Errors of the transport; [`Error::Codec`] if the item cannot be encoded.
     #[inline]
     pub fn contains(&self, item: &T) -> Result<bool> {
         self.has(&self.locate(object::hash_of(item)?))
@@ -340,8 +341,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// That of as many queries, all of them at once, one-sided; or M for each rank and some thousand
-    /// items.
+    /// That of as many queries, all of them at once, one-sided; or M for each rank and some
+    /// thousand items.
     ///
     /// # Errors
     ///
@@ -388,7 +389,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
             let mut at = 0;
             while at < self.blocks.len() {
                 let n = ZEROS.len().min(self.blocks.len() - at);
-                let here = self.blocks.here().offset(at);
+                let here = self.blocks.here().add(at);
                 here.put_slice(world, &ZEROS[..n])?;
                 at += n;
             }
@@ -400,8 +401,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         world.barrier()
     }
 
-    /// The rate of false positives by theory, with the expected number of items in the filter: at most that
-    /// which was asked for.
+    /// The rate of false positives by theory, with the expected number of items in the filter: at
+    /// most that which was asked for.
     #[must_use]
     pub fn rate(&self) -> f64 {
         self.rate
@@ -489,16 +490,17 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
         let (block, within) = ((i / WORDS) as u64, i % WORDS);
         let rank = u32::try_from(block / self.blocks_per_rank).expect("a rank's number");
         let local = usize::try_from(block % self.blocks_per_rank).expect("blocks lie in memory");
-        let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).offset(local * WORDS + within);
+        let at = GlobalPtr::<u64>::new(Rank::new(rank), self.start).add(local * WORDS + within);
         at.fetch_or(self.world(), word).map(drop)
     }
 
     fn block(&self, item: &Item<WORDS>) -> GlobalPtr<u64> {
-        GlobalPtr::new(item.rank, self.start).offset(item.local * WORDS)
+        GlobalPtr::new(item.rank, self.start).add(item.local * WORDS)
     }
 }
 
-/// The bits of an item in its block; `n_bits` independent choices, so that theory can count with them.
+/// The bits of an item in its block; `n_bits` independent choices, so that theory can count with
+/// them.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "most of an insert or a query")]
 fn mask<const WORDS: usize>(hash: u64, n_bits: u32) -> [u64; WORDS] {

@@ -1,9 +1,9 @@
 //! How large a blocked Bloom filter has to be, and how often it errs.
 //!
-//! Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007): the number of
-//! items in a block is Poisson distributed, and a block with many errs much more often than one with few.
-//! Unlike there, the number of bits that items have set in a block is not taken as its mean but by its
-//! distribution, which makes a difference for blocks as small as a word.
+//! Putze, Sanders and Singler, "Cache-, Hash- and Space-Efficient Bloom Filters" (2007): the number
+//! of items in a block is Poisson distributed, and a block with many errs much more often than one
+//! with few. Unlike there, the number of bits that items have set in a block is not taken as its
+//! mean but by its distribution, which makes a difference for blocks as small as a word.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -27,8 +27,8 @@ pub(super) struct Shape {
 /// What a shape depends on: the bits of a block, the number of items, and the bits of the rate.
 type Wish = (usize, u64, u64);
 
-/// The last wishes and what they came to. Programs make many filters alike, one for each batch, and all
-/// ranks that are threads of a process make the same one; a computation takes milliseconds.
+/// The last wishes and what they came to. Programs make many filters alike, one for each batch, and
+/// all ranks that are threads of a process make the same one; a computation takes milliseconds.
 static LAST: Mutex<VecDeque<(Wish, Option<Shape>)>> = Mutex::new(VecDeque::new());
 
 /// How many of them.
@@ -80,8 +80,8 @@ fn blocks(n: u64, load: f64) -> u64 {
     ((n as f64 / load).ceil() as u64).max(1)
 }
 
-/// The probability that an absent item is found in a block with 0, 1, 2, ... items, up to where nearly all
-/// are, or where so many items are improbable in any filter with `rate`.
+/// The probability that an absent item is found in a block with 0, 1, 2, ... items, up to where
+/// nearly all are, or where so many items are improbable in any filter with `rate`.
 fn errors_by_items(width: usize, n_bits: u32, rate: f64) -> Vec<f64> {
     // How probable it is that so many bits are set.
     let mut set = vec![0.0; width + 1];

@@ -39,8 +39,8 @@ enum Way<S> {
 struct Queues {
     /// The block of an inbox on each rank.
     inboxes: Symmetric<u8>,
-    /// On each rank, how many elements it gets, from those ranks that have sent all; over all rounds,
-    /// modulo 2^64.
+    /// On each rank, how many elements it gets, from those ranks that have sent all; over all
+    /// rounds, modulo 2^64.
     totals: Symmetric<u64>,
     size: Size,
     /// What was seen of this rank's own inbox.
@@ -133,7 +133,8 @@ impl<S: Pod> Channel<S> {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of most sends")]
     pub(super) fn collect(&mut self, lane: usize, slot: S) -> bool {
-        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong half of the time.
+        // Those for this rank too: where half of all go here, a branch on it would be guessed wrong
+        // half of the time.
         let Some(lane) = self.lanes.get_mut(lane) else {
             return false;
         };
@@ -165,8 +166,8 @@ impl<S: Pod> Channel<S> {
         self.lanes[lane].to.expect("elements are for ranks")
     }
 
-    /// Sends what is collected in a lane of another rank, unless there is no room in its inbox; by a message,
-    /// it waits for room.
+    /// Sends what is collected in a lane of another rank, unless there is no room in its inbox; by
+    /// a message, it waits for room.
     pub(super) fn try_ship(&mut self, world: &World, lane: usize) -> Result<bool> {
         match &self.way {
             Way::Messages(_) => self.post(lane, 0).map(|()| true),
@@ -208,8 +209,8 @@ impl<S: Pod> Channel<S> {
         Ok(pushed.is_some())
     }
 
-    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox; how many
-    /// elements that is.
+    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox; how
+    /// many elements that is.
     pub(super) fn receive_into(&mut self, world: &World, slots: &mut Vec<S>) -> Result<u64> {
         let n_own = self.take_own(slots);
         let n = self.receive_from_others(world, slots)?;
@@ -248,8 +249,8 @@ impl<S: Pod> Channel<S> {
         Ok(popped?.unwrap_or(0))
     }
 
-    /// The lanes that lead to ranks, from that behind this rank's own one on, so that not all ranks come to
-    /// one at once; the own one is the first.
+    /// The lanes that lead to ranks, from that behind this rank's own one on, so that not all ranks
+    /// come to one at once; the own one is the first.
     pub(super) fn lanes_in_turn(&self) -> impl Iterator<Item = usize> + use<S> {
         let n = self.lanes.len();
         let own = self.own;
@@ -267,8 +268,8 @@ impl<S: Pod> Channel<S> {
         self.lanes[lane].len > 0 && (self.is_own(lane) || !is_message)
     }
 
-    /// Tells the rank of a lane how many elements it has got of this rank, all that could be shipped, or
-    /// ships the rest with that, where elements go by messages.
+    /// Tells the rank of a lane how many elements it has got of this rank, all that could be
+    /// shipped, or ships the rest with that, where elements go by messages.
     pub(super) fn tell(&mut self, world: &World, lane: usize) -> Result<()> {
         let to = self.to(lane);
         let is_own = self.is_own(lane);
@@ -294,7 +295,8 @@ impl<S: Pod> Channel<S> {
         self.n_rounds += 1;
     }
 
-    /// Whether all ranks that send to this one have told it so, and all that they have sent has come.
+    /// Whether all ranks that send to this one have told it so, and all that they have sent has
+    /// come.
     pub(super) fn has_all(&self, world: &World) -> Result<bool> {
         let all_told = self.n_rounds.wrapping_mul(self.n_sources.into()) << COUNT_BITS;
         let total = match &self.way {

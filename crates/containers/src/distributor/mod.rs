@@ -1,17 +1,19 @@
-//! Many-to-many redistribution without a barrier: every rank sends elements to ranks of their choice.
+//! Many-to-many redistribution without a barrier: every rank sends elements to ranks of their
+//! choice.
 //!
-//! Each rank has an inbox, a [queue](crate::queue) that all others push to. Elements for one rank are
-//! collected here until there are enough for one push. Who meets a full inbox empties its own one first,
-//! so no circle of ranks waits for each other. When a rank has sent all it tells every other one how many
-//! elements it got (A each), and a rank is done when all have told it and it has received as many.
+//! Each rank has an inbox, a [queue](crate::queue) that all others push to. Elements for one rank
+//! are collected here until there are enough for one push. Who meets a full inbox empties its own
+//! one first, so no circle of ranks waits for each other. When a rank has sent all it tells every
+//! other one how many elements it got (A each), and a rank is done when all have told it and it has
+//! received as many.
 //!
 //! Where ranks serve atomics by messages, a push would be three round trips. There the elements are
 //! [messages](crate::mail) themselves, several of which are on their way at once.
 //!
-//! Among many ranks elements take a [route](crate::route) of two or three hops. Each hop is such an exchange
-//! with inboxes of its own, among the ranks that it leads to, and a rank that has all of one hop tells those
-//! of the next one. What has come by the last hop can always be taken, and so what has come by the one
-//! before it can be passed on, sooner or later.
+//! Among many ranks elements take a [route](crate::route) of two or three hops. Each hop is such an
+//! exchange with inboxes of its own, among the ranks that it leads to, and a rank that has all of
+//! one hop tells those of the next one. What has come by the last hop can always be taken, and so
+//! what has come by the one before it can be passed on, sooner or later.
 
 mod channel;
 mod passing;
@@ -35,11 +37,11 @@ const TELLING: &str = "telling what a distributor has sent";
 const RECEIVING: &str = "receiving by a distributor";
 /// Sends elements to other ranks and receives those that are for this one.
 ///
-/// Each rank sends what it has and then calls [`finish`](Self::finish), which returns what the others
-/// have sent here. Elements of one sender arrive in their order; those of several, in any.
+/// Each rank sends what it has and then calls [`finish`](Self::finish), which returns what the
+/// others have sent here. Elements of one sender arrive in their order; those of several, in any.
 ///
-/// Nothing is lost and nothing comes twice, whatever the capacity of the inboxes; a rank that neither
-/// sends nor finishes for long holds up those that send to it once its inbox is full.
+/// Nothing is lost and nothing comes twice, whatever the capacity of the inboxes; a rank that
+/// neither sends nor finishes for long holds up those that send to it once its inbox is full.
 ///
 /// # Examples
 ///
@@ -66,8 +68,8 @@ pub struct Distributor<T: Object> {
     last: Channel<SlotOf<T>>,
     /// What takes them to those that send them there.
     passing: Passing<SlotOf<T>>,
-    /// Zero if elements go to their ranks at once: then a rank's number is that of its lane. Else all
-    /// bits, which is no lane.
+    /// Zero if elements go to their ranks at once: then a rank's number is that of its lane. Else
+    /// all bits, which is no lane.
     routed_mask: usize,
     received: Vec<SlotOf<T>>,
 }
@@ -82,17 +84,17 @@ pub(crate) struct Plan {
 impl<T: Object> Distributor<T> {
     /// A distributor whose inboxes have room for `capacity` elements.
     ///
-    /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself is up
-    /// to 32 KiB for each rank that it sends to. Where
-    /// [ranks serve atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) elements travel by
-    /// messages, which wait for the receiver to make progress; an inbox then takes what has come, and
-    /// its capacity says nothing.
+    /// The memory of an inbox does not depend on the number of ranks; what a rank keeps for itself
+    /// is up to 32 KiB for each rank that it sends to. Where [ranks serve
+    /// atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) elements travel by messages,
+    /// which wait for the receiver to make progress; an inbox then takes what has come, and its
+    /// capacity says nothing.
     ///
-    /// By how many hops elements travel follows from the number of ranks and of those that share a host, by
-    /// [`Model::choose`](crate::route::Model::choose), unless `PGAS_ROUTE` says it. Up to some hundred
-    /// ranks it is one. With more a rank sends to those of its row and its column only, and passes on what
-    /// comes from them: of 65,536 ranks to 512, for which it keeps 16 MiB instead of 2 GiB. There is an
-    /// inbox for each hop.
+    /// By how many hops elements travel follows from the number of ranks and of those that share a
+    /// host, by [`Model::choose`](crate::route::Model::choose), unless `PGAS_ROUTE` says it. Up to
+    /// some hundred ranks it is one. With more a rank sends to those of its row and its column
+    /// only, and passes on what comes from them: of 65,536 ranks to 512, for which it keeps 16 MiB
+    /// instead of 2 GiB. There is an inbox for each hop.
     ///
     /// # Cost
     ///
@@ -136,13 +138,13 @@ impl<T: Object> Distributor<T> {
     ///
     /// ℓ, and once for every 32 KiB 2A + W, as
     /// [`CircularQueue::push_slice`](crate::CircularQueue::push_slice), one-sided; or M without an
-    /// answer. By a route of several hops as much for each hop, but the first by ranks that pass it on.
-    /// Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
+    /// answer. By a route of several hops as much for each hop, but the first by ranks that pass it
+    /// on. Waits for room in the other rank's inbox, or for messages, and receives meanwhile.
     ///
     /// # Errors
     ///
-    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport reports; the
-    /// failure of the job while waiting.
+    /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded; what the transport
+    /// reports; the failure of the job while waiting.
     ///
     /// # Panics
     ///
@@ -196,9 +198,9 @@ impl<T: Object> Distributor<T> {
         self.routed_mask != 0 && self.passing.collect(&mut self.last, (to, slot), place)
     }
 
-    /// Sends what is collected for `to`, or passes by the same rank, so that there is room for more. While
-    /// an inbox is full, and if it is this rank's, `receive` is to [take](Self::receive_into) what has come,
-    /// and to say how much that was.
+    /// Sends what is collected for `to`, or passes by the same rank, so that there is room for
+    /// more. While an inbox is full, and if it is this rank's, `receive` is to
+    /// [take](Self::receive_into) what has come, and to say how much that was.
     #[track_caller]
     pub(crate) fn ship(
         &mut self,
@@ -250,8 +252,8 @@ impl<T: Object> Distributor<T> {
         }
     }
 
-    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox, and passes on
-    /// what is for others; how many elements that is.
+    /// Appends to `slots` what was collected for this rank itself, and what is in its inbox, and
+    /// passes on what is for others; how many elements that is.
     pub(crate) fn receive_into(&mut self, slots: &mut Vec<SlotOf<T>>) -> Result<u64> {
         let Self {
             world,
@@ -271,21 +273,24 @@ impl<T: Object> Distributor<T> {
         n
     }
 
-    /// Sends what is left, waits until all ranks have sent what is for this one, and returns it.
+    /// Sends the remaining elements, waits until all ranks have sent the elements for this one, and
+    /// returns them.
     ///
     /// # Cost
     ///
-    /// For each rank that it sends to A, and 2A + W if something is left for it; what is received, as
-    /// [`CircularQueue::pop_many`](crate::CircularQueue::pop_many); or M without an answer for each
-    /// such rank. Those are all ranks, or by a route of several hops about the square root of their number
-    /// for each of two hops, and the cube root for each of three. Collective over the world, without a
-    /// barrier: a rank returns as soon as it has its own, and has passed on what is for others.
+    /// For each rank that it sends to A, and 2A + W if something is left for it; what is received,
+    /// as [`CircularQueue::pop_many`](crate::CircularQueue::pop_many); or M without an answer for
+    /// each such rank. Those are all ranks, or by a route of several hops about the square root of
+    /// their number for each of two hops, and the cube root for each of three. Collective over the
+    /// world, without a barrier: a rank returns as soon as it has its own, and has passed on what
+    /// is for others.
     ///
     /// # Errors
     ///
-    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has come cannot
-    /// be read, which is then gone; with the elements that could be. That is this rank's outcome: the others
-    /// are not told. What the transport reports while they wait for this rank is the failure of the job.
+    /// As [`send`](Self::send), and [`Error::Codec`](crate::Error::Codec) if an element that has
+    /// come cannot be read, which is then gone; with the elements that could be. That is this
+    /// rank's outcome: the others are not told. Errors of the transport while they wait for this
+    /// rank is the failure of the job.
     #[track_caller]
     pub fn finish(mut self) -> Result<Vec<T>, TakeError<T>> {
         let finished = self.finish_round(&mut Self::receive);
@@ -298,12 +303,13 @@ impl<T: Object> Distributor<T> {
         }
     }
 
-    /// Receives what has come, without waiting, and returns it. What is for others is passed on.
+    /// Receives the elements that have come, without waiting, and returns them. Elements for other
+    /// ranks are passed on.
     ///
     /// # Cost
     ///
-    /// As [`CircularQueue::pop_many`](crate::CircularQueue::pop_many), and by a route of several hops that
-    /// of [`send`](Self::send) for what is passed on. One-sided.
+    /// As [`CircularQueue::pop_many`](crate::CircularQueue::pop_many), and by a route of several
+    /// hops that of [`send`](Self::send) for what is passed on. One-sided.
     ///
     /// # Errors
     ///
@@ -318,8 +324,9 @@ impl<T: Object> Distributor<T> {
         &self.heap
     }
 
-    /// Sends what is left, and waits until all ranks have sent what is for this one; `receive` as for
-    /// [`ship`](Self::ship). Elements may be sent again behind a collective that all ranks call next.
+    /// Sends what is left, and waits until all ranks have sent what is for this one; `receive` as
+    /// for [`ship`](Self::ship). Elements may be sent again behind a collective that all ranks call
+    /// next.
     #[track_caller]
     pub(crate) fn finish_round(
         &mut self,
@@ -335,8 +342,8 @@ impl<T: Object> Distributor<T> {
         outcome.and(self.finish_hop(last, |from| &mut from.last, receive)?)
     }
 
-    /// Sends what is left for a hop, and waits until all ranks have sent what comes to this one by it, and
-    /// until that is passed on. The inner outcome is that of what was left.
+    /// Sends what is left for a hop, and waits until all ranks have sent what comes to this one by
+    /// it, and until that is passed on. The inner outcome is that of what was left.
     #[track_caller]
     fn finish_hop<S: Pod>(
         &mut self,

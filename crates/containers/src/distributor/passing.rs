@@ -64,8 +64,8 @@ impl<S: Pod> Passing<S> {
         })
     }
 
-    /// Where an element for `to` is collected that has taken the hops before `hop`: for the next one that
-    /// leaves this rank, or for the last one.
+    /// Where an element for `to` is collected that has taken the hops before `hop`: for the next
+    /// one that leaves this rank, or for the last one.
     pub(super) fn place(&self, mut hop: usize, to: Rank) -> Place {
         while hop < self.hops.len() && self.route.next(hop, self.here, to) == self.here {
             hop += 1;
@@ -89,8 +89,9 @@ impl<S: Pod> Passing<S> {
         channel.collect(lane, passed) || channel.open(lane) && channel.collect(lane, passed)
     }
 
-    /// Takes what has come to be passed on, and collects it for the next hop, as far as there is room;
-    /// what is for this rank itself goes to `slots` if its lane is full. How many elements that is.
+    /// Takes what has come to be passed on, and collects it for the next hop, as far as there is
+    /// room; what is for this rank itself goes to `slots` if its lane is full. How many elements
+    /// that is.
     pub(super) fn pass_on(
         &mut self,
         world: &World,

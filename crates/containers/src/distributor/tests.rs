@@ -1,4 +1,5 @@
-//! Elements arrive once and in order, by one hop and by several, whatever inboxes and other ranks do.
+//! Elements arrive once and in order, by one hop and by several, whatever inboxes and other ranks
+//! do.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;

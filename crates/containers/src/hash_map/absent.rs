@@ -7,8 +7,8 @@ use crate::Result;
 use crate::object::{self, FoundBy, KeyHasher, Object};
 
 impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Inserts `value` if `key` is absent; else leaves the value that is there, and returns that. Of
-    /// several ranks that insert one key, one alone gets `None`: `putIfAbsent` of Java, and
+    /// Inserts `value` if `key` is absent; else leaves the value that is there, and returns that.
+    /// Of several ranks that insert one key, one alone gets `None`: `putIfAbsent` of Java, and
     /// `try_insert` of std.
     ///
     /// # Cost
@@ -66,16 +66,16 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         Ok(there.unwrap_or(value))
     }
 
-    /// The value of `key`; if it is absent, inserts what `f` returns, and returns that.
+    /// The value of `key`; if it is absent, inserts the result of `f` and returns it.
     ///
     /// `f` runs on this rank while nothing is locked; if it panics, the map is as before. If
-    /// another rank inserts the key meanwhile, its value stays and what `f` returned is dropped.
+    /// another rank inserts the key meanwhile, its value stays and the result of `f` is dropped.
     ///
     /// # Cost
     ///
     /// That of a [`find`](Self::find), and for an absent key of a
-    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M for an
-    /// absent one. Complete at the target on return.
+    /// [`get_or_insert`](Self::get_or_insert): 3A + W. One-sided; or M for a present key, and 2M
+    /// for an absent one. Complete at the target on return.
     ///
     /// # Errors
     ///

@@ -22,8 +22,8 @@ use crate::{Distributor, Error, Result, distributor};
 /// Inserts into a [`HashMap`] that travel together: each entry goes to the rank that its place is
 /// on, with many others for the same rank, and is inserted there by that rank itself, without
 /// atomics, while the places of the next ones are on their way into its cache. If all memory of the
-/// map is local, as on one host, small entries are not sent: the inserting rank inserts them itself,
-/// when their places have come into its cache.
+/// map is local, as on one host, small entries are not sent: the inserting rank inserts them
+/// itself, when their places have come into its cache.
 ///
 /// While a map is in a buffer nobody else uses it: the buffer takes it, and gives it back
 /// by [`into_map`](Self::into_map). If the key of an entry is present, its value is combined with
@@ -109,8 +109,8 @@ where
         received
     }
 
-    /// Ships the entries that were collected for `home` before this one, and inserts those that have
-    /// come meanwhile.
+    /// Ships the entries that were collected for `home` before this one, and inserts those that
+    /// have come meanwhile.
     #[cold]
     #[track_caller]
     fn ship_before(
@@ -249,8 +249,8 @@ where
 {
     /// A buffer for inserts into `map`, with room for `capacity` entries in the inbox of each rank.
     ///
-    /// `combine` makes one value of the one that is there and the one that is inserted. It is called
-    /// again if another rank changes the value meanwhile.
+    /// `combine` makes one value of the one that is there and the one that is inserted. It is
+    /// called again if another rank changes the value meanwhile.
     ///
     /// # Cost
     ///
@@ -324,30 +324,31 @@ where
     ///
     /// # Cost
     ///
-    /// An allreduce, and that of [`Distributor::finish`]. If something fails, an allreduce more. If keys
-    /// have found no place on their home ranks: 2B + 3 allreduces more, and 3A + W for each entry of these keys; and
-    /// that of a [`resize`](HashMap::resize) if three quarters of the slots are taken then. Where ranks
-    /// insert small entries into local memory, the map may grow several times. Collective over the
-    /// world.
+    /// An allreduce, and that of [`Distributor::finish`]. If something fails, an allreduce more. If
+    /// keys have found no place on their home ranks: 2B + 3 allreduces more, and 3A + W for each
+    /// entry of these keys; and that of a [`resize`](HashMap::resize) if three quarters of the
+    /// slots are taken then. Where ranks insert small entries into local memory, the map may grow
+    /// several times. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank, with [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks that have not failed themselves:
+    /// On every rank, with [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks that have not failed
+    /// themselves:
     ///
     /// - [`Error::Full`](crate::Error::Full) if the map is full and there is no memory to make it
     ///   larger, and [`Exhausted`](pgas_core::Error::Exhausted)
     ///   if there is none for an entry. Entries without a place stay in the buffer until the next
     ///   flush.
-    /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts it,
-    ///   or cannot be encoded after it was combined. Such an entry is given up, and all others are
-    ///   inserted.
-    /// - What the transport reports; the failure of the job while waiting.
+    /// - [`Error::Codec`](crate::Error::Codec) if an entry cannot be read by the rank that inserts
+    ///   it, or cannot be encoded after it was combined. Such an entry is given up, and all others
+    ///   are inserted.
+    /// - Errors of the transport; the failure of the job while waiting.
     ///
     /// # Panics
     ///
-    /// If the function that combines has panicked for an entry since the last flush: with its panic,
-    /// on the rank where it has, and with an error on the others. Such an entry is given up, and
-    /// all others are inserted.
+    /// If the function that combines has panicked for an entry since the last flush: with its
+    /// panic, on the rank where it has, and with an error on the others. Such an entry is given up,
+    /// and all others are inserted.
     #[track_caller]
     pub fn flush(&mut self) -> Result<()> {
         const WHAT: &str = "a flush of a buffer of inserts";

@@ -8,7 +8,7 @@ use super::slot::layout::Pair;
 use crate::Result;
 use crate::object::{self, Heap, Object, SlotOf};
 
-/// What an insert did.
+/// The outcome of an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
     /// The key was absent.

@@ -79,7 +79,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
     }
 }
 
-/// The entries that are taken out of what this rank holds; made by [`HashMap::local_drain`].
+/// An iterator that removes the entries of this rank; made by [`HashMap::local_drain`].
 pub struct Drain<'m, K: Object, V: Object, S> {
     /// Lent from a map that nobody else uses.
     table: &'m Table<K, V, S>,

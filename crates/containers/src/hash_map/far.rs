@@ -38,8 +38,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         !O::IS_READ_ONLY || self.world().capabilities().needs_target.get
     }
 
-    /// Carries out `O` on a key where it is: here, if this process reaches the slots of its home rank,
-    /// or there, by a message (M). Nothing if it is to be done one-sidedly.
+    /// Carries out `O` on a key where it is: here, if this process reaches the slots of its home
+    /// rank, or there, by a message (M). Nothing if it is to be done one-sidedly.
     #[inline(never)]
     fn at_home<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<Option<O::Done>>
     where
@@ -116,8 +116,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         view.update(view.hash(key), key, f)
     }
 
-    /// What is computed here replaces what it was computed from, if that is still there. Nothing if it is
-    /// to be done one-sidedly.
+    /// What is computed here replaces what it was computed from, if that is still there. Nothing if
+    /// it is to be done one-sidedly.
     fn update_at_home(
         &self,
         key: &KeyOf<K>,

@@ -43,8 +43,8 @@ impl KeyHasher for SeededHasher {
 
 /// A key's hash.
 ///
-/// Its upper bits choose the home slot, its lowest ones are the fingerprint, so keys that live close
-/// together differ in their fingerprints.
+/// Its upper bits choose the home slot, its lowest ones are the fingerprint, so keys that live
+/// close together differ in their fingerprints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Hash(u64);
 
@@ -133,14 +133,16 @@ impl Place {
     }
 }
 
-/// The ring of slots: `local_capacity` of them on each rank, from the first one of rank 0 to the last one
-/// of the last rank, in blocks as `B` says, of which the last one of a rank may have fewer.
+/// The ring of slots: `local_capacity` of them on each rank, from the first one of rank 0 to the
+/// last one of the last rank, in blocks as `B` says, of which the last one of a rank may have
+/// fewer.
 ///
-/// A search goes once around in each block, from where it begins there, and then on to the next one.
-///
-/// A *part* of the ring are the slots of one rank alone, which has number 0 there: a search for a key
-/// whose home slot is one of them goes the same way, by [`of_rank`](Hash::of_rank), up to the last
+/// A search goes once around in each block, from where it begins there, and then on to the next
 /// one.
+///
+/// A *part* of the ring are the slots of one rank alone, which has number 0 there: a search for a
+/// key whose home slot is one of them goes the same way, by [`of_rank`](Hash::of_rank), up to the
+/// last one.
 pub(super) struct Ring<B> {
     n_ranks: usize,
     local_capacity: usize,
@@ -194,10 +196,12 @@ impl<B: Blocks> Ring<B> {
         }
     }
 
-    /// The slot where the search for a key begins: number `hash * capacity / 2^64` of the ring, if all blocks have as many slots.
+    /// The slot where the search for a key begins: number `hash * capacity / 2^64` of the ring, if
+    /// all blocks have as many slots.
     ///
-    /// The upper half of `hash * n_ranks` is the rank, and the lower half, a fraction of that rank's
-    /// blocks, the place there, and likewise in the block: multiplications and no division, for every capacity.
+    /// The upper half of `hash * n_ranks` is the rank, and the lower half, a fraction of that
+    /// rank's blocks, the place there, and likewise in the block: multiplications and no division,
+    /// for every capacity.
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
@@ -286,7 +290,8 @@ impl<B: Blocks> Ring<B> {
     }
 }
 
-/// Where a search begins in its home block, which is whole, by the fraction of a block that is left of the hash.
+/// Where a search begins in its home block, which is whole, by the fraction of a block that is left
+/// of the hash.
 fn first_in_block<B: Blocks>(fraction: u64) -> usize {
     widening_mul(fraction, B::SLOTS).0
 }

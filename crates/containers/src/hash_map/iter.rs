@@ -11,7 +11,7 @@ use zerocopy::FromBytes as _;
 
 use super::HashMap;
 use super::op::At;
-use super::phase::{Finds, Looks, Phase};
+use super::phase::{Finds, Local, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
 use super::slot::{Access, GlobalSlot, LayoutOf};
 use super::table::{Table, over_slots};
@@ -31,12 +31,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// Iterates over the entries that this rank holds, whoever inserted them. Over all ranks, every
     /// entry is seen by one of them.
     ///
-    /// Each entry is a copy, consistent in itself. Entries that are inserted or removed meanwhile may be missed.
+    /// Each entry is a copy, consistent in itself. Entries that are inserted or removed meanwhile
+    /// may be missed.
     ///
     /// # Cost
     ///
-    /// On this rank's own memory: A a slot, and for an entry R and A more (A + R for a value that is
-    /// not a word). No other rank is asked.
+    /// On this rank's own memory: A a slot, and for an entry R and A more (A + R for a value that
+    /// is not a word). No other rank is asked.
     ///
     /// # Errors
     ///
@@ -92,7 +93,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn local_len(&self) -> Result<u64>
     where
         P: Looks,
@@ -106,7 +107,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter). One-sided.
+    /// On another rank R for 256 slots; for an entry as [`local_iter`](Self::local_iter).
+    /// One-sided.
     ///
     /// # Errors
     ///
@@ -121,6 +123,32 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Finds,
     {
         Entries::new(&self.table, rank)
+    }
+}
+
+/// In the local phase a loop over a map visits the entries of this rank, as
+/// [`local_iter`](HashMap::local_iter). In the other phases, in which a map is of all ranks,
+/// `local_iter` has to be named.
+///
+/// # Examples
+///
+/// ```
+/// # use pgas_containers::HashMap;
+/// # let world = pgas_core::backend::loopback::world();
+/// let squares = HashMap::<u32, u64>::with_capacity(&world, 100)?;
+/// squares.insert(&3, 9)?;
+/// let squares = squares.into_local_phase()?;
+/// for entry in &squares {
+///     assert_eq!(entry?, (3, 9));
+/// }
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+impl<'a, K: Object, V: Object, S: KeyHasher> IntoIterator for &'a HashMap<K, V, Local, S> {
+    type Item = Result<(K, V)>;
+    type IntoIter = Entries<'a, K, V, S>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.local_iter()
     }
 }
 
@@ -164,8 +192,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
         None
     }
 
-    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not, since
-    /// its upper byte tells.
+    /// Whether slot `local` is worth a closer look: a state is never seen as free if it is not,
+    /// since its upper byte tells.
     fn may_hold(&mut self, local: usize) -> Result<bool> {
         if self.table.reused.is_some() || self.rank == self.table.world().rank() {
             return Ok(true);
@@ -187,7 +215,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let world: &World = self.world();
         let start = pgas_core::GlobalPtr::<u8>::new(rank, self.shape.start);
         let bytes = start
-            .byte_offset((first * stride) as u64)
+            .byte_add((first * stride) as u64)
             .get_vec(world, n * stride)?;
         let states = bytes.chunks_exact(stride).flat_map(|block| {
             (0..slots).map(|index| {

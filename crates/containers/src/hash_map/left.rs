@@ -1,9 +1,9 @@
 //! Buffered inserts without a place yet.
 //!
-//! They stay in slots, as they came, and what comes later for the same key stays behind them. So a key
-//! counts once where room is made for them; nothing is lost while a combined value cannot be written;
-//! and the function that combines is only called for a value of the map and an entry that comes after
-//! it, in their order, as if there had been a place at once.
+//! They stay in slots, as they came, and what comes later for the same key stays behind them. So a
+//! key counts once where room is made for them; nothing is lost while a combined value cannot be
+//! written; and the function that combines is only called for a value of the map and an entry that
+//! comes after it, in their order, as if there had been a place at once.
 
 use std::any::Any;
 use std::collections::BTreeSet;
@@ -100,7 +100,8 @@ impl<K: Object, V: Object> Left<K, V> {
         self.failure.get_or_insert(why);
     }
 
-    /// Whether there is an error that [`outcome`](Self::outcome) gives; there is one with each panic.
+    /// Whether there is an error that [`outcome`](Self::outcome) gives; there is one with each
+    /// panic.
     pub(super) const fn has_failed(&self) -> bool {
         self.failure.is_some() || self.reason.is_some()
     }

@@ -11,10 +11,12 @@ use crate::{Error, Result};
 
 /// While each rank works on what it holds itself.
 ///
-/// A key's place is on the rank that [`home`](Self::home) names, or, if there is none free up to that rank's last slot, behind that;
-/// in the second case, as in that of a key of another rank, these methods do nothing and say so.
+/// A key's place is on the rank that [`home`](Self::home) names, or, if there is none free up to
+/// that rank's last slot, behind that; in the second case, as in that of a key of another rank,
+/// these methods do nothing and say so.
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
-    /// Puts `value` under `key`, over the value that stood there; `None` if the key's place is not on this rank.
+    /// Puts `value` under `key`, over the value that stood there; `None` if the key's place is not
+    /// on this rank.
     ///
     /// # Cost
     ///
@@ -33,7 +35,8 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         Ok(was_there.map(Inserted::over))
     }
 
-    /// Replaces the value of `key` by `combine` of it, or inserts `value`; `None` if the key's place is not on this rank.
+    /// Replaces the value of `key` by `combine` of it, or inserts `value`; `None` if the key's
+    /// place is not on this rank.
     ///
     /// # Cost
     ///

@@ -1,7 +1,8 @@
 //! A hash map over the memory of all ranks.
 //!
-//! On the path of an operation this file comes first; `docs/ARCHITECTURE.md` follows an addition from
-//! here to its instruction. An insert takes a slot (A), writes key and value (W) and publishes them (A).
+//! On the path of an operation this file comes first; `docs/ARCHITECTURE.md` follows an addition
+//! from here to its instruction. An insert takes a slot (A), writes key and value (W) and publishes
+//! them (A).
 //!
 //! ```text
 //! hash of the key  -->  home slot, in one ring of slots over all ranks  -->  the next slot, ...
@@ -15,9 +16,9 @@
 //! [`pgas_lockfree::slots`] has the protocol
 //! between ranks that meet at a slot, and says why it is linearizable.
 //!
-//! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile. Phases are
-//! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
-//! go into different phases get an error that names both.
+//! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile.
+//! Phases are changed by the collective `into_...` methods, which consume the handle. With
+//! `PGAS_CHECK=1` ranks that go into different phases get an error that names both.
 
 mod absent;
 mod batch;
@@ -88,16 +89,16 @@ use table::Table;
 /// | [`FindOnly`] | looks | | R |
 /// | [`Local`] | works on what it holds itself | ℓ | ℓ |
 ///
-/// Keys and values are [objects](crate::object). A key is given as in the maps of std: a `String` may
-/// be looked for, and inserted, by a `&str`, and a `Vec<T>` by a `&[T]` ([`FoundBy`]). Keys are hashed and compared by their bytes if
-/// they are plain, so for float keys 0.0 and -0.0 are two, else by their encoding. Plain values of
-/// four or eight bytes are words: every operation on one is a single atomic, and on the direct path
-/// a find has no atomic instruction at all. Values of other sizes are read and written whole, under
-/// a version in their slot; a reader may have to wait for a writer of the same key, but never for a
-/// reader, and no reader holds up a writer.
+/// Keys and values are [objects](crate::object). A key is given as in the maps of std: a `String`
+/// may be looked for, and inserted, by a `&str`, and a `Vec<T>` by a `&[T]` ([`FoundBy`]). Keys are
+/// hashed and compared by their bytes if they are plain, so for float keys 0.0 and -0.0 are two,
+/// else by their encoding. Plain values of four or eight bytes are words: every operation on one is
+/// a single atomic, and on the direct path a find has no atomic instruction at all. Values of other
+/// sizes are read and written whole, under a version in their slot; a reader may have to wait for a
+/// writer of the same key, but never for a reader, and no reader holds up a writer.
 ///
-/// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is called
-/// once by each rank; lend it to threads.
+/// All threads of a rank may share one handle. It is not `Clone`, since a collective on it is
+/// called once by each rank; lend it to threads.
 ///
 /// # Cost
 ///
@@ -114,10 +115,10 @@ use table::Table;
 /// that has it, and an answer (M), instead of the prices in R, W and A; a batch is messages to all
 /// ranks at once, each with as many of its keys as it carries. That rank serves messages when it
 /// makes progress, as [remote calls](pgas_am::RemoteCalls), and so does the one that waits for the
-/// answer. What the rank cannot do on its own, as when a search goes on to the next rank's slots,
-/// takes M and then the other price, which is rare in a map with room. Keys and values that may be
-/// longer than their slots, entries of more than 4 KiB, and operations inside of handlers, have the
-/// prices in R, W and A everywhere.
+/// answer. An operation that the rank cannot finish on its own, because the search goes on to the
+/// next rank's slots, takes M and then the other price; that is rare in a map with room. Keys and
+/// values that may be longer than their slots, entries of more than 4 KiB, and operations inside of
+/// handlers, have the prices in R, W and A everywhere.
 ///
 /// # Examples
 ///
@@ -138,7 +139,7 @@ use table::Table;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// What a phase forbids does not compile:
+/// Operations that the phase forbids do not compile:
 ///
 /// ```compile_fail,E0277
 /// # use pgas_containers::{HashMap, hash_map::FindOnly};
@@ -185,7 +186,8 @@ pub struct HashMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
 }
 
 impl<K: Object, V: Object> HashMap<K, V> {
-    /// A map with room for `capacity` keys over all ranks, rounded up to a multiple of their number.
+    /// A map with room for `capacity` keys over all ranks, rounded up to a multiple of their
+    /// number.
     ///
     /// # Cost
     ///
@@ -346,7 +348,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// The failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different
+    /// phases.
     #[track_caller]
     pub fn into_atomic_phase(self) -> Result<HashMap<K, V, Atomic, S>> {
         self.into_phase()
@@ -380,7 +383,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.into_phase()
     }
 
-    /// Goes on to the phase in which each rank works on what it holds itself.
+    /// Goes on to the phase in which each rank works on its own entries.
     ///
     /// # Cost
     ///
@@ -406,7 +409,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// 2A + W for a new key; A + R and, over a present one, A for a value that is a word, 2A + W
-    /// for another one, nothing for one without bytes. One-sided; or M. Complete at the target on return.
+    /// for another one, nothing for one without bytes. One-sided; or M. Complete at the target on
+    /// return.
     ///
     /// # Errors
     ///
@@ -446,13 +450,13 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of an [`insert`](Self::insert) for each entry, and A more for a new key where slots are
-    /// behind a network; the latency is paid once for many present keys. One-sided; or M for each rank
-    /// and as many entries as a message carries. Complete at the target on return.
+    /// behind a network; the latency is paid once for many present keys. One-sided; or M for each
+    /// rank and as many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before. Where
-    /// they travel by messages (M), some of those behind may be inserted, too.
+    /// Those of [`insert`](Self::insert), with the number of entries that were inserted before.
+    /// Where they travel by messages (M), some of those behind may be inserted, too.
     ///
     /// # Examples
     ///
@@ -492,7 +496,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn find<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
     where
@@ -510,7 +514,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where
@@ -524,8 +528,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided; or M
-    /// for each rank and as many keys as a message carries.
+    /// That of a [`find`](Self::find) for each key; the latency is paid once for many. One-sided;
+    /// or M for each rank and as many keys as a message carries.
     ///
     /// # Errors
     ///
@@ -582,18 +586,18 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// if the key is absent.
     ///
     /// `f` runs on this rank while nothing is locked, and again each time that another rank changed
-    /// the value meanwhile; if it panics, the map is as before. It may use the map, but a function that
-    /// overwrites this entry itself is called for ever, which is reported as a long wait is.
+    /// the value meanwhile; if it panics, the map is as before. It may use the map, but a function
+    /// that overwrites this entry itself is called for ever, which is reported as a long wait is.
     ///
     /// # Cost
     ///
     /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each
-    /// time that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another rank
-    /// was faster, and M for an absent key. Complete at the target on return.
+    /// time that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another
+    /// rank was faster, and M for an absent key. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub fn update<Q: ?Sized>(&self, key: &Q, f: impl FnMut(V) -> V) -> Result<Option<V>>
     where
@@ -612,8 +616,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Cost
     ///
     /// That of an [`update`](Self::update) for a present key: A + R, then 2A for a value that is a
-    /// word, 3A + W for another one. For an absent one 3A + W. One-sided; or 2M. Complete at the target
-    /// on return.
+    /// word, 3A + W for another one. For an absent one 3A + W. One-sided; or 2M. Complete at the
+    /// target on return.
     ///
     /// # Errors
     ///
@@ -658,7 +662,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
 
     /// Removes `key`, and says whether it was there.
     ///
-    /// What its value takes outside of the slot is free again at once. The slot itself stays the
+    /// Memory of its value outside of the slot is free again at once. The slot itself stays the
     /// key's, for when it is inserted again; for other keys it is free after a
     /// [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
     /// taken or less than 64 slots. In a map that is made with [`reuse_slots`](Self::reuse_slots)
@@ -671,7 +675,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; the failure of the job while waiting for a writer.
+    /// Errors of the transport; the failure of the job while waiting for a writer.
     ///
     /// # Examples
     ///

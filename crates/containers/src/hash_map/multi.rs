@@ -17,10 +17,11 @@ type Maps<'m, K, V, P, S> = (&'m HashMap<K, u64, P, S>, &'m HashMap<(K, u64), V,
 
 /// A map from `K` to any number of `V` each, in the segments of all ranks.
 ///
-/// The numbers of a key's values stand under the key, and each value under the key and its own number, so an
-/// insert costs the same whatever is there already, and no two ranks ever wait for each other's values.
-/// A key's values are numbered in the order in which their inserts took effect. A number is given once: a key takes up to
-/// 2^31 - 2^24 inserts in the life of its map, and keeps its place among the keys when its values are removed.
+/// The numbers of a key's values stand under the key, and each value under the key and its own
+/// number, so an insert costs the same whatever is there already, and no two ranks ever wait for
+/// each other's values. A key's values are numbered in the order in which their inserts took
+/// effect. A number is given once: a key takes up to 2^31 - 2^24 inserts in the life of its map,
+/// and keeps its place among the keys when its values are removed.
 ///
 /// # Examples
 ///
@@ -42,18 +43,20 @@ pub struct MultiMap<K: Object, V: Object, P = Atomic, S = RapidHasher> {
     values: HashMap<(K, u64), V, P, S>,
 }
 
-/// The numbers of a key's values, as the word that stands under the key: those before `first` are removed, `next` is not
-/// given yet. Adding one to the word gives a number.
+/// The numbers of a key's values, as the word that stands under the key: those before `first` are
+/// removed, `next` is not given yet. Adding one to the word gives a number.
 #[derive(Clone, Copy)]
 struct Numbers {
     first: u32,
     next: u32,
-    /// Whether some of those in between may have no value, since its insert was refused after another one had the next number.
+    /// Whether some of those in between may have no value, since its insert was refused after
+    /// another one had the next number.
     has_gaps: bool,
 }
 
 impl Numbers {
-    /// From here on no number is given. As many threads as this may ask at once before one would be carried into `first`.
+    /// From here on no number is given. As many threads as this may ask at once before one would be
+    /// carried into `first`.
     const END: u32 = (1 << 31) - (1 << 24);
 
     /// The word's bit that says that there may be gaps.
@@ -72,8 +75,8 @@ impl Numbers {
         (u64::from(self.next) << 32) | u64::from(self.next)
     }
 
-    /// The word after the insert of the value with number `refused`: as if the number had not been given, if it was the
-    /// last one.
+    /// The word after the insert of the value with number `refused`: as if the number had not been
+    /// given, if it was the last one.
     fn without(word: u64, refused: u32) -> u64 {
         let numbers = Self::of(word);
         if refused < numbers.first {
@@ -98,7 +101,8 @@ impl Numbers {
 /// Why `word` cannot be the numbers of a key, in a map of `n_values` values.
 pub(crate) fn check_numbers(word: u64, n_values: u64) -> Result<(), String> {
     let Numbers { first, next, .. } = Numbers::of(word);
-    // Inserts that meet at a full map leave a few numbers without a value for each one with a value.
+    // Inserts that meet at a full map leave a few numbers without a value for each one with a
+    // value.
     let most = n_values.saturating_mul(64).saturating_add(64);
     if first <= next && next <= Numbers::END && u64::from(next - first) <= most {
         return Ok(());
@@ -131,12 +135,13 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Cost
     ///
-    /// 6A + 2R + W, 6A + R + 2W for the first one; as much again each time that a removal of the key's values comes in between.
-    /// One-sided. Complete at the target on return.
+    /// 6A + 2R + W, 6A + R + 2W for the first one; as much again each time that a removal of the
+    /// key's values comes in between. One-sided. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// As [`HashMap::insert`]; the values are those from before. [`Error::Argument`] if the key has had as many values as have numbers.
+    /// As [`HashMap::insert`]; the values are those from before. [`Error::Argument`] if the key has
+    /// had as many values as have numbers.
     #[expect(
         clippy::needless_pass_by_value,
         reason = "it is given away, as to a map of std"
@@ -152,8 +157,9 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
                     .update(key, |word| Numbers::without(word, refused))?;
                 return Err(error);
             }
-            // A removal that began after the number was given has looked for the value, perhaps before it came: one of the two
-            // takes it out. Where that is this rank, the insert begins again.
+            // A removal that began after the number was given has looked for the value, perhaps
+            // before it came: one of the two takes it out. Where that is this rank, the insert
+            // begins again.
             let is_passed = self.numbers(key)?.first > numbers.next;
             if !is_passed || !self.values.remove(&place)? {
                 return self.count_of(key, numbers);
@@ -178,8 +184,10 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
         self.numbers.fetch_add(key, n).expect("it is there");
     }
 
-    /// Removes all values of `key`, and returns them in their order. Of several ranks that remove them at once, each value goes to
-    /// one. Their slots are free for others as said at [`HashMap::remove`]. Values whose insert has not returned yet go along or stay, each of them as a whole.
+    /// Removes all values of `key`, and returns them in their order. Of several ranks that remove
+    /// them at once, each value goes to one. Their slots are free for others as said at
+    /// [`HashMap::remove`]. Values whose insert has not returned yet go along or stay, each of them
+    /// as a whole.
     ///
     /// # Cost
     ///
@@ -187,13 +195,15 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
     ///
     /// # Errors
     ///
-    /// As [`HashMap::find`], with the values that could be read; those that could not are removed too.
+    /// As [`HashMap::find`], with the values that could be read; those that could not are removed
+    /// too.
     pub fn remove(&self, key: &K) -> Result<Vec<V>, TakeError<V>> {
         let former = self
             .numbers
             .update(key, |word| Numbers::of(word).without_values())?;
         let keys: Vec<_> = Numbers::of(former.unwrap_or(0)).keys(key).collect();
-        // A value stays what it is from its insert on, so the one that was found is the one that is removed here.
+        // A value stays what it is from its insert on, so the one that was found is the one that is
+        // removed here.
         let values: Vec<_> = match self.values.find_many(&keys) {
             Ok(values) => values.into_iter().map(Ok).collect(),
             // One by one, so that one which cannot be read costs no other one.
@@ -245,12 +255,13 @@ impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> 
         Ok(Numbers::of(self.numbers.find(key)?.unwrap_or(0)))
     }
 
-    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing, and so may
-    /// those that another rank is about to remove.
+    /// The values of `key`, in their order. Those whose insert has not returned yet may be missing,
+    /// and so may those that another rank is about to remove.
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: 2A + R, and as much for each value. [`FindOnly`]: R, and R for each value. One-sided.
+    /// [`Atomic`]: 2A + R, and as much for each value. [`FindOnly`]: R, and R for each value.
+    /// One-sided.
     ///
     /// # Errors
     ///
@@ -265,8 +276,8 @@ impl<K: Object + Clone, V: Object, P: Finds, S: KeyHasher> MultiMap<K, V, P, S> 
     ///
     /// # Cost
     ///
-    /// [`Atomic`]: 2A + R, [`FindOnly`]: R; that of a [`find`](Self::find) if the map was full when another rank
-    /// inserted a value of the key. One-sided.
+    /// [`Atomic`]: 2A + R, [`FindOnly`]: R; that of a [`find`](Self::find) if the map was full when
+    /// another rank inserted a value of the key. One-sided.
     ///
     /// # Errors
     ///
@@ -394,7 +405,8 @@ impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> 
 }
 
 impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
-    /// Iterates over the values that this rank holds, each with its key, as [`HashMap::local_iter`].
+    /// Iterates over the values that this rank holds, each with its key, as
+    /// [`HashMap::local_iter`].
     ///
     /// # Cost
     ///

@@ -1,5 +1,5 @@
-//! Operations on one key: the way of all of them to the slot that holds it or is free for it, by the
-//! fast path or by the fallback, and what each does there.
+//! Operations on one key: the way of all of them to the slot that holds it or is free for it, by
+//! the fast path or by the fallback, and what each does there.
 
 use std::marker::PhantomData;
 
@@ -57,8 +57,8 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     /// the operand.
     const WORD: Option<AtomicOp> = None;
 
-    /// What it does in a slot that holds the key; nothing if the key was removed meanwhile, or on the
-    /// fast path if it leaves it to the fallback.
+    /// What it does in a slot that holds the key; nothing if the key was removed meanwhile, or on
+    /// the fast path if it leaves it to the fallback.
     fn held<'a, S: KeyHasher, R: Access<'a>>(
         at: At<'_, 'a, K, V, S, R>,
         given: &mut Self::Given,
@@ -208,7 +208,8 @@ operation! {
 }
 
 operation! {
-    /// Puts the second value in the place of the first one, if that is there, and tells what was there.
+    /// Puts the second value in the place of the first one, if that is there, and tells what was
+    /// there.
     Replace of [Object], Change;
     |at, values: Pair<SlotOf<V>, SlotOf<V>>| -> Option<V> {
         let (expected, new) = values.parts();
@@ -257,7 +258,8 @@ operation! {
     }, new *value
 }
 
-/// As [`Join`], of what a slot is to hold by a function of the value that is there, if there is one.
+/// As [`Join`], of what a slot is to hold by a function of the value that is there, if there is
+/// one.
 pub(super) struct Fold<F>(PhantomData<F>);
 
 impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V> for Fold<F> {
@@ -317,8 +319,8 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'v, 'a, K, V,
         loaded.map(<V::Repr as Repr<V>>::decode).transpose()
     }
 
-    /// Replaces the value by what a slot is to hold of `f` of it; what was there, unless the key was
-    /// removed, or on the fast path another rank was faster.
+    /// Replaces the value by what a slot is to hold of `f` of it; what was there, unless the key
+    /// was removed, or on the fast path another rank was faster.
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn update(&self, mut f: impl FnMut(V) -> Result<SlotOf<V>>) -> Result<Option<V>> {
         let f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
@@ -339,8 +341,8 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'v, 'a, K, V,
 /// Operations leave it to their caller to count new keys and those that were removed.
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Carries `O` out by the fast path, or else by the fallback. Where there is a fast path, the
-    /// fallback is a call with code of its own, and with copies of the view and the key, so that the
-    /// fast path has all that it needs in registers.
+    /// fallback is a call with code of its own, and with copies of the view and the key, so that
+    /// the fast path has all that it needs in registers.
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn perform<O: OnKey<K, V>>(
         &self,
@@ -398,8 +400,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 }
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Carries `O` out on one key, whatever the phase is, and counts what it has changed. `given` is
-    /// called again if it has found no room, and there may be some now.
+    /// Carries `O` out on one key, whatever the phase is, and counts what it has changed. `given`
+    /// is called again if it has found no room, and there may be some now.
     #[inline(always)]
     pub(super) fn one<O, Q: ?Sized>(
         &self,

@@ -26,8 +26,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// On every rank, with the map as it was: those of [`with_capacity`](HashMap::with_capacity), and
-    /// [`Error::Argument`] if there are more keys than the new capacity.
+    /// On every rank, with the map as it was: those of [`with_capacity`](HashMap::with_capacity),
+    /// and [`Error::Argument`] if there are more keys than the new capacity.
     ///
     /// # Examples
     ///
@@ -62,15 +62,16 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// 2B; an allreduce more, and on each rank ℓ a slot if keys or values may be longer than one, and for each that is ℓ on
-    /// the rank that wrote it, 2A + W on others. Collective over the world.
+    /// 2B; an allreduce more, and on each rank ℓ a slot if keys or values may be longer than one,
+    /// and for each that is ℓ on the rank that wrote it, 2A + W on others. Collective over the
+    /// world.
     ///
     /// # Errors
     ///
     /// On every rank [`Exhausted`](pgas_core::Error::Exhausted), with the map as it was, if the
     /// symmetric heap has no room for new slots beside the old ones; the failure of the job while
-    /// waiting. What the transport reports: then the map is empty all the same, and some of its
-    /// memory is lost until it is dropped.
+    /// waiting. Errors of the transport: then the map is empty all the same, and some of its memory
+    /// is lost until it is dropped.
     ///
     /// # Examples
     ///
@@ -115,8 +116,8 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         })
     }
 
-    /// Slots for twice as many keys as there are, or as many as now without those of removed keys. Where there is
-    /// no memory the map stays as it is.
+    /// Slots for twice as many keys as there are, or as many as now without those of removed keys.
+    /// Where there is no memory the map stays as it is.
     pub(super) fn make_room(&mut self, n_keys: u64) -> Result<()> {
         self.try_rehash(self.capacity().max(n_keys.saturating_mul(2)))
     }
@@ -182,8 +183,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 }
 
-/// Gives back what is behind the keys, and values, of slots that are given up: those in some states.
-/// The first failure, after which the others are given back all the same.
+/// Gives back what is behind the keys, and values, of slots that are given up: those in some
+/// states. The first failure, after which the others are given back all the same.
 fn forget<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
     is_given_up: impl Fn(SlotState) -> bool,

@@ -1,5 +1,5 @@
-//! What a rank does for others to the slots that it has, where they reach these by messages only, and
-//! to those of the other ranks of its host, which it reaches by its own instructions.
+//! What a rank does for others to the slots that it has, where they reach these by messages only,
+//! and to those of the other ranks of its host, which it reaches by its own instructions.
 //!
 //! A search stays in the part of the ring that one rank has, and never waits in a handler. What
 //! comes to the end of the part, or meets a slot that another rank writes, is left to the rank that

@@ -11,7 +11,8 @@ use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local,
 use crate::object::{FoundBy, KeyHasher, Object};
 use crate::{BatchError, Result};
 
-/// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its phases and prices.
+/// A set of `K` in the segments of all ranks: a [`HashMap`] whose values have no bytes, with its
+/// phases and prices.
 ///
 /// # Examples
 ///
@@ -124,7 +125,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     #[inline]
     pub fn contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
     where

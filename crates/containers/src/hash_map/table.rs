@@ -81,8 +81,8 @@ pub(super) struct Table<K: Object, V: Object, S> {
     n_new: ThreadLocal<Counter>,
 }
 
-/// What one thread of this rank has counted. Only that thread writes it, so that counting takes no atomic instruction: one for
-/// every insert would be a tenth of its time.
+/// What one thread of this rank has counted. Only that thread writes it, so that counting takes no
+/// atomic instruction: one for every insert would be a tenth of its time.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Counter {
@@ -313,8 +313,8 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
         }
     }
 
-    /// How many keys there are, and how many were removed since the slots were made, exact if nobody inserts or removes
-    /// meanwhile. Collective.
+    /// How many keys there are, and how many were removed since the slots were made, exact if
+    /// nobody inserts or removes meanwhile. Collective.
     pub(super) fn counts(&self) -> Result<[u64; 2]> {
         // Only sums: what was inserted before is ordered before by whatever told this rank of it.
         let mut sums = [0_u64; 2];

@@ -1,5 +1,5 @@
-//! The fallback of operations on one key: the way to the slot that holds it or is free for it, slot by
-//! slot.
+//! The fallback of operations on one key: the way to the slot that holds it or is free for it, slot
+//! by slot.
 
 use pgas_lockfree::slots::probe::{self, Place};
 use pgas_lockfree::slots::state::StateWord;
@@ -157,7 +157,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         loop {
             match self.update(hash, key, |there| f(Some(there))) {
                 Ok(Some(_)) => return Ok(true),
-                // At the end of a part a look tells nothing, and a claim finds a key that was removed.
+                // At the end of a part a look tells nothing, and a claim finds a key that was
+                // removed.
                 Err(Error::Full { .. }) if R::IS_PART => {}
                 former => drop(former?),
             }

@@ -22,8 +22,8 @@ impl<const INLINE: usize> Chosen for Choose<INLINE, false> {
     type Repr = Encoded<INLINE>;
 }
 
-/// How many bytes of an encoding a slot holds itself: what a type without memory elsewhere takes at
-/// most, but for a number of a variant in a place where the type has none.
+/// The number of bytes of an encoding that a slot holds itself: the most that a type without memory
+/// elsewhere takes.
 #[must_use]
 pub const fn inline_bytes<T>() -> usize {
     let most = (size_of::<T>() + 4).next_multiple_of(4);
@@ -40,7 +40,7 @@ const LEAST: usize = 8;
 /// A slot is not longer than a line of the cache.
 const MOST: usize = 60;
 
-/// What a file calls a type with this name and these members.
+/// The name in files of a type with this name and these members.
 #[must_use]
 pub fn saved_as<T: Object>(name: &str) -> Cow<'static, str> {
     let layout = <T::Repr as Repr<T>>::layout();

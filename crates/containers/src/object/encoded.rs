@@ -13,8 +13,8 @@ use super::heap::Heap;
 use super::repr::{Repr, Sealed, each_from_slot, each_to_slot};
 use pgas_core::{Error, Result};
 
-/// Values in the encoding by which they travel ([`Wire`]): up to `INLINE` bytes of it in the slot, longer ones in the global heap of
-/// the rank that wrote them, behind a pointer in the slot.
+/// Values in the encoding by which they travel ([`Wire`]): up to `INLINE` bytes of it in the slot,
+/// longer ones in the global heap of the rank that wrote them, behind a pointer in the slot.
 ///
 /// A slot has `INLINE + 4` bytes. `INLINE` is at least 8, the size of the pointer.
 #[derive(Clone, Copy, Debug)]

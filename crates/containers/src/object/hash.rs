@@ -7,8 +7,8 @@ pub(crate) const SECRETS: RapidSecrets = RapidSecrets::seed(0x7067_6173);
 
 /// How the keys of a map are hashed: the same on every rank.
 ///
-/// Its upper bits choose a key's place and its lowest ones tell apart keys that lie close together, so all of them
-/// have to depend on all bytes.
+/// Its upper bits choose a key's place and its lowest ones tell apart keys that lie close together,
+/// so all of them have to depend on all bytes.
 ///
 /// # Examples
 ///
@@ -36,8 +36,8 @@ pub trait KeyHasher: Send + Sync + 'static {
     fn hash(&self, bytes: &[u8]) -> u64;
 }
 
-/// The hash of `bytes`, rapidhash V3, which is specified, continued from `former`, the hash of what comes
-/// before them.
+/// The hash of `bytes`, rapidhash V3, which is specified, continued from `former`, the hash of what
+/// comes before them.
 #[inline(always)]
 #[expect(
     clippy::inline_always,
@@ -48,7 +48,8 @@ pub(super) fn of_bytes(bytes: &[u8], former: u64) -> u64 {
     mix(hash ^ former.rotate_left(32))
 }
 
-/// A permutation of the 64-bit numbers after which every bit depends on all (the end of SplitMix64).
+/// A permutation of the 64-bit numbers after which every bit depends on all (the end of
+/// SplitMix64).
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a few instructions")]
 pub(crate) const fn mix(mut z: u64) -> u64 {

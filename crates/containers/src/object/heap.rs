@@ -1,13 +1,13 @@
 //! The global memory behind slots whose values are longer than a slot.
 //!
-//! A block belongs to the rank that wrote it, which alone allocates and frees it; whoever takes the value
-//! out of the container gives the block back, by a push onto a list in its owner's segment. The owner
-//! takes the whole list when it next needs memory, so nobody ever takes a single block from it, and an
-//! old head of the list cannot be mistaken for a new one.
+//! A block belongs to the rank that wrote it, which alone allocates and frees it; whoever takes the
+//! value out of the container gives the block back, by a push onto a list in its owner's segment.
+//! The owner takes the whole list when it next needs memory, so nobody ever takes a single block
+//! from it, and an old head of the list cannot be mistaken for a new one.
 //!
-//! Nobody follows a pointer to a block that was given back: an element of a queue has one reader, who
-//! gives it back, and containers whose values are overwritten look at the slot's version again after they
-//! have read a block, and use what they read only if it is the same.
+//! Nobody follows a pointer to a block that was given back: an element of a queue has one reader,
+//! who gives it back, and containers whose values are overwritten look at the slot's version again
+//! after they have read a block, and use what they read only if it is the same.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,8 @@ pub struct Heap {
 }
 
 struct Shared {
-    /// The heads of the lists of blocks that were given back: the bits of a pointer, one for each rank.
+    /// The heads of the lists of blocks that were given back: the bits of a pointer, one for each
+    /// rank.
     returned: Symmetric<u64>,
     mine: Mutex<Blocks>,
 }
@@ -72,7 +73,7 @@ impl Heap {
         let shared = self.shared();
         let world = shared.returned.world();
         let block = shared.allocate(bytes.len())?;
-        let at = block.byte_offset(size_of::<Header>() as u64).cast();
+        let at = block.byte_add(size_of::<Header>() as u64).cast();
         at.put_slice(world, bytes)?;
         // The slot that will point here is published on another rank than this one, maybe.
         world.flush(world.rank())?;
@@ -108,7 +109,8 @@ impl Heap {
 
 impl Shared {
     fn blocks(&self) -> MutexGuard<'_, Blocks> {
-        // Lists are pushed to and popped from whole, so a panic elsewhere leaves them as they should be.
+        // Lists are pushed to and popped from whole, so a panic elsewhere leaves them as they
+        // should be.
         self.mine.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! How a value lives in global memory.
 //!
-//! A container is cut into slots of one size, since every place in it must be known by arithmetic. What
-//! a slot holds of a value is said by the value's [`Object::Repr`]:
+//! A container is cut into slots of one size, since every place in it must be known by arithmetic.
+//! What a slot holds of a value is said by the value's [`Object::Repr`]:
 //!
 //! | representation | for | a slot holds |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | [`Parts`] | tuples | the slots of the members, side by side |
 //! | [`Encoded`] | everything that travels ([`Wire`](pgas_am::Wire)) | a length and the encoding, or a pointer to a longer one |
 //!
-//! Which one it is, is decided when the program is compiled: a container of plain values has no code
-//! for the others. A user's type derives `pgas::Object`, or says it in one line:
+//! Which one it is, is decided when the program is compiled: a container of plain values has no
+//! code for the others. A user's type derives `pgas::Object`, or says it in one line:
 //!
 //! ```
 //! use pgas_am::codec::{AsSerde, Wire};

@@ -11,8 +11,8 @@ use pgas_core::Result;
 
 /// A type whose values can be put into containers.
 ///
-/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`, `Vec`,
-/// `Option` and the like; for a type of your own it is one line, see the [module](super).
+/// It is implemented for integers, floats, `bool`, `char`, arrays of plain types, tuples, `String`,
+/// `Vec`, `Option` and the like; for a type of your own it is one line, see the [module](super).
 #[diagnostic::on_unimplemented(
     message = "a container cannot store a `{Self}`",
     label = "this type has no `Object` implementation",
@@ -24,7 +24,7 @@ pub trait Object: Sized + Send + Sync + 'static {
     /// How a value lives in a slot.
     type Repr: Repr<Self>;
 
-    /// What a file calls the type. Values are only loaded from a file that calls it the same.
+    /// The name of the type in files. Values are only loaded from a file that calls it the same.
     ///
     /// By default that is the layout, as far as it is known: of an [`Encoded`](super::Encoded) type
     /// its name and those of its members or variants; of a [`Plain`](super::Plain) one the size. It
@@ -50,7 +50,7 @@ pub trait Object: Sized + Send + Sync + 'static {
     }
 }
 
-/// What a container's slot holds of a `T`.
+/// The contents of a container's slot for a `T`.
 pub type SlotOf<T> = <<T as Object>::Repr as Repr<T>>::Slot;
 
 /// A way to keep a `T` in a slot; [`Plain`](super::Plain), [`Parts`](super::Parts) and
@@ -69,7 +69,7 @@ pub trait Repr<T>: Sealed {
     /// Whether a slot may point to memory of its own.
     const HAS_HEAP: bool;
 
-    /// What a slot has to hold of `value`.
+    /// The contents of a slot for `value`.
     ///
     /// # Cost
     ///
@@ -87,8 +87,8 @@ pub trait Repr<T>: Sealed {
     /// Whether the slot points to memory of its own.
     fn is_outside(slot: &Self::Slot) -> bool;
 
-    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that out looks
-    /// whether the slot is still in its place before the result is decoded.
+    /// Fetches what the slot points to. It may have been given back by now: who cannot rule that
+    /// out looks whether the slot is still in its place before the result is decoded.
     ///
     /// # Cost
     ///
@@ -96,7 +96,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn load(slot: Self::Slot, heap: &Heap) -> Result<Self::Loaded>;
 
     /// The value that was loaded.
@@ -125,11 +125,12 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Cost
     ///
-    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on others.
+    /// Nothing; for an encoding that is longer than the slot ℓ on the rank that wrote it, 2A + W on
+    /// others.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn release(slot: &Self::Slot, heap: &Heap) -> Result<()>;
 
     /// A hash of `value`, which is the same on every rank; continues `former`.
@@ -145,8 +146,8 @@ pub trait Repr<T>: Sealed {
     /// [`Error::Codec`](crate::Error::Codec) if the value cannot be encoded.
     fn hash(value: &T, former: u64) -> Result<u64>;
 
-    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two values are one
-    /// key if they have the same bytes or the same encoding.
+    /// What a value is looked for by: the value itself if it is plain, else its encoding. Two
+    /// values are one key if they have the same bytes or the same encoding.
     type Key: Clone + Send + Sync;
 
     /// What `value` is looked for by.
@@ -159,7 +160,7 @@ pub trait Repr<T>: Sealed {
     /// Whether the slot of a value with this key points to memory of its own.
     fn is_key_outside(key: &Self::Key) -> bool;
 
-    /// What a slot has to hold of the value with this key.
+    /// The contents of a slot for the value with this key.
     ///
     /// # Errors
     ///
@@ -174,7 +175,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn has_key(slot: &Self::Slot, key: &Self::Key, heap: &Heap) -> Result<bool>;
 
     /// Whether two keys are the same.
@@ -188,7 +189,7 @@ pub trait Repr<T>: Sealed {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn key_in(slot: Self::Slot, heap: &Heap) -> Result<Self::Key>;
 
     /// The key's hash.
@@ -258,7 +259,8 @@ pub(crate) fn release<T: Object>(slot: &SlotOf<T>, heap: &Heap) -> Result<()> {
     <T::Repr as Repr<T>>::release(slot, heap)
 }
 
-/// The value in a slot that was taken out of a container, whose memory is given back whatever it holds.
+/// The value in a slot that was taken out of a container, whose memory is given back whatever it
+/// holds.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "no code at all for plain values")]
 pub(crate) fn take_out<T: Object>(slot: SlotOf<T>, heap: &Heap) -> Result<T> {

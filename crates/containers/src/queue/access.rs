@@ -22,7 +22,7 @@ struct Marks<'a> {
 
 impl Marks<'_> {
     fn at(&self, slot: u64) -> GlobalPtr<u64> {
-        self.place.marks(self.slot_bytes).offset(index(slot))
+        self.place.marks(self.slot_bytes).add(index(slot))
     }
 
     fn mark(&self, slot: u64) -> CoreResult<u64> {
@@ -44,7 +44,8 @@ fn wait(world: &World, ready: &mut dyn FnMut() -> CoreResult<bool>) -> CoreResul
     world.wait_for("an element of a queue that another rank works on", ready)
 }
 
-/// How often a rank spins after it was too late once, and how often that is doubled where it is again.
+/// How often a rank spins after it was too late once, and how often that is doubled where it is
+/// again.
 const SPINS: u32 = 8;
 const MOST_DOUBLINGS: u32 = 3;
 
@@ -81,8 +82,9 @@ impl Words for NearWords<'_> {
         Ok(ticket::advance(word, from, to))
     }
 
-    /// Some hundred nanoseconds, in which the rank that was faster goes on with the cache lines that it has: taken
-    /// in turn, each of them would move from one core to the other for every element.
+    /// Some hundred nanoseconds, in which the rank that was faster goes on with the cache lines
+    /// that it has: taken in turn, each of them would move from one core to the other for every
+    /// element.
     #[cold]
     fn give_way(&self, n_late: u32) {
         for _ in 0..SPINS << n_late.min(MOST_DOUBLINGS) {
@@ -319,8 +321,9 @@ impl<T: Object> Ring<T> {
         }
     }
 
-    /// Works on the next ticket's slot, if this process reaches it by its own instructions, what was seen of the queue leaves room
-    /// for it, and no other rank is faster. Else nothing is done, and [`perform`](Self::perform) says what is to be.
+    /// Works on the next ticket's slot, if this process reaches it by its own instructions, what
+    /// was seen of the queue leaves room for it, and no other rank is faster. Else nothing is done,
+    /// and [`perform`](Self::perform) says what is to be.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "all of push and pop")]
     fn perform_next<R>(

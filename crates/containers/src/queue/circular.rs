@@ -7,8 +7,8 @@ use crate::object::Object;
 
 /// A queue of a fixed capacity in the memory of one rank, which all ranks push to and pop from.
 ///
-/// Elements are popped in the order in which their pushes took effect; the queue is linearizable. A push
-/// or pop in progress delays only those who need its element, however long it takes.
+/// Elements are popped in the order in which their pushes took effect; the queue is linearizable. A
+/// push or pop in progress delays only those who need its element, however long it takes.
 ///
 /// The phase `P` says what all ranks do until the next collective change of phase:
 ///
@@ -41,7 +41,7 @@ use crate::object::Object;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// What a phase forbids does not compile:
+/// Operations that the phase forbids do not compile:
 ///
 /// ```compile_fail,E0277
 /// # use pgas_containers::{CircularQueue, queue::Pop};
@@ -67,7 +67,8 @@ use crate::object::Object;
 /// }
 /// ```
 ///
-/// In the local phase one thread of the host works without atomics, so it needs the handle for itself:
+/// In the local phase one thread of the host works without atomics, so it needs the handle for
+/// itself:
 ///
 /// ```compile_fail,E0596
 /// # use pgas_containers::{CircularQueue, queue::Local};
@@ -99,7 +100,8 @@ impl<T: Object, P: Phase> CircularQueue<T, P> {
     ///
     /// # Errors
     ///
-    /// On every rank: what the transport reports; the failure of the job while waiting; with `PGAS_CHECK=1` the ranks that go into different phases.
+    /// On every rank: what the transport reports; the failure of the job while waiting; with
+    /// `PGAS_CHECK=1` the ranks that go into different phases.
     #[track_caller]
     pub fn into_push_pop_phase(self) -> Result<CircularQueue<T, PushPop>> {
         self.into_phase()

@@ -3,12 +3,12 @@
 use super::handle::{Kind, Queue, Sealed};
 use super::phase::Push;
 
-/// A queue of a fixed capacity in the memory of one rank, in phases: all ranks push, or all pop, or its
-/// host does both.
+/// A queue of a fixed capacity in the memory of one rank, in phases: all ranks push, or all pop, or
+/// its host does both.
 ///
 /// It has no words for pushes and pops that meet, so an element takes no more memory than its slot;
-/// otherwise it is a [`CircularQueue`](super::CircularQueue) in the same phase. It begins in the phase in
-/// which all push.
+/// otherwise it is a [`CircularQueue`](super::CircularQueue) in the same phase. It begins in the
+/// phase in which all push.
 ///
 /// # Examples
 ///
@@ -26,7 +26,7 @@ use super::phase::Push;
 /// # Ok::<(), pgas_containers::Error>(())
 /// ```
 ///
-/// What a phase forbids does not compile:
+/// Operations that the phase forbids do not compile:
 ///
 /// ```compile_fail,E0277
 /// # use pgas_containers::{FastQueue, queue::Push};

@@ -101,8 +101,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         self.ring.push(value, P::BOTH)
     }
 
-    /// Appends all of `values` one after the other, with no other rank's between them, or none if there
-    /// is no room for all.
+    /// Appends all of `values` one after the other, with no other rank's between them, or none if
+    /// there is no room for all.
     ///
     /// # Cost
     ///
@@ -138,7 +138,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, and the failure of the job while waiting;
+    /// Errors of the transport, and the failure of the job while waiting;
     /// [`Error::Codec`](crate::Error::Codec) if the element is no `T`, which is then gone.
     #[inline]
     pub fn pop(&self) -> Result<Option<T>>
@@ -175,7 +175,7 @@ impl<T: Object<Repr = Plain> + Pod, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports, and the failure of the job while waiting.
+    /// Errors of the transport, and the failure of the job while waiting.
     pub fn pop_slice(&self, out: &mut [T]) -> Result<usize>
     where
         P: Pops,
@@ -315,12 +315,14 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Cost
     ///
-    /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the world.
+    /// 3B + 4 allreduces or broadcasts, and the host copies the elements. Collective over the
+    /// world.
     ///
     /// # Errors
     ///
-    /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity), and
-    /// [`Error::Argument`](crate::Error::Argument) if there are more elements than the new capacity.
+    /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity),
+    /// and [`Error::Argument`](crate::Error::Argument) if there are more elements than the new
+    /// capacity.
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         self.relocate(self.host(), capacity)
     }
@@ -346,8 +348,8 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
         moved
     }
 
-    /// The number of elements, exact if nobody pushes or pops meanwhile; in the local phase that before it
-    /// began.
+    /// The number of elements, exact if nobody pushes or pops meanwhile; in the local phase that
+    /// before it began.
     ///
     /// # Cost
     ///
@@ -355,7 +357,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn len(&self) -> Result<usize> {
         self.ring.len()
     }
@@ -368,7 +370,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     pub fn is_empty(&self) -> Result<bool> {
         self.len().map(|n| n == 0)
     }

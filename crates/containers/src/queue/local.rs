@@ -24,7 +24,8 @@ struct OwnTickets<S> {
 }
 
 impl<S: pgas_core::Pod> OwnTickets<S> {
-    /// Reads slots ahead; whether there are any. One that fails has read none. Out of line, so that a pop stays short.
+    /// Reads slots ahead; whether there are any. One that fails has read none. Out of line, so that
+    /// a pop stays short.
     #[cold]
     #[inline(never)]
     fn fetch<T: Object<Repr: Repr<T, Slot = S>>>(&mut self, ring: &Ring<T>) -> Result<bool> {
@@ -51,7 +52,8 @@ impl<T: Object> Default for Cursor<T> {
 }
 
 impl<T: Object> Cursor<T> {
-    /// Begins the phase `P`, after the queue has settled, or goes on with it where it could not be left.
+    /// Begins the phase `P`, after the queue has settled, or goes on with it where it could not be
+    /// left.
     pub(super) fn enter<P: Phase>(&mut self, ring: &Ring<T>) {
         let is_elsewhere = P::NUMBER != Local::NUMBER || ring.world().rank() != ring.host();
         if is_elsewhere || self.at.is_some() {
@@ -65,7 +67,8 @@ impl<T: Object> Cursor<T> {
         });
     }
 
-    /// Ends the phase: the queue's words, and what this rank has seen of them, say again where it is.
+    /// Ends the phase: the queue's words, and what this rank has seen of them, say again where it
+    /// is.
     pub(super) fn leave(&mut self, ring: &Ring<T>) -> Result<()> {
         if let Some(OwnTickets { head, tail, .. }) = self.at {
             ring.place.set_words(ring.world(), head, tail)?;

@@ -12,12 +12,12 @@
 //! local one. Where an element
 //! is still being written or read by another rank, the price above is added.
 //!
-//! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile. Phases are
-//! changed by the collective `into_...` methods, which consume the handle. With `PGAS_CHECK=1` ranks that
-//! go into different phases get an error that names both.
+//! A *phase* is a promise of all ranks, and a type: what the promise forbids does not compile.
+//! Phases are changed by the collective `into_...` methods, which consume the handle. With
+//! `PGAS_CHECK=1` ranks that go into different phases get an error that names both.
 //!
-//! [`pgas_lockfree::tickets`] has the protocol between ranks that push and pop at once, and says why it is
-//! linearizable.
+//! [`pgas_lockfree::tickets`] has the protocol between ranks that push and pop at once, and says
+//! why it is linearizable.
 
 mod access;
 mod circular;
@@ -60,7 +60,7 @@ impl<T> PushError<T> {
     ///
     /// # Errors
     ///
-    /// What made the push fail, other than a full queue.
+    /// The error that made the push fail, other than a full queue.
     pub fn full(self) -> crate::Result<T> {
         match self {
             Self::Full(value) => Ok(value),

@@ -36,7 +36,8 @@ impl<S> Block for SlotBlock<S> {
     const ALIGN: usize = align_of::<S>();
 }
 
-/// The words and slots of a queue that this process reaches by its own instructions, looked up once.
+/// The words and slots of a queue that this process reaches by its own instructions, looked up
+/// once.
 pub(super) struct NearRing<S> {
     pub(super) control: NearArray<Control>,
     pub(super) slots: NearArray<SlotBlock<S>>,
@@ -83,13 +84,13 @@ impl Place {
     }
 
     pub(super) fn word(&self, word: Word) -> GlobalPtr<u64> {
-        self.block.byte_offset(Control::offset(word) as u64).cast()
+        self.block.byte_add(Control::offset(word) as u64).cast()
     }
 
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "an addition")]
     pub(super) fn slots<S>(&self) -> GlobalPtr<S> {
-        self.block.byte_offset(self.slots_at).cast()
+        self.block.byte_add(self.slots_at).cast()
     }
 
     /// Sets the four words, when nobody else looks.
@@ -110,7 +111,7 @@ impl Place {
     fn parts<S>(&self, tickets: Tickets) -> (GlobalPtr<S>, usize) {
         let slot = self.size.slot(tickets.first);
         let before_end = tickets.n.min(self.size.n_slots() - slot);
-        (self.slots().offset(index(slot)), index(before_end))
+        (self.slots().add(index(slot)), index(before_end))
     }
 
     /// Writes the slots of `tickets` (W, 2W where they go on at the first slot).
@@ -142,7 +143,7 @@ impl Place {
     /// The marks, behind slots of `slot_bytes`.
     pub(super) fn marks(&self, slot_bytes: usize) -> GlobalPtr<u64> {
         let slots = (self.size.n_slots() * slot_bytes as u64).next_multiple_of(8);
-        self.block.byte_offset(self.slots_at + slots).cast()
+        self.block.byte_add(self.slots_at + slots).cast()
     }
 }
 
@@ -159,7 +160,8 @@ impl SharedSeen {
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "two loads")]
     pub(super) fn get(&self) -> Seen {
-        // Bounds order nothing: what is read or written under a ticket is ordered by the queue's words.
+        // Bounds order nothing: what is read or written under a ticket is ordered by the queue's
+        // words.
         Seen {
             taken: self.taken.load(Ordering::Relaxed),
             limit: self.limit.load(Ordering::Relaxed),
@@ -216,8 +218,8 @@ const LARGEST: u64 = 1 << 31;
 
 /// A queue without its phase.
 pub(crate) struct Ring<T: Object> {
-    /// One word on each rank, which nobody uses: its memory is free when no rank has the queue any more,
-    /// and the host's block then is too.
+    /// One word on each rank, which nobody uses: its memory is free when no rank has the queue any
+    /// more, and the host's block then is too.
     handle: Symmetric<u64>,
     pub(super) heap: Heap,
     pub(super) place: Place,
@@ -328,7 +330,8 @@ impl<T: Object> Ring<T> {
         world.barrier()
     }
 
-    /// How far pops and pushes are, which nobody changes meanwhile; the host's words then say that all of them are done.
+    /// How far pops and pushes are, which nobody changes meanwhile; the host's words then say that
+    /// all of them are done.
     fn settled_words(&self) -> Result<(u64, u64)> {
         let world = self.world();
         let head = self.place.word(Word::Head).atomic_load(world)?;
@@ -339,7 +342,8 @@ impl<T: Object> Ring<T> {
         Ok((head, tail))
     }
 
-    /// The number of elements, at some moment during the call, if neither side does much meanwhile (2A).
+    /// The number of elements, at some moment during the call, if neither side does much meanwhile
+    /// (2A).
     pub(super) fn len(&self) -> Result<usize> {
         let world = self.world();
         let head = self.place.word(Word::Head).atomic_load(world)?;
@@ -357,7 +361,7 @@ impl<T: Object> Ring<T> {
             near.slots.block(0, i).store(0, slot);
             return Ok(());
         }
-        self.place.slots().offset(i).put(self.world(), slot)
+        self.place.slots().add(i).put(self.world(), slot)
     }
 
     /// Reads one slot (R).
@@ -368,11 +372,11 @@ impl<T: Object> Ring<T> {
         if let Some(near) = &self.near {
             return Ok(near.slots.block(0, i).load(0));
         }
-        self.place.slots().offset(i).get(self.world())
+        self.place.slots().add(i).get(self.world())
     }
 
-    /// Calls `f` with a copy of each element, in their order, on the host; on other ranks with none. Nobody pushes
-    /// or pops meanwhile.
+    /// Calls `f` with a copy of each element, in their order, on the host; on other ranks with
+    /// none. Nobody pushes or pops meanwhile.
     pub(crate) fn for_each(&self, f: &mut dyn FnMut(T) -> Result<()>) -> Result<()> {
         let world = self.world();
         if world.rank() != self.host() {
@@ -389,7 +393,8 @@ impl<T: Object> Ring<T> {
         Ok(())
     }
 
-    /// Moves the queue to `host`, with room for `capacity`; collective. `left` as for [`settle`](Self::settle).
+    /// Moves the queue to `host`, with room for `capacity`; collective. `left` as for
+    /// [`settle`](Self::settle).
     pub(super) fn relocate<P: Phase>(
         &mut self,
         host: Rank,

@@ -1,8 +1,8 @@
-//! What the host of a queue does for ranks that reach it by messages only: a whole push or pop, by the
-//! protocol of its own ones.
+//! What the host of a queue does for ranks that reach it by messages only: a whole push or pop, by
+//! the protocol of its own ones.
 //!
-//! It never waits. Where it would have to, as for an element that another rank still writes, nothing is
-//! done, and the rank that asked goes the one-sided way.
+//! It never waits. Where it would have to, as for an element that another rank still writes,
+//! nothing is done, and the rank that asked goes the one-sided way.
 
 use pgas_am::{RemoteCalls as _, WeakObject};
 use pgas_core::{Pod, in_handler};
@@ -59,8 +59,8 @@ fn perform<S>(
     Some(done.ok()?.unwrap_or(0))
 }
 
-/// The operations of a rank that does not reach the queue by its own instructions: one message each (M).
-/// Nothing if they are to be done one-sidedly.
+/// The operations of a rank that does not reach the queue by its own instructions: one message each
+/// (M). Nothing if they are to be done one-sidedly.
 impl<T: Object> Ring<T> {
     fn host_to_ask(&self) -> Option<&Served> {
         let may_ask = self.near.is_none() && self.host() != self.world().rank() && !in_handler();

@@ -1,14 +1,16 @@
-//! By which ranks elements travel to theirs, where a message from each rank to each other one is too much.
+//! By which ranks elements travel to theirs, where a message from each rank to each other one is
+//! too much.
 //!
-//! Ranks are numbered, and a number has digits: two of them make the ranks a grid, three a cube. On its way
-//! to a rank an element takes a hop for each digit, the lowest one first, and a hop goes to the rank that
-//! has this digit of the target's number instead of its own. So a rank sends to the ranks of its row, and
-//! then to those of its column: to 512 of 65,536 in a grid, and to 121 in a cube. If the lowest digit counts
-//! the ranks of a host, the first hop is within the host, and puts together what its ranks send to others.
+//! Ranks are numbered, and a number has digits: two of them make the ranks a grid, three a cube. On
+//! its way to a rank an element takes a hop for each digit, the lowest one first, and a hop goes to
+//! the rank that has this digit of the target's number instead of its own. So a rank sends to the
+//! ranks of its row, and then to those of its column: to 512 of 65,536 in a grid, and to 121 in a
+//! cube. If the lowest digit counts the ranks of a host, the first hop is within the host, and puts
+//! together what its ranks send to others.
 //!
-//! The last row of a grid may have gaps. Who would pass on an element there, and is no rank, is replaced by
-//! the rank one row before. A way depends on the two ranks at its ends alone, so that elements on it keep
-//! their order.
+//! The last row of a grid may have gaps. Who would pass on an element there, and is no rank, is
+//! replaced by the rank one row before. A way depends on the two ranks at its ends alone, so that
+//! elements on it keep their order.
 //!
 //! [`Model`] says what a route costs, and chooses one.
 
@@ -68,8 +70,8 @@ impl Shape {
         self.n_ranks.div_ceil(self.per_host)
     }
 
-    /// What this rank knows of its host, for [`agreed`](Self::agreed): the least and the most ranks that
-    /// hosts may have.
+    /// What this rank knows of its host, for [`agreed`](Self::agreed): the least and the most ranks
+    /// that hosts may have.
     pub(crate) fn seen_by(world: &World) -> [u64; 2] {
         let (here, n_ranks) = (world.rank().number(), world.n_ranks());
         let is_near = |rank: &u32| world.is_direct(Rank::new(*rank));
@@ -86,7 +88,8 @@ impl Shape {
         [least, len]
     }
 
-    /// The shape, by the smallest of the first and the largest of the second numbers that ranks have seen.
+    /// The shape, by the smallest of the first and the largest of the second numbers that ranks
+    /// have seen.
     pub(crate) fn agreed(n_ranks: u32, [least, most]: [u64; 2]) -> Self {
         let per_host = if least == most { most } else { 1 };
         let per_host = u32::try_from(per_host).unwrap_or(1);
@@ -101,7 +104,8 @@ impl Route {
         Self::with_low_digits(n_ranks, &[])
     }
 
-    /// The route of that kind with the fewest lanes, or one with fewer hops where there are too few ranks.
+    /// The route of that kind with the fewest lanes, or one with fewer hops where there are too few
+    /// ranks.
     #[must_use]
     pub fn of(shape: Shape, routing: Routing) -> Self {
         let of_kind = Self::all(shape).filter(|route| route.routing() == routing);
@@ -113,8 +117,8 @@ impl Route {
             })
     }
 
-    /// All routes that there are for so many ranks, the shortest first: with a digit for the ranks of a
-    /// host, and without.
+    /// All routes that there are for so many ranks, the shortest first: with a digit for the ranks
+    /// of a host, and without.
     pub(crate) fn all(shape: Shape) -> impl Iterator<Item = Self> {
         let Shape { n_ranks, per_host } = shape;
         let (square, cube) = (n_ranks.isqrt(), cube_root(n_ranks));
@@ -137,8 +141,8 @@ impl Route {
         kept.map(move |digits| Self::with_low_digits(n_ranks, &digits))
     }
 
-    /// Numbers with these radices, and a highest digit that does the rest. All numbers that have zero
-    /// there are ranks.
+    /// Numbers with these radices, and a highest digit that does the rest. All numbers that have
+    /// zero there are ranks.
     fn with_low_digits(n_ranks: u32, low: &[u32]) -> Self {
         let mut radices = [1; MAX_HOPS];
         radices[..low.len()].copy_from_slice(low);
@@ -151,7 +155,7 @@ impl Route {
         }
     }
 
-    /// What kind of route it is.
+    /// The kind of the route.
     #[must_use]
     pub fn routing(&self) -> Routing {
         match self.n_hops {

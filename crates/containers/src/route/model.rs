@@ -7,7 +7,7 @@ use pgas_core::config::Routing;
 use super::{Route, Shape};
 use crate::{Error, Result};
 
-/// What a message costs, in nanoseconds (Alexandrov, Ionescu, Schauser, Scheiman: LogGP, 1995).
+/// The costs of a message in nanoseconds (Alexandrov, Ionescu, Schauser, Scheiman: LogGP, 1995).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LogGp {
@@ -21,10 +21,10 @@ pub struct LogGp {
     pub byte_ns: f64,
 }
 
-/// What ranks send, what that costs, and what memory they have for it.
+/// The traffic of ranks, its costs, and the memory that they have for it.
 ///
-/// A round is what ranks send until all have finished: each as much as the others, to all ranks alike.
-/// Ranks of a host share its network.
+/// A round is what ranks send until all have finished: each as much as the others, to all ranks
+/// alike. Ranks of a host share its network.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Model {
@@ -44,7 +44,7 @@ pub struct Model {
     pub hop_margin: f64,
 }
 
-/// What a rank needs for a round.
+/// The needs of a rank for a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Prediction {
@@ -67,8 +67,8 @@ impl Model {
         &SHIPPED
     }
 
-    /// The model whose figures `text` has, as `loggp.txt` of this module: two words that name a figure and a
-    /// number in each line, and comments behind `#`. What is not named is zero.
+    /// The model whose figures `text` has, as `loggp.txt` of this module: two words that name a
+    /// figure and a number in each line, and comments behind `#`. What is not named is zero.
     ///
     /// # Errors
     ///
@@ -118,9 +118,9 @@ impl Model {
         }
     }
 
-    /// The route for ranks of that shape that send up to `message_bytes` together: the fastest one whose
-    /// lanes fit, or that with the fewest lanes if none do. One with more hops has to be faster by a margin.
-    /// The kind of route may be given.
+    /// The route for ranks of that shape that send up to `message_bytes` together: the fastest one
+    /// whose lanes fit, or that with the fewest lanes if none do. One with more hops has to be
+    /// faster by a margin. The kind of route may be given.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a few hops")]
     pub fn choose(&self, shape: Shape, message_bytes: u64, wanted: Option<Routing>) -> Route {
@@ -162,8 +162,8 @@ impl Model {
         predicted
     }
 
-    /// Adds what a hop takes: each lane has its share of the bytes, and sends one message at least, by
-    /// which it tells that there are no more.
+    /// Adds what a hop takes: each lane has its share of the bytes, and sends one message at least,
+    /// by which it tells that there are no more.
     fn add_hop(
         &self,
         predicted: &mut Prediction,
@@ -174,7 +174,8 @@ impl Model {
         let n_lanes = route.n_lanes_of(hop);
         let bytes = self.round_bytes / f64::from(n_lanes);
         let messages = (bytes / message_bytes).ceil().max(1.0);
-        // Lanes of a hop lead to ranks whose numbers are as far from each other as its digit counts.
+        // Lanes of a hop lead to ranks whose numbers are as far from each other as its digit
+        // counts.
         let n_near = (shape.per_host / route.stride(hop)).clamp(1, n_lanes);
         let near = f64::from(n_near - 1);
         let far = f64::from(n_lanes - n_near);
@@ -280,8 +281,8 @@ mod tests {
         assert_eq!(near.time_ns, 5.0 + 3.0 * (2.0 * 7.0 + 1.0 + 4096.0));
     }
 
-    /// What is shipped: lanes of 65,536 ranks take no more than 64 MiB, whatever the hosts, and a few
-    /// ranks send to each other at once.
+    /// What is shipped: lanes of 65,536 ranks take no more than 64 MiB, whatever the hosts, and a
+    /// few ranks send to each other at once.
     #[test]
     fn lanes_are_bounded_for_any_number_of_ranks() {
         let model = Model::shipped();

@@ -16,8 +16,8 @@ fn routes(n_ranks: u32) -> impl Iterator<Item = Route> {
     shapes.flat_map(move |per_host| Route::all(Shape { n_ranks, per_host }))
 }
 
-/// Elements between any two ranks arrive, over ranks that there are, and each hop is one that both of its
-/// ranks know of.
+/// Elements between any two ranks arrive, over ranks that there are, and each hop is one that both
+/// of its ranks know of.
 #[test]
 fn every_element_comes_to_its_rank() {
     for n_ranks in SIZES {
@@ -106,7 +106,8 @@ fn where_there_are_few_ranks_routes_are_shorter() {
     assert_eq!(routing(8, Routing::Cube), Routing::Cube);
 }
 
-/// The first hop stays on the host, and all that it sends to a rank of another host goes by one rank.
+/// The first hop stays on the host, and all that it sends to a rank of another host goes by one
+/// rank.
 #[test]
 fn what_a_host_sends_is_put_together_on_it() {
     let shape = Shape {

@@ -50,32 +50,35 @@ fn load_array<T: Object, A>(
 }
 
 impl<T: Object> DArray<T> {
-    /// Writes the elements to a directory, from which any number of ranks may [`load`](Self::load) them, into an array or a [`DArray`].
+    /// Writes the elements to a directory, from which any number of ranks may [`load`](Self::load)
+    /// them, into an array or a [`DArray`].
     ///
     /// # Cost
     ///
-    /// That of a [`get`](Self::get) an element, shared out to the ranks, and B + 7 collectives. Collective over the world.
+    /// That of a [`get`](Self::get) an element, shared out to the ranks, and B + 7 collectives.
+    /// Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
+    /// names it.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         save_array(self.world(), dir.as_ref(), self.len(), |i| self.get(i))
     }
 
-    /// The array that was saved in a directory, dealt out as `distribution` says; `initial` is for an element that nobody
-    /// has written yet.
+    /// The array that was saved in a directory, dealt out as `distribution` says; `initial` is for
+    /// an element that nobody has written yet.
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and 3 collectives. Collective over
-    /// the world.
+    /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and
+    /// 3 collectives. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no array of such elements, or a file
-    /// cannot be read or is not what was written, or there is no room for what it says; those of [`new`](Self::new) for arguments
-    /// that differ.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no array of
+    /// such elements, or a file cannot be read or is not what was written, or there is no room for
+    /// what it says; those of [`new`](Self::new) for arguments that differ.
     pub fn load(
         world: &World,
         dir: impl AsRef<Path>,
@@ -117,15 +120,18 @@ impl<T: Object> Array<T> {
 }
 
 impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
-    /// Writes the elements to a directory, from which any number of ranks may [`load`](Self::load) them, into tiles of any shape.
+    /// Writes the elements to a directory, from which any number of ranks may [`load`](Self::load)
+    /// them, into tiles of any shape.
     ///
     /// # Cost
     ///
-    /// That of a [`get_block`](Self::get_block) a row, shared out to the ranks, and B + 7 collectives. Collective over the world.
+    /// That of a [`get_block`](Self::get_block) a row, shared out to the ranks, and B + 7
+    /// collectives. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
+    /// names it.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let (world, [rows, columns]) = (self.world(), self.shape());
         let sizes = [rows as u64, columns as u64];
@@ -145,14 +151,14 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// # Cost
     ///
-    /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and 3 collectives. Collective over
-    /// the world.
+    /// That of [`new`](Self::new), of a [`put`](Self::put) an element, shared out to the ranks, and
+    /// 3 collectives. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no matrix of such elements, or a file
-    /// cannot be read or is not what was written, or there is no room for what it says; those of [`new`](Self::new) for arguments
-    /// that differ.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no matrix of
+    /// such elements, or a file cannot be read or is not what was written, or there is no room for
+    /// what it says; those of [`new`](Self::new) for arguments that differ.
     pub fn load(world: &World, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
         let saved = open(world, dir.as_ref(), MATRIX, &[About::of::<T>(&[0, 0])])?;
         let (rows, columns) = (saved.size(0)?, saved.size(1)?);

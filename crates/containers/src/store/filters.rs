@@ -19,7 +19,8 @@ const fn kind<const WORDS: usize>() -> &'static str {
 }
 
 impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
-    /// Writes the filter to a directory, from which any number of ranks may [`load`](Self::load) it.
+    /// Writes the filter to a directory, from which any number of ranks may [`load`](Self::load)
+    /// it.
     ///
     /// # Cost
     ///
@@ -27,7 +28,8 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
+    /// names it.
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let world = self.world();
         world.barrier()?;
@@ -42,12 +44,14 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// # Cost
     ///
-    /// B + an allreduce + 3 collectives, and an A for each word that is not zero. Collective over the world.
+    /// B + an allreduce + 3 collectives, and an A for each word that is not zero. Collective over
+    /// the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no filter for such items, or a file cannot be
-    /// read or is not what was written, or there is no room for what it says.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no filter
+    /// for such items, or a file cannot be read or is not what was written, or there is no room for
+    /// what it says.
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
         let about = About::of::<T>(&[0; 3]);
         let saved = open(world, dir.as_ref(), kind::<WORDS>(), &[about])?;

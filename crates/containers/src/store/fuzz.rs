@@ -1,5 +1,6 @@
-//! Files that somebody has changed, with and without making their hashes right again: each gives a container or
-//! [`Error::Storage`], and nothing else. `PGAS_TEST_MUTATIONS` says how many of each container.
+//! Files that somebody has changed, with and without making their hashes right again: each gives a
+//! container or [`Error::Storage`], and nothing else. `PGAS_TEST_MUTATIONS` says how many of each
+//! container.
 
 #![expect(clippy::unwrap_used, reason = "a failed operation fails the test")]
 

@@ -156,13 +156,13 @@ impl Manifest {
     }
 }
 
-/// The manifest of `dir`.
+/// The manifest of `dir`, which is not empty.
 pub(super) fn read(dir: &Path) -> Result<Vec<u8>> {
     let path = dir.join(NAME);
     let read = || {
         let file = File::open(&path)?;
         let about = file.metadata()?;
-        if !about.is_file() || about.len() > MOST_BYTES {
+        if !about.is_file() || !(1..=MOST_BYTES).contains(&about.len()) {
             return Err(io::Error::other("it is no manifest"));
         }
         let mut bytes = Vec::new();

@@ -27,7 +27,8 @@ fn write<K: Object, V: Object, P: Looks, S: KeyHasher>(
 }
 
 impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
-    /// Writes the entries to a directory, from which any number of ranks may [`load`](HashMap::load) them.
+    /// Writes the entries to a directory, from which any number of ranks may
+    /// [`load`](HashMap::load) them.
     ///
     /// Each rank writes a file with what it holds. Nobody inserts meanwhile.
     ///
@@ -37,7 +38,8 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which names it.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
+    /// names it.
     ///
     /// # Examples
     ///
@@ -68,20 +70,22 @@ impl<K: Object, V: Object> HashMap<K, V> {
     ///
     /// # Cost
     ///
-    /// That of [`with_capacity`](Self::with_capacity), of an [`insert`](Self::insert) an entry, and 3 collectives. Collective
-    /// over the world.
+    /// That of [`with_capacity`](Self::with_capacity), of an [`insert`](Self::insert) an entry, and
+    /// 3 collectives. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no map of such entries, or a file cannot be read
-    /// or is not what was written, or there is no room for what it says.
+    /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no map of
+    /// such entries, or a file cannot be read or is not what was written, or there is no room for
+    /// what it says.
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
         Self::load_with_hasher(world, dir, RapidHasher)
     }
 }
 
 impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
-    /// As [`load`](HashMap::load), with a hasher of one's own, which need not be the one that the map was saved with.
+    /// As [`load`](HashMap::load), with a hasher of one's own, which need not be the one that the
+    /// map was saved with.
     ///
     /// # Cost
     ///

@@ -8,12 +8,14 @@
 //! part-7-1-00000   those of the second one of the maps that a multimap is made of
 //! ```
 //!
-//! A checkpoint is written beside the one that is there, in files of its own, and becomes the directory's by the rename of its
-//! manifest, when all of it is on the disk. So there is always a whole one, the former or the new; what is left of others is
-//! removed when a checkpoint is complete.
+//! A checkpoint is written beside the one that is there, in files of its own, and becomes the
+//! directory's by the rename of its manifest, when all of it is on the disk. So there is always a
+//! whole one, the former or the new; what is left of others is removed when a checkpoint is
+//! complete.
 //!
-//! Nothing that is read is believed before it was checked: the sizes have to fit the elements, and the parts their hash. Who
-//! writes files by hand can have them loaded, and no more: an error, or a container.
+//! Nothing that is read is believed before it was checked: the sizes have to fit the elements, and
+//! the parts their hash. Who writes files by hand can have them loaded, and no more: an error, or a
+//! container.
 
 mod arrays;
 mod directory;
@@ -41,7 +43,8 @@ use manifest::{About, Manifest};
 use parts::{Info, Part};
 use pgas_core::{Error, Result};
 
-/// `mine` if every rank has succeeded; else every rank gets an error, those that have not their own. Collective.
+/// `mine` if every rank has succeeded; else every rank gets an error, those that have not their
+/// own. Collective.
 fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     let done = world.team().all_succeeded("a checkpoint", mine);
     done.map_err(|error| match error {
@@ -53,7 +56,8 @@ fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     })
 }
 
-/// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of `abouts`. Collective.
+/// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of
+/// `abouts`. Collective.
 fn save(
     world: &World,
     dir: &Path,
@@ -133,23 +137,25 @@ struct Saved {
     manifest: Manifest,
 }
 
-/// What is in `dir`, if it is a container of the kind and of the elements that are expected. The first rank reads, so that all
-/// see the same. Collective.
+/// What is in `dir`, if it is a container of the kind and of the elements that are expected. The
+/// first rank reads, so that all see the same, also that there is nothing yet. Collective.
 fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
     let is_first = world.rank() == Rank::ZERO;
-    let read = together(
-        world,
-        dir,
-        if is_first {
-            manifest::read(dir)
-        } else {
-            Ok(Vec::new())
-        },
-    )?;
+    let (mine, absent) = match is_first.then(|| manifest::read(dir)) {
+        Some(Err(Error::Storage(error))) if error.is_absent() => (Ok(Vec::new()), Some(error)),
+        Some(read) => (read, None),
+        None => (Ok(Vec::new()), None),
+    };
+    let read = together(world, dir, mine)?;
     let bytes = world.team().allgather_varying(&read)?.swap_remove(0);
+    let path = dir.join(manifest::NAME);
+    if bytes.is_empty() {
+        let not_found = || refused(&path, io::ErrorKind::NotFound.into());
+        return Err(absent.map_or_else(not_found, Error::Storage));
+    }
     let manifest = Manifest::parse(&bytes, kind, abouts);
     Ok(Saved {
-        manifest: manifest.map_err(|why| storage(&dir.join(manifest::NAME), why))?,
+        manifest: manifest.map_err(|why| storage(&path, why))?,
         dir: dir.to_owned(),
     })
 }
@@ -159,7 +165,8 @@ impl Saved {
         storage(&self.dir.join(manifest::NAME), why)
     }
 
-    /// One of the sizes that the container was made with, or the first of the containers that it is made of.
+    /// One of the sizes that the container was made with, or the first of the containers that it is
+    /// made of.
     fn size(&self, i: usize) -> Result<usize> {
         self.in_memory(self.manifest.abouts[0].sizes[i])
     }
@@ -202,8 +209,8 @@ impl Saved {
         n.ok_or_else(|| self.refuse("there are more than 2^64 elements"))
     }
 
-    /// A container that was made with the sizes that are saved. That there is none with such sizes, or no room for it, is a
-    /// fault of the file as far as anybody can tell.
+    /// A container that was made with the sizes that are saved. That there is none with such sizes,
+    /// or no room for it, is a fault of the file as far as anybody can tell.
     fn made<A>(&self, made: Result<A>) -> Result<A> {
         made.map_err(|error| match error {
             Error::Argument(_) | Error::NoCapacity | Error::Exhausted(_) | Error::Elsewhere(_) => {
@@ -213,7 +220,8 @@ impl Saved {
         })
     }
 
-    /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all. Collective.
+    /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all.
+    /// Collective.
     fn for_each<T: Object>(
         &self,
         world: &World,

@@ -130,7 +130,8 @@ pub(super) fn read<T: Object>(
     for within in 0..n {
         let element = <T::Repr as Repr<T>>::read(&mut rest).map_err(|e| storage(path, e))?;
         f(within, element).map_err(|error| match error {
-            // What cannot be put into a container of its own size, or not be written again, is no element of it.
+            // What cannot be put into a container of its own size, or not be written again, is no
+            // element of it.
             Error::Full { .. } | Error::QueueFull | Error::Codec(_) => storage(path, error),
             other => other,
         })?;

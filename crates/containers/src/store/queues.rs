@@ -38,14 +38,14 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     ///
     /// # Cost
     ///
-    /// That of [`with_capacity`](Self::with_capacity), of a [`push`](Self::push) an element by the first rank, and
-    /// 2 collectives. Collective over the world.
+    /// That of [`with_capacity`](Self::with_capacity), of a [`push`](Self::push) an element by the
+    /// first rank, and 2 collectives. Collective over the world.
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, or a file cannot be read or is
-    /// not what was written, or there is no room for what it says; those of [`with_capacity`](Self::with_capacity) for hosts that
-    /// are none or differ.
+    /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, or a
+    /// file cannot be read or is not what was written, or there is no room for what it says; those
+    /// of [`with_capacity`](Self::with_capacity) for hosts that are none or differ.
     pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
         let saved = open(world, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
         saved.expect_room()?;

@@ -12,8 +12,8 @@ use super::{manifest, parts};
 
 use crate::array::Distribution;
 use crate::{
-    Array, BloomFilter, CircularQueue, DArray, DMatrix, FastQueue, HashMap, HashSet, MultiMap,
-    WideBloomFilter,
+    Array, BloomFilter, CircularQueue, DArray, DMatrix, Error, FastQueue, HashMap, HashSet,
+    MultiMap, WideBloomFilter,
 };
 
 fn threads(n_ranks: u32, body: impl Fn(World) + Sync) {
@@ -181,7 +181,7 @@ fn what_is_not_what_was_saved_is_an_error_on_every_rank() {
         let map = HashMap::<u64, u64>::with_capacity(&world, 50).unwrap();
         map.insert(&u64::from(world.rank().number()), 1).unwrap();
         map.save(at).unwrap();
-        let text = |error: crate::Error| error.to_string();
+        let text = |error: Error| error.to_string();
         let set = text(HashSet::<u64>::load(&world, at).unwrap_err());
         assert!(set.contains("element") && set.contains("manifest"), "{set}");
         let queue = CircularQueue::<u64>::load(&world, Rank::ZERO, at).unwrap_err();
@@ -219,6 +219,31 @@ fn save_some(world: &World, dir: &Path, n: u64) -> crate::Result<()> {
 fn n_loaded(world: &World, dir: &Path) -> u64 {
     let map = HashMap::<u64, String>::load(world, dir).unwrap();
     map.len().unwrap()
+}
+
+#[test]
+fn every_rank_tells_that_nothing_was_saved_from_what_is_damaged() {
+    let dir = tempdir().unwrap();
+    threads(3, |world| {
+        let load = |at: &Path| match HashMap::<u64, u64>::load(&world, at).unwrap_err() {
+            Error::Storage(error) => error,
+            other => panic!("{other}"),
+        };
+        let at = dir.path().join("not_yet");
+        let absent = load(&at);
+        assert!(absent.is_absent(), "{absent}");
+        assert!(absent.path.starts_with(&at), "{absent}");
+        world.barrier().unwrap();
+        for damaged in ["", "no manifest"] {
+            if world.rank() == Rank::ZERO {
+                fs::write(dir.path().join(manifest::NAME), damaged).unwrap();
+            }
+            world.barrier().unwrap();
+            let damaged = load(dir.path());
+            assert!(!damaged.is_absent(), "{damaged}");
+            world.barrier().unwrap();
+        }
+    });
 }
 
 #[test]

@@ -38,10 +38,11 @@ impl BitOr for AtomicOps {
     }
 }
 
-/// Atomics on words of type `T` with a stated set of operations (GASNet-EX and UPC++ `atomic_domain`).
+/// Atomics on words of type `T` with a stated set of operations (GASNet-EX and UPC++
+/// `atomic_domain`).
 ///
-/// Stating the set lets a transport pick the fastest executor that is right for it; here every set is
-/// served by the world's one executor, so words may be shared between domains and with the plain
+/// Stating the set lets a transport pick the fastest executor that is right for it; here every set
+/// is served by the world's one executor, so words may be shared between domains and with the plain
 /// methods of [`GlobalPtr`]. An operation outside of the set panics, so that a program which runs
 /// here runs on transports where the set decides.
 ///
@@ -93,7 +94,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -113,7 +114,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -133,7 +134,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -153,7 +154,7 @@ impl<T: Atomic> AtomicDomain<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

@@ -5,9 +5,9 @@
 //! atomic of the job goes through the backend, a rank's own words included
 //! ([`World::has_direct_atomics`] tells), because a word must never have two kinds of executors.
 //!
-//! An atomic with a result is complete when it returns, and orders this rank's memory accesses: what
-//! its author had flushed before is seen by who sees the atomic's effect. One without a result is
-//! complete after a flush.
+//! An atomic with a result is complete when it returns, and orders this rank's memory accesses:
+//! what its author had flushed before is seen by who sees the atomic's effect. One without a result
+//! is complete after a flush.
 
 mod domain;
 mod types;
@@ -29,11 +29,12 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
-    /// If the pointer is null, misaligned or outside of a segment, or `op` is bitwise and `T` a float.
+    /// If the pointer is null, misaligned or outside of a segment, or `op` is bitwise and `T` a
+    /// float.
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "op is a constant in most callers")]
     #[track_caller]
@@ -67,7 +68,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -92,7 +93,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -119,7 +120,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports (the outer result); then it was not replaced.
+    /// Errors of the transport (the outer result); then it was not replaced.
     ///
     /// # Panics
     ///
@@ -172,7 +173,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -226,7 +227,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -245,7 +246,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -264,7 +265,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -283,7 +284,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -302,7 +303,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -321,7 +322,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -343,7 +344,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -362,7 +363,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -381,7 +382,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -400,7 +401,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -419,7 +420,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -438,7 +439,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///

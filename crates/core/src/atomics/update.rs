@@ -12,8 +12,8 @@ use crate::{GlobalPtr, Result, World};
 /// # let world = pgas_core::backend::loopback::world();
 /// let cells = world.alloc::<i64>(3)?;
 /// cells.atomic_add(&world, 5)?;
-/// cells.offset(1).atomic_sub(&world, 5)?;
-/// cells.offset(2).atomic_max(&world, 5)?;
+/// cells.add(1).atomic_sub(&world, 5)?;
+/// cells.add(2).atomic_max(&world, 5)?;
 /// world.flush_all()?;
 /// assert_eq!(cells.get_vec(&world, 3)?, [5, -5, 5]);
 /// # Ok::<(), pgas_core::Error>(())
@@ -27,7 +27,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -46,7 +46,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl<T: Atomic> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -86,10 +86,10 @@ impl<T: Atomic> GlobalPtr<T> {
 /// let cells = world.alloc::<u32>(5)?;
 /// cells.put_slice(&world, &[6; 5])?;
 /// cells.atomic_inc(&world)?;
-/// cells.offset(1).atomic_dec(&world)?;
-/// cells.offset(2).atomic_and(&world, 3)?;
-/// cells.offset(3).atomic_or(&world, 1)?;
-/// cells.offset(4).atomic_xor(&world, 2)?;
+/// cells.add(1).atomic_dec(&world)?;
+/// cells.add(2).atomic_and(&world, 3)?;
+/// cells.add(3).atomic_or(&world, 1)?;
+/// cells.add(4).atomic_xor(&world, 2)?;
 /// world.flush_all()?;
 /// assert_eq!(cells.get_vec(&world, 5)?, [7, 5, 2, 7, 4]);
 /// # Ok::<(), pgas_core::Error>(())
@@ -103,7 +103,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -122,7 +122,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -141,7 +141,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -160,7 +160,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -179,7 +179,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///
@@ -198,7 +198,7 @@ impl<T: AtomicInteger> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     ///
     /// # Panics
     ///

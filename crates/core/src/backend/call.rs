@@ -29,7 +29,8 @@ impl AtomicType {
     }
 }
 
-/// What an atomic does. Subtraction, increment and decrement are [`Add`](Self::Add) of another operand.
+/// The operation of an atomic. Subtraction, increment and decrement are [`Add`](Self::Add) of
+/// another operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AtomicOp {
     /// Reads.
@@ -44,7 +45,8 @@ pub enum AtomicOp {
     Or,
     /// Bitwise exclusive or, integers only.
     Xor,
-    /// The smaller one. For floats a number is smaller than NaN, and -0.0 may count as equal to 0.0.
+    /// The smaller one. For floats a number is smaller than NaN, and -0.0 may count as equal to
+    /// 0.0.
     Min,
     /// The larger one. For floats a number is larger than NaN.
     Max,
@@ -72,7 +74,7 @@ pub struct SwapCall {
     pub desired: u64,
 }
 
-/// What [`put_signal`](crate::GlobalPtr::put_signal) does to the signal word.
+/// The update of the signal word by [`put_signal`](crate::GlobalPtr::put_signal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignalUpdate {
     /// Replaces it.
@@ -113,8 +115,8 @@ impl Shape {
         self.extents.iter().product::<usize>() * self.block_bytes
     }
 
-    /// Calls `visit(remote, local)` with the distances in bytes of each block from the first one, the
-    /// last dimension running fastest.
+    /// Calls `visit(remote, local)` with the distances in bytes of each block from the first one,
+    /// the last dimension running fastest.
     ///
     /// # Errors
     ///

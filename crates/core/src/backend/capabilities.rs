@@ -1,6 +1,6 @@
 //! What a transport can do, and what it needs of its ranks.
 
-/// What a transport can do, and what it needs of its ranks; the same on every rank of a job.
+/// The abilities of a transport and its demands on ranks; the same on every rank of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Who executes the atomics that go through the backend.
@@ -11,29 +11,30 @@ pub struct Capabilities {
     pub max_short: usize,
     /// The longest payload of one message, in bytes, to whatever rank; at least 512.
     pub max_medium: usize,
-    /// The most bytes that the backend takes in one put or get, contiguous, strided or in fragments; core
-    /// cuts longer ones.
+    /// The most bytes that the backend takes in one put or get, contiguous, strided or in
+    /// fragments; core cuts longer ones.
     pub max_transfer: u64,
 }
 
 impl Capabilities {
     /// Whether a rank executes the atomics on its words itself, by its CPU and when it calls into
-    /// the library, for the ranks that do not reach them: each is then a message there and one back.
-    /// Several atomics that belong together are served by one message as well, which the same CPU
-    /// executes with the same instructions.
+    /// the library, for the ranks that do not reach them: each is then a message there and one
+    /// back. Several atomics that belong together are served by one message as well, which the same
+    /// CPU executes with the same instructions.
     #[must_use]
     pub fn ranks_serve_atomics(&self) -> bool {
         self.atomics == AtomicsBy::Cpu && self.needs_target.atomics
     }
 }
 
-/// Who executes an atomic that goes through the backend.
+/// The executor of atomics that go through the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AtomicsBy {
     /// A CPU, with its atomic instructions: coherent with the direct path's.
     Cpu,
-    /// The network or its library: not coherent with CPU atomics on the same word, so core then sends
-    /// every atomic through the backend, a rank's own words included, unless every rank is mapped.
+    /// The network or its library: not coherent with CPU atomics on the same word, so core then
+    /// sends every atomic through the backend, a rank's own words included, unless every rank is
+    /// mapped.
     Network,
 }
 

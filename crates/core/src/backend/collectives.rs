@@ -1,15 +1,16 @@
 //! The contract of a transport's own collectives, for transports that have them.
 //!
-//! Core has algorithms for every collective, made of messages. Where a transport has better ones (MPI's,
-//! a fabric's, a machine's), [`Backend::collectives`](super::Backend::collectives) gives the [`Group`] of
-//! all ranks, and core hands it every collective that the group [offers](Group::offers); the others stay
-//! core's, on the same team and between those of the transport.
+//! Core has algorithms for every collective, made of messages. Where a transport has better ones
+//! (MPI's, a fabric's, a machine's), [`Backend::collectives`](super::Backend::collectives) gives
+//! the [`Group`] of all ranks, and core hands it every collective that the group
+//! [offers](Group::offers); the others stay core's, on the same team and between those of the
+//! transport.
 //!
-//! What core keeps: comparing the members' arguments (`PGAS_CHECK=1`), the bound on how far a member may
-//! run ahead, progress while waiting, ownership of buffers, and the order in which a group's operations
-//! begin, which is the same on every member whatever is in flight. Floats and operators of the user's
-//! own are never offered: core promises that all members get the same bits, that sums repeat from run to
-//! run, and that operators are applied in the order of the members.
+//! What core keeps: comparing the members' arguments (`PGAS_CHECK=1`), the bound on how far a
+//! member may run ahead, progress while waiting, ownership of buffers, and the order in which a
+//! group's operations begin, which is the same on every member whatever is in flight. Floats and
+//! operators of the user's own are never offered: core promises that all members get the same bits,
+//! that sums repeat from run to run, and that operators are applied in the order of the members.
 
 #![expect(unsafe_code, reason = "the contract of collectives is on raw bytes")]
 
@@ -106,14 +107,14 @@ pub enum Collective {
     },
     /// The elements of the members up to and with each one combined, in place.
     ScanInclusive(Elements),
-    /// The elements of the members before each one combined, in place; those of the first member are
-    /// undefined afterwards.
+    /// The elements of the members before each one combined, in place; those of the first member
+    /// are undefined afterwards.
     ScanExclusive(Elements),
 }
 
 impl Collective {
-    /// How many bytes `member`, of so many, lends for it: of its own block or blocks, and of where the
-    /// result goes.
+    /// How many bytes `member`, of so many, lends for it: of its own block or blocks, and of where
+    /// the result goes.
     fn lent(&self, (member, n_members): (u32, u32)) -> [usize; 2] {
         let all = |bytes: usize| bytes * n_members as usize;
         match *self {
@@ -221,63 +222,64 @@ impl IntegerType {
 
 /// The collectives of a transport over one ordered set of ranks, as one member sees them.
 ///
-/// Members are numbered in the order of the set. Core drops a group with the last handle on its team,
-/// on each member at a time of its own, and that of all ranks after [`leave`](super::Backend::leave).
-/// Several threads may call a group at once.
+/// Members are numbered in the order of the set. Core drops a group with the last handle on its
+/// team, on each member at a time of its own, and that of all ranks after
+/// [`leave`](super::Backend::leave). Several threads may call a group at once.
 ///
 /// # Safety
 ///
 /// 1. An operation reads and writes the buffers that it was begun with, in the lengths that its
-///    [`Collective`] gives, and nothing else; and no buffer after [`test`](Self::test) has reported it
-///    as complete.
-/// 2. An operation is complete on a member with the result that the collective's definition gives, the
-///    same bits on all members that get it.
+///    [`Collective`] gives, and nothing else; and no buffer after [`test`](Self::test) has reported
+///    it as complete.
+/// 2. An operation is complete on a member with the result that the collective's definition gives,
+///    the same bits on all members that get it.
 pub unsafe trait Group: fmt::Debug + Send + Sync {
-    /// Whether the transport has this collective, and it is to be used. The answer depends on the group
-    /// and on `call` alone, so that it is the same on all members.
+    /// Whether the transport has this collective, and it is to be used. The answer depends on the
+    /// group and on `call` alone, so that it is the same on all members.
     fn offers(&self, call: &Collective) -> bool;
 
-    /// Begins an offered collective, without waiting. Members begin the operations of a group in the
-    /// same order.
+    /// Begins an offered collective, without waiting. Members begin the operations of a group in
+    /// the same order.
     ///
-    /// `send` is this member's block of a gather or an allgather, and its blocks of an all-to-all, in
-    /// the order of the members; nothing else has one. `values` is where the result goes, and where
-    /// what works in place finds this member's contribution; a barrier has none, and no member but the
-    /// root has one in a gather.
+    /// `send` is this member's block of a gather or an allgather, and its blocks of an all-to-all,
+    /// in the order of the members; nothing else has one. `values` is where the result goes, and
+    /// where what works in place finds this member's contribution; a barrier has none, and no
+    /// member but the root has one in a gather.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Safety
     ///
-    /// `send` is readable and `values` writable, as far as the collective has them, for as many bytes as
-    /// it gives, and both are left alone until [`test`](Self::test) reports that the operation is
-    /// complete.
+    /// `send` is readable and `values` writable, as far as the collective has them, for as many
+    /// bytes as it gives, and both are left alone until [`test`](Self::test) reports that the
+    /// operation is complete.
     unsafe fn begin(&self, call: &Collective, send: *const u8, values: *mut u8) -> Result<OpId>;
 
-    /// Whether the operation is complete on this member, with the transport's progress. An id is given
-    /// up by the call that says so; [`OpId::DONE`] is complete.
+    /// Whether the operation is complete on this member, with the transport's progress. An id is
+    /// given up by the call that says so; [`OpId::DONE`] is complete.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over, and its id given up.
+    /// Errors of the transport; then the operation is over, and its id given up.
     fn test(&self, op: OpId) -> Result<bool>;
 
-    /// Whether `rank`, a member that has left the job, had begun this operation before, without which it
-    /// never completes; `None` while that is not known, so that a rank that waits asks again.
+    /// Whether `rank`, a member that has left the job, had begun this operation before, without
+    /// which it never completes; `None` while that is not known, so that a rank that waits asks
+    /// again.
     fn has_begun(&self, op: OpId, rank: Rank) -> Option<bool>;
 
-    /// Makes a group of the members that give the same colour, ordered by their keys; `None` joins none,
-    /// and gets `None`. Also without a group, for all that ask with this colour, if the transport has none
-    /// to offer: core then uses its own collectives.
+    /// Makes a group of the members that give the same colour, ordered by their keys; `None` joins
+    /// none, and gets `None`. Also without a group, for all that ask with this colour, if the
+    /// transport has none to offer: core then uses its own collectives.
     ///
-    /// Colours and keys are below the number of members. All members call it together, right after they
-    /// have met, so that it may wait for the others in it.
+    /// Colours and keys are below the number of members. All members call it together, right after
+    /// they have met, so that it may wait for the others in it.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn split(&self, colour: Option<u32>, key: u32) -> Result<Option<Arc<dyn Group>>>;
 }
 
@@ -344,8 +346,8 @@ impl<T: Pod> Flying<T> {
 }
 
 impl<T> Drop for Flying<T> {
-    /// The buffers of an operation that is abandoned, since the job has failed or a wait took too long,
-    /// stay allocated for ever: the transport may still use them.
+    /// The buffers of an operation that is abandoned, since the job has failed or a wait took too
+    /// long, stay allocated for ever: the transport may still use them.
     fn drop(&mut self) {
         if !self.is_over {
             std::mem::take(&mut self.send).leak();

@@ -57,7 +57,7 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// What became of a message that was offered.
+/// The fate of an offered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a message that met back-pressure was not sent"]
 pub enum Sent {
@@ -81,7 +81,7 @@ pub struct Place {
     pub id: u32,
 }
 
-/// What a transport says when it is asked for memory to fill in place.
+/// The answer of a transport to a request for memory to fill in place.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "what is offered is in use until it is given back"]
 pub enum Offer<P> {
@@ -89,6 +89,7 @@ pub enum Offer<P> {
     InPlace(P),
     /// There would be some, but all of it is in use now.
     BackPressure,
-    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and copied.
+    /// It has none for messages to that rank: what is to be sent is filled in elsewhere, and
+    /// copied.
     Elsewhere,
 }

@@ -1,4 +1,5 @@
-//! The contract of a transport: segments, one-sided operations, atomics, messages, liveness, in bytes.
+//! The contract of a transport: segments, one-sided operations, atomics, messages, liveness, in
+//! bytes.
 //!
 //! On the path of an operation this file comes after [`GlobalPtr`](crate::GlobalPtr), which has
 //! checked rank, bounds and alignment, and before one backend's `rma.rs`, where the bytes move.
@@ -48,11 +49,12 @@ pub use operation::{OpId, RemoteAddr, Stage};
 
 /// The reference transport: ranks as threads of one process, as unkind as the contract allows.
 ///
-/// No segment is mapped, so that every access takes the path through the backend: a segment is plain
-/// memory behind a lock. What the contract leaves open is decided against the caller, always in the
-/// same way: non-blocking operations take several calls of progress, puts to other ranks are visible
-/// at their target only after a flush, operations in flight overtake each other, so do messages, and
-/// queues are short. A program that is right here does not lean on what one transport happens to do.
+/// No segment is mapped, so that every access takes the path through the backend: a segment is
+/// plain memory behind a lock. What the contract leaves open is decided against the caller, always
+/// in the same way: non-blocking operations take several calls of progress, puts to other ranks are
+/// visible at their target only after a flush, operations in flight overtake each other, so do
+/// messages, and queues are short. A program that is right here does not lean on what one transport
+/// happens to do.
 ///
 /// # Examples
 ///
@@ -70,7 +72,8 @@ pub mod loopback {
 
 /// The right to send messages to the handlers of a [`Layer`](crate::Layer), [`HandlerId::LAYER`].
 ///
-/// A layer may trust such messages with more than what any program may send: they name functions to be called.
+/// A layer may trust such messages with more than what any program may send: they name functions to
+/// be called.
 #[derive(Clone, Copy, Debug)]
 pub struct LayerKey(());
 
@@ -111,13 +114,14 @@ pub(crate) const SEGMENT_ALIGN: usize = 4096;
 ///    source only until stage [`Source`](Stage::Source) and writes its result only until stage
 ///    [`Operation`](Stage::Operation) has been reported. Operands are handed on only to
 ///    transports of the same ranks and segments, whose reports are waited for.
-/// 3. After [`flush`](Self::flush) or [`flush_all`](Self::flush_all) returns, earlier puts and atomics
-///    of this rank are visible to every later operation of any rank that learns of it.
-/// 4. Atomics are atomic with respect to each other whatever their types and operations, and coherent
-///    with CPU atomics where [`Capabilities::atomics`] says so.
+/// 3. After [`flush`](Self::flush) or [`flush_all`](Self::flush_all) returns, earlier puts and
+///    atomics of this rank are visible to every later operation of any rank that learns of it.
+/// 4. Atomics are atomic with respect to each other whatever their types and operations, and
+///    coherent with CPU atomics where [`Capabilities::atomics`] says so.
 /// 5. A message is delivered to its target's sink once, whole, and to nobody else.
-/// 6. A [`Place`] that [`prepare`](Self::prepare) offers is readable and writable, holds initialized bytes, and is nobody else's
-///    until it is committed or given back, for as long as a handle on the backend lives.
+/// 6. A [`Place`] that [`prepare`](Self::prepare) offers is readable and writable, holds
+///    initialized bytes, and is nobody else's until it is committed or given back, for as long as a
+///    handle on the backend lives.
 pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// The transport's name: `"smp"`, `"mpi"`.
     fn name(&self) -> &'static str;
@@ -140,27 +144,27 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Where the segment of `rank` is mapped into this process, if it is.
     fn mapped(&self, rank: Rank) -> Option<NonNull<u8>>;
 
-    /// The distance in bytes between the segments of neighbours in [`mapped_ranks`](Self::mapped_ranks),
-    /// if all of them lie in one mapping, so that the first one's pointer reaches the others. Accesses are
-    /// then a little faster.
+    /// The distance in bytes between the segments of neighbours in
+    /// [`mapped_ranks`](Self::mapped_ranks), if all of them lie in one mapping, so that the first
+    /// one's pointer reaches the others. Accesses are then a little faster.
     fn mapped_stride(&self) -> Option<usize> {
         None
     }
 
-    /// Copies bytes to a segment. On return the source may be reused; the target has the bytes after
-    /// [`flush`](Self::flush).
+    /// Copies bytes to a segment. On return the source may be reused; the target has the bytes
+    /// after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn put(&self, put: Put) -> Result<()>;
 
-    /// Copies bytes from a segment; they are there on return. Not atomic: a concurrent put may be seen
-    /// in part.
+    /// Copies bytes from a segment; they are there on return. Not atomic: a concurrent put may be
+    /// seen in part.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn get(&self, get: Get) -> Result<()>;
 
     /// Begins a put, whose source is the transport's until [`test`](Self::test) reports
@@ -168,7 +172,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn put_nb(&self, put: Put) -> Result<OpId>;
 
     /// Begins a get, whose destination is the transport's until [`test`](Self::test) reports
@@ -176,35 +180,35 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn get_nb(&self, get: Get) -> Result<OpId>;
 
     /// Puts many fragments; complete as [`put`](Self::put) is.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the fragments may have been written.
+    /// Errors of the transport; then any of the fragments may have been written.
     fn put_fragments(&self, fragments: &[Put]) -> Result<()>;
 
     /// Gets many fragments; they are there on return.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the fragments may have been read.
+    /// Errors of the transport; then any of the fragments may have been read.
     fn get_fragments(&self, fragments: &[Get]) -> Result<()>;
 
     /// Puts a grid of blocks; complete as [`put`](Self::put) is.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the blocks may have been written.
+    /// Errors of the transport; then any of the blocks may have been written.
     fn put_strided(&self, grid: PutGrid<'_>) -> Result<()>;
 
     /// Gets a grid of blocks; they are there on return.
     ///
     /// # Errors
     ///
-    /// What the transport reports; then any of the blocks may have been read.
+    /// Errors of the transport; then any of the blocks may have been read.
     fn get_strided(&self, grid: GetGrid<'_>) -> Result<()>;
 
     /// Puts bytes, then performs `signal` on a word of the same rank: who sees the latter sees the
@@ -212,21 +216,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the signal was not updated.
+    /// Errors of the transport; then the signal was not updated.
     fn put_signal(&self, put: Put, signal: Atomic) -> Result<()>;
 
     /// Performs an atomic without a result; complete at the target after [`flush`](Self::flush).
     ///
     /// # Errors
     ///
-    /// What the transport reports; then it was not performed.
+    /// Errors of the transport; then it was not performed.
     fn atomic(&self, atomic: Atomic) -> Result<()>;
 
     /// Performs an atomic and returns the bits that stood there before.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn fetch_atomic(&self, atomic: Atomic) -> Result<u64>;
 
     /// Replaces the word if its bits are the expected ones, and returns the bits that stood there
@@ -234,7 +238,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn compare_swap(&self, swap: Atomic<SwapCall>) -> Result<u64>;
 
     /// Begins an atomic that writes the former bits to `former`, which is the transport's until
@@ -242,7 +246,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn fetch_atomic_nb(&self, atomic: Atomic, former: Former) -> Result<OpId>;
 
     /// Begins a compare-and-swap that writes the former bits to `former`, as
@@ -250,7 +254,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     fn compare_swap_nb(&self, swap: Atomic<SwapCall>, former: Former) -> Result<OpId>;
 
     /// Whether `op` has reached `stage`. Does not wait. Makes no promise of progress; call
@@ -258,21 +262,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the operation is over and its id given up.
+    /// Errors of the transport; then the operation is over and its id given up.
     fn test(&self, op: OpId, stage: Stage) -> Result<bool>;
 
     /// Returns when all earlier operations of this rank on `rank` are complete there.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn flush(&self, rank: Rank) -> Result<()>;
 
     /// Returns when all earlier operations of this rank are complete at their targets.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn flush_all(&self) -> Result<()>;
 
     /// Enters a barrier over the job, or `None` where the transport has none of its own and core's
@@ -280,21 +284,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn barrier_begin(&self) -> Result<Option<BarrierTicket>>;
 
     /// Whether all ranks have entered the barrier.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn barrier_test(&self, ticket: BarrierTicket) -> Result<bool>;
 
     /// Some of the ranks that have not entered the barrier, as far as this rank can tell.
     fn barrier_missing(&self, ticket: BarrierTicket) -> Vec<Rank>;
 
-    /// The collectives of all ranks in their order, or `None` where the transport has none of its own and
-    /// core's are to be used; the same answer on every rank. Core asks once.
+    /// The collectives of all ranks in their order, or `None` where the transport has none of its
+    /// own and core's are to be used; the same answer on every rank. Core asks once.
     fn collectives(&self) -> Option<Arc<dyn Group>> {
         None
     }
@@ -305,9 +309,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`Error::MessageTooLong`] for a payload over
-    /// [`Capabilities::max_medium`]; what the transport reports. [`Error::RankFailed`] of a rank that has
-    /// [left](Self::leave) and has not taken the message: one that it has served is never told so.
+    /// [`Error::MessageTooLong`] for a payload over [`Capabilities::max_medium`]; what the
+    /// transport reports. [`Error::RankFailed`] of a rank that has [left](Self::leave) and has not
+    /// taken the message: one that it has served is never told so.
     fn try_send(
         &self,
         to: Rank,
@@ -316,19 +320,21 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         parts: &[&[u8]],
     ) -> Result<Sent>;
 
-    /// Offers memory of the transport's own for `len` bytes of payload of a message to `to`. Whoever has it holds nobody up, neither
-    /// on this rank nor on another one, and may have it for as long as it likes; there is a bounded number of such places.
+    /// Offers memory of the transport's own for `len` bytes of payload of a message to `to`.
+    /// Whoever has it holds nobody up, neither on this rank nor on another one, and may have it for
+    /// as long as it likes; there is a bounded number of such places.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn prepare(&self, to: Rank, len: usize) -> Result<Offer<Place>> {
         let _ = (to, len);
         Ok(Offer::Elsewhere)
     }
 
-    /// Offers a message whose payload is `opening` followed by the first `place.len` bytes of `place`, which may be less than were asked
-    /// for. Once it is accepted, the place is the transport's again; after back-pressure it stays the caller's.
+    /// Offers a message whose payload is `opening` followed by the first `place.len` bytes of
+    /// `place`, which may be less than were asked for. Once it is accepted, the place is the
+    /// transport's again; after back-pressure it stays the caller's.
     ///
     /// # Errors
     ///
@@ -348,7 +354,8 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         place: Place,
         opening: &[u8],
     ) -> Result<Sent> {
-        // SAFETY: the caller promises that the place was offered, has that many bytes, and that nobody writes to it meanwhile.
+        // SAFETY: the caller promises that the place was offered, has that many bytes, and that
+        // nobody writes to it meanwhile.
         let payload = unsafe { std::slice::from_raw_parts(place.start.as_ptr(), place.len) };
         self.try_send(to, class, handler, &[opening, payload])
     }
@@ -357,14 +364,15 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Safety
     ///
-    /// `place` comes from [`prepare`](Self::prepare) of this backend for messages to `to`, and was neither accepted nor given back since.
-    /// Nobody accesses its memory any more.
+    /// `place` comes from [`prepare`](Self::prepare) of this backend for messages to `to`, and was
+    /// neither accepted nor given back since. Nobody accesses its memory any more.
     unsafe fn give_back(&self, to: Rank, place: Place) {
         let _ = (to, place);
     }
 
-    /// How many messages of `class` of up to [`Capabilities::max_short`] bytes [`try_send`](Self::try_send) would take for `to`
-    /// now, as far as this rank can tell; zero means back-pressure. Others may take that room too, and give some back.
+    /// How many messages of `class` of up to [`Capabilities::max_short`] bytes
+    /// [`try_send`](Self::try_send) would take for `to` now, as far as this rank can tell; zero
+    /// means back-pressure. Others may take that room too, and give some back.
     fn n_credits(&self, to: Rank, class: MessageClass) -> u64;
 
     /// Hands up to `limit` received messages of `class` to `sink` and returns how many.
@@ -373,7 +381,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn poll(
         &self,
         class: MessageClass,
@@ -381,13 +389,13 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize>;
 
-    /// Hands up to `limit` received messages of each class to `sink`, replies first, or replies alone, and
-    /// returns how many. Every round of every wait calls this, so a transport that can look for both
-    /// classes at once does.
+    /// Hands up to `limit` received messages of each class to `sink`, replies first, or replies
+    /// alone, and returns how many. Every round of every wait calls this, so a transport that can
+    /// look for both classes at once does.
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn poll_all(
         &self,
         with_requests: bool,
@@ -405,7 +413,7 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn progress(&self) -> Result<bool>;
 
     /// Waits up to `at_most` for something to happen: a message, the end of a barrier, a signal, a
@@ -415,25 +423,27 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Wakes `rank` if it is [parked](Self::park), after a store that it may be waiting for.
     fn notify(&self, rank: Rank);
 
-    /// Whether the host runs more ranks than it has processors, so that spinning only takes time from
-    /// the rank that is waited for.
+    /// Whether the host runs more ranks than it has processors, so that spinning only takes time
+    /// from the rank that is waited for.
     fn is_oversubscribed(&self) -> bool;
 
-    /// An error when the job has failed. Asked once a round by every loop that waits, so that it costs
-    /// about as much as a load.
+    /// An error when the job has failed. Asked once a round by every loop that waits, so that it
+    /// costs about as much as a load.
     ///
     /// # Errors
     ///
     /// [`Error::RankFailed`] naming who failed and how.
     fn health(&self) -> Result<()>;
 
-    /// Whether `rank` has left the job, and all that it ever sent to this rank has been handed to a sink
-    /// that has returned: nothing more will come of it. A wait asks this of the rank that it waits for.
+    /// Whether `rank` has left the job, and all that it ever sent to this rank has been handed to a
+    /// sink that has returned: nothing more will come of it. A wait asks this of the rank that it
+    /// waits for.
     fn has_left(&self, rank: Rank) -> bool;
 
-    /// Records that `rank` has failed, unless a failure is recorded already: [`health`](Self::health)
-    /// reports it on every rank, and what watches over the job names it. `cause` is read after "rank 3".
-    /// Gives the failure that is recorded: a rank may have left because of an earlier one.
+    /// Records that `rank` has failed, unless a failure is recorded already:
+    /// [`health`](Self::health) reports it on every rank, and what watches over the job names it.
+    /// `cause` is read after "rank 3". Gives the failure that is recorded: a rank may have left
+    /// because of an earlier one.
     fn blame(&self, rank: Rank, cause: &str) -> Error;
 
     /// Gives the memory of a range of this rank's segment back to the system, if that can be done;
@@ -443,8 +453,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// Ends the whole job: every rank sees the message, and the job's exit code is `code`.
     fn abort(&self, code: i32, message: &str) -> !;
 
-    /// Called once, when the last handle on the world is dropped in good order. Hands `late` what has come too late to be
-    /// served: no message is lost that neither `late` gets nor its sender hears of, by [`Error::RankFailed`] from
-    /// [`try_send`](Self::try_send), if it [has to be heard of](HandlerId::is_heard_of).
+    /// Called once, when the last handle on the world is dropped in good order. Hands `late` what
+    /// has come too late to be served: no message is lost that neither `late` gets nor its sender
+    /// hears of, by [`Error::RankFailed`] from [`try_send`](Self::try_send), if it [has to be heard
+    /// of](HandlerId::is_heard_of).
     fn leave(&self, late: &mut dyn FnMut(Message<'_>));
 }

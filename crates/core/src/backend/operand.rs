@@ -14,7 +14,7 @@ use super::call::{AtomicCall, AtomicType, Shape, SwapCall};
 use super::operation::RemoteAddr;
 use crate::rank::Rank;
 
-/// What a transport is given to work on.
+/// The operands of a transport.
 ///
 /// It is the transport's until that has reported the operation: for a blocking call until the call
 /// returns, else until [`Backend::test`](super::Backend::test) has reported the stage at which the
@@ -65,14 +65,14 @@ pub struct GetGrid<'a> {
     shape: &'a Shape,
 }
 
-/// A word in a segment, and what is done to it.
+/// A word in a segment, and the operation on it.
 #[derive(Clone, Copy, Debug)]
 pub struct Atomic<C = AtomicCall> {
     target: RemoteAddr,
     call: C,
 }
 
-/// A put with a copy of its bytes, for who carries it out after its source was given back.
+/// A put with a copy of its bytes, to be carried out after its source was given back.
 #[derive(Clone, Debug)]
 pub struct Copied {
     dst: RemoteAddr,
@@ -156,8 +156,8 @@ impl Put {
     pub fn copy_to(&self, bytes: &mut [u8]) {
         assert_eq!(bytes.len(), self.len, "a place for each byte");
         // SAFETY: who made the put promised that so many bytes are readable, and that nobody writes
-        // them while the put is the transport's, which it is while somebody calls this; so `bytes`, to
-        // which there is the only reference, are others.
+        // them while the put is the transport's, which it is while somebody calls this; so `bytes`,
+        // to which there is the only reference, are others.
         unsafe {
             self.src
                 .copy_to_nonoverlapping(bytes.as_mut_ptr(), self.len);
@@ -391,7 +391,7 @@ impl<'a> GetGrid<'a> {
     }
 }
 
-/// What is done to a word.
+/// The operation on a word.
 pub trait Call: Copy + sealed::Sealed {
     /// The word's type.
     fn ty(&self) -> AtomicType;

@@ -41,6 +41,7 @@ impl OpId {
 pub enum Stage {
     /// The initiator's source buffer may be reused.
     Source,
-    /// The operation is complete: a put is visible at the target, a get's or atomic's result is here.
+    /// The operation is complete: a put is visible at the target, a get's or atomic's result is
+    /// here.
     Operation,
 }

@@ -12,7 +12,8 @@ const LONG_BYTES: usize = 256;
 /// Teams up to this size have so few rounds that blocks always travel once.
 const SMALL_TEAM: u32 = 4;
 
-/// Sends the `i`th block of `mine` to member `i`, and stores that of member `i` as the `i`th of `all`.
+/// Sends the `i`th block of `mine` to member `i`, and stores that of member `i` as the `i`th of
+/// `all`.
 async fn all_to_all(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Result<()> {
     let block_bytes = mine.len() / lane.n_ranks() as usize;
     if block_bytes > LONG_BYTES || lane.n_ranks() <= SMALL_TEAM {
@@ -22,8 +23,8 @@ async fn all_to_all(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Result<()> {
     }
 }
 
-/// In round `i` every member sends to the one `i` places after it and receives from the one `i` places
-/// before it.
+/// In round `i` every member sends to the one `i` places after it and receives from the one `i`
+/// places before it.
 async fn pairwise(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usize) -> Result<()> {
     let block = |member: u32| blocks(member, block_bytes)..blocks(member + 1, block_bytes);
     let me = lane.rank();
@@ -36,8 +37,8 @@ async fn pairwise(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usiz
     Ok(())
 }
 
-/// A block for the member `d` places after its sender makes a hop for each bit of `d`; the blocks that
-/// hop in one round travel together.
+/// A block for the member `d` places after its sender makes a hop for each bit of `d`; the blocks
+/// that hop in one round travel together.
 async fn by_hops(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usize) -> Result<()> {
     let n = lane.n_ranks();
     let block = |i: u32| blocks(i, block_bytes)..blocks(i + 1, block_bytes);
@@ -67,18 +68,18 @@ async fn by_hops(lane: Lane<'_>, mine: &[u8], all: &mut [u8], block_bytes: usize
 }
 
 impl Team {
-    /// Cuts `values` into equal blocks, one for each member, sends the `i`th to member `i`, and gives
-    /// the blocks that the members sent here, in their order.
+    /// Cuts `values` into equal blocks, one for each member, sends the `i`th to member `i`, and
+    /// gives the blocks that the members sent here, in their order.
     ///
     /// # Cost
     ///
-    /// Up to 256 bytes a block log n rounds, in each of which a member sends half of its blocks; longer
-    /// ones (and teams up to 4) n - 1 rounds with one block each. Collective over the team.
+    /// Up to 256 bytes a block log n rounds, in each of which a member sends half of its blocks;
+    /// longer ones (and teams up to 4) n - 1 rounds with one block each. Collective over the team.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for members
-    /// with blocks of different lengths.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for
+    /// members with blocks of different lengths.
     ///
     /// # Panics
     ///

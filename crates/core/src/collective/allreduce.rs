@@ -17,8 +17,8 @@ const UNFOLD: u32 = 65;
 /// The first round of the second half of a long allreduce.
 const SPREAD: u32 = 32;
 
-/// A power of two of places for any number of members: with `rest` members too many, each of the first
-/// `rest` places stands for two neighbours, of whom the second one acts.
+/// A power of two of places for any number of members: with `rest` members too many, each of the
+/// first `rest` places stands for two neighbours, of whom the second one acts.
 #[derive(Clone, Copy)]
 struct Places {
     n: u32,
@@ -185,13 +185,14 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// log n rounds with all elements, and two more unless n is a power of two; from 32 KiB on twice the
-    /// rounds, in which a member sends the elements about twice in all. Collective over the team.
+    /// log n rounds with all elements, and two more unless n is a power of two; from 32 KiB on
+    /// twice the rounds, in which a member sends the elements about twice in all. Collective over
+    /// the team.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
-    /// with another length.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
+    /// member with another length.
     ///
     /// # Examples
     ///

@@ -13,7 +13,8 @@ const TOLD_BYTES: usize = 512;
 
 impl Team {
     /// Waits until every member has come here, with all its earlier puts and atomics complete: a
-    /// [`flush_all`](crate::World::flush_all), then a meeting. (MPI's and UPC++'s barriers do not flush.)
+    /// [`flush_all`](crate::World::flush_all), then a meeting. (MPI's and UPC++'s barriers do not
+    /// flush.)
     ///
     /// # Cost
     ///
@@ -32,7 +33,7 @@ impl Team {
     ///     let slots = world.alloc_symmetric::<u64>(4)?;
     ///     let half = world.team().split(Some(world.rank().number() / 2), 0)?.unwrap();
     ///     let first = half.world_rank(0);
-    ///     slots.on(first).offset(half.rank() as usize).put(&world, 7)?;
+    ///     slots.on(first).add(half.rank() as usize).put(&world, 7)?;
     ///     half.barrier()?;
     ///     assert_eq!(slots.on(first).get_vec(&world, 2)?, [7, 7]);
     ///     world.barrier()
@@ -57,7 +58,7 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// What the transport reports of the flush.
+    /// Errors of the transport of the flush.
     ///
     /// # Examples
     ///
@@ -84,18 +85,19 @@ impl Team {
         }))
     }
 
-    /// Finds out whether a step of a collective call went well on every member: gives the member's own
-    /// `outcome` if so, else an error on all of them. For what can fail on one member alone, such as an
-    /// allocation or a file, before the others wait for it; `what` names the step.
+    /// Finds out whether a step of a collective call went well on every member: gives the member's
+    /// own `outcome` if so, else an error on all of them. For what can fail on one member alone,
+    /// such as an allocation or a file, before the others wait for it; `what` names the step.
     ///
     /// # Cost
     ///
-    /// An allreduce of a word; a broadcast of 512 bytes more if it has failed. Collective over the team.
+    /// An allreduce of a word; a broadcast of 512 bytes more if it has failed. Collective over the
+    /// team.
     ///
     /// # Errors
     ///
-    /// Where it failed `outcome`'s own; elsewhere [`Error::Elsewhere`](crate::Error::Elsewhere), which names
-    /// the first member that failed; the failure of the job while waiting.
+    /// Where it failed `outcome`'s own; elsewhere [`Error::Elsewhere`](crate::Error::Elsewhere),
+    /// which names the first member that failed; the failure of the job while waiting.
     ///
     /// # Examples
     ///
@@ -160,8 +162,8 @@ impl Team {
 
     /// With `PGAS_CHECK=1`, compares `value` across the team; else does nothing.
     ///
-    /// A container compares what its collective methods are called with; `what` names it in the error,
-    /// as in "the capacity of a hash map".
+    /// A container compares what its collective methods are called with; `what` names it in the
+    /// error, as in "the capacity of a hash map".
     ///
     /// # Cost
     ///
@@ -169,8 +171,8 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// [`Error::Mismatch`](crate::Error::Mismatch), on every member, naming two that differ; the failure
-    /// of the job while waiting.
+    /// [`Error::Mismatch`](crate::Error::Mismatch), on every member, naming two that differ; the
+    /// failure of the job while waiting.
     ///
     /// # Examples
     ///
@@ -189,7 +191,8 @@ impl Team {
         self.compare(what, &[], value)
     }
 
-    /// As [`agree`](Self::agree), of the choice of one of `choices`, by its index; the error names them.
+    /// As [`agree`](Self::agree), of the choice of one of `choices`, by its index; the error names
+    /// them.
     ///
     /// # Cost
     ///

@@ -9,9 +9,9 @@ use super::{Kind, Signature, doublings, wrap};
 use crate::event::Event;
 use crate::{Pod, Result, Team};
 
-/// Copies the root's `bytes` to all members, down a binomial tree: the member `i` places after the root
-/// gets them from the one `i` minus its lowest bit places after. Longer than one message, they travel
-/// in pieces, each of which a member passes on before it waits for the next.
+/// Copies the root's `bytes` to all members, down a binomial tree: the member `i` places after the
+/// root gets them from the one `i` minus its lowest bit places after. Longer than one message, they
+/// travel in pieces, each of which a member passes on before it waits for the next.
 pub(super) async fn broadcast(lane: Lane<'_>, root: u32, bytes: &mut [u8]) -> Result<()> {
     let n = lane.n_ranks();
     if n == 1 {
@@ -79,13 +79,14 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// log n rounds; a member sends the values to up to log n others, in pieces that travel down the
-    /// tree one behind the other. Collective over the team; the root does not wait for the others.
+    /// log n rounds; a member sends the values to up to log n others, in pieces that travel down
+    /// the tree one behind the other. Collective over the team; the root does not wait for the
+    /// others.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
-    /// with another length.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
+    /// member with another length.
     ///
     /// # Panics
     ///

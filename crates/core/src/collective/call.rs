@@ -85,8 +85,8 @@ impl Call {
 }
 
 impl Team {
-    /// Begins a collective: gives it its number. Inside a handler it gets none, so that the team stays in step, and
-    /// [`enter`](Call::enter) refuses it.
+    /// Begins a collective: gives it its number. Inside a handler it gets none, so that the team
+    /// stays in step, and [`enter`](Call::enter) refuses it.
     pub(super) fn begin(&self, signature: Signature) -> Call {
         let is_refused = in_handler();
         let (number, ticket) = if is_refused {
@@ -139,8 +139,8 @@ impl Team {
         Ok(output.expect("the wait ended because the algorithm has"))
     }
 
-    /// Takes the first steps of `algorithm` now and leaves the others to the engine, which takes them
-    /// whatever becomes of the event: other ranks wait for them.
+    /// Takes the first steps of `algorithm` now and leaves the others to the engine, which takes
+    /// them whatever becomes of the event: other ranks wait for them.
     pub(super) fn launch<T: Send + 'static, F>(
         &self,
         call: Call,

@@ -38,8 +38,8 @@ async fn gather_directly(lane: Lane<'_>, root: u32, mine: &[u8], all: &mut [u8])
     Ok(())
 }
 
-/// Appends the blocks of the members after this one to its own, up a binomial tree; the root gets them
-/// all, its own first. Without `block_bytes` the blocks have different lengths.
+/// Appends the blocks of the members after this one to its own, up a binomial tree; the root gets
+/// them all, its own first. Without `block_bytes` the blocks have different lengths.
 pub(super) async fn climb(
     lane: Lane<'_>,
     root: u32,
@@ -71,9 +71,9 @@ pub(super) async fn climb(
     Ok(Some(gathered))
 }
 
-/// Fills `all`, which begins with this member's block, with those of the members after it, around the
-/// team: in each round a member gets as many blocks as it has from the one so many places after it.
-/// `end` says where the first so many blocks of `all` end.
+/// Fills `all`, which begins with this member's block, with those of the members after it, around
+/// the team: in each round a member gets as many blocks as it has from the one so many places after
+/// it. `end` says where the first so many blocks of `all` end.
 pub(super) async fn collect(
     lane: Lane<'_>,
     all: &mut [u8],
@@ -99,19 +99,19 @@ pub(super) async fn allgather(lane: Lane<'_>, mine: &[u8], all: &mut [u8]) -> Re
 }
 
 impl Team {
-    /// Puts all members' values side by side in the order of the members, for the root: `Some` there,
-    /// `None` elsewhere. Every member gives equally many.
+    /// Puts all members' values side by side in the order of the members, for the root: `Some`
+    /// there, `None` elsewhere. Every member gives equally many.
     ///
     /// # Cost
     ///
-    /// Up to 1 KiB a member, log n rounds, in which a member passes on what those below it in a tree
-    /// have sent; longer ones go to the root in one round. Collective over the team; who is not the root
-    /// does not wait for all others.
+    /// Up to 1 KiB a member, log n rounds, in which a member passes on what those below it in a
+    /// tree have sent; longer ones go to the root in one round. Collective over the team; members
+    /// other than the root do not wait for all others.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
-    /// with another length.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
+    /// member with another length.
     ///
     /// # Panics
     ///
@@ -182,8 +182,8 @@ impl Team {
         })
     }
 
-    /// Puts all members' values side by side in the order of the members, for all. Every member gives
-    /// equally many.
+    /// Puts all members' values side by side in the order of the members, for all. Every member
+    /// gives equally many.
     ///
     /// # Cost
     ///
@@ -192,8 +192,8 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
-    /// with another length.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
+    /// member with another length.
     ///
     /// # Examples
     ///

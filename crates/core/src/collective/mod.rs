@@ -1,21 +1,24 @@
 //! What all members of a team do together: barrier, broadcast, reductions, exchanges and scans.
 //!
-//! The methods are those of [`Team`]; [`World`](crate::World) has the commonest for all ranks. Every
-//! member calls the same collectives of a team in the same order, with the same root, length and
-//! operator, from one thread at a time; collectives of different teams may interleave. With
-//! `PGAS_CHECK=1` members that disagree get [`Error::Mismatch`](crate::Error::Mismatch), each of them,
-//! instead of a hang. Any other error is the job's failure: the members no longer agree how far they are, so
-//! all ranks are told, by their next wait at the latest, which rank failed in what. What can fail on one
-//! member alone before it takes part is agreed on by [`Team::all_succeeded`], and then all go on.
+//! The methods are those of [`Team`]; [`World`](crate::World) has the commonest for all ranks.
+//! Every member calls the same collectives of a team in the same order, with the same root, length
+//! and operator, from one thread at a time; collectives of different teams may interleave. With
+//! `PGAS_CHECK=1` members that disagree get [`Error::Mismatch`](crate::Error::Mismatch), each of
+//! them, instead of a hang. Any other error is the job's failure: the members no longer agree how
+//! far they are, so all ranks are told, by their next wait at the latest, which rank failed in
+//! what. What can fail on one member alone before it takes part is agreed on by
+//! [`Team::all_succeeded`], and then all go on.
 //!
-//! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its buffers,
-//! advances whenever its rank makes progress, and completes even if its event is dropped, since other
-//! ranks depend on it. Several may be in flight at once, on one team and on teams that overlap.
+//! A blocking collective makes progress while it waits. A non-blocking one (`_nb`) owns its
+//! buffers, advances whenever its rank makes progress, and completes even if its event is dropped,
+//! since other ranks depend on it. Several may be in flight at once, on one team and on teams that
+//! overlap.
 //!
 //! # Cost
 //!
-//! In rounds of messages that follow each other, and bytes that a member sends (the busiest one, where
-//! they differ), with `n` members and `m` bytes for each; `log` is that of base 2, rounded up.
+//! In rounds of messages that follow each other, and bytes that a member sends (the busiest one,
+//! where they differ), with `n` members and `m` bytes for each; `log` is that of base 2, rounded
+//! up.
 //!
 //! | collective | rounds | bytes | algorithm |
 //! |---|---|---|---|
@@ -30,24 +33,26 @@
 //! | `all_to_all`, longer | n - 1 | n m | pairwise exchange (3) |
 //! | scans | log n | m log n | recursive doubling (4) |
 //!
-//! Operators are applied to neighbouring members' values in the order of the members, so they need to
-//! be associative but not commutative; and all members get the same bits. The same operator on the same
-//! number of members is always applied in the same shape, so that sums of floats repeat from run to run.
+//! Operators are applied to neighbouring members' values in the order of the members, so they need
+//! to be associative but not commutative; and all members get the same bits. The same operator on
+//! the same number of members is always applied in the same shape, so that sums of floats repeat
+//! from run to run.
 //!
-//! A member may run ahead of the slowest one by at most 64 collectives of a team: before
-//! every 64th the members meet (a barrier), so that what arrives early stays bounded. A collective keeps
-//! no table that grows with the number of ranks, except its result.
+//! A member may run ahead of the slowest one by at most 64 collectives of a team: before every 64th
+//! the members meet (a barrier), so that what arrives early stays bounded. A collective keeps no
+//! table that grows with the number of ranks, except its result.
 //!
-//! A transport may have collectives of its own ([`Backend::collectives`](crate::backend::Backend::collectives)),
-//! which then take the place of most of these; the counts above do not hold for them, and a member may
-//! have to wait for all others where the table's algorithm would let it go on. Reductions and scans of
-//! floats and with operators of the user's own are always those of the table.
+//! A transport may have collectives of its own
+//! ([`Backend::collectives`](crate::backend::Backend::collectives)), which then take the place of
+//! most of these; the counts above do not hold for them, and a member may have to wait for all
+//! others where the table's algorithm would let it go on. Reductions and scans of floats and with
+//! operators of the user's own are always those of the table.
 //!
 //! 1. Hensgen, Finkel, Manber: Two Algorithms for Barrier Synchronization. IJPP 17(1), 1988.
 //! 2. Bruck, Ho, Kipnis, Upfal, Weathersby: Efficient Algorithms for All-to-All Communications in
 //!    Multiport Message-Passing Systems. IEEE TPDS 8(11), 1997.
-//! 3. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH. IJHPCA
-//!    19(1), 2005.
+//! 3. Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH.
+//!    IJHPCA 19(1), 2005.
 //! 4. Hillis, Steele: Data Parallel Algorithms. CACM 29(12), 1986.
 
 mod all_to_all;
@@ -148,7 +153,7 @@ impl Kind {
             Self::ScanInclusive => "an inclusive scan",
             Self::ScanExclusive => "an exclusive scan",
             Self::Split => "a split of the team",
-            Self::Agreement => "a comparison",
+            Self::Agreement => "a comparison of arguments, as containers make one",
             Self::BroadcastValue => "a broadcast of an encoded value",
             Self::ScatterValues => "a scatter",
             Self::ReduceValues => "a reduce of encoded values",
@@ -172,7 +177,8 @@ pub(crate) struct Signature {
     element_bytes: usize,
     len: usize,
     op: Option<OpKind>,
-    /// The type of the elements that `op` combines; part of what the element size and the operator say.
+    /// The type of the elements that `op` combines; part of what the element size and the operator
+    /// say.
     integer: Option<IntegerType>,
     /// What an agreement is about, and the value.
     subject: Option<(&'static str, u64)>,

@@ -6,10 +6,10 @@ use super::OpKind;
 
 /// An associative operator: `combine(combine(a, b), c)` equals `combine(a, combine(b, c))`.
 ///
-/// It need not be commutative: it is applied to neighbours in the order of a team's members. It must
-/// give the same result on every rank. Closures `Fn(T, T) -> T` are operators (their arguments' types
-/// must be written out), and so are [`Sum`], [`Product`], [`Min`], [`Max`], [`BitAnd`], [`BitOr`],
-/// [`BitXor`], [`And`] and [`Or`].
+/// It need not be commutative: it is applied to neighbours in the order of a team's members. It
+/// must give the same result on every rank. Closures `Fn(T, T) -> T` are operators (their
+/// arguments' types must be written out), and so are [`Sum`], [`Product`], [`Min`], [`Max`],
+/// [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`].
 ///
 /// # Examples
 ///
@@ -69,7 +69,8 @@ pub struct And;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Or;
 
-/// A number that [`Sum`], [`Product`], [`Min`] and [`Max`] combine: the primitive integers and floats.
+/// A number that [`Sum`], [`Product`], [`Min`] and [`Max`] combine: the primitive integers and
+/// floats.
 pub trait Number: Copy + fmt::Debug + sealed::Sealed {
     /// `self + other`, wrapping around.
     #[must_use]
@@ -85,7 +86,8 @@ pub trait Number: Copy + fmt::Debug + sealed::Sealed {
     fn larger(self, other: Self) -> Self;
 }
 
-/// A number that [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`] combine: the primitive integers.
+/// A number that [`BitAnd`], [`BitOr`], [`BitXor`], [`And`] and [`Or`] combine: the primitive
+/// integers.
 pub trait Integer:
     Number
     + std::ops::BitAnd<Output = Self>

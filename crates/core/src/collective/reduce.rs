@@ -12,8 +12,9 @@ const TO_ROOT: u32 = u32::MAX;
 
 /// Combines all members' `values` in the root's; what those of the others become does not matter.
 ///
-/// Member `i` combines the values of the members behind it up a binomial tree whose root is member 0,
-/// so that every operand is a run of neighbours. Another root then gets the result from member 0.
+/// Member `i` combines the values of the members behind it up a binomial tree whose root is member
+/// 0, so that every operand is a run of neighbours. Another root then gets the result from member
+/// 0.
 async fn reduce<T: Pod>(
     lane: Lane<'_>,
     root: u32,
@@ -69,8 +70,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// log n rounds, and another one unless the root is member 0. Collective over the team; who is not
-    /// the root does not wait for all others.
+    /// log n rounds, and another one unless the root is member 0. Collective over the team; members
+    /// other than the root do not wait for all others.
     ///
     /// # Errors
     ///
@@ -109,7 +110,8 @@ impl Team {
         Ok((self.rank() == root).then_some(values[0]))
     }
 
-    /// Combines all members' values element by element, for the root: `Some` there, `None` elsewhere.
+    /// Combines all members' values element by element, for the root: `Some` there, `None`
+    /// elsewhere.
     ///
     /// # Cost
     ///
@@ -117,8 +119,8 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
-    /// with another length.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
+    /// member with another length.
     ///
     /// # Panics
     ///

@@ -26,8 +26,8 @@ async fn inclusive<T: Pod>(lane: Lane<'_>, values: &mut [T], op: &impl ReduceOp<
     Ok(())
 }
 
-/// Replaces `values` by the combination of those of the members before this one; the first member's are
-/// `first`.
+/// Replaces `values` by the combination of those of the members before this one; the first member's
+/// are `first`.
 ///
 /// A member keeps two combinations: with its own values, to pass on, and without.
 async fn exclusive<T: Pod>(
@@ -58,7 +58,8 @@ async fn exclusive<T: Pod>(
     Ok(())
 }
 
-/// The transport leaves the first member's values of an exclusive scan undefined; here they are `first`.
+/// The transport leaves the first member's values of an exclusive scan undefined; here they are
+/// `first`.
 fn begin_with<T: Pod>(lane: Lane<'_>, values: &mut [T], first: T) {
     if lane.rank() == 0 {
         values.fill(first);
@@ -95,8 +96,8 @@ impl Team {
         Ok(values[0])
     }
 
-    /// Combines the values of the members before this one; the first member gets `first`, usually the
-    /// operator's neutral value.
+    /// Combines the values of the members before this one; the first member gets `first`, usually
+    /// the operator's neutral value.
     ///
     /// # Cost
     ///
@@ -127,18 +128,18 @@ impl Team {
         Ok(values[0])
     }
 
-    /// Replaces each of `values` by the combination of the members' elements at the same place up to and
-    /// with this member; `values` has the same length everywhere.
+    /// Replaces each of `values` by the combination of the members' elements at the same place up
+    /// to and with this member; `values` has the same length everywhere.
     ///
     /// # Cost
     ///
-    /// log n rounds with all elements. Collective over the team; a member does not wait for those after
-    /// it.
+    /// log n rounds with all elements. Collective over the team; a member does not wait for those
+    /// after it.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a member
-    /// with another length.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for a
+    /// member with another length.
     ///
     /// # Examples
     ///
@@ -172,8 +173,9 @@ impl Team {
         })
     }
 
-    /// Replaces each of `values` by the combination of the elements at the same place of the members
-    /// before this one, and by `first` on the first member; `values` has the same length everywhere.
+    /// Replaces each of `values` by the combination of the elements at the same place of the
+    /// members before this one, and by `first` on the first member; `values` has the same length
+    /// everywhere.
     ///
     /// # Cost
     ///

@@ -67,8 +67,8 @@ impl Team {
     ///
     /// # Cost
     ///
-    /// An allgather of 24 bytes a member, and their sorting; the memory for that is freed on return.
-    /// Collective over the team.
+    /// An allgather of 24 bytes a member, and their sorting; the memory for that is freed on
+    /// return. Collective over the team.
     ///
     /// # Errors
     ///
@@ -133,9 +133,9 @@ pub(crate) struct Chosen<T> {
 }
 
 impl Team {
-    /// Gives all members' `choice`s in a split, and this one's group at the transport. `place` computes
-    /// its colour and key there of them: the number of any member of the new team, the same for all of
-    /// these, and its number in the new team; `None` if it joins none.
+    /// Gives all members' `choice`s in a split, and this one's group at the transport. `place`
+    /// computes its colour and key there of them: the number of any member of the new team, the
+    /// same for all of these, and its number in the new team; `None` if it joins none.
     #[track_caller]
     fn choose<T: Pod>(
         &self,
@@ -146,8 +146,8 @@ impl Team {
         self.drive(&call, async {
             let turn = call.enter().await?;
             let mut choices = zeroed::<T>(self.n_ranks() as usize);
-            // By messages: who has all of them knows that all members are here, and none of them needs
-            // this one's progress any more.
+            // By messages: who has all of them knows that all members are here, and none of them
+            // needs this one's progress any more.
             allgather(call.main(), choice.as_bytes(), choices.as_mut_bytes()).await?;
             let place = place(&choices);
             let group = turn.map(|turn| turn.split(place)).transpose()?;
@@ -158,8 +158,8 @@ impl Team {
 }
 
 impl World {
-    /// The team of the ranks whose segments this process has mapped, which are those of its host (or
-    /// of the part of it that shares memory).
+    /// The team of the ranks whose segments this process has mapped: those of its host, or of the
+    /// part of the host that shares memory.
     ///
     /// # Cost
     ///

@@ -1,9 +1,10 @@
 //! The order in which a team's collectives begin where the transport performs them.
 //!
 //! A transport wants a group's operations begun in the same order by all members. Calls of a team's
-//! collectives have such an order, but what comes before an operation can begin (the meeting of a window,
-//! the comparison of the arguments) may take one call longer than the next, and another thread may
-//! drive it. So every call that is the transport's takes a ticket, and they begin in that order.
+//! collectives have such an order, but what comes before an operation can begin (the meeting of a
+//! window, the comparison of the arguments) may take one call longer than the next, and another
+//! thread may drive it. So every call that is the transport's takes a ticket, and they begin in
+//! that order.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -81,8 +82,8 @@ impl Ticket {
 }
 
 impl Drop for Ticket {
-    /// A call that ends before it began, by an error of its own or of the wait around it, leaves this
-    /// rank out of step with the other members: later ones must not begin in its place.
+    /// A call that ends before it began, by an error of its own or of the wait around it, leaves
+    /// this rank out of step with the other members: later ones must not begin in its place.
     fn drop(&mut self) {
         if !*self.has_passed.get_mut() {
             self.native().turn.store(GIVEN_UP, Ordering::Release);

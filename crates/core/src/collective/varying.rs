@@ -92,8 +92,8 @@ fn misfit(lane: Lane<'_>, from: u32, element_bytes: usize, wanted: usize, came: 
     }))
 }
 
-/// In round `i` every member sends to the one `i` places after it and receives from the one `i` places
-/// before it.
+/// In round `i` every member sends to the one `i` places after it and receives from the one `i`
+/// places before it.
 pub(super) async fn exchange_varying<T: Pod>(
     lane: Lane<'_>,
     values: &[Vec<T>],
@@ -117,13 +117,13 @@ pub(super) async fn exchange_varying<T: Pod>(
 }
 
 impl Team {
-    /// Gives the root each member's values, in the order of the members: `Some` there, `None` elsewhere.
-    /// The members may give different numbers of values.
+    /// Gives the root each member's values, in the order of the members: `Some` there, `None`
+    /// elsewhere. The members may give different numbers of values.
     ///
     /// # Cost
     ///
-    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent. Collective
-    /// over the team; who is not the root does not wait for all others.
+    /// 2 log n rounds, in which a member passes on what those below it in a tree have sent.
+    /// Collective over the team; members other than the root do not wait for all others.
     ///
     /// # Errors
     ///
@@ -253,17 +253,18 @@ impl Team {
         })
     }
 
-    /// Sends `values[i]` to member `i`, and gives what the members sent here, in their order.
+    /// Sends `values[i]` to member `i`, and gives the values that the members sent to this one, in
+    /// the order of the members.
     ///
     /// # Cost
     ///
-    /// n - 1 rounds, in each of which a member sends to one other and receives from one. Collective over
-    /// the team.
+    /// n - 1 rounds, in each of which a member sends to one other and receives from one. Collective
+    /// over the team.
     ///
     /// # Errors
     ///
-    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for members with
-    /// elements of different sizes.
+    /// The failure of the job while waiting; [`Error::Mismatch`](crate::Error::Mismatch) for
+    /// members with elements of different sizes.
     ///
     /// # Panics
     ///

@@ -4,7 +4,7 @@
 
 pub(crate) mod names;
 
-/// What started this process: `pgas-run`, an MPI's `mpirun`, Slurm's `srun`, or nobody.
+/// The launcher of this process: `pgas-run`, an MPI's `mpirun`, Slurm's `srun`, or none.
 ///
 /// [`Launcher::detect`] reads that from the environment alone, without talking to any launcher, so
 /// it is a pure function of a lookup. What follows from the answer (joining a shared memory, asking
@@ -21,9 +21,10 @@ pub(crate) mod names;
 /// | `SLURM_PROCID`, `SLURM_STEP_ID`, `SLURM_STEP_NUM_TASKS` | `srun` |
 /// | `PGAS_RANKS` | the user: this process shall start the ranks itself |
 ///
-/// `PMI_FD` comes before the variables of Slurm because an `mpiexec` inside an allocation sees both.
-/// A batch script under `sbatch` has `SLURM_PROCID=0` too, but no step: a program that is started
-/// there without `srun` is a single process, not rank 0 of a job whose other ranks never come.
+/// `PMI_FD` comes before the variables of Slurm because an `mpiexec` inside an allocation sees
+/// both. A batch script under `sbatch` has `SLURM_PROCID=0` too, but no step: a program that is
+/// started there without `srun` is a single process, not rank 0 of a job whose other ranks never
+/// come.
 pub mod launch {
     // Errors name what it finds, so that it stands below them.
     pub use crate::launch::{
@@ -75,7 +76,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// What started this process.
+    /// The launcher of this process.
     pub launcher: Launcher,
     /// The transport, if the user chose one.
     pub backend: Option<BackendKind>,
@@ -83,31 +84,31 @@ pub struct Config {
     pub ofi_provider: Option<String>,
     /// The size of each rank's segment in bytes; `None` lets the backend choose.
     pub segment_bytes: Option<u64>,
-    /// Whether mapped segments are loaded from and stored to directly, without the backend. Without it a
-    /// rank's own one still is where [ranks serve
+    /// Whether mapped segments are loaded from and stored to directly, without the backend. Without
+    /// it a rank's own one still is where [ranks serve
     /// atomics](crate::backend::Capabilities::ranks_serve_atomics), as over MPI.
     pub direct: bool,
     /// Whether collectives compare their arguments across ranks.
     pub check: bool,
-    /// What is counted.
+    /// The counters that are kept.
     pub statistics: Statistics,
     /// Who makes progress.
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
     pub huge_pages: bool,
-    /// By how many hops elements travel to their ranks, where many of them travel together; `None` lets the
+    /// The number of hops of aggregated elements on their way to their ranks; `None` lets the
     /// library choose.
     pub routing: Option<Routing>,
     /// How long a wait may take before it is an error; `None` for no limit.
     pub timeout: Option<Duration>,
-    /// How long a rank may be stopped while another one waits before it counts as failed; and how long a wait may take before it
-    /// is reported, with what all ranks wait for, on the standard error output: once, and again whenever it has doubled.
+    /// The time after which a long wait is reported on the standard error output, with the waits of
+    /// all ranks: once, and again whenever it has doubled. A rank that is stopped for so long while
+    /// another one waits counts as failed.
     pub stall: Option<Duration>,
     /// Whether such a report ends the job.
     pub stall_ends: bool,
-    /// How long another host may give no sign of life before its ranks count as failed; at least a
-    /// second. It is the host that is meant, and the way to it: one whose ranks all compute, or are
-    /// stopped, gives signs of life.
+    /// The time without a sign of life from another host after which its ranks count as failed; at
+    /// least a second. A host whose ranks all compute, or are stopped, gives signs of life.
     pub silence: Option<Duration>,
 }
 
@@ -124,7 +125,7 @@ pub enum BackendKind {
     Sim,
 }
 
-/// By how many hops elements travel to their ranks.
+/// The number of hops of aggregated elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
     /// By one: each rank sends to every other rank.
@@ -176,7 +177,7 @@ impl Config {
         Self::from_env_over(&|_| None)
     }
 
-    /// As [`from_env`](Self::from_env), where what `overrides` gives for a name takes precedence.
+    /// As [`from_env`](Self::from_env); values of `overrides` take precedence.
     ///
     /// # Errors
     ///

@@ -77,7 +77,8 @@ fn nearest(name: &str) -> Option<&'static str> {
     (distance <= FARTHEST).then_some(known)
 }
 
-/// How many letters have to be added, removed or replaced to turn one name into the other (Levenshtein).
+/// How many letters have to be added, removed or replaced to turn one name into the other
+/// (Levenshtein).
 fn distance(from: &str, to: &str) -> usize {
     let to: Vec<char> = to.chars().collect();
     let mut row: Vec<usize> = (0..=to.len()).collect();
@@ -126,6 +127,15 @@ mod tests {
             asked.iter().any(|name| name == "PGAS_STALL_END"),
             "{asked:?}"
         );
+    }
+
+    #[test]
+    fn every_setting_is_in_the_table_of_the_guide() {
+        let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guide/clusters.md");
+        let guide = std::fs::read_to_string(guide).expect("the repository has a guide");
+        for name in KNOWN {
+            assert!(guide.contains(&format!("`{name}`")), "{name}");
+        }
     }
 
     #[test]

@@ -14,11 +14,11 @@ use crate::notice::printable;
      {capacity} bytes are free, the largest piece has {largest}; raise {setting}"
 )]
 pub struct Exhausted {
-    /// Whose segment.
+    /// The rank with the segment.
     pub rank: Rank,
     /// `"symmetric"` or `"local"`.
     pub heap: &'static str,
-    /// What was asked for, in bytes.
+    /// The request, in bytes.
     pub requested: u64,
     /// The alignment that was asked for, in bytes.
     pub align: u64,
@@ -48,9 +48,9 @@ pub struct BackendError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("rank {rank} {}", printable(.cause))]
 pub struct RankFailure {
-    /// Who failed.
+    /// The rank that failed.
     pub rank: Rank,
-    /// What happened, to be read after "rank 3": "was killed by signal 9".
+    /// The cause, to be read after "rank 3": "was killed by signal 9".
     pub cause: String,
 }
 
@@ -58,7 +58,7 @@ pub struct RankFailure {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("rank {rank} waited {waited:?} for {what}{}", missing_ranks(.missing))]
 pub struct Timeout {
-    /// Who waited.
+    /// The rank that waited.
     pub rank: Rank,
     /// For how long.
     pub waited: Duration,
@@ -83,9 +83,9 @@ fn missing_ranks(missing: &[Rank]) -> String {
 pub struct SettingError {
     /// The environment variable, or the field of [`Config`](crate::Config).
     pub name: &'static str,
-    /// What it was set to.
+    /// The value of the variable.
     pub value: String,
-    /// What is wrong with it and what would be right.
+    /// The mistake, and what would be right.
     pub reason: String,
 }
 
@@ -141,9 +141,9 @@ pub struct MixedBinaries {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("a remote function panicked on rank {rank} at {location}: {message}")]
 pub struct RemotePanic {
-    /// Who ran it.
+    /// The rank that ran it.
     pub rank: Rank,
-    /// What the panic said.
+    /// The text of the panic.
     pub message: String,
     /// File, line and column.
     pub location: String,
@@ -153,9 +153,9 @@ pub struct RemotePanic {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("rank {rank} could not serve a remote call: {message}")]
 pub struct RemoteError {
-    /// Who should have run it.
+    /// The rank that should have run it.
     pub rank: Rank,
-    /// What was the matter.
+    /// The reason.
     pub message: String,
 }
 
@@ -163,11 +163,11 @@ pub struct RemoteError {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{what} of type {type_name}: {reason}")]
 pub struct CodecError {
-    /// What was attempted.
+    /// The operation.
     pub what: &'static str,
     /// With a value of which type.
     pub type_name: &'static str,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
 }
 
@@ -180,7 +180,7 @@ pub struct Undelivered {
     pub n: u64,
     /// The first rank that has lost some.
     pub rank: Rank,
-    /// What became of the first of that rank's.
+    /// The fate of the first one of that rank.
     pub reason: String,
 }
 
@@ -188,9 +188,9 @@ pub struct Undelivered {
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("rank {rank} got a message from rank {from} for {what}, {reason}")]
 pub struct Unknown {
-    /// Who got it.
+    /// The receiver.
     pub rank: Rank,
-    /// Who sent it.
+    /// The sender.
     pub from: Rank,
     /// What it names.
     pub what: String,
@@ -204,8 +204,18 @@ pub struct Unknown {
 pub struct StorageError {
     /// The file, or the directory of the checkpoint.
     pub path: PathBuf,
-    /// What is wrong.
+    /// The reason.
     pub reason: String,
     /// The system's error, if it is one.
     pub system: Option<Arc<std::io::Error>>,
+}
+
+impl StorageError {
+    /// Whether the file or directory does not exist, as before the first checkpoint. Anything else,
+    /// such as a damaged file, is not this.
+    #[must_use]
+    pub fn is_absent(&self) -> bool {
+        let system = self.system.as_ref();
+        system.is_some_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+    }
 }

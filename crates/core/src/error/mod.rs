@@ -20,8 +20,8 @@ pub use causes::{
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something was not done: what the environment did, such as a rank that has died, or what a
-/// container or a message has no room for.
+/// The error of all operations: a failure of the environment, such as the death of a rank, or a
+/// lack of room in a container or a message.
 ///
 /// It is small, since it travels by value on hot paths; the details are boxed. Its
 /// [`Debug`](fmt::Debug) is its sentence, so that `fn main() -> pgas::Result<()>` tells the user
@@ -58,14 +58,14 @@ pub enum Error {
     /// waits for may be the very thread that runs it.
     #[error("{what} was waited for inside a handler, where nothing may wait")]
     InHandler {
-        /// What was to be waited for.
+        /// The wait.
         what: &'static str,
     },
     /// This rank has left the job, so that nothing completes any more.
     #[error("this rank has left the job")]
     HasLeft,
-    /// A job was to be joined by who has left one: with the last handle on its world a process, or a
-    /// thread that is a rank, leaves for good.
+    /// A process that has left its job tried to join one: with the last handle on its world a
+    /// process, or a thread that is a rank, leaves for good.
     #[error(
         "this {who} has left its job, since the last handle on the world was dropped, and cannot join \
          again; keep a clone of the `World` for as long as one is needed"
@@ -78,18 +78,19 @@ pub enum Error {
     /// A message is longer than one may be.
     #[error("a message to rank {to} has {bytes} bytes; at most {limit} fit")]
     MessageTooLong {
-        /// Whom the message was for.
+        /// The target of the message.
         to: Rank,
         /// How long it was.
         bytes: u32,
-        /// How long it may be: [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium)
-        /// for a message, 64 MiB for a remote call.
+        /// How long it may be:
+        /// [`Capabilities::max_medium`](crate::backend::Capabilities::max_medium) for a message, 64
+        /// MiB for a remote call.
         limit: u32,
     },
     /// There is no room for a message now, and a handler may not wait for it.
     #[error("there is no room for a message to rank {to}, and a handler may not wait for it")]
     BackPressure {
-        /// Whom the message was for.
+        /// The target of the message.
         to: Rank,
     },
     /// The world was made without active messages.
@@ -107,8 +108,8 @@ pub enum Error {
     /// A message names something that this rank does not have.
     #[error(transparent)]
     Unknown(#[from] Box<Unknown>),
-    /// The function is not part of the program itself, but of a library that was loaded, whose place the
-    /// other ranks do not know.
+    /// The function is not part of the program itself, but of a library that was loaded, whose
+    /// place the other ranks do not know.
     #[error("the function lies outside the program's own code, where other ranks cannot find it")]
     ForeignFunction,
     /// A rank outside of the team was called.
@@ -118,14 +119,15 @@ pub enum Error {
         team: u64,
         /// Its last member.
         last: u32,
-        /// Who was called.
+        /// The rank that was called.
         member: u32,
     },
-    /// A call names a distributed object (by number and team) that is not built here yet; it is set aside
-    /// until it is.
+    /// A call names a distributed object (by number and team) that is not built here yet; it is set
+    /// aside until it is.
     #[error("distributed object {0} of team {1:#x} is not built yet")]
     NotBuilt(u64, u64),
-    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the next `quiet`.
+    /// One-way calls were lost, which nobody waits for who could be told; all ranks are, by the
+    /// next `quiet`.
     #[error(transparent)]
     Undelivered(#[from] Box<Undelivered>),
     /// A promise was dropped before it was fulfilled.

@@ -12,7 +12,7 @@ pub const JOB_ID_VARIABLE: &str = "PGAS_JOB_ID";
 /// The largest number of ranks in a job: a global pointer has 24 bits for the rank.
 pub const MAX_RANKS: u32 = 1 << 24;
 
-/// What started this process, and as which rank.
+/// The launcher of this process, and the rank that it assigned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Launcher {
@@ -27,7 +27,8 @@ pub enum Launcher {
         /// A name of the job for messages.
         job_id: String,
     },
-    /// A launcher that speaks PMI-1 over an inherited socket: MPICH's Hydra, Intel MPI, `srun --mpi=pmi2`.
+    /// A launcher that speaks PMI-1 over an inherited socket: MPICH's Hydra, Intel MPI,
+    /// `srun --mpi=pmi2`.
     Pmi {
         /// This process's place in the job.
         place: Place,
@@ -48,7 +49,8 @@ pub enum Launcher {
         /// What tells this job from all others of this host.
         job_key: String,
     },
-    /// A launcher that tells by PMIx alone how many ranks there are, which this library does not speak.
+    /// A launcher that tells by PMIx alone how many ranks there are, which this library does not
+    /// speak.
     Pmix,
     /// Nobody, and the user asks for several ranks: this process starts them itself.
     SelfLaunch {
@@ -79,13 +81,13 @@ impl Place {
     }
 }
 
-/// The environment does not say who this process is.
+/// The environment does not name the rank of this process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct LaunchError(Box<LaunchErrorKind>);
 
 impl LaunchError {
-    /// What is wrong, with the variable and the value.
+    /// The kind of mistake, with the variable and its value.
     #[must_use]
     pub fn kind(&self) -> &LaunchErrorKind {
         &self.0
@@ -98,7 +100,7 @@ impl From<LaunchErrorKind> for LaunchError {
     }
 }
 
-/// Why the environment does not say who this process is.
+/// A mistake in the environment that hides the rank of this process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchErrorKind {
@@ -133,7 +135,7 @@ pub enum LaunchErrorKind {
 }
 
 impl Launcher {
-    /// Finds out from the environment what started this process; `lookup` gives a variable's value.
+    /// Finds the launcher of this process in the environment; `lookup` gives a variable's value.
     ///
     /// # Errors
     ///
@@ -294,7 +296,8 @@ impl Env<'_> {
         else {
             return Ok(None);
         };
-        // Steps that `srun` did not start (batch script, interactive shell) have the largest numbers.
+        // Steps that `srun` did not start (batch script, interactive shell) have the largest
+        // numbers.
         if step >= 0xffff_fff0 {
             return Ok(None);
         }

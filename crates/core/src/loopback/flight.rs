@@ -6,8 +6,8 @@ use super::segment::Segment;
 use crate::Rank;
 use crate::backend::{Atomic, Former, Get, OpId, Operand, Put, RemoteAddr, Stage, SwapCall};
 
-/// Calls of progress until an operation's source is read, and until it is performed, in turn: not the
-/// same for neighbours, so that later operations overtake earlier ones.
+/// Calls of progress until an operation's source is read, and until it is performed, in turn: not
+/// the same for neighbours, so that later operations overtake earlier ones.
 const DELAYS: [(u32, u32); 3] = [(2, 3), (1, 3), (1, 2)];
 
 /// What is to be done at the target.

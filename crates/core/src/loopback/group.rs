@@ -1,5 +1,5 @@
-//! Collectives of the transport's own, for a job that asks for them: they complete late, on every member
-//! later than on the last one that has begun, and read what they are given late too.
+//! Collectives of the transport's own, for a job that asks for them: they complete late, on every
+//! member later than on the last one that has begun, and read what they are given late too.
 #![expect(
     unsafe_code,
     reason = "keeps raw pointers to the buffers of operations"
@@ -152,8 +152,9 @@ impl Member {
             }
             Collective::AllToAll { bytes } => (flying.send, bytes * self.n_members()),
         };
-        // SAFETY: who began the operation promised that many readable bytes, which core has taken from
-        // a vector of `Pod`, and left them alone until it is over. The slice ends before this call.
+        // SAFETY: who began the operation promised that many readable bytes, which core has taken
+        // from a vector of `Pod`, and left them alone until it is over. The slice ends before this
+        // call.
         let given = unsafe { std::slice::from_raw_parts(from, bytes) }.to_vec();
         let mut state = lock(&self.meeting.state);
         let round = state
@@ -304,8 +305,8 @@ unsafe impl Group for Member {
         };
         let into = flying.values;
         all.remove(&op);
-        // SAFETY: who began the operation promised that many writable bytes until it is over, which is
-        // reported after this.
+        // SAFETY: who began the operation promised that many writable bytes until it is over, which
+        // is reported after this.
         unsafe { into.copy_from_nonoverlapping(result.as_ptr(), result.len()) };
         Ok(true)
     }

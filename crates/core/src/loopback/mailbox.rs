@@ -35,7 +35,8 @@ struct Letter {
 }
 
 impl Queue {
-    /// The next message; every third one is overtaken by its successor, since nothing promises order.
+    /// The next message; every third one is overtaken by its successor, since nothing promises
+    /// order.
     fn take(&mut self) -> Option<Letter> {
         self.taken += 1;
         if self.taken.is_multiple_of(3) && self.letters.len() > 1 {
@@ -90,7 +91,8 @@ impl Mailbox {
         queue.letters.len() < n_before
     }
 
-    /// Hands up to `limit` messages to `sink`; returns how many, and whether a full queue has room now.
+    /// Hands up to `limit` messages to `sink`; returns how many, and whether a full queue has room
+    /// now.
     pub(super) fn receive(
         &self,
         class: MessageClass,

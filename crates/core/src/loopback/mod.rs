@@ -34,10 +34,11 @@ use job::{Job, Member};
 use mailbox::{Bell, Mailbox};
 use segment::Segment;
 
-/// The size of a segment unless somebody asks for another, in bytes. It costs no memory until touched.
+/// The size of a segment unless somebody asks for another, in bytes. It costs no memory until
+/// touched.
 pub const SEGMENT_BYTES: u64 = 16 << 20;
 
-/// What a job's transport is like, besides being unkind.
+/// Options of the transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
@@ -45,8 +46,8 @@ pub struct Options {
     pub max_transfer: u64,
     /// Whether it has collectives of its own, which take the place of most of core's.
     pub collectives: bool,
-    /// Whether it says that ranks [serve atomics](Capabilities::ranks_serve_atomics), so that what is
-    /// built on messages there is built on them here.
+    /// Whether it says that ranks [serve atomics](Capabilities::ranks_serve_atomics), so that what
+    /// is built on messages there is built on them here.
     pub serves_atomics: bool,
 }
 
@@ -172,7 +173,8 @@ impl Loopback {
 
 // SAFETY: 1. segments live in the job, which every rank's handle keeps alive, and none is mapped.
 // 2. `flight` reads a source only until it reports it as free, and writes a result only until it
-// reports the operation. 3. `flush` performs everything in flight. 4. Atomics hold the segment's lock.
+// reports the operation. 3. `flush` performs everything in flight. 4. Atomics hold the segment's
+// lock.
 // 5. A message is moved out of its target's queue under that queue's lock.
 unsafe impl Backend for Loopback {
     fn name(&self) -> &'static str {
@@ -343,8 +345,8 @@ unsafe impl Backend for Loopback {
             return Ok(Sent::BackPressure);
         };
         target.bell.ring();
-        // Pairs with `leave`, which looks at the mailbox, under its lock, when it has said so. What was
-        // taken was served, or is told by who has refused it.
+        // Pairs with `leave`, which looks at the mailbox, under its lock, when it has said so. What
+        // was taken was served, or is told by who has refused it.
         let has_left = target.has_left.load(Ordering::Acquire);
         if has_left && handler.is_heard_of() && target.mailbox.withdraw(class, number) {
             return Err(Error::rank_failed(to, "has left the job"));

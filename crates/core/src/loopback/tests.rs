@@ -43,7 +43,7 @@ fn later_operations_overtake_earlier_ones() {
     let cell = world.alloc::<u64>(3).unwrap();
     let events: Vec<_> = (0..6)
         .map(|i| {
-            cell.offset(i % 3)
+            cell.add(i % 3)
                 .fetch_op_nb(&world, crate::backend::AtomicOp::Add, 1)
         })
         .map(Result::unwrap)
@@ -279,7 +279,8 @@ fn a_wait_longer_than_the_configured_limit_is_an_error_that_says_what_for() {
 #[test]
 fn what_a_rank_sent_before_it_left_is_received_by_those_that_wait_for_it() {
     let sums = run(4, |world| {
-        // The others may still be on their way when the fastest leaves, with the last of these handles.
+        // The others may still be on their way when the fastest leaves, with the last of these
+        // handles.
         let sums = [1, 10].map(|n| world.team().allreduce_nb(n, |a: u64, b: u64| a + b));
         drop(world);
         sums.map(|sum| sum.wait().unwrap())

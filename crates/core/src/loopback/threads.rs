@@ -24,7 +24,8 @@ pub fn world() -> World {
     World::new(Arc::new(only), Config::default()).expect("the default settings can be used")
 }
 
-/// The worlds of a new job, in the order of ranks, for a caller that gives each a thread of its own.
+/// The worlds of a new job, in the order of ranks, for a caller that gives each a thread of its
+/// own.
 ///
 /// # Errors
 ///
@@ -54,7 +55,8 @@ pub fn worlds_over(options: &Options, n_ranks: u32, config: &Config) -> Result<V
         .collect()
 }
 
-/// Runs `body` as each rank of a new job, a thread each, and returns the results in the order of ranks.
+/// Runs `body` as each rank of a new job, a thread each, and returns the results in the order of
+/// ranks.
 ///
 /// # Panics
 ///

@@ -11,7 +11,7 @@ use crate::rank::Rank;
 
 pub(crate) use runs::Members;
 
-/// The name of a team, the same on all its members and unlike that of any other team of the job.
+/// The identity of a team: the same on all of its members, and unique in the job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TeamId(u64);
 

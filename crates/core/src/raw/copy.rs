@@ -50,7 +50,8 @@ pub unsafe fn from_shared(dst: *mut u8, src: *const u8, len: usize) {
     memory::settled(|| unsafe { imp::from_shared(dst, src, len) });
 }
 
-/// Stores one value into shared memory: a single store where the type's size and alignment allow it.
+/// Stores one value into shared memory: a single store where the type's size and alignment allow
+/// it.
 ///
 /// # Safety
 ///
@@ -83,7 +84,8 @@ pub unsafe fn store<T: Pod>(dst: *mut u8, value: T) {
             let word = unsafe { AtomicU64::from_ptr(dst.cast()) };
             word.store(u64::from_ne_bytes(array(bytes)), Ordering::Relaxed);
         }
-        // In registers: a copy from memory would wait until the parts that `value` was made of are there.
+        // In registers: a copy from memory would wait until the parts that `value` was made of are
+        // there.
         (16 | 24 | 32, _) => {
             for (i, word) in bytes.chunks_exact(8).enumerate() {
                 let (dst, word) = (dst.wrapping_add(8 * i), u64::from_ne_bytes(array(word)));
@@ -114,7 +116,8 @@ pub unsafe fn load<T: Pod>(src: *mut u8) -> T {
     memory::settled(|| unsafe { read(src) })
 }
 
-/// Loads one value from shared memory: a single load where the type's size and alignment allow it. Orders nothing.
+/// Loads one value from shared memory: a single load where the type's size and alignment allow it.
+/// Orders nothing.
 ///
 /// # Safety
 ///
@@ -160,7 +163,8 @@ pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
             }
         }
         (len, _) => {
-            // SAFETY: `out` is this function's own memory of `len` bytes; the caller promises `src`.
+            // SAFETY: `out` is this function's own memory of `len` bytes; the caller promises
+            // `src`.
             unsafe { imp::from_shared(out.as_mut_ptr(), src, len) }
         }
     }
@@ -170,7 +174,8 @@ pub unsafe fn read<T: Pod>(src: *mut u8) -> T {
 /// Sixteen bytes as they were read from shared memory: a vector register where there are such.
 pub type Sixteen = imp::Sixteen;
 
-/// Loads sixteen bytes, of which each aligned word of four or eight is whole, and in the order of all [atomics](pgas_lockfree::word).
+/// Loads sixteen bytes, of which each aligned word of four or eight is whole, and in the order of
+/// all [atomics](pgas_lockfree::word).
 ///
 /// # Safety
 ///
@@ -243,9 +248,9 @@ pub fn prefetch(at: *const u8) {
 pub fn prefetch_for_write(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     {
-        // In assembly, since the intrinsic becomes a prefetch for reading where the target's baseline has no
-        // other; processors without the instruction take it for none.
-        // SAFETY: a prefetch is a hint: it accesses nothing and cannot fault.
+        // In assembly, since the intrinsic becomes a prefetch for reading where the target's
+        // baseline has no other; processors without the instruction take it for none. SAFETY: a
+        // prefetch is a hint: it accesses nothing and cannot fault.
         unsafe {
             std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
         }

@@ -147,8 +147,8 @@ unsafe fn copy(dst: *mut u8, src: *const u8, len: usize) {
         // SAFETY: `middle` asks what `copy` does, for at least 64 bytes.
         65..LONG => unsafe { middle(dst, src, len) },
         _ => {
-            // SAFETY: `rep movsb` reads and writes exactly `len` bytes, upwards, since the direction
-            // flag is clear at every call by the platform's convention.
+            // SAFETY: `rep movsb` reads and writes exactly `len` bytes, upwards, since the
+            // direction flag is clear at every call by the platform's convention.
             unsafe {
                 asm!("rep movsb", inout("rdi") dst => _, inout("rsi") src => _, inout("rcx") len => _,
                     options(nostack, preserves_flags));

@@ -9,8 +9,8 @@ use crate::backend::{AtomicCall, AtomicOp, AtomicType, SwapCall};
 
 /// Performs `call` at `at` with a CPU atomic and returns the former bits.
 ///
-/// It is [sequentially consistent](pgas_lockfree::word), so that also who sees an atomic's result sees what its author had
-/// flushed before.
+/// It is [sequentially consistent](pgas_lockfree::word), so that also who sees an atomic's result
+/// sees what its author had flushed before.
 ///
 /// # Safety
 ///
@@ -99,8 +99,8 @@ fn fetch_u64(word: &AtomicU64, call: AtomicCall) -> u64 {
     }
 }
 
-/// The lesser of two, and a number before NaN. On some processors the standard library's `min` gives NaN if one of them
-/// is a signaling NaN.
+/// The lesser of two, and a number before NaN. On some processors the standard library's `min`
+/// gives NaN if one of them is a signaling NaN.
 #[inline]
 fn lesser<F: PartialOrd>(x: F, v: F) -> F {
     if v < x || is_nan(&x) { v } else { x }
@@ -153,7 +153,8 @@ fn fetch_u32(word: &AtomicU32, call: AtomicCall) -> u32 {
 
 /// What [`fetch`] does, on a word that nobody shares: the new bits for `old`.
 ///
-/// A backend without CPU atomics at hand (a reference implementation, a simulator) computes with it.
+/// A backend without CPU atomics at hand (a reference implementation, a simulator) computes with
+/// it.
 #[must_use]
 pub fn apply(old: u64, call: AtomicCall) -> u64 {
     if call.op == AtomicOp::Load {

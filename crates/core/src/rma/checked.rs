@@ -199,9 +199,9 @@ impl<T: Pod> Checked<T> {
         let mut words = FewWords::new();
         let bytes = words.bytes_of::<T>();
         bytes.copy_from_slice(value.as_bytes());
-        // SAFETY: `checked` found the element, which has as many bytes, inside a segment of the job. The
-        // event owns the words until the operation is complete, or for ever; they stay where they are
-        // while it moves.
+        // SAFETY: `checked` found the element, which has as many bytes, inside a segment of the
+        // job. The event owns the words until the operation is complete, or for ever; they stay
+        // where they are while it moves.
         let put = unsafe { Put::new(self.at, bytes.as_ptr(), bytes.len()) };
         let op = world.backend().put_nb(put)?;
         Ok(Event::brief(world, op, words, |_| ()))
@@ -255,8 +255,8 @@ pub(super) struct Corner {
     pub(super) local: isize,
 }
 
-/// Asserts that all blocks of a box lie within `bytes` bytes, the first of them `first` bytes behind
-/// their beginning, and the others at distances that `strides` says.
+/// Asserts that all blocks of a box lie within `bytes` bytes, the first of them `first` bytes
+/// behind their beginning, and the others at distances that `strides` says.
 fn assert_within(bytes: usize, first: isize, shape: &Shape, strides: &[isize]) {
     let farthest = |end: fn(isize) -> isize| {
         let mut dims = shape.extents.iter().zip(strides);
@@ -345,8 +345,8 @@ impl World {
         let mut buffer = FewWords::new();
         let words = buffer.words();
         words.copy_from_slice(&[0, given]);
-        // SAFETY: the event owns the words until the operation is complete, or for ever; they stay where
-        // they are while it moves.
+        // SAFETY: the event owns the words until the operation is complete, or for ever; they stay
+        // where they are while it moves.
         let op = begin(unsafe { Former::new(words.as_mut_ptr()) })?;
         Ok(Event::brief(self, op, buffer, finish))
     }

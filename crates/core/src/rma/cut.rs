@@ -71,8 +71,8 @@ pub(super) fn fragments<F: Cut>(
     transfer(&list)
 }
 
-/// Hands `shape` to `transfer` in shapes of `longest` bytes at most, each with the distances in bytes of
-/// its first block from that of the whole, in global and in local memory.
+/// Hands `shape` to `transfer` in shapes of `longest` bytes at most, each with the distances in
+/// bytes of its first block from that of the whole, in global and in local memory.
 pub(super) fn shape(
     shape: &Shape,
     longest: usize,

@@ -32,12 +32,12 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some fragments may have been written.
+    /// Errors of the transport; then some fragments may have been written.
     ///
     /// # Panics
     ///
-    /// If the fragments' lengths do not add up to `values.len()`, or a fragment is null, misaligned or
-    /// outside of a segment; then nothing was written.
+    /// If the fragments' lengths do not add up to `values.len()`, or a fragment is null, misaligned
+    /// or outside of a segment; then nothing was written.
     #[track_caller]
     pub fn put_fragments<T: Pod>(&self, fragments: &[Fragment<T>], values: &[T]) -> Result<()> {
         let mut through_backend = Vec::new();
@@ -65,7 +65,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then some of `out` may have been written.
+    /// Errors of the transport; then some of `out` may have been written.
     ///
     /// # Panics
     ///
@@ -95,7 +95,8 @@ impl World {
     ///
     /// # Cost
     ///
-    /// W a block. One-sided. Complete locally on return, at the target after [`flush`](Self::flush).
+    /// W a block. One-sided. Complete locally on return, at the target after
+    /// [`flush`](Self::flush).
     ///
     /// # Errors
     ///
@@ -159,7 +160,7 @@ fn blocks<T>(base: GlobalPtr<T>, indices: &[usize], block: usize) -> Vec<Fragmen
     indices
         .iter()
         .map(|&i| Fragment {
-            ptr: base.offset(i),
+            ptr: base.add(i),
             len: block,
         })
         .collect()
@@ -178,7 +179,7 @@ mod tests {
         let values = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
         cells.put_slice(&world, &values).unwrap();
         let piece = |at: usize, len| Fragment {
-            ptr: cells.offset(at),
+            ptr: cells.add(at),
             len,
         };
         let pieces = [piece(8, 2), piece(0, 0), piece(3, 1), piece(8, 3)];
@@ -189,6 +190,6 @@ mod tests {
             .put_fragments(&[piece(11, 1), piece(0, 2)], &out[..3])
             .unwrap();
         assert_eq!(cells.get_vec(&world, 12).unwrap()[..3], [10, 4, 3]);
-        assert_eq!(cells.offset(11).get(&world).unwrap(), 9);
+        assert_eq!(cells.add(11).get(&world).unwrap(), 9);
     }
 }

@@ -44,7 +44,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -69,7 +69,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then `out` may have been written in part.
+    /// Errors of the transport; then `out` may have been written in part.
     ///
     /// # Panics
     ///
@@ -115,7 +115,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -136,7 +136,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then a part may have been written.
+    /// Errors of the transport; then a part may have been written.
     ///
     /// # Panics
     ///
@@ -187,7 +187,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -211,7 +211,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -234,7 +234,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -261,7 +261,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     ///
     /// # Panics
     ///
@@ -298,8 +298,8 @@ impl<T: Pod> GlobalPtr<T> {
         Some(mapped.address())
     }
 
-    /// Asks the memory system to fetch the pointer's cache line for an access that will follow; does
-    /// nothing for a peer that is not direct, or for a pointer that could not be accessed.
+    /// Asks the memory system to fetch the pointer's cache line for an access that will follow;
+    /// does nothing for a peer that is not direct, or for a pointer that could not be accessed.
     ///
     /// # Cost
     ///

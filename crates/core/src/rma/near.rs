@@ -66,14 +66,14 @@ fn array_bytes<B: Block>(len: usize) -> Option<usize> {
     B::BYTES.checked_mul(NonZero::new(len)?.get())
 }
 
-/// A block of global memory whose loads, stores and atomics are this processor's own.
+/// A block of global memory that this process reaches by its own loads, stores and atomics.
 ///
 /// A container whose operation touches several parts of one element looks the element up once, by
-/// [`GlobalPtr::near`], and pays for each part what a plain access costs: with constant offsets every
-/// check is made by the compiler.
+/// [`GlobalPtr::near`], and pays for each part what a plain access costs: with constant offsets
+/// every check is made by the compiler.
 ///
-/// Other ranks may access the block at any time, and it is accessed as theirs is: a load of a type that
-/// is no word may be torn.
+/// Other ranks may access the block at any time, and it is accessed as theirs is: a load of a type
+/// that is no word may be torn.
 ///
 /// # Examples
 ///
@@ -92,9 +92,9 @@ fn array_bytes<B: Block>(len: usize) -> Option<usize> {
 /// let entry = world.alloc::<u64>(3)?;
 /// match entry.cast().near::<Entry>(&world) {
 ///     Some(near) => near.store(8, [1_u64, 2]),
-///     None => entry.offset(1).put_slice(&world, &[1, 2])?,
+///     None => entry.add(1).put_slice(&world, &[1, 2])?,
 /// }
-/// assert_eq!(entry.offset(2).get(&world)?, 2);
+/// assert_eq!(entry.add(2).get(&world)?, 2);
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
 pub struct Near<'w, B> {
@@ -108,9 +108,9 @@ pub struct Near<'w, B> {
 }
 
 impl GlobalPtr<u8> {
-    /// The block that begins here, if this process reads, writes and atomically updates it without the
-    /// backend. `None` also if operations are counted, and if the block is misaligned or not within a
-    /// segment: then the ordinary operations do the one and say the other.
+    /// The block that begins here, if this process reads, writes and atomically updates it without
+    /// the backend. `None` also if operations are counted, and if the block is misaligned or not
+    /// within a segment: then the ordinary operations do the one and say the other.
     ///
     /// # Cost
     ///
@@ -128,8 +128,8 @@ impl GlobalPtr<u8> {
     }
 }
 
-/// Blocks side by side at the same place of every rank's segment, all of them near: looked up once for as
-/// long as it lives. Its size is that of a pointer a rank, all of which are on this host.
+/// Blocks side by side at the same place of every rank's segment, all of them near: looked up once
+/// for as long as it lives. Its size is that of a pointer a rank, all of which are on this host.
 ///
 /// # Examples
 ///
@@ -147,7 +147,7 @@ impl GlobalPtr<u8> {
 /// let words = world.alloc_symmetric::<u64>(10)?;
 /// let last = match world.near_array::<Word>(words.here().offset_bytes(), 10) {
 ///     Some(near) => near.block(0, 9).load::<u64>(0),
-///     None => words.on(pgas_core::Rank::ZERO).offset(9).get(&world)?,
+///     None => words.on(pgas_core::Rank::ZERO).add(9).get(&world)?,
 /// };
 /// assert_eq!(last, 0);
 /// # Ok::<(), pgas_core::Error>(())
@@ -163,8 +163,8 @@ pub struct NearArray<B> {
 }
 
 impl World {
-    /// The `len` blocks behind `offset_bytes` in the segment of every rank, if there are some and all of them are
-    /// [near](GlobalPtr::near).
+    /// The `len` blocks behind `offset_bytes` in the segment of every rank, if there are some and
+    /// all of them are [near](GlobalPtr::near).
     ///
     /// # Cost
     ///
@@ -202,8 +202,8 @@ impl World {
         self.direct_ranks().map(Rank::new)
     }
 
-    /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if there are some and they are
-    /// [near](GlobalPtr::near).
+    /// The `len` blocks from `start` on in one rank's segment, as an array of that rank alone, if
+    /// there are some and they are [near](GlobalPtr::near).
     ///
     /// # Cost
     ///
@@ -283,8 +283,8 @@ pub struct Share<'w, B> {
 }
 
 impl<B: Block> NearArray<B> {
-    /// The block to whose share `number` belongs: ranks, and then the blocks of each, have equal shares of all numbers of 64 bits, as
-    /// [`Share`] has them in ascending order.
+    /// The block to whose share `number` belongs: ranks, and then the blocks of each, have equal
+    /// shares of all numbers of 64 bits, as [`Share`] has them in ascending order.
     ///
     /// A table spreads hashes so over all blocks, by multiplications, and without a branch.
     ///
@@ -327,7 +327,8 @@ impl<B: Block> NearArray<B> {
     }
 }
 
-/// `number` / 2^64 of `n`, which is below `n` unless that is zero, and what is left of it, as a fraction of 2^64.
+/// `number` / 2^64 of `n`, which is below `n` unless that is zero, and what is left of it, as a
+/// fraction of 2^64.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "a multiplication")]
 #[expect(clippy::cast_possible_truncation, reason = "takes the halves")]
@@ -380,7 +381,8 @@ impl<B: Block> Near<'_, B> {
         memory::load(self, offset)
     }
 
-    /// Reads four words of four bytes from `offset` on, each of them whole; later accesses of this thread come after.
+    /// Reads four words of four bytes from `offset` on, each of them whole; later accesses of this
+    /// thread come after.
     ///
     /// # Panics
     ///
@@ -417,8 +419,8 @@ impl<B: Block> Near<'_, B> {
         T::from_bits(self.part::<T>(offset).fetch(call(op, operand)))
     }
 
-    /// Replaces the word at `offset` by `new` if it is `current`; returns the former value, as `Ok` if
-    /// it was replaced. Acquires and releases.
+    /// Replaces the word at `offset` by `new` if it is `current`; returns the former value, as `Ok`
+    /// if it was replaced. Acquires and releases.
     ///
     /// # Cost
     ///

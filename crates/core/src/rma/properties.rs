@@ -111,7 +111,8 @@ fn get_as_loops_would<const N: usize>(
         let mut out = [u32::MAX; 512];
         let mut expected = out;
         array.get_strided(world, strides, &mut out).unwrap();
-        // Where places overlap locally, the order of blocks is the transport's; the reference's is this.
+        // Where places overlap locally, the order of blocks is the transport's; the reference's is
+        // this.
         for (global, local) in places {
             expected[*local] = u32::try_from(*global).unwrap();
         }
@@ -143,7 +144,7 @@ proptest! {
         ARRAY.with(|(world, array)| {
             let fragments: Vec<_> = cuts
                 .iter()
-                .map(|(start, len)| Fragment { ptr: array.offset(*start), len: *len })
+                .map(|(start, len)| Fragment { ptr: array.add(*start), len: *len })
                 .collect();
             let mut expected = Vec::new();
             for (start, len) in &cuts {

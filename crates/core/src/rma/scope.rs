@@ -33,8 +33,8 @@ impl std::fmt::Debug for Scope<'_, '_> {
 }
 
 impl World {
-    /// Runs `body`, which may begin transfers on buffers that it borrows, and returns when all of them
-    /// are complete, also when `body` panics.
+    /// Runs `body`, which may begin transfers on buffers that it borrows, and returns when all of
+    /// them are complete, also when `body` panics.
     ///
     /// # Cost
     ///
@@ -42,7 +42,7 @@ impl World {
     ///
     /// # Errors
     ///
-    /// What the transport reports, or the failure of the job while waiting.
+    /// Errors of the transport, or the failure of the job while waiting.
     ///
     /// # Examples
     ///
@@ -53,7 +53,7 @@ impl World {
     /// array.put_slice(&world, &[1, 2, 3, 4])?;
     /// world.scope(|scope| {
     ///     scope.get(array, &mut low)?;
-    ///     scope.get(array.offset(2), &mut high)
+    ///     scope.get(array.add(2), &mut high)
     /// })??;
     /// assert_eq!((low, high), ([1, 2], [3, 4]));
     /// # Ok::<(), pgas_core::Error>(())
@@ -99,7 +99,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -129,7 +129,7 @@ impl<'scope> Scope<'scope, '_> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then nothing was begun.
+    /// Errors of the transport; then nothing was begun.
     ///
     /// # Panics
     ///
@@ -150,7 +150,8 @@ impl<'scope> Scope<'scope, '_> {
         Ok(())
     }
 
-    /// Something is in flight, or complete already. Of a flood that has one id for all its operations one is enough.
+    /// Something is in flight, or complete already. Of a flood that has one id for all its
+    /// operations one is enough.
     fn note(&self, op: OpId) {
         let mut ops = self.ops.borrow_mut();
         if op != OpId::DONE && ops.last() != Some(&op) {
@@ -185,8 +186,9 @@ impl<'scope> Scope<'scope, '_> {
         failure.map_or(Ok(()), Err)
     }
 
-    /// Returns the error of a failed wait once no transfer is left, which may still come about; else
-    /// the network may write into the caller's buffers, returning would be unsound, and the job ends.
+    /// Returns the error of a failed wait once no transfer is left, which may still come about;
+    /// else the network may write into the caller's buffers, returning would be unsound, and the
+    /// job ends.
     fn give_up(&self, error: Error, mut is_empty: impl FnMut() -> bool) -> Result<()> {
         let began = Instant::now();
         while !is_empty() {

@@ -8,8 +8,8 @@ use crate::waits::Awaited;
 use crate::{GlobalPtr, Pod, Result, World};
 
 impl<T: Pod> GlobalPtr<T> {
-    /// Writes the elements of `values`, then updates the word `signal` on the same rank: who sees the
-    /// update also sees the values (OpenSHMEM's `put_signal`).
+    /// Writes the elements of `values`, then updates the word `signal` on the same rank: a rank
+    /// that sees the update also sees the values (OpenSHMEM's `put_signal`).
     ///
     /// # Cost
     ///
@@ -18,12 +18,12 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then the signal was not updated.
+    /// Errors of the transport; then the signal was not updated.
     ///
     /// # Panics
     ///
-    /// If the signal is on another rank than the data, or one of them is null, misaligned or outside
-    /// of a segment.
+    /// If the signal is on another rank than the data, or one of them is null, misaligned or
+    /// outside of a segment.
     #[track_caller]
     pub fn put_signal(
         self,
@@ -54,11 +54,11 @@ impl<T: Pod> GlobalPtr<T> {
 }
 
 impl GlobalPtr<u64> {
-    /// Waits until the word, which lies in this rank's own segment, fulfils `condition`, and returns
-    /// what it then held.
+    /// Waits until the word, which lies in this rank's own segment, fulfils `condition`, and
+    /// returns its value then.
     ///
-    /// A [`put_signal`](GlobalPtr::put_signal) wakes the waiter; after a plain atomic it may sleep up
-    /// to 2 ms longer.
+    /// A [`put_signal`](GlobalPtr::put_signal) wakes the waiter; after a plain atomic it may sleep
+    /// up to 2 ms longer.
     ///
     /// # Cost
     ///

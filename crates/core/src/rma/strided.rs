@@ -20,7 +20,7 @@ use crate::{GlobalPtr, Pod, Result, World};
 /// array.put_slice(&world, &(0..32).collect::<Vec<u32>>())?;
 /// let mut columns = [0; 8];
 /// let strides = Strides { extents: [4, 2], global: [8, 1], local: [2, 1] };
-/// array.offset(3).get_strided(&world, &strides, &mut columns)?;
+/// array.add(3).get_strided(&world, &strides, &mut columns)?;
 /// assert_eq!(columns, [3, 4, 11, 12, 19, 20, 27, 28]);
 /// # Ok::<(), pgas_core::Error>(())
 /// ```
@@ -35,8 +35,8 @@ pub struct Strides<const N: usize> {
 }
 
 impl<const N: usize> Strides<N> {
-    /// The number of elements from the first to one past the last in an array with `strides`; `None`
-    /// if that overflows.
+    /// The number of elements from the first to one past the last in an array with `strides`;
+    /// `None` if that overflows.
     pub(super) fn span(&self, strides: &[usize; N]) -> Option<usize> {
         if self.extents.contains(&0) {
             return Some(0);
@@ -91,8 +91,8 @@ impl<const N: usize> Strides<N> {
         Some(world.checked(ptr, span))
     }
 
-    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the elements that
-    /// the box is among, and with the corners of each part and its shape.
+    /// Cuts the box into parts that go in one piece each, and calls `carry_out` with the elements
+    /// that the box is among, and with the corners of each part and its shape.
     #[track_caller]
     fn in_parts<T: Pod>(
         &self,
@@ -119,7 +119,8 @@ impl<const N: usize> Strides<N> {
 }
 
 impl<T: Pod> GlobalPtr<T> {
-    /// Writes a box of elements from `values`. This pointer and the slice's start are its first corner.
+    /// Writes a box of elements from `values`. This pointer and the slice's start are its first
+    /// corner.
     ///
     /// # Cost
     ///
@@ -128,7 +129,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then a part may have been written.
+    /// Errors of the transport; then a part may have been written.
     ///
     /// # Panics
     ///
@@ -154,7 +155,7 @@ impl<T: Pod> GlobalPtr<T> {
     ///
     /// # Errors
     ///
-    /// What the transport reports; then a part of `out` may have been written.
+    /// Errors of the transport; then a part of `out` may have been written.
     ///
     /// # Panics
     ///

@@ -4,7 +4,8 @@ use crate::raw::copy::{self, Sixteen};
 
 /// Four words of four bytes, as they were read together.
 ///
-/// A container that keeps such words side by side learns with one load and a few instructions which of them to look at.
+/// A container that keeps such words side by side learns with one load and a few instructions which
+/// of them to look at.
 ///
 /// # Examples
 ///
@@ -29,8 +30,8 @@ impl From<[u64; 2]> for FourWords {
 }
 
 impl FourWords {
-    /// Which of the words are `wanted` once the bits of `ignored` are set in them: a bit for each word, the lowest one for the first in
-    /// memory.
+    /// Which of the words are `wanted` once the bits of `ignored` are set in them: a bit for each
+    /// word, the lowest one for the first in memory.
     #[must_use]
     #[inline(always)]
     #[expect(clippy::inline_always, reason = "a few instructions")]

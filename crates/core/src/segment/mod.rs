@@ -8,10 +8,10 @@
 //! | null    | core   | symmetric heap ->       | local heap ->            |
 //! ```
 //!
-//! The symmetric heap is used collectively: every rank makes the same requests in the same order, its
-//! bookkeeping is deterministic, and so an allocation has the same offset everywhere without a word
-//! being exchanged about it. The local heap is each rank's own. Bookkeeping lives in private memory,
-//! where no remote put can damage it.
+//! The symmetric heap is used collectively: every rank makes the same requests in the same order,
+//! its bookkeeping is deterministic, and so an allocation has the same offset everywhere without a
+//! word being exchanged about it. The local heap is each rank's own. Bookkeeping lives in private
+//! memory, where no remote put can damage it.
 
 mod heap;
 #[cfg(test)]

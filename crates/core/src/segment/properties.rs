@@ -98,7 +98,8 @@ proptest! {
         prop_assert_eq!((usage.used, usage.free, usage.largest), (0, END - START, END - START));
     }
 
-    /// Three ranks that allocate alike, drop their handles as they please, and agree on what is freed.
+    /// Three ranks that allocate alike, drop their handles as they please, and agree on what is
+    /// freed.
     #[test]
     fn symmetric_heaps_stay_alike_and_free_what_all_have_dropped(
         steps in prop::collection::vec((0_u64..3000, any::<[u8; 3]>(), 0_u8..4), 1..60),

@@ -18,8 +18,8 @@ use inbox::Inbox;
 
 pub(crate) use inbox::{Header, Key, Payload};
 
-/// The part of a world that collectives use. They do not hold the world itself, which lives until its
-/// user drops it, whatever is in flight.
+/// The part of a world that collectives use. They do not hold the world itself, which lives until
+/// its user drops it, whatever is in flight.
 pub(crate) struct Wire {
     pub(crate) backend: Arc<dyn Backend>,
     counting: Option<Arc<Counting>>,
@@ -82,16 +82,17 @@ impl Wire {
         Some(late.ok_or_else(|| self.deserted(key.from, what)))
     }
 
-    /// The failure of a rank that has left the job although a collective needs it. The others of the
-    /// team may wait for this rank in turn, so that it is the whole job's.
+    /// The failure of a rank that has left the job although a collective needs it. The others of
+    /// the team may wait for this rank in turn, so that it is the whole job's.
     #[cold]
     pub(crate) fn deserted(&self, rank: Rank, what: &str) -> Error {
         let cause = format!("has left the job while others wait for it in {what}");
         self.backend.blame(rank, &cause)
     }
 
-    /// What this rank returns for an `error` that ends a collective, or what belongs to one, here alone. The
-    /// others may wait for this rank, so that it is the failure of the job, by which they are told.
+    /// What this rank returns for an `error` that ends a collective, or what belongs to one, here
+    /// alone. The others may wait for this rank, so that it is the failure of the job, by which
+    /// they are told.
     #[cold]
     pub(crate) fn give_up(&self, what: &str, error: Error) -> Error {
         if self.backend.health().is_ok() {

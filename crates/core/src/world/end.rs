@@ -33,8 +33,8 @@ impl Drop for World {
 }
 
 impl Drop for Inner {
-    /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank that
-    /// panics does not leave in good order, and its death is reported as such.
+    /// Waits for collectives and operations whose events were dropped, then leaves the job; a rank
+    /// that panics does not leave in good order, and its death is reported as such.
     fn drop(&mut self) {
         let is_over = |op| self.backend.test(op, Stage::Operation).unwrap_or(true);
         let mut rounds = 0_u32;

@@ -30,8 +30,8 @@ impl World {
         self.inner.words.base(self.rank()).is_some()
     }
 
-    /// Where the `n` elements at `ptr` are, if they lie within a segment, are aligned, and can be read
-    /// and written without further ado; else the slow way finds out what is the matter.
+    /// Where the `n` elements at `ptr` are, if they lie within a segment, are aligned, and can be
+    /// read and written without further ado; else the slow way finds out what is the matter.
     #[inline(always)]
     #[expect(
         clippy::inline_always,

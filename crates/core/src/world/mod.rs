@@ -2,8 +2,8 @@
 //!
 //! On the path of an operation this file comes first: a launcher's backend becomes a [`World`], the
 //! world's [`segment`] gives out a [`GlobalPtr`], and [`rma`](crate::rma) or
-//! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through the
-//! [`Backend`] elsewhere.
+//! [`atomics`](crate::atomics) follow it, directly where the peer's segment is mapped and through
+//! the [`Backend`] elsewhere.
 
 mod end;
 mod memory;
@@ -32,12 +32,12 @@ use crate::tasks::Tasks;
 use crate::waits::Watch;
 use crate::wire::Wire;
 
-/// What a crate adds to every world above core, such as active messages: messages of its own
-/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes progress.
-/// See [`World::attach`].
+/// An extension of every world by a crate above core, such as active messages: messages of its own
+/// ([`HandlerId::LAYER`](crate::backend::HandlerId::LAYER)), and work whenever the rank makes
+/// progress. See [`World::attach`].
 pub trait Layer: Any + fmt::Debug + Send + Sync {
-    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits inside it
-    /// is [`Error::InHandler`].
+    /// Takes a message for one of the layer's handlers. It may send, but not wait: what waits
+    /// inside it is [`Error::InHandler`].
     ///
     /// # Errors
     ///
@@ -49,11 +49,11 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the transport reports.
+    /// Errors of the transport.
     fn advance(&self, world: &World) -> Result<bool>;
 
-    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so that
-    /// it is never left with more of them than one batch of requests gives.
+    /// Whether requests may be served now. A layer with answers that met back-pressure says no, so
+    /// that it is never left with more of them than one batch of requests gives.
     fn accepts_requests(&self) -> bool;
 
     /// What the handler that runs now works on, for the report of one that does not return.
@@ -66,7 +66,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
         true
     }
 
-    /// Takes note of a message that came when the rank served none any more, because it was leaving.
+    /// Takes note of a message that came when the rank served none any more, because it was
+    /// leaving.
     fn refuse(&self, message: &Message<'_>) {
         let _ = message;
     }
@@ -74,8 +75,8 @@ pub trait Layer: Any + fmt::Debug + Send + Sync {
     /// Called when the rank has left, in good order.
     fn end(&self) {}
 
-    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the next progress;
-    /// else the task asks to be polled again at once.
+    /// Takes the waker of a task that waits for an operation, if the layer will wake it after the
+    /// next progress; else the task asks to be polled again at once.
     fn wake_after_progress(&self, world: &World, waker: &Waker) -> bool {
         let _ = (world, waker);
         false
@@ -95,8 +96,8 @@ pub struct World {
     is_counted: bool,
 }
 
-/// A handle that does not keep the rank in the job: for what may outlive the program's interest in it, such
-/// as a future that is never waited for.
+/// A handle that does not keep the rank in the job, for values that may outlive the program's
+/// interest in it, such as a future that is never waited for.
 #[derive(Clone, Debug)]
 pub struct WeakWorld {
     inner: Weak<Inner>,
@@ -124,8 +125,9 @@ impl WeakWorld {
 
 #[derive(Debug)]
 struct Inner {
-    /// What most accesses look at: what the two maps below say of segments in one mapping, or nothing
-    /// while operations are counted, so that an access pays for counting only when it is on.
+    /// What most accesses look at: what the two maps below say of segments in one mapping, or
+    /// nothing while operations are counted, so that an access pays for counting only when it is
+    /// on.
     fast_memory: EvenMap,
     fast_words: EvenMap,
     /// Whose segments are read and written directly, and whose words are changed by this CPU. The
@@ -281,7 +283,7 @@ impl World {
         Rank::new(rank.number().checked_sub(1).unwrap_or(self.n_ranks() - 1))
     }
 
-    /// Refuses what is no rank of the job.
+    /// Panics unless `rank` is a rank of the job.
     ///
     /// # Panics
     ///
@@ -300,7 +302,7 @@ impl World {
         &self.inner.config
     }
 
-    /// What the transport can do, and what it needs of its ranks.
+    /// The abilities of the transport and its demands on ranks.
     #[must_use]
     #[inline]
     pub fn capabilities(&self) -> &Capabilities {
@@ -346,7 +348,8 @@ impl World {
         self.backend().abort(code, message)
     }
 
-    /// What this rank has done so far; all zero unless [`Config::statistics`] asks for counting.
+    /// The operations of this rank so far; all zero unless [`Config::statistics`] asks for
+    /// counting.
     #[must_use]
     pub fn costs(&self) -> Costs {
         self.inner
@@ -355,7 +358,8 @@ impl World {
             .map_or_else(Costs::default, |counting| counting.total())
     }
 
-    /// What this rank has done so far on `peer`, if [`Statistics::PerPeer`](crate::Statistics) is on.
+    /// The operations of this rank on `peer` so far, if [`Statistics::PerPeer`](crate::Statistics)
+    /// is on.
     ///
     /// # Panics
     ///
@@ -449,8 +453,9 @@ impl World {
     }
 }
 
-/// The ranks whose segments are accessed directly, if they are mapped. With the direct path off that is this
-/// rank alone, where ranks serve atomics: to its own words nobody else has a way then, but by asking it.
+/// The ranks whose segments are accessed directly, if they are mapped. With the direct path off
+/// that is this rank alone, where ranks serve atomics: to its own words nobody else has a way then,
+/// but by asking it.
 fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
     let own = backend.rank().number();
     if config.direct {
@@ -462,8 +467,8 @@ fn direct_ranks(backend: &dyn Backend, config: &Config) -> Range<u32> {
     }
 }
 
-/// Which segments of `ranks` are accessed directly, and on which of them CPU atomics are right: one word must
-/// never have two kinds of executors.
+/// Which segments of `ranks` are accessed directly, and on which of them CPU atomics are right: one
+/// word must never have two kinds of executors.
 fn maps(backend: &dyn Backend, ranks: Range<u32>) -> (SegmentMap, SegmentMap) {
     let memory = SegmentMap::of(backend, ranks.clone());
     let by_cpu = backend.capabilities().atomics == AtomicsBy::Cpu;

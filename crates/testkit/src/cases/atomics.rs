@@ -68,7 +68,7 @@ enum Form {
 /// Each operation in each form on each pair of edge values, then long random sequences.
 fn follow<T: ModelAtomic>(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<T>(4)?;
-    let word = array.on(neighbour(world, 1)).offset(1);
+    let word = array.on(neighbour(world, 1)).add(1);
     for &op in T::ops() {
         for start in T::edges() {
             for operand in T::edges() {
@@ -134,7 +134,7 @@ fn compare_exchange_follows_the_model_for_every_type(world: &World) -> Result<()
 
 fn exchange<T: ModelAtomic>(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<T>(2)?;
-    let word = array.on(neighbour(world, 1)).offset(1);
+    let word = array.on(neighbour(world, 1)).add(1);
     for start in T::edges() {
         for expected in T::edges() {
             for new in T::edges() {
@@ -179,7 +179,7 @@ fn integers_wrap_around(world: &World) -> Result<()> {
     assert_eq!(small.fetch_dec(world)?, i32::MIN);
     assert_eq!(small.atomic_load(world)?, i32::MAX);
     assert_eq!(
-        small.offset(1).atomic_load(world)?,
+        small.add(1).atomic_load(world)?,
         0,
         "no carry into the next word"
     );
@@ -229,7 +229,7 @@ fn atomics_do_not_touch_neighbouring_words(world: &World) -> Result<()> {
     for i in [1, 2, 5] {
         there.put_slice(world, &[0xffff_ffff; 7])?;
         world.flush(there.rank())?;
-        let word = there.offset(i);
+        let word = there.add(i);
         word.fetch_inc(world)?;
         word.fetch_dec(world)?;
         word.swap(world, 0)?;

@@ -60,7 +60,7 @@ fn accesses_outside_of_a_segment_panic_and_write_nothing(world: &World) -> Resul
     assert_panics(OUTSIDE, || end.get(world));
     assert_panics(OUTSIDE, || end.put(world, 1));
     assert_panics(OUTSIDE, || end.fetch_add(world, 1));
-    assert_panics(OUTSIDE, || last.offset(1).put_nb(world, 1));
+    assert_panics(OUTSIDE, || last.add(1).put_nb(world, 1));
     assert_panics(OUTSIDE, || last.get_vec(world, 2));
     assert_panics(OUTSIDE, || last.put_slice(world, &[1, 2]));
     assert_panics(OUTSIDE, || last.cast::<[u64; 2]>().put(world, [1, 2]));
@@ -91,7 +91,7 @@ fn misaligned_accesses_panic_and_write_nothing(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<u64>(2)?;
     let there = array.on(neighbour(world, 1));
     for shift in 1..8 {
-        let crooked = there.byte_offset(shift);
+        let crooked = there.byte_add(shift);
         assert_panics("not aligned", || crooked.get(world));
         assert_panics("not aligned", || crooked.put(world, u64::MAX));
         assert_panics("not aligned", || crooked.put_slice(world, &[u64::MAX]));
@@ -115,9 +115,9 @@ fn lengths_that_overflow_panic(world: &World) -> Result<()> {
         assert_panics(OUTSIDE, || cell.get_vec(world, n));
         assert_panics(OUTSIDE, || cell.get_vec_nb(world, n));
     }
-    assert_panics("overflows 2^40", || cell.offset(usize::MAX));
-    assert_panics("overflows 2^40", || cell.offset(1 << 38));
-    assert_panics("overflows 2^40", || cell.byte_offset(u64::MAX));
+    assert_panics("overflows 2^40", || cell.add(usize::MAX));
+    assert_panics("overflows 2^40", || cell.add(1 << 38));
+    assert_panics("overflows 2^40", || cell.byte_add(u64::MAX));
     world.free(cell);
     world.barrier()
 }
@@ -201,7 +201,7 @@ fn operations_outside_of_an_atomic_domain_panic(world: &World) -> Result<()> {
 fn a_signal_on_another_rank_than_its_data_panics(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<u64>(2)?;
     let data = array.on(neighbour(world, 1));
-    let signal = array.here().offset(1);
+    let signal = array.here().add(1);
     assert_panics("the rank of the data", || {
         data.put_signal(world, &[1], signal, SignalUpdate::Set(1))
     });
@@ -219,7 +219,7 @@ fn waiting_for_a_word_of_another_rank_panics(world: &World) -> Result<()> {
 
 fn what_is_not_a_live_allocation_cannot_be_freed(world: &World) -> Result<()> {
     let cells = world.alloc::<u64>(16)?;
-    assert_panics("not a live allocation", || world.free(cells.offset(8)));
+    assert_panics("not a live allocation", || world.free(cells.add(8)));
     world.free(cells);
     assert_panics("not a live allocation", || world.free(cells));
     assert_panics("does not own it", || {

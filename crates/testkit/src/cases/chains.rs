@@ -83,13 +83,13 @@ fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
             Here::new(world),
             words.on(far),
             next,
-            words.on(far).offset(1),
+            words.on(far).add(1),
         );
         let long = world.rpc(next, body, args)?.wait()?;
         assert_eq!(long, vec![2 * u64::from(far.number()); LONG]);
     }
     world.barrier()?;
-    assert_eq!(words.here().offset(1).get(world)?, 5);
+    assert_eq!(words.here().add(1).get(world)?, 5);
     world.barrier()
 }
 

@@ -62,7 +62,7 @@ fn concurrent_fetching_adds_give_every_number_once(world: &World) -> Result<()> 
         last = Some(number);
         let slot = taken
             .on(Rank::ZERO)
-            .offset(usize::try_from(number).expect("small"));
+            .add(usize::try_from(number).expect("small"));
         slot.atomic_op(world, AtomicOp::Add, 1)?;
     }
     world.barrier()?;
@@ -81,14 +81,14 @@ fn concurrent_adds_without_result_add_up(world: &World) -> Result<()> {
         if round % 64 == me(world) {
             world.flush_all()?;
         }
-        let word = cells.on(neighbour(world, 1)).offset(1);
+        let word = cells.on(neighbour(world, 1)).add(1);
         drop(word.fetch_op_nb(world, AtomicOp::Add, 1)?);
     }
     world.barrier()?;
     for rank in world.ranks() {
         let total = u64::from(cells.on(rank).atomic_load(world)?);
         assert_eq!(total, 3 * ROUNDS * n_ranks(world));
-        let total = u64::from(cells.on(rank).offset(1).atomic_load(world)?);
+        let total = u64::from(cells.on(rank).add(1).atomic_load(world)?);
         assert_eq!(total, ROUNDS);
     }
     world.barrier()
@@ -268,7 +268,7 @@ fn neighbouring_halves_of_a_word_do_not_interfere(world: &World) -> Result<()> {
     const EACH: u32 = 300;
     let halves = world.alloc_symmetric::<u32>(2)?;
     let half = (world.rank().number() % 2) as usize;
-    let word = halves.on(Rank::ZERO).offset(half);
+    let word = halves.on(Rank::ZERO).add(half);
     for i in 0..EACH {
         if i % 2 == 0 {
             word.fetch_add(world, 0x1_0001)?;
@@ -279,7 +279,7 @@ fn neighbouring_halves_of_a_word_do_not_interfere(world: &World) -> Result<()> {
     world.barrier()?;
     for half in 0..2 {
         let authors = (world.n_ranks() + 1 - half) / 2;
-        let word = halves.on(Rank::ZERO).offset(half as usize);
+        let word = halves.on(Rank::ZERO).add(half as usize);
         let expected = 0x1_0001_u32.wrapping_mul(EACH * authors);
         assert_eq!(word.atomic_load(world)?, expected, "half {half}");
     }

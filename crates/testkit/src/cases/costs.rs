@@ -127,7 +127,7 @@ fn each_atomic_counts_once_with_its_bytes(world: &World) -> Result<()> {
         ..atomics(1, 24)
     };
     assert_costs(world, "put_signal", signalled, || {
-        there.put_signal(world, &[1; 2], there.offset(8), SignalUpdate::Add(1))
+        there.put_signal(world, &[1; 2], there.add(8), SignalUpdate::Add(1))
     })?;
     let local = Costs {
         local: 1,
@@ -185,7 +185,7 @@ fn a_barrier_counts_one_barrier(world: &World) -> Result<()> {
 
 fn refused_operations_cost_nothing(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<u64>(1)?;
-    let crooked = array.on(neighbour(world, 1)).byte_offset(1);
+    let crooked = array.on(neighbour(world, 1)).byte_add(1);
     let spent = costs_of(world, || {
         assert_panics("not aligned", || crooked.put(world, 1));
         assert_panics("not aligned", || crooked.fetch_add(world, 1));

@@ -452,13 +452,13 @@ fn a_full_queue_does_not_stop_one_sided_operations(world: &World) -> Result<()> 
         world.flush(to)?;
         assert_eq!(word.on(to).get(world)?, 5);
         assert_eq!(word.on(to).fetch_add(world, 1)?, 5);
-        word.on(to).offset(1).atomic_store(world, sent + 1)?;
+        word.on(to).add(1).atomic_store(world, sent + 1)?;
     } else if world.rank() == from {
-        word.on(to).offset(1).atomic_store(world, 1)?;
+        word.on(to).add(1).atomic_store(world, 1)?;
     }
     world.barrier()?;
     if world.rank() == to {
-        let sent = word.here().offset(1).atomic_load(world)? - 1;
+        let sent = word.here().add(1).atomic_load(world)? - 1;
         world.wait_for("messages", || Ok(served.load(Ordering::Relaxed) == sent))?;
     }
     world.barrier()

@@ -37,7 +37,7 @@ fn events_may_be_waited_for_in_any_order(world: &World) -> Result<()> {
     let values: Vec<u64> = random_values(&mut rng, N);
     let mut puts = Vec::new();
     for (i, value) in values.iter().enumerate() {
-        puts.push(there.offset(i).put_nb(world, *value)?);
+        puts.push(there.add(i).put_nb(world, *value)?);
     }
     rng.shuffle(&mut puts);
     for put in puts {
@@ -45,7 +45,7 @@ fn events_may_be_waited_for_in_any_order(world: &World) -> Result<()> {
     }
     let mut gets = Vec::new();
     for i in 0..N {
-        gets.push((i, there.offset(i).get_nb(world)?));
+        gets.push((i, there.add(i).get_nb(world)?));
     }
     rng.shuffle(&mut gets);
     for (i, get) in gets {
@@ -67,21 +67,21 @@ fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
         let block = |i: usize| [u32::try_from(value(i)).expect("small"); 5];
         let mut puts = Vec::new();
         for i in 0..N {
-            puts.push(words.offset(i).put_nb(world, value(i))?);
-            puts.push(blocks.offset(i).put_nb(world, block(i))?);
+            puts.push(words.add(i).put_nb(world, value(i))?);
+            puts.push(blocks.add(i).put_nb(world, block(i))?);
         }
         in_order(order, puts).try_for_each(Event::wait)?;
         // Also those that were dropped.
         world.flush(to)?;
-        let begun = (0..N).map(|i| Ok((i, words.offset(i).get_nb(world)?)));
+        let begun = (0..N).map(|i| Ok((i, words.add(i).get_nb(world)?)));
         for (i, get) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
             assert_eq!(get.wait()?, value(i));
         }
-        let begun = (0..N).map(|i| Ok((i, blocks.offset(i).get_nb(world)?)));
+        let begun = (0..N).map(|i| Ok((i, blocks.add(i).get_nb(world)?)));
         for (i, get) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
             assert_eq!(get.wait()?, block(i));
         }
-        let swap = |i| words.offset(i).compare_exchange_nb(world, value(i), 7);
+        let swap = |i| words.add(i).compare_exchange_nb(world, value(i), 7);
         let begun = (0..N).map(|i| Ok((i, swap(i)?)));
         for (i, swap) in in_order(order, begun.collect::<Result<Vec<_>>>()?) {
             assert_eq!(swap.wait()?, Ok(value(i)));
@@ -121,13 +121,12 @@ fn events_can_be_awaited_and_joined(world: &World) -> Result<()> {
     let sum = world.block_on(async {
         there.put_nb(world, 1)?.await?;
         let begun: Result<Vec<Event<()>>> = (1..N)
-            .map(|i| there.offset(i).put_nb(world, i as u64 * 3))
+            .map(|i| there.add(i).put_nb(world, i as u64 * 3))
             .collect();
         for event in begun? {
             event.await?;
         }
-        let begun: Result<Vec<Event<u64>>> =
-            (0..N).map(|i| there.offset(i).get_nb(world)).collect();
+        let begun: Result<Vec<Event<u64>>> = (0..N).map(|i| there.add(i).get_nb(world)).collect();
         let mut sum = 0;
         for event in begun? {
             sum += event.await?;
@@ -144,7 +143,7 @@ fn puts_whose_events_are_dropped_complete_by_the_flush(world: &World) -> Result<
     let there = array.on(neighbour(world, 1));
     for round in 0..4_u64 {
         for i in 0..N {
-            drop(there.offset(i).put_nb(world, [round * 100 + i as u64; 4])?);
+            drop(there.add(i).put_nb(world, [round * 100 + i as u64; 4])?);
         }
         world.flush(there.rank())?;
         let seen = there.get_vec(world, N)?;
@@ -194,12 +193,7 @@ fn a_rank_may_leave_with_dropped_operations_in_flight(world: &World) -> Result<(
     let array = world.alloc_symmetric::<u64>(512)?;
     for rank in world.ranks() {
         drop(array.on(rank).get_vec_nb(world, 512)?);
-        drop(
-            array
-                .on(rank)
-                .offset(world.rank().index())
-                .put_nb(world, 1)?,
-        );
+        drop(array.on(rank).add(world.rank().index()).put_nb(world, 1)?);
     }
     Ok(())
 }
@@ -249,7 +243,7 @@ fn non_blocking_atomics_each_happen_once(world: &World) -> Result<()> {
     for event in begun? {
         let ticket = usize::try_from(event.wait()?).expect("small");
         // Each ticket was given once.
-        let slot = array.on(Rank::ZERO).offset(1 + ticket);
+        let slot = array.on(Rank::ZERO).add(1 + ticket);
         assert_eq!(slot.fetch_add(world, 1)?, 0, "ticket {ticket}");
     }
     world.barrier()?;
@@ -267,14 +261,14 @@ fn a_scope_completes_its_transfers(world: &World) -> Result<()> {
         let middle = low.len();
         let n = world.scope(|scope| {
             scope.put(there, low)?;
-            scope.put(there.offset(middle), high)?;
+            scope.put(there.add(middle), high)?;
             Ok::<_, pgas_core::Error>(middle)
         })??;
         assert_eq!(n, middle);
         let mut seen = vec![0; 100];
         let (left, right) = seen.split_at_mut(middle);
         world.scope(|scope| {
-            scope.get(there.offset(middle), right)?;
+            scope.get(there.add(middle), right)?;
             scope.get(there, left)
         })??;
         assert_eq!(seen, values);
@@ -291,7 +285,7 @@ fn a_scope_completes_its_transfers_when_its_body_panics(world: &World) -> Result
     let values = [4; 8];
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| {
         world.scope(|scope| {
-            scope.get(there.offset(8), &mut seen[8..])?;
+            scope.get(there.add(8), &mut seen[8..])?;
             scope.put(there, &values)?;
             // Not `panic!`, to keep it off the screen.
             panic::resume_unwind(Box::new("thrown on purpose"));
@@ -313,7 +307,7 @@ fn scopes_of_many_transfers_to_all_ranks(world: &World) -> Result<()> {
     let mine: Vec<Vec<u64>> = (0..n).map(|to| vec![(me * n + to) as u64; 8]).collect();
     world.scope(|scope| {
         for (rank, values) in world.ranks().zip(&mine) {
-            scope.put(array.on(rank).offset(me * 8), values)?;
+            scope.put(array.on(rank).add(me * 8), values)?;
         }
         Ok::<_, pgas_core::Error>(())
     })??;

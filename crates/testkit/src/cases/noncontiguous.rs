@@ -49,7 +49,7 @@ fn boxes<T: Pod + PartialEq + Debug, const N: usize>(world: &World, rng: &mut Rn
         let n_local = span(|p| p.1).unwrap_or(0) + 1;
 
         let values: Vec<T> = random_values(rng, n_local);
-        there.offset(start).put_strided(world, &strides, &values)?;
+        there.add(start).put_strided(world, &strides, &values)?;
         world.flush(there.rank())?;
         for (global, local) in &places {
             model[start + global] = values[*local];
@@ -58,7 +58,7 @@ fn boxes<T: Pod + PartialEq + Debug, const N: usize>(world: &World, rng: &mut Rn
 
         let background: Vec<T> = random_values(rng, n_local);
         let (mut out, mut expected) = (background.clone(), background);
-        there.offset(start).get_strided(world, &strides, &mut out)?;
+        there.add(start).get_strided(world, &strides, &mut out)?;
         for (global, local) in &places {
             expected[*local] = model[start + global];
         }
@@ -104,7 +104,7 @@ fn strided_transfers_without_dimensions_or_elements(world: &World) -> Result<()>
         global: [],
         local: [],
     };
-    there.offset(1).put_strided(world, &point, &[9])?;
+    there.add(1).put_strided(world, &point, &[9])?;
     let nothing = Strides {
         extents: [4, 0],
         global: [usize::MAX, 1],
@@ -114,7 +114,7 @@ fn strided_transfers_without_dimensions_or_elements(world: &World) -> Result<()>
     there.get_strided(world, &nothing, &mut [])?;
     world.flush(there.rank())?;
     let mut out = [0];
-    there.offset(1).get_strided(world, &point, &mut out)?;
+    there.add(1).get_strided(world, &point, &mut out)?;
     assert_eq!(out, [9]);
     assert_eq!(there.get_vec(world, 4)?, [0, 9, 0, 0]);
     world.barrier()
@@ -140,7 +140,7 @@ fn strided_gets_may_read_elements_more_than_once(world: &World) -> Result<()> {
         local: [1],
     };
     let mut out = [0; 5];
-    there.offset(7).get_strided(world, &same, &mut out)?;
+    there.add(7).get_strided(world, &same, &mut out)?;
     assert_eq!(out, [17; 5]);
     world.barrier()
 }
@@ -164,7 +164,7 @@ fn strided_transfers_of_long_blocks(world: &World) -> Result<()> {
     assert!(out == values);
     let pieces = [
         Fragment {
-            ptr: there.offset(LONG + 16),
+            ptr: there.add(LONG + 16),
             len: LONG,
         },
         Fragment {
@@ -200,7 +200,7 @@ fn fragments_on_all_ranks_move_what_loops_would(world: &World) -> Result<()> {
         let fragments: Vec<_> = cuts
             .iter()
             .map(|(rank, at, len)| Fragment {
-                ptr: lane(&array, world, *rank, LANE).offset(*at),
+                ptr: lane(&array, world, *rank, LANE).add(*at),
                 len: *len,
             })
             .collect();
@@ -233,7 +233,7 @@ fn lane<T: Pod>(
     len: usize,
 ) -> pgas_core::GlobalPtr<T> {
     let rank = world.ranks().nth(rank).expect("a rank of the job");
-    array.on(rank).offset(world.rank().index() * len)
+    array.on(rank).add(world.rank().index() * len)
 }
 
 fn fragments_of_nothing_move_nothing(world: &World) -> Result<()> {

@@ -25,11 +25,11 @@ fn put_then_flush_is_visible_to_the_target(world: &World) -> Result<()> {
         there.put(world, round)?;
         world.flush(there.rank())?;
         // The other word only says that the flush is over.
-        there.offset(1).atomic_store(world, round)?;
+        there.add(1).atomic_store(world, round)?;
         world.flush(there.rank())?;
         cells
             .here()
-            .offset(1)
+            .add(1)
             .wait_until(world, |seen| seen >= round)?;
         assert!(cells.here().get(world)? >= round);
     }
@@ -41,7 +41,7 @@ fn a_flush_completes_what_is_in_flight_too(world: &World) -> Result<()> {
     let there = array.on(neighbour(world, 1));
     for round in 0..20 {
         let begun: Result<Vec<_>> = (0..50)
-            .map(|i| there.offset(i).put_nb(world, round + i as u64))
+            .map(|i| there.add(i).put_nb(world, round + i as u64))
             .collect();
         let events = begun?;
         world.flush_all()?;
@@ -60,11 +60,11 @@ fn a_flush_of_one_rank_completes_operations_on_it(world: &World) -> Result<()> {
     let me = world.rank().index();
     for round in 1..=20 {
         for rank in world.ranks() {
-            array.on(rank).offset(me).put(world, round)?;
+            array.on(rank).add(me).put(world, round)?;
         }
         for rank in world.ranks() {
             world.flush(rank)?;
-            assert_eq!(array.on(rank).offset(me).get(world)?, round);
+            assert_eq!(array.on(rank).add(me).get(world)?, round);
         }
     }
     world.barrier()
@@ -81,7 +81,7 @@ fn who_sees_the_flag_sees_the_data_flushed_before(world: &World) -> Result<()> {
     for round in 1..=ROUNDS {
         data.on(next).put_slice(world, &[round; WORDS])?;
         if round % 3 == 0 {
-            data.on(next).offset(5).put_nb(world, round)?.wait()?;
+            data.on(next).add(5).put_nb(world, round)?.wait()?;
         }
         world.flush(next)?;
         flag.on(next).atomic_store(world, round)?;
@@ -104,12 +104,12 @@ fn who_sees_the_flag_sees_data_on_a_third_rank(world: &World) -> Result<()> {
     let previous = neighbour(world, world.n_ranks() - 1);
     // Each rank's data lies two ranks further; the rank between is told and looks there.
     for round in 1..=ROUNDS {
-        let mine = data.on(neighbour(world, 2)).offset(me);
+        let mine = data.on(neighbour(world, 2)).add(me);
         mine.put(world, [round; 3])?;
         world.flush(mine.rank())?;
         flag.on(next).fetch_add(world, 1)?;
         flag.here().wait_until(world, |seen| seen >= round)?;
-        let its = data.on(next).offset(previous.index());
+        let its = data.on(next).add(previous.index());
         let seen = its.get(world)?;
         assert!(
             seen[0] >= round && seen[2] >= round,
@@ -128,7 +128,7 @@ fn who_sees_an_atomics_result_sees_what_its_author_flushed(world: &World) -> Res
     let home = |ticket: u64| {
         let rank = ticket % u64::from(world.n_ranks());
         let rank = Rank::new(u32::try_from(rank).expect("below the number of ranks"));
-        log.on(rank).offset(usize::try_from(ticket).expect("small"))
+        log.on(rank).add(usize::try_from(ticket).expect("small"))
     };
     for _ in 0..TICKETS {
         // Whoever draws a ticket has read the counter, and writes the next entry before it moves on.
@@ -176,7 +176,7 @@ fn a_barrier_separates_phases(world: &World) -> Result<()> {
         let mut targets: Vec<Rank> = world.ranks().collect();
         own.shuffle(&mut targets);
         for target in targets {
-            let slot = slots.on(target).offset(me);
+            let slot = slots.on(target).add(me);
             match own.u8(..4) {
                 0 => slot.put(world, round)?,
                 1 => slot.atomic_store(world, round)?,
@@ -227,7 +227,7 @@ fn a_barrier_flushes_every_kind_of_operation(world: &World) -> Result<()> {
     let mut rng = rng_of(world, 33);
     for round in 0..20 {
         let values: Vec<u64> = random_values(&mut rng, N);
-        let part = |i: usize| there.offset(i * 8);
+        let part = |i: usize| there.add(i * 8);
         part(0).put(world, values[0])?;
         part(1).put_slice(world, &values[1..2])?;
         drop(part(2).put_nb(world, values[2])?);
@@ -236,14 +236,14 @@ fn a_barrier_flushes_every_kind_of_operation(world: &World) -> Result<()> {
         part(5).put_signal(
             world,
             &values[5..],
-            part(5).offset(1),
+            part(5).add(1),
             pgas_core::backend::SignalUpdate::Add(1),
         )?;
         world.barrier()?;
         for (i, value) in values.iter().enumerate() {
             assert_eq!(part(i).get(world)?, *value, "part {i} in round {round}");
         }
-        assert_eq!(part(5).offset(1).get(world)?, round + 1);
+        assert_eq!(part(5).add(1).get(world)?, round + 1);
         world.barrier()?;
     }
     Ok(())

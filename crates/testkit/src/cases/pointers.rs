@@ -28,19 +28,16 @@ struct Node {
 fn a_pointer_means_the_same_on_every_rank(world: &World) -> Result<()> {
     let shown = world.alloc_symmetric::<GlobalPtr<u64>>(world.n_ranks() as usize)?;
     let mine = world.alloc::<u64>(3)?;
-    mine.offset(2)
+    mine.add(2)
         .put(world, u64::from(world.rank().number()) + 100)?;
     for rank in world.ranks() {
-        shown
-            .on(rank)
-            .offset(world.rank().index())
-            .put(world, mine)?;
+        shown.on(rank).add(world.rank().index()).put(world, mine)?;
     }
     world.barrier()?;
     for rank in world.ranks() {
-        let its = shown.here().offset(rank.index()).get(world)?;
+        let its = shown.here().add(rank.index()).get(world)?;
         assert_eq!(its.rank(), rank);
-        assert_eq!(its.offset(2).get(world)?, u64::from(rank.number()) + 100);
+        assert_eq!(its.add(2).get(world)?, u64::from(rank.number()) + 100);
     }
     world.barrier()?;
     world.free(mine);
@@ -55,7 +52,7 @@ fn a_linked_list_across_ranks_can_be_walked_by_all(world: &World) -> Result<()> 
     let mut order: Vec<GlobalPtr<Node>> = world
         .ranks()
         .flat_map(|rank| (0..EACH).map(move |i| (rank, i)))
-        .map(|(rank, i)| nodes.on(rank).offset(i))
+        .map(|(rank, i)| nodes.on(rank).add(i))
         .collect();
     rng(70).shuffle(&mut order);
     for (i, place) in order.iter().enumerate() {
@@ -120,7 +117,7 @@ fn arithmetic_follows_the_elements(world: &World) -> Result<()> {
     let there = array.on(neighbour(world, 1));
     for i in 0..20 {
         there
-            .offset(i)
+            .add(i)
             .put(world, [u8::try_from(i).expect("small"); 5])?;
     }
     world.flush(there.rank())?;
@@ -128,9 +125,9 @@ fn arithmetic_follows_the_elements(world: &World) -> Result<()> {
     for (i, byte) in bytes.into_iter().enumerate() {
         assert_eq!(usize::from(byte), i / 5);
     }
-    assert_eq!(there.offset(13).offset_from(there.offset(4)), 9);
-    assert_eq!(there.offset(4).offset_from(there.offset(13)), -9);
-    assert_eq!(there.offset(3), there.byte_offset(15));
-    assert!(there < there.offset(1));
+    assert_eq!(there.add(13).offset_from(there.add(4)), 9);
+    assert_eq!(there.add(4).offset_from(there.add(13)), -9);
+    assert_eq!(there.add(3), there.byte_add(15));
+    assert!(there < there.add(1));
     world.barrier()
 }

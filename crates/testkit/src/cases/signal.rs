@@ -24,7 +24,7 @@ fn who_sees_the_signal_sees_the_data(world: &World) -> Result<()> {
     let (next, previous) = (neighbour(world, 1), neighbour(world, world.n_ranks() - 1));
     for round in 1..=ROUNDS {
         let n = 1 + usize::try_from(round).expect("small") * 7 % WORDS;
-        let signal = words.on(next).offset(arrived);
+        let signal = words.on(next).add(arrived);
         let update = if round % 2 == 0 {
             SignalUpdate::Set(round)
         } else {
@@ -37,16 +37,16 @@ fn who_sees_the_signal_sees_the_data(world: &World) -> Result<()> {
         } else {
             world.flush_all()?;
         }
-        let mine = words.here().offset(arrived);
+        let mine = words.here().add(arrived);
         assert_eq!(mine.wait_until(world, |seen| seen == round)?, round);
         assert_eq!(data.here().get_vec(world, n)?, vec![round; n]);
         let empty: [u64; 0] = [];
-        let taken = words.on(previous).offset(consumed);
+        let taken = words.on(previous).add(consumed);
         taken.put_signal(world, &empty, taken, SignalUpdate::Add(1))?;
         world.flush(previous)?;
         words
             .here()
-            .offset(consumed)
+            .add(consumed)
             .wait_until(world, |seen| seen == round)?;
     }
     world.barrier()
@@ -60,7 +60,7 @@ fn signals_of_all_ranks_add_up_and_all_data_is_there(world: &World) -> Result<()
     let me = world.rank().index();
     for round in 1..=ROUNDS {
         for rank in world.ranks() {
-            let lane = lanes.on(rank).offset(me);
+            let lane = lanes.on(rank).add(me);
             let update = SignalUpdate::Add(1);
             lane.put_signal(world, &[[round; 5]], signal.on(rank), update)?;
         }
@@ -80,17 +80,17 @@ fn a_signal_without_data(world: &World) -> Result<()> {
     let update = SignalUpdate::Add(u64::MAX);
     there
         .cast::<u8>()
-        .put_signal(world, &nothing, there.offset(1), update)?;
+        .put_signal(world, &nothing, there.add(1), update)?;
     world.flush_all()?;
     words
         .here()
-        .offset(1)
+        .add(1)
         .wait_until(world, |seen| seen == u64::MAX)?;
     world.barrier()?;
     let update = SignalUpdate::Add(3);
     there
         .cast::<u8>()
-        .put_signal(world, &nothing, there.offset(1), update)?;
+        .put_signal(world, &nothing, there.add(1), update)?;
     world.barrier()?;
     assert_eq!(
         words.here().get_vec(world, 2)?,

@@ -204,11 +204,11 @@ fn the_barrier_of_a_team_separates_its_phases(world: &World) -> Result<()> {
         for round in 1..=20 {
             let mark = turn * 100 + round;
             for rank in team.ranks() {
-                slots.on(rank).offset(me).put(world, mark)?;
+                slots.on(rank).add(me).put(world, mark)?;
             }
             team.barrier()?;
             for rank in team.ranks() {
-                let seen = slots.here().offset(rank.index()).get(world)?;
+                let seen = slots.here().add(rank.index()).get(world)?;
                 assert_eq!(seen, mark, "from rank {rank}");
             }
             if round % 2 == 0 {

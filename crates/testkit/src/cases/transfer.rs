@@ -47,11 +47,11 @@ fn transfers_of_every_short_length_move_those_bytes_and_no_others(world: &World)
     for len in 0..=300 {
         let start = len * 7 % (ROOM - len);
         let bytes = random_bytes(&mut rng, len);
-        there.offset(start).put_slice(world, &bytes)?;
+        there.add(start).put_slice(world, &bytes)?;
         world.flush(there.rank())?;
         expected[start..start + len].copy_from_slice(&bytes);
         assert_eq!(there.get_vec(world, ROOM)?, expected, "put of {len} bytes");
-        let seen = there.offset(start).get_vec(world, len)?;
+        let seen = there.add(start).get_vec(world, len)?;
         assert_eq!(seen, bytes, "get of {len} bytes");
     }
     world.barrier()
@@ -68,7 +68,7 @@ fn transfers_between_all_alignments_move_those_bytes_and_no_others(world: &World
         for local_start in [0, 1, 3, 4, 7, 8, 9] {
             for len in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33, 64, 65] {
                 let bytes = random_bytes(&mut rng, local_start + len);
-                let at = there.offset(remote_start);
+                let at = there.add(remote_start);
                 at.put_slice(world, &bytes[local_start..])?;
                 world.flush(there.rank())?;
                 expected[remote_start..remote_start + len].copy_from_slice(&bytes[local_start..]);
@@ -98,7 +98,7 @@ fn long_transfers_arrive_whole(world: &World) -> Result<()> {
         ((3 << 20) + 5, 11),
     ] {
         let bytes = random_bytes(&mut rng, len);
-        let at = there.offset(start);
+        let at = there.add(start);
         at.put_slice(world, &bytes)?;
         world.flush(at.rank())?;
         assert!(
@@ -144,14 +144,14 @@ fn round_trip<T: Pod + PartialEq + Debug>(world: &World) -> Result<()> {
         let i = round * 4 % N;
         let value: T = random_value(&mut rng);
         if round % 2 == 0 {
-            there.offset(i).put(world, value)?;
+            there.add(i).put(world, value)?;
             world.flush(there.rank())?;
         } else {
-            there.offset(i).put_nb(world, value)?.wait()?;
+            there.add(i).put_nb(world, value)?.wait()?;
         }
         expected[i] = value;
-        assert_eq!(there.offset(i).get(world)?, value);
-        assert_eq!(there.offset(i).get_nb(world)?.wait()?, value);
+        assert_eq!(there.add(i).get(world)?, value);
+        assert_eq!(there.add(i).get_nb(world)?.wait()?, value);
         assert_eq!(there.get_vec(world, N)?, expected);
     }
     world.barrier()
@@ -183,7 +183,7 @@ fn values_without_size_move_nothing(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<[u64; 0]>(3)?;
     let there = array.on(neighbour(world, 1));
     there.put(world, [])?;
-    there.offset(2).put_nb(world, [])?.wait()?;
+    there.add(2).put_nb(world, [])?.wait()?;
     assert_eq!(there.get(world)?, [0_u64; 0]);
     assert_eq!(there.get_vec(world, 3)?, [[0_u64; 0]; 3]);
     there.put_slice(world, &[[]; 100])?;
@@ -218,13 +218,10 @@ fn slices_of_structs_round_trip(world: &World) -> Result<()> {
     there.put_slice(world, &edges)?;
     world.flush_all()?;
     let mut seen = vec![Edge::new_zeroed(); 20];
-    there.offset(15).get_slice(world, &mut seen)?;
+    there.add(15).get_slice(world, &mut seen)?;
     assert_eq!(seen, edges[15..35]);
-    let (to, weight) = (there.offset(7).get(world)?.to, edges[7].weight);
-    assert_eq!(
-        (to, weight),
-        (edges[7].to, there.offset(7).get(world)?.weight)
-    );
+    let (to, weight) = (there.add(7).get(world)?.to, edges[7].weight);
+    assert_eq!((to, weight), (edges[7].to, there.add(7).get(world)?.weight));
     world.barrier()
 }
 
@@ -235,7 +232,7 @@ fn a_source_may_be_reused_when_put_returns(world: &World) -> Result<()> {
     let mut buffer = vec![0_u64; 16];
     for round in 0..ROUNDS {
         buffer.fill(round as u64 + 1);
-        there.offset(round * 16).put_slice(world, &buffer)?;
+        there.add(round * 16).put_slice(world, &buffer)?;
         buffer.fill(u64::MAX);
     }
     world.barrier()?;
@@ -258,10 +255,10 @@ fn short_puts_arrive_whatever_comes_between_them_and_the_barrier(world: &World) 
     let ranks = world.ranks().cycle();
     for (round, there) in (0..ROUNDS).zip(ranks) {
         for rank in world.ranks() {
-            let place = array.on(rank).offset(me * ROUNDS + round);
+            let place = array.on(rank).add(me * ROUNDS + round);
             place.put(world, value(me, rank.index(), round) + 1)?;
         }
-        let (count, cell) = (others.on(there), others.on(there).offset(1 + me));
+        let (count, cell) = (others.on(there), others.on(there).add(1 + me));
         match round % 7 {
             0 => count.fetch_add(world, 1).map(drop)?,
             1 => cell.put_nb(world, 1)?.wait()?,
@@ -294,13 +291,13 @@ fn neighbouring_bytes_of_different_writers_do_not_disturb_each_other(world: &Wor
     let array = world.alloc_symmetric::<u8>(n * 3 * ROUNDS)?;
     for round in 0..ROUNDS {
         for rank in world.ranks() {
-            let lane = array.on(rank).offset((round * n + me) * 3);
+            let lane = array.on(rank).add((round * n + me) * 3);
             let byte = mark(round, me);
             match round % 3 {
                 0 => lane.put_slice(world, &[byte; 3])?,
                 1 => lane.cast::<[u8; 3]>().put(world, [byte; 3])?,
                 _ => {
-                    lane.offset(2).put(world, byte)?;
+                    lane.add(2).put(world, byte)?;
                     lane.put_slice(world, &[byte; 2])?;
                 }
             }
@@ -323,7 +320,7 @@ fn every_rank_reads_what_every_rank_wrote(world: &World) -> Result<()> {
     let array = world.alloc_symmetric::<[u64; 2]>(n)?;
     let me = u64::from(world.rank().number());
     for rank in world.ranks() {
-        let cell = array.on(rank).offset(world.rank().index());
+        let cell = array.on(rank).add(world.rank().index());
         cell.put(world, [me, u64::from(rank.number())])?;
     }
     world.barrier()?;

@@ -20,7 +20,7 @@ fn every_rank_has_a_number_and_knows_the_size_of_the_job(world: &World) -> Resul
     assert!(me.number() < world.n_ranks());
     let mark = u64::from(world.n_ranks()) << 32 | u64::from(me.number());
     for rank in world.ranks() {
-        seen.on(rank).offset(me.index()).put(world, mark)?;
+        seen.on(rank).add(me.index()).put(world, mark)?;
     }
     world.barrier()?;
     let expected: Vec<u64> = (0..u64::from(world.n_ranks()))
@@ -65,7 +65,7 @@ fn threads_of_a_rank_share_its_world(world: &World) -> Result<()> {
             .map(|thread| {
                 let (counter, cells) = (&counter, &cells);
                 scope.spawn(move || {
-                    let cell = cells.on(target).offset(usize::try_from(thread).expect("3"));
+                    let cell = cells.on(target).add(usize::try_from(thread).expect("3"));
                     for round in 0..ROUNDS {
                         counter.on(Rank::ZERO).fetch_add(world, 1)?;
                         cell.put_nb(world, round)?.wait()?;

@@ -57,8 +57,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     // Filters.
     row("bloom/mod.rs", "set(AtomicOp::Or, mask)", 0, "set(AtomicOp::Swap, mask)", Tests("bloom")),
     row("bloom/mod.rs", "set(AtomicOp::Load, 0)", 0, "true", Tests("bloom")),
-    row("bloom/mod.rs", "block.offset(i).fetch_or(world, mask)?", 0, "block.offset(i).swap(world, mask)?", Tests("bloom")),
-    row("bloom/mod.rs", "block.offset(i).fetch_or(world, mask)?", 0, "{ let at = block.offset(i); let former = at.atomic_load(world)?; at.atomic_store(world, former | mask)?; former }", Tests("bloom")),
+    row("bloom/mod.rs", "block.add(i).fetch_or(world, mask)?", 0, "block.add(i).swap(world, mask)?", Tests("bloom")),
+    row("bloom/mod.rs", "block.add(i).fetch_or(world, mask)?", 0, "{ let at = block.add(i); let former = at.atomic_load(world)?; at.atomic_store(world, former | mask)?; former }", Tests("bloom")),
     row("bloom/mod.rs", "was_there &= set(", 0, "was_there |= set(", Tests("bloom")),
     row("bloom/mod.rs", "was_there &= former & mask == mask;", 0, "was_there |= former & mask == mask;", Tests("bloom")),
     row("bloom/mod.rs", "located.clear();", 0, "", Tests("bloom")),

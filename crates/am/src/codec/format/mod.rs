@@ -1,4 +1,5 @@
-//! Values of any type that serde can write, as bytes: in the format of bincode 2 with its standard settings.
+//! Values of any type that serde can write, as bytes: in the format of bincode 2 with its standard
+//! settings.
 //!
 //! Arguments and results of remote calls have this form, and what containers hold and save.
 //!
@@ -13,9 +14,10 @@
 //! enum             the number of the variant, and its members
 //! ```
 //!
-//! Writer and reader are our own, since bytes may come from anywhere: memory, stack and time of the reader have
-//! limits that follow from the number of bytes. Values lie within each other no deeper than [`DEPTH`], and
-//! no more than [`EMPTY`] elements of sequences take no byte. The writer refuses what the reader would refuse.
+//! Writer and reader are our own, since bytes may come from anywhere: memory, stack and time of the
+//! reader have limits that follow from the number of bytes. Values lie within each other no deeper
+//! than [`DEPTH`], and no more than [`EMPTY`] elements of sequences take no byte. The writer
+//! refuses what the reader would refuse.
 //!
 //! # Examples
 //!
@@ -57,8 +59,9 @@ pub const NAME: &str = "bincode 2, variable integers, little endian";
 ///
 /// # Errors
 ///
-/// What serde refuses; values more than [`DEPTH`] within each other, more than [`EMPTY`] elements that
-/// take no byte, and sequences that do not know their length. Part of the value may have been written then.
+/// What serde refuses; values more than [`DEPTH`] within each other, more than [`EMPTY`] elements
+/// that take no byte, and sequences that do not know their length. Part of the value may have been
+/// written then.
 pub fn encode<T: Serialize + ?Sized>(value: &T, out: &mut impl Sink) -> Result<(), Refused> {
     encode_within(value, out, &mut Limits::default())
 }

@@ -47,11 +47,12 @@ impl<T> Ring<T> {
     }
 }
 
-/// The largest operations, in bytes, that are begun ahead. A ring of them takes 16 KiB of the stack.
+/// The largest operations, in bytes, that are begun ahead. A ring of them takes 16 KiB of the
+/// stack.
 const LARGEST_AHEAD: usize = 512;
 
-/// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order; one by one if they
-/// are large, as those with large keys.
+/// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order; one by one if
+/// they are large, as those with large keys.
 #[inline]
 pub(in super::super) fn each_ahead<T: Default, E>(
     n: usize,
@@ -81,8 +82,8 @@ fn each_in_ring<T: Default, E>(
 
 impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     /// Carries out `O` on the keys of a part of a batch, whose home slots are prefetched some
-    /// operations before; `take` gets what each tells, and `n_changed` how many keys there are more, or
-    /// less.
+    /// operations before; `take` gets what each tells, and `n_changed` how many keys there are
+    /// more, or less.
     pub(super) fn ahead<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],

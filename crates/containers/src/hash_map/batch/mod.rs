@@ -1,9 +1,9 @@
 //! Many operations at once, which hide each other's latency.
 //!
 //! Where all slots are local, those of the operations ahead are [prefetched](local) into the cache.
-//! Where ranks serve each other, operations travel to the home ranks of their keys, many in a message
-//! and to all ranks at once; what a rank does not do on its own is done one-sidedly. Elsewhere the
-//! reads of many operations [travel together](remote).
+//! Where ranks serve each other, operations travel to the home ranks of their keys, many in a
+//! message and to all ranks at once; what a rank does not do on its own is done one-sidedly.
+//! Elsewhere the reads of many operations [travel together](remote).
 
 pub(super) mod local;
 mod remote;
@@ -30,8 +30,8 @@ const SECTION: usize = 256;
 const EXTENT: usize = 512;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
-    /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each. Returns how many
-    /// keys there are more, or less.
+    /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each.
+    /// Returns how many keys there are more, or less.
     pub(super) fn many<'k, O, E>(
         &self,
         elements: &'k [E],
@@ -200,14 +200,14 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     ///
     /// # Cost
     ///
-    /// That of a [`remove`](Self::remove) for each key; behind a network the latency of the searches is
-    /// paid once for many. One-sided; or M for each rank and as many keys as a message carries.
-    /// Complete at the target on return.
+    /// That of a [`remove`](Self::remove) for each key; behind a network the latency of the
+    /// searches is paid once for many. One-sided; or M for each rank and as many keys as a message
+    /// carries. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`remove`](Self::remove), with the number of keys that were removed before. Where they
-    /// travel by messages (M), some of those behind may be removed, too.
+    /// Those of [`remove`](Self::remove), with the number of keys that were removed before. Where
+    /// they travel by messages (M), some of those behind may be removed, too.
     ///
     /// # Examples
     ///
@@ -274,15 +274,15 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// For each of `entries`, in their order: joins the value of the key with the entry's by `C`,
     /// atomically, or inserts the entry's if the key is absent. Returns how many keys were new.
     ///
-    /// As [`upsert`](Self::upsert), but by a type, since what a closure captures does not travel: the
-    /// rank that has the slot may be the one that joins. [`Combine::combine`] runs again each time that
-    /// another rank changed the value meanwhile; if it panics, the entry is as before.
+    /// As [`upsert`](Self::upsert), but by a type, since what a closure captures does not travel:
+    /// the rank that has the slot may be the one that joins. [`Combine::combine`] runs again each
+    /// time that another rank changed the value meanwhile; if it panics, the entry is as before.
     ///
     /// # Cost
     ///
-    /// That of an [`upsert`](Self::upsert) for each entry; behind a network the latency of the searches
-    /// is paid once for many keys that are there. One-sided; or M for each rank and as many entries as
-    /// a message carries. Complete at the target on return.
+    /// That of an [`upsert`](Self::upsert) for each entry; behind a network the latency of the
+    /// searches is paid once for many keys that are there. One-sided; or M for each rank and as
+    /// many entries as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
@@ -341,19 +341,19 @@ where
     P: Phase,
     S: KeyHasher,
 {
-    /// Adds `n` to the value of each of `keys`, in their order, and returns how many of them were new;
-    /// those begin with 0. A key that stands there twice is counted twice.
+    /// Adds `n` to the value of each of `keys`, in their order, and returns how many of them were
+    /// new; those begin with 0. A key that stands there twice is counted twice.
     ///
     /// # Cost
     ///
-    /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots are behind
-    /// a network; the latency is paid once for many present keys. One-sided; or M for each rank and as
-    /// many keys as a message carries. Complete at the target on return.
+    /// That of a [`fetch_add`](Self::fetch_add) for each key, and A more for a new one where slots
+    /// are behind a network; the latency is paid once for many present keys. One-sided; or M for
+    /// each rank and as many keys as a message carries. Complete at the target on return.
     ///
     /// # Errors
     ///
-    /// Those of [`fetch_add`](Self::fetch_add), with the number of keys that were added to before. Where
-    /// they travel by messages (M), some of those behind may be added to, too.
+    /// Those of [`fetch_add`](Self::fetch_add), with the number of keys that were added to before.
+    /// Where they travel by messages (M), some of those behind may be added to, too.
     ///
     /// # Examples
     ///
@@ -374,8 +374,8 @@ where
             .many::<Count, _>(keys, |key| K::key_by(key), |_| Ok(n))
     }
 
-    /// Adds to the value of each entry's key the entry's number, in their order, and returns how many of
-    /// the keys were new; those begin with 0.
+    /// Adds to the value of each entry's key the entry's number, in their order, and returns how
+    /// many of the keys were new; those begin with 0.
     ///
     /// # Cost
     ///

@@ -1,5 +1,5 @@
-//! Batches where slots lie behind a network: the reads of up to [`TOGETHER`] operations are in flight
-//! at once, so that a round trip is paid for all of them.
+//! Batches where slots lie behind a network: the reads of up to [`TOGETHER`] operations are in
+//! flight at once, so that a round trip is paid for all of them.
 //!
 //! First all keys are located, which changes nothing; then the operations are begun in their order.
 //! What was located stays right: a slot that holds a key holds it for ever. A key that was absent
@@ -87,8 +87,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         Ok(())
     }
 
-    /// One round of [`locate`](Self::locate): all states, each a `W` in memory, then the keys behind
-    /// those whose fingerprint agrees.
+    /// One round of [`locate`](Self::locate): all states, each a `W` in memory, then the keys
+    /// behind those whose fingerprint agrees.
     fn look_once<W: Atomic>(
         &self,
         searches: &mut [Search<'a, K, V>],
@@ -230,8 +230,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         let mut in_flight = Vec::with_capacity(searches.len());
         let mut outcome = Ok(());
         for (k, search) in searches.iter().enumerate() {
-            // Operations on one word have no order while they are in flight, and the last entry of a
-            // key is to win.
+            // Operations on one word have no order while they are in flight, and the last entry of
+            // a key is to win.
             let is_same = |(other, _): &(usize, _)| searches[*other].slot.is_same(&search.slot);
             if O::IS_ORDERED && in_flight.iter().any(is_same) {
                 outcome = complete(&mut in_flight, &mut end);

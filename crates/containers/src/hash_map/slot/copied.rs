@@ -1,5 +1,5 @@
-//! Slots over a network that nobody writes, or this rank alone: a block is read at once (R), and what
-//! is written goes there at once (W).
+//! Slots over a network that nobody writes, or this rank alone: a block is read at once (R), and
+//! what is written goes there at once (W).
 
 use std::cell::{RefCell, RefMut};
 
@@ -54,8 +54,8 @@ impl<'a, const IS_PART: bool> Copied<'a, IS_PART> {
         }))
     }
 
-    /// Writes these parts, from the first one of which to the last nobody else does, to the copy, and
-    /// to the block, unless nobody looks at them.
+    /// Writes these parts, from the first one of which to the last nobody else does, to the copy,
+    /// and to the block, unless nobody looks at them.
     fn write(&self, parts: &[(usize, &[u8])], is_seen: bool) -> Result<()> {
         let mut block = self.block()?;
         for &(offset, bytes) in parts {

@@ -57,7 +57,8 @@ impl<K: Copy, V: Copy> Pair<K, V> {
 /// Bytes of a cache line.
 pub(in super::super) const LINE: usize = 64;
 
-/// The places of slots and of their parts. Slots lie in blocks, which are as large and come one after the other.
+/// The places of slots and of their parts. Slots lie in blocks, which are as large and come one
+/// after the other.
 ///
 /// A block is one slot with a state word of 64 bits, of which most count the versions of the value:
 ///
@@ -140,7 +141,8 @@ impl<K: Pod, V: Pod> Layout<K, V> {
     /// The bytes of a block that are used.
     pub(super) const USED: usize = Self::KEY + (Self::SLOTS - 1) * Self::STRIDE + Self::PAIR_BYTES;
 
-    /// The place in a block of what is at `offset` in its first slot's key and value, for the slot with this index.
+    /// The place in a block of what is at `offset` in its first slot's key and value, for the slot
+    /// with this index.
     #[inline]
     pub(super) const fn of_slot(offset: usize, index: usize) -> usize {
         if Self::IS_PACKED {

@@ -12,8 +12,8 @@ use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
 
-/// All slots of a map, or those of one rank: the first block of each rank is at `start`, and the next
-/// one `stride` bytes behind it.
+/// All slots of a map, or those of one rank: the first block of each rank is at `start`, and the
+/// next one `stride` bytes behind it.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct RemoteArray<'a> {
     pub(in super::super) world: &'a World,
@@ -58,7 +58,7 @@ impl<const IS_PART: bool> Remote<'_, IS_PART> {
     }
 
     pub(super) fn part<T>(&self, offset: usize) -> GlobalPtr<T> {
-        self.at.byte_offset(offset as u64).cast()
+        self.at.byte_add(offset as u64).cast()
     }
 }
 
@@ -101,7 +101,7 @@ impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
         Self {
             world: all.world,
             place,
-            at: first.byte_offset((place.block * all.stride) as u64),
+            at: first.byte_add((place.block * all.stride) as u64),
         }
     }
 

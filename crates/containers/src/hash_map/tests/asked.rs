@@ -69,8 +69,8 @@ fn an_operation_in_a_handler_asks_nobody() {
     });
 }
 
-/// What comes to the end of a rank's slots is left to who asked, and what is behind it in the message
-/// is asked for again.
+/// What comes to the end of a rank's slots is left to who asked, and what is behind it in the
+/// message is asked for again.
 #[test]
 fn a_batch_that_is_served_in_part_is_carried_out_once_in_its_order() {
     asked(|world, _, _| {

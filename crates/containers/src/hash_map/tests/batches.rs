@@ -6,8 +6,9 @@ use super::concurrent::Random;
 use super::*;
 use crate::hash_map::Combine;
 
-/// Batches of finds, of `longest` at most, among keys `0..2 * n_present` of which every second one is
-/// there. Where the search for an absent key goes through all of the table, few of them are asked for.
+/// Batches of finds, of `longest` at most, among keys `0..2 * n_present` of which every second one
+/// is there. Where the search for an absent key goes through all of the table, few of them are
+/// asked for.
 fn check<K, V>(
     world: &World,
     (capacity, n_present, longest): (usize, u64, u64),

@@ -9,7 +9,8 @@ use crate::testing::everywhere_by;
 use pgas_core::Rank;
 use pgas_core::config::Routing;
 
-/// Every rank adds to random keys, through buffers and inboxes of some size into a map of some size, in two rounds.
+/// Every rank adds to random keys, through buffers and inboxes of some size into a map of some
+/// size, in two rounds.
 fn check_counts(world: &World, capacity: usize, inbox: usize, n: u64, n_keys: u64) {
     let counts = map::<u64, u64>(world, capacity);
     let mut buffer = HashMapBuffer::new(counts, inbox, |there, more| there + more).unwrap();

@@ -1,7 +1,7 @@
 //! Recorded histories of concurrent operations, checked for linearizability key by key.
 //!
-//! The map is linearizable if each key is, since linearizability is a local property and no operation
-//! touches two keys.
+//! The map is linearizable if each key is, since linearizability is a local property and no
+//! operation touches two keys.
 
 use pgas_testkit::linearizability::{self, Call, Clock, Model};
 
@@ -166,7 +166,8 @@ impl Numbers for HashMap<String, String> {
     }
 }
 
-/// A key, and a call that concerns it: what was asked, the answer, when it was made and when it returned.
+/// A key, and a call that concerns it: what was asked, the answer, when it was made and when it
+/// returned.
 type Record = (u64, Op, Answer, u128, u128);
 
 /// Calls of one rank in one round.

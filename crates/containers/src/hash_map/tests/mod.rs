@@ -7,8 +7,8 @@ mod memory;
 mod multi;
 mod whole;
 
-// About answers and prices, for entries of many types: no access that the others do not make, and two thirds of
-// what the tests take to build with a sanitizer.
+// About answers and prices, for entries of many types: no access that the others do not make, and
+// two thirds of what the tests take to build with a sanitizer.
 #[cfg(not(pgas_sanitized))]
 mod batches;
 #[cfg(not(pgas_sanitized))]

@@ -333,7 +333,8 @@ fn a_key_or_value_that_is_longer_than_its_slot_costs_what_the_documentation_says
         assert_eq!(price(&world, || insert(&short, &short)), (0, 1, 2));
         assert_eq!(price(&world, || insert(&short, &short)), (1, 1, 3));
         assert_eq!(price(&world, || map.find(&short).unwrap()), (1, 0, 2));
-        // The key is looked for before memory is got for it, which begins with a look at what was given back.
+        // The key is looked for before memory is got for it, which begins with a look at what was
+        // given back.
         let (reads, writes, atomics) = price(&world, || insert(&long, &long));
         assert_eq!((reads, writes), (0, 3));
         assert!(atomics <= 5, "{atomics} atomics");

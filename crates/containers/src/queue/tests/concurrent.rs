@@ -10,8 +10,8 @@ use crate::queue::access::Request;
 use crate::queue::ring::Ring;
 use crate::queue::ticket::Tickets;
 
-/// Every rank pushes its numbers and pops until all have been popped; each number comes out once, and those
-/// of one rank in their order.
+/// Every rank pushes its numbers and pops until all have been popped; each number comes out once,
+/// and those of one rank in their order.
 fn exchange(world: &World, queue: &CircularQueue<(u32, u32)>, n: u32, random: &mut Random) {
     let me = world.rank().number();
     let total = world.alloc_symmetric::<u64>(1).unwrap();
@@ -184,7 +184,7 @@ fn with_a_stalled_rank(
     everywhere(2, |world| {
         let flags = world.alloc_symmetric::<u64>(2).unwrap();
         let queue = queue::<u64>(&world, 4);
-        let flag = |i: usize| flags.on(Rank::ZERO).offset(i);
+        let flag = |i: usize| flags.on(Rank::ZERO).add(i);
         let await_flag = |i: usize| {
             let begin = std::time::Instant::now();
             while flag(i).atomic_load(&world).unwrap() == 0 {

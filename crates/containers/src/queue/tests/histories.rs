@@ -84,7 +84,8 @@ fn record(queue: &CircularQueue<u64>, random: &mut Random) -> Vec<Record> {
     (0..N_CALLS).map(call).collect()
 }
 
-/// Rounds of calls by all ranks to queues of many capacities and first tickets, each checked by rank 0.
+/// Rounds of calls by all ranks to queues of many capacities and first tickets, each checked by
+/// rank 0.
 fn check(world: &World, rounds: u64, seed: u64) {
     let n_ranks = world.n_ranks();
     let mut random = Random(seed + (u64::from(world.rank().number()) << 32));

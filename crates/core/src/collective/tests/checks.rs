@@ -12,8 +12,8 @@ fn checking() -> Config {
     }
 }
 
-/// Runs `body`, in which the ranks disagree, and returns the text that all of them get, whoever performs
-/// the collectives.
+/// Runs `body`, in which the ranks disagree, and returns the text that all of them get, whoever
+/// performs the collectives.
 fn disagreement(n_ranks: u32, body: impl Fn(&World, &Team) -> Result<()> + Sync) -> String {
     let [plain, native] = kinds().map(|options| disagreement_over(&options, n_ranks, &body));
     assert_eq!(plain, native);

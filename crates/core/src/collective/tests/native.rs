@@ -51,8 +51,8 @@ fn many(team: &Team) -> Result<()> {
 
 #[test]
 fn collectives_of_both_kinds_in_flight_keep_their_order() {
-    // The comparison of arguments takes one call longer than the next; and a progress thread may finish
-    // it while another call is driven by its caller.
+    // The comparison of arguments takes one call longer than the next; and a progress thread may
+    // finish it while another call is driven by its caller.
     for (check, progress) in [
         (false, Progress::Poll),
         (true, Progress::Poll),
@@ -144,7 +144,8 @@ fn a_call_that_is_given_up_before_it_began_does_not_let_others_begin_in_its_plac
     );
 }
 
-/// A panic of a handler in the wait for the comparison of the arguments, which fails nothing by itself.
+/// A panic of a handler in the wait for the comparison of the arguments, which fails nothing by
+/// itself.
 #[test]
 fn a_call_that_a_panic_ends_before_it_began_does_not_let_others_begin_in_its_place() {
     let config = Config {

@@ -345,7 +345,7 @@ fn a_barrier_of_a_team_completes_earlier_puts() {
         for rank in half.ranks() {
             slots
                 .on(rank)
-                .offset(me)
+                .add(me)
                 .put(&world, u64::from(half.rank()) + 1)?;
         }
         half.barrier()?;
@@ -372,7 +372,7 @@ fn barriers_of_every_kind_complete_earlier_puts() {
         for meet in meets {
             let slots = world.alloc_symmetric::<u64>(n)?;
             for rank in world.ranks() {
-                slots.on(rank).offset(world.rank().index()).put(&world, 7)?;
+                slots.on(rank).add(world.rank().index()).put(&world, 7)?;
             }
             meet(&world)?;
             assert_eq!(slots.here().get_vec(&world, n)?, vec![7; n]);

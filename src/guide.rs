@@ -1,0 +1,48 @@
+//! The guide: a chapter a module, from the first program to clusters.
+//!
+//! The text is in `docs/guide`. Every example in Rust is compiled and run when the library is
+//! tested.
+#![doc = include_str!("../docs/guide/README.md")]
+
+#[doc = include_str!("../docs/guide/first_program.md")]
+pub mod first_program {}
+
+#[doc = include_str!("../docs/guide/memory_model.md")]
+pub mod memory_model {}
+
+#[doc = include_str!("../docs/guide/own_types.md")]
+pub mod own_types {}
+
+#[doc = include_str!("../docs/guide/choosing.md")]
+pub mod choosing {}
+
+#[doc = include_str!("../docs/guide/halo_exchange.md")]
+pub mod halo_exchange {}
+
+#[doc = include_str!("../docs/guide/calls_and_futures.md")]
+pub mod calls_and_futures {}
+
+#[doc = include_str!("../docs/guide/graphs.md")]
+pub mod graphs {}
+
+#[cfg(feature = "tokio")]
+#[doc = include_str!("../docs/guide/tokio.md")]
+pub mod tokio {}
+
+#[doc = include_str!("../docs/guide/testing.md")]
+pub mod testing {}
+
+#[doc = include_str!("../docs/guide/clusters.md")]
+pub mod clusters {}
+
+#[doc = include_str!("../docs/guide/finding_a_hang.md")]
+pub mod finding_a_hang {}
+
+#[doc = include_str!("../docs/guide/making_it_fast.md")]
+pub mod making_it_fast {}
+
+#[doc = include_str!("../docs/guide/saving.md")]
+pub mod saving {}
+
+#[doc = include_str!("../docs/guide/coming_from.md")]
+pub mod coming_from {}
