@@ -8,14 +8,14 @@
 //! |---|---|
 //! | transfers; the transport for tests | `loopback`, `rma` |
 //! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `progress`, `wait` |
-//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `stall`, `symmetric`, `team` |
+//! | operations in flight, messages, reports | `completion`, `ending`, `event`, `in_place`, `messages`, `process`, `stall`, `symmetric`, `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
 //! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
-//! | errors, counts and watches | `cost`, `error`, `lookout`, `tasks`, `waits` |
+//! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
 //! | buffers | `few_words` |
-//! | what stands alone | `launch`, `locks`, `notice`, `pod`, `rank` |
+//! | what stands alone | `cost`, `launch`, `locks`, `notice`, `pod`, `rank` |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");
@@ -27,6 +27,7 @@ pub mod collective;
 mod completion;
 pub mod config;
 mod cost;
+mod ending;
 mod error;
 mod event;
 mod few_words;
@@ -53,6 +54,7 @@ pub mod raw;
 pub mod rma;
 pub mod segment;
 mod stall;
+pub mod stats;
 mod symmetric;
 mod tasks;
 mod team;

@@ -151,6 +151,7 @@ impl World {
 
     /// An error if a message that was refused would be refused for ever: its sender is about to try again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
+        self.count(CostKind::Refusal, None, 1, 0);
         self.backend().health()?;
         if self.backend().has_left(to) {
             let cause = "has left the job, and its mailbox is full";

@@ -12,7 +12,8 @@ use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::rank::Rank;
 use crate::stall::Noted;
-use crate::waits::Awaited;
+use crate::stats::{Counting, Origin};
+use crate::waits::{Awaited, program_line};
 use crate::world::World;
 
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond, in which
@@ -144,10 +145,12 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn own_wait(&self, what: &'static str) -> OwnWait<'_> {
+        let from = Location::caller();
         OwnWait {
+            clock: self.wait_clock(what, from),
             world: self,
             what,
-            from: Location::caller(),
+            from,
             n_pauses: 0,
             began: None,
             noted: None,
@@ -164,6 +167,23 @@ impl World {
     fn is_needed(&self) -> bool {
         let serves = self.capabilities().needs_target != NeedsTarget::NOTHING;
         serves && !self.backend().is_oversubscribed()
+    }
+
+    /// What times a wait, while operations are counted.
+    fn wait_clock(
+        &self,
+        what: &'static str,
+        from: &'static Location<'static>,
+    ) -> Option<WaitClock<'_>> {
+        let counting = self.counting()?;
+        let (whole, at) = program_line(from);
+        Some(WaitClock {
+            counting,
+            origin: Origin { what, whole, at },
+            n_rounds: 0,
+            began: None,
+            last: None,
+        })
     }
 
     /// Looks at the clock and at the job's health: whether a wait has reached its limit, is to be
@@ -196,8 +216,57 @@ impl World {
     }
 }
 
+/// Rounds of a wait before its clock is read: shorter ones are not counted, and cost no look at it.
+const UNTIMED_ROUNDS: u32 = 4;
+
+/// Times a wait until it is dropped.
+struct WaitClock<'w> {
+    counting: &'w Counting,
+    origin: Origin,
+    n_rounds: u32,
+    began: Option<Instant>,
+    /// The rank that was missing when somebody last looked.
+    last: Option<Rank>,
+}
+
+impl WaitClock<'_> {
+    #[inline]
+    fn tick(&mut self) {
+        self.n_rounds += 1;
+        if self.n_rounds == UNTIMED_ROUNDS {
+            self.began = Some(Instant::now());
+        }
+    }
+
+    /// Notes whom a wait that gets long is for.
+    fn look(&mut self, awaited: &Awaited<'_>) {
+        let began = *self.began.get_or_insert_with(Instant::now);
+        let missing = (awaited.missing)();
+        if let Some(first) = missing.first() {
+            self.last = Some(*first);
+        }
+        self.counting.waits(&self.origin, began.elapsed());
+    }
+
+    /// Counts what was waited until now, and begins anew.
+    fn stop(&mut self) {
+        if let Some(began) = self.began.take() {
+            self.counting
+                .waited(&self.origin, began.elapsed(), self.last.take());
+        }
+        self.n_rounds = 0;
+    }
+}
+
+impl Drop for WaitClock<'_> {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// What a rank does between two looks at what it waits for.
 struct Rounds<'w> {
+    clock: Option<WaitClock<'w>>,
     world: &'w World,
     awaited: &'w Awaited<'w>,
     from: &'static Location<'static>,
@@ -224,10 +293,12 @@ impl<'w> Rounds<'w> {
         let first = if is_oversubscribed { SPINS } else { 0 };
         // Others wait for a rank that serves them whenever it yields, and parking it is looking for what they want.
         let needs_nothing = world.capabilities().needs_target == NeedsTarget::NOTHING;
+        let from = Location::caller();
         Self {
+            clock: world.wait_clock(awaited.what, from),
             world,
             awaited,
-            from: Location::caller(),
+            from,
             first,
             n_yields: if needs_nothing { YIELDS } else { 0 },
             round: first,
@@ -243,6 +314,9 @@ impl<'w> Rounds<'w> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
+        if let Some(clock) = &mut self.clock {
+            clock.tick();
+        }
         // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
         let received = self.world.receive(self.limit)?;
         self.limit = if received { BATCH } else { 1 };
@@ -289,6 +363,9 @@ impl<'w> Rounds<'w> {
 
     fn look(&mut self) {
         let (began, noted) = (&mut self.began, &mut self.noted);
+        if let Some(clock) = &mut self.clock {
+            clock.look(self.awaited);
+        }
         let looked = self.world.look(self.awaited, began, noted, self.from);
         self.failure = looked.err();
     }
@@ -296,6 +373,7 @@ impl<'w> Rounds<'w> {
 
 /// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own waits are.
 pub struct OwnWait<'w> {
+    clock: Option<WaitClock<'w>>,
     world: &'w World,
     what: &'static str,
     from: &'static Location<'static>,
@@ -314,6 +392,9 @@ impl OwnWait<'_> {
     ///
     /// l.
     pub fn begin_anew(&mut self) {
+        if let Some(clock) = &mut self.clock {
+            clock.stop();
+        }
         self.began = None;
         self.noted = None;
     }
@@ -339,6 +420,9 @@ impl OwnWait<'_> {
             return Err(failure);
         }
         self.n_pauses = self.n_pauses.wrapping_add(1);
+        if let Some(clock) = &mut self.clock {
+            clock.tick();
+        }
         let worked = self.world.advance()?;
         let n_between = if worked { BUSY_ROUNDS } else { YIELDS_PER_LOOK };
         if self.n_pauses.is_multiple_of(n_between) {
@@ -348,6 +432,9 @@ impl OwnWait<'_> {
                 missing,
             };
             let (began, noted) = (&mut self.began, &mut self.noted);
+            if let Some(clock) = &mut self.clock {
+                clock.look(&awaited);
+            }
             let looked = self.world.look(&awaited, began, noted, self.from);
             self.failure = looked.err();
         } else if !worked {

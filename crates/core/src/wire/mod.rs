@@ -11,9 +11,10 @@ use zerocopy::IntoBytes;
 
 use crate::backend::{Backend, HandlerId, Message, MessageClass, Sent};
 use crate::config::Config;
-use crate::cost::{CostKind, Counting};
+use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
+use crate::stats::Counting;
 use inbox::Inbox;
 
 pub(crate) use inbox::{Header, Key, Payload};
@@ -131,13 +132,20 @@ impl Wire {
                 Sent::BackPressure if self.backend.has_left(to) => {
                     Poll::Ready(Err(self.deserted(to, what)))
                 }
-                Sent::BackPressure => Poll::Pending,
+                Sent::BackPressure => {
+                    if let Some(counting) = &self.counting {
+                        counting.add(CostKind::Refusal, (true, 0), None, 1, 0);
+                    }
+                    Poll::Pending
+                }
             }
         })
         .await?;
         if let Some(counting) = &self.counting {
             let bytes = size_of::<Header>() + piece.len();
-            counting.add(CostKind::Message, Some(to), 1, bytes as u64);
+            let is_near = self.backend.mapped(to).is_some();
+            let kind = CostKind::Message;
+            counting.add(kind, (is_near, 0), Some(to), 1, bytes as u64);
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ use std::task::Waker;
 
 use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
 use crate::config::{Config, Progress};
-use crate::cost::{CostKind, Costs, Counting};
+use crate::cost::{CostKind, Costs};
 use crate::error::{Error, Result};
 use crate::handler::Handlers;
 use crate::handles::Handles;
@@ -28,6 +28,7 @@ use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
+use crate::stats::{Counting, Opening};
 use crate::tasks::Tasks;
 use crate::waits::Watch;
 use crate::wire::Wire;
@@ -93,6 +94,8 @@ pub struct World {
     inner: Arc<Inner>,
     /// Whether this is a handle of the program, and not the progress thread's.
     is_counted: bool,
+    /// What its operations are counted for, beside the rank: the number of a name, or 0.
+    label: u16,
 }
 
 /// A handle that does not keep the rank in the job: for what may outlive the program's interest in it, such
@@ -111,6 +114,7 @@ impl WeakWorld {
         Some(World {
             inner,
             is_counted: true,
+            label: 0,
         })
     }
 
@@ -118,7 +122,11 @@ impl WeakWorld {
     pub(crate) fn upgrade_if_held(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
         let is_counted = inner.handles.count_handle_if_held();
-        is_counted.then(|| World { inner, is_counted })
+        is_counted.then(|| World {
+            inner,
+            is_counted,
+            label: 0,
+        })
     }
 }
 
@@ -132,6 +140,9 @@ struct Inner {
     /// two differ where the network's atomics are not coherent with the CPU's.
     memory: SegmentMap,
     words: SegmentMap,
+    /// As the first two, while operations are counted.
+    counted_memory: EvenMap,
+    counted_words: EvenMap,
     segment_bytes: u64,
     counting: Option<Arc<Counting>>,
     rank: Rank,
@@ -177,10 +188,17 @@ impl World {
         let direct = direct_ranks(&*backend, &config);
         let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
-        let counting = Counting::new(config.statistics, backend.n_ranks());
-        let fast = |map: &SegmentMap| {
-            let is_used = counting.is_none() && map.base(backend.rank()).is_some();
-            if is_used {
+        let opening = Opening {
+            statistics: config.statistics,
+            rank: backend.rank(),
+            n_ranks: backend.n_ranks(),
+            segment_bytes,
+            table: config.statistics_table,
+            file: config.statistics_file.as_deref(),
+        };
+        let counting = Counting::new(&opening, || backend.board(backend.rank()));
+        let fast = |map: &SegmentMap, counts: bool| {
+            if counting.is_some() == counts && map.base(backend.rank()).is_some() {
                 EvenMap::of(&*backend, direct.clone())
             } else {
                 EvenMap::empty()
@@ -190,8 +208,10 @@ impl World {
         let members = Shared::world(&*backend);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
-            fast_memory: fast(&memory),
-            fast_words: fast(&words),
+            fast_memory: fast(&memory, false),
+            fast_words: fast(&words, false),
+            counted_memory: fast(&memory, true),
+            counted_words: fast(&words, true),
             memory,
             words,
             segment_bytes,
@@ -219,6 +239,7 @@ impl World {
         let world = Self {
             inner,
             is_counted: true,
+            label: 0,
         };
         world.inner.handles.count_handle();
         if world.config().progress == Progress::Thread {
@@ -343,6 +364,7 @@ impl World {
     /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
     /// `code`.
     pub fn abort(&self, code: i32, message: &str) -> ! {
+        self.tell_statistics(Some(&format!("rank {} ended it: {message}", self.rank())));
         self.backend().abort(code, message)
     }
 
@@ -367,6 +389,31 @@ impl World {
         self.inner.counting.as_ref()?.peer(peer)
     }
 
+    /// The same world, by a handle whose operations are also counted for `name`, such as those of a container: the table of
+    /// `PGAS_STATS` has a line for each name. Names that are the same are counted together; behind the 64th different
+    /// one a rank gives them no lines of their own.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cells = world.alloc::<u64>(8)?;
+    /// cells.put(&world.named("cells"), 7)?; // counted for the rank, and for "cells"
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        let mut world = self.clone();
+        if let Some(counting) = self.counting() {
+            world.label = counting.label(name);
+        }
+        world
+    }
+
     /// Counts an operation that is local by contract (ℓ).
     #[inline]
     pub fn count_local(&self) {
@@ -380,8 +427,21 @@ impl World {
     )]
     pub(crate) fn count(&self, kind: CostKind, peer: Option<Rank>, n: u64, bytes: usize) {
         if let Some(counting) = &self.inner.counting {
-            counting.add(kind, peer, n, bytes as u64);
+            self.count_with(counting, kind, peer, (n, bytes));
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn count_with(
+        &self,
+        counting: &Counting,
+        kind: CostKind,
+        peer: Option<Rank>,
+        (n, bytes): (u64, usize),
+    ) {
+        let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
+        counting.add(kind, (is_near, self.label), peer, n, bytes as u64);
     }
 
     #[inline]
@@ -405,6 +465,11 @@ impl World {
         self.inner.layer.set(layer).is_ok()
     }
 
+    /// What is counted, if anything is.
+    pub(crate) fn counting(&self) -> Option<&Counting> {
+        self.inner.counting.as_deref()
+    }
+
     /// Collectives in flight.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.inner.tasks
@@ -415,6 +480,7 @@ impl World {
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: false,
+            label: self.label,
         }
     }
 
@@ -488,6 +554,7 @@ impl Clone for World {
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: true,
+            label: self.label,
         }
     }
 }
