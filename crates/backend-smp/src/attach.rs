@@ -186,7 +186,9 @@ impl JobHooks for Watcher {
 
     fn ended(&mut self, outcome: &Outcome) {
         let n_ranks = self.job.layout().n_ranks;
-        let boards: Vec<Board> = (0..n_ranks).filter_map(|rank| self.job.board(rank)).collect();
+        let boards: Vec<Board> = (0..n_ranks)
+            .filter_map(|rank| self.job.board(rank))
+            .collect();
         if let Some(report) = Report::of(&boards, n_ranks, &outcome.to_string()) {
             report.tell();
         }

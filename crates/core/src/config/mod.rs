@@ -445,7 +445,10 @@ mod tests {
         }
         for value in ["", "2", "0,1", "peers;1", "a.txt", ".json", "1,"] {
             let error = read(value).unwrap_err().to_string();
-            assert!(error.contains("say 0, or 1, peers and FILE.json"), "{error}");
+            assert!(
+                error.contains("say 0, or 1, peers and FILE.json"),
+                "{error}"
+            );
         }
     }
 

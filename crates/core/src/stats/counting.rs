@@ -58,6 +58,8 @@ pub(crate) struct Counting {
     /// The first thread that has counted here. Its counters are its own, so that it changes them without atomic
     /// instructions.
     owner: AtomicU64,
+    /// The same where nothing is counted for peers; no thread's number before there is one.
+    fast_owner: AtomicU64,
     n_peers: usize,
     lines: Mutex<HashMap<(&'static str, u32, &'static str), usize>>,
     names: Mutex<Vec<String>>,
@@ -93,6 +95,7 @@ impl Counting {
         let this = Self {
             board,
             owner: AtomicU64::new(0),
+            fast_owner: AtomicU64::new(u64::MAX),
             n_peers,
             lines: Mutex::default(),
             names: Mutex::default(),
@@ -133,12 +136,12 @@ impl Counting {
     /// Whether the first set of counters has become this thread's.
     #[cold]
     fn own(&self) -> bool {
-        let claimed = self.owner.compare_exchange(
-            0,
-            thread_number(),
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
+        let claimed =
+            self.owner
+                .compare_exchange(0, thread_number(), Ordering::Relaxed, Ordering::Relaxed);
+        if claimed.is_ok() && self.n_peers == 0 {
+            self.fast_owner.store(thread_number(), Ordering::Relaxed);
+        }
         claimed.is_ok()
     }
 
@@ -190,12 +193,18 @@ impl Counting {
     /// As [`add`](Self::add), for one operation on a peer whose memory is mapped.
     #[inline]
     pub(crate) fn add_near(&self, kind: CostKind, label: u16, peer: Rank, bytes: usize) {
-        if self.n_peers > 0 || label > 0 {
-            return self.add(kind, (true, label), Some(peer), 1, bytes as u64);
+        let at = OPS + n_of(kind, true);
+        if self.fast_owner.load(Ordering::Relaxed) == NUMBER.get()
+            && label == 0
+            && let Some([n, sum]) = self.board.words().get(at..at + 2)
+        {
+            // As in `add_at`.
+            n.store(n.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+            let bytes = sum.load(Ordering::Relaxed).wrapping_add(bytes as u64);
+            sum.store(bytes, Ordering::Relaxed);
+            return;
         }
-        let at = n_of(kind, true);
-        self.add_at(at, 1);
-        self.add_at(at + 1, bytes as u64);
+        self.add(kind, (true, label), Some(peer), 1, bytes as u64);
     }
 
     /// The number of a name, from 1; 0 once there are too many.
@@ -277,10 +286,7 @@ impl Counting {
 
     /// How much of the heaps is taken.
     pub(crate) fn set_heaps(&self, local: Option<u64>, symmetric: Option<u64>) {
-        for (at, used) in [
-            (word::LOCAL_HEAP, local),
-            (word::SYMMETRIC_HEAP, symmetric),
-        ] {
+        for (at, used) in [(word::LOCAL_HEAP, local), (word::SYMMETRIC_HEAP, symmetric)] {
             if let Some(used) = used {
                 self.board.set(at, used.max(self.board.get(at)));
             }
@@ -327,9 +333,12 @@ impl Counting {
 
     /// Takes one of the [`pieces`](Self::pieces) of another rank's board.
     pub(crate) fn take_piece(&self, from: Rank, piece: &[u8]) {
-        let mut words = piece
-            .chunks_exact(8)
-            .map(|bytes| bytes.iter().rev().fold(0, |word, b| word << 8 | u64::from(*b)));
+        let mut words = piece.chunks_exact(8).map(|bytes| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |word, b| word << 8 | u64::from(*b))
+        });
         let Some(first) = words.next().and_then(|at| usize::try_from(at).ok()) else {
             return;
         };

@@ -81,7 +81,11 @@ impl Figures {
         if board.get(word::MAGIC) != MAGIC {
             return None;
         }
-        let op = |i| board.get(OPS + i).wrapping_add(board.get(OPS + OPS_WORDS + i));
+        let op = |i| {
+            board
+                .get(OPS + i)
+                .wrapping_add(board.get(OPS + OPS_WORDS + i))
+        };
         let n_ranks = small(board.get(word::N_RANKS)).min(1 << 24);
         let has_peers = board.get(word::WANTED) & 2 != 0;
         let n_peers = if has_peers { n_ranks as usize } else { 0 };
@@ -98,7 +102,9 @@ impl Figures {
             ops: std::array::from_fn(op),
             waits: (0..N_WAITS).filter_map(|i| Line::read(board, i)).collect(),
             names: (0..N_NAMES).filter_map(|i| Named::read(board, i)).collect(),
-            peers: (0..n_peers.min(room)).map(|i| five(board, PEERS + i * PEER_WORDS)).collect(),
+            peers: (0..n_peers.min(room))
+                .map(|i| five(board, PEERS + i * PEER_WORDS))
+                .collect(),
         };
         this.add_wait_in_progress(board);
         Some(this)

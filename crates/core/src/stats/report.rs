@@ -257,8 +257,8 @@ impl Report {
         ] {
             let n = self.sum(|rank| rank.n(kind, true));
             let note = match kind {
-                CostKind::Refusal => "messages without room at first",
-                CostKind::Local => "operations that are local by contract",
+                CostKind::Refusal => "messages that found no room",
+                CostKind::Local => "local by contract",
                 _ => "",
             };
             let spread = self.spread(|rank| rank.n(kind, true));
@@ -295,10 +295,11 @@ impl Report {
             };
             writeln!(
                 text,
-                "    {:>3} % {:>10} in {} waits, the longest {}: {}:{} for {}{}{}",
+                "    {:>3} % {:>10} in {} {}, the longest {}: {}:{} for {}{}{}",
                 percent(line.nanos, ran),
                 time(line.nanos),
                 count(line.n),
+                if line.n == 1 { "wait" } else { "waits" },
                 time(line.longest),
                 printable(&line.file),
                 line.line,
@@ -317,7 +318,7 @@ impl Report {
         let figures: [(&str, &str, fn(&Figures) -> u64); 4] = [
             ("segment", "reserved", |rank| rank.segment),
             ("local heap", "at most", |rank| rank.local_heap),
-            ("symmetric", "at most, of the symmetric heap", |rank| {
+            ("symmetric", "at most, of its heap", |rank| {
                 rank.symmetric_heap
             }),
             ("resident", "at most, of the process", |rank| rank.resident),
