@@ -12,12 +12,12 @@ pub(crate) enum CostKind {
     Write,
     /// A: a remote atomic.
     Atomic,
+    /// A message.
+    Message,
     /// B: a barrier.
     Barrier,
     /// ℓ: an operation on local memory only.
     Local,
-    /// A message.
-    Message,
     /// A message that was not taken, for want of room: its sender tries again.
     Refusal,
 }

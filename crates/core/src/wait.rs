@@ -145,12 +145,11 @@ impl World {
     #[must_use]
     #[track_caller]
     pub fn own_wait(&self, what: &'static str) -> OwnWait<'_> {
-        let from = Location::caller();
         OwnWait {
-            clock: self.wait_clock(what, from),
+            clock: None,
             world: self,
             what,
-            from,
+            from: Location::caller(),
             n_pauses: 0,
             began: None,
             noted: None,
@@ -180,8 +179,7 @@ impl World {
         Some(WaitClock {
             counting,
             origin: Origin { what, whole, at },
-            n_rounds: 0,
-            began: None,
+            began: Instant::now(),
             last: None,
         })
     }
@@ -216,51 +214,30 @@ impl World {
     }
 }
 
-/// Rounds of a wait before its clock is read: shorter ones are not counted, and cost no look at it.
-const UNTIMED_ROUNDS: u32 = 4;
-
 /// Times a wait until it is dropped.
 struct WaitClock<'w> {
     counting: &'w Counting,
     origin: Origin,
-    n_rounds: u32,
-    began: Option<Instant>,
+    began: Instant,
     /// The rank that was missing when somebody last looked.
     last: Option<Rank>,
 }
 
 impl WaitClock<'_> {
-    #[inline]
-    fn tick(&mut self) {
-        self.n_rounds += 1;
-        if self.n_rounds == UNTIMED_ROUNDS {
-            self.began = Some(Instant::now());
-        }
-    }
-
     /// Notes whom a wait that gets long is for.
     fn look(&mut self, awaited: &Awaited<'_>) {
-        let began = *self.began.get_or_insert_with(Instant::now);
         let missing = (awaited.missing)();
         if let Some(first) = missing.first() {
             self.last = Some(*first);
         }
-        self.counting.waits(&self.origin, began.elapsed());
-    }
-
-    /// Counts what was waited until now, and begins anew.
-    fn stop(&mut self) {
-        if let Some(began) = self.began.take() {
-            self.counting
-                .waited(&self.origin, began.elapsed(), self.last.take());
-        }
-        self.n_rounds = 0;
+        self.counting.waits(&self.origin, self.began.elapsed());
     }
 }
 
 impl Drop for WaitClock<'_> {
     fn drop(&mut self) {
-        self.stop();
+        let waited = self.began.elapsed();
+        self.counting.waited(&self.origin, waited, self.last);
     }
 }
 
@@ -293,12 +270,11 @@ impl<'w> Rounds<'w> {
         let first = if is_oversubscribed { SPINS } else { 0 };
         // Others wait for a rank that serves them whenever it yields, and parking it is looking for what they want.
         let needs_nothing = world.capabilities().needs_target == NeedsTarget::NOTHING;
-        let from = Location::caller();
         Self {
-            clock: world.wait_clock(awaited.what, from),
+            clock: None,
             world,
             awaited,
-            from,
+            from: Location::caller(),
             first,
             n_yields: if needs_nothing { YIELDS } else { 0 },
             round: first,
@@ -314,9 +290,6 @@ impl<'w> Rounds<'w> {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        if let Some(clock) = &mut self.clock {
-            clock.tick();
-        }
         // Answers are what is waited for most; the rest has its turn when there was one, and now and then.
         let received = self.world.receive(self.limit)?;
         self.limit = if received { BATCH } else { 1 };
@@ -334,6 +307,9 @@ impl<'w> Rounds<'w> {
         self.round = self.round.saturating_add(1);
         if self.round <= SPINS {
             if self.round > TIGHT_ROUNDS {
+                if self.round == TIGHT_ROUNDS + 1 {
+                    self.start_clock();
+                }
                 hint::spin_loop();
             }
         } else {
@@ -342,8 +318,17 @@ impl<'w> Rounds<'w> {
         Ok(())
     }
 
+    /// Waits are timed from here on: about a microsecond is not.
+    #[cold]
+    fn start_clock(&mut self) {
+        self.clock = self.world.wait_clock(self.awaited.what, self.from);
+    }
+
     /// Lets others run, and looks at the job's health.
     fn pause(&mut self) {
+        if self.clock.is_none() {
+            self.start_clock();
+        }
         let last_yield = SPINS + self.n_yields;
         if self.round <= last_yield {
             let is_look = self.round.is_multiple_of(YIELDS_PER_LOOK);
@@ -392,9 +377,7 @@ impl OwnWait<'_> {
     ///
     /// l.
     pub fn begin_anew(&mut self) {
-        if let Some(clock) = &mut self.clock {
-            clock.stop();
-        }
+        self.clock = None;
         self.began = None;
         self.noted = None;
     }
@@ -420,10 +403,10 @@ impl OwnWait<'_> {
             return Err(failure);
         }
         self.n_pauses = self.n_pauses.wrapping_add(1);
-        if let Some(clock) = &mut self.clock {
-            clock.tick();
-        }
         let worked = self.world.advance()?;
+        if !worked && self.clock.is_none() {
+            self.clock = self.world.wait_clock(self.what, self.from);
+        }
         let n_between = if worked { BUSY_ROUNDS } else { YIELDS_PER_LOOK };
         if self.n_pauses.is_multiple_of(n_between) {
             let awaited = Awaited {

@@ -146,7 +146,7 @@ impl Counting {
     }
 
     /// Counts `n` operations of `bytes` bytes together. `label` is the number of a name, or 0.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn add(
         &self,
         kind: CostKind,
@@ -155,10 +155,38 @@ impl Counting {
         n: u64,
         bytes: u64,
     ) {
-        self.add_at(n_of(kind, is_near), n);
-        if let Some(at) = bytes_of(kind, is_near) {
-            self.add_at(at, bytes);
+        let at = OPS + n_of(kind, is_near);
+        if self.fast_owner.load(Ordering::Relaxed) == NUMBER.get()
+            && label == 0
+            && let Some([number, sum]) = self.board.words().get(at..at + 2)
+        {
+            // As in `add_at`. What has no bytes adds none, to a counter that nobody reads.
+            number.store(
+                number.load(Ordering::Relaxed).wrapping_add(n),
+                Ordering::Relaxed,
+            );
+            sum.store(
+                sum.load(Ordering::Relaxed).wrapping_add(bytes),
+                Ordering::Relaxed,
+            );
+            return;
         }
+        self.add_to_all(kind, (is_near, label), peer, n, bytes);
+    }
+
+    /// As [`add`](Self::add), on whatever thread and for whatever.
+    #[inline(never)]
+    fn add_to_all(
+        &self,
+        kind: CostKind,
+        (is_near, label): (bool, u16),
+        peer: Option<Rank>,
+        n: u64,
+        bytes: u64,
+    ) {
+        let at = n_of(kind, is_near);
+        self.add_at(at, n);
+        self.add_at(at + 1, bytes);
         if self.n_peers > 0
             && let Some(peer) = peer
         {
@@ -188,23 +216,6 @@ impl Counting {
             self.board.add(at + column, n);
             self.board.add(at + 4, bytes);
         }
-    }
-
-    /// As [`add`](Self::add), for one operation on a peer whose memory is mapped.
-    #[inline]
-    pub(crate) fn add_near(&self, kind: CostKind, label: u16, peer: Rank, bytes: usize) {
-        let at = OPS + n_of(kind, true);
-        if self.fast_owner.load(Ordering::Relaxed) == NUMBER.get()
-            && label == 0
-            && let Some([n, sum]) = self.board.words().get(at..at + 2)
-        {
-            // As in `add_at`.
-            n.store(n.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-            let bytes = sum.load(Ordering::Relaxed).wrapping_add(bytes as u64);
-            sum.store(bytes, Ordering::Relaxed);
-            return;
-        }
-        self.add(kind, (true, label), Some(peer), 1, bytes as u64);
     }
 
     /// The number of a name, from 1; 0 once there are too many.

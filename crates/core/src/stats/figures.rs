@@ -17,23 +17,14 @@ pub(super) const KINDS: [(CostKind, &str); 4] = [
 /// Which counter has the number of operations of a kind.
 #[inline]
 pub(super) fn n_of(kind: CostKind, is_near: bool) -> usize {
-    let far = if is_near { 0 } else { 2 };
-    match kind {
-        CostKind::Read => far,
-        CostKind::Write => 4 + far,
-        CostKind::Atomic => 8 + far,
-        CostKind::Message => 12 + far,
-        CostKind::Barrier => 16,
-        CostKind::Local => 17,
-        CostKind::Refusal => 18,
-    }
+    // Four of each: near and remote, numbers and bytes.
+    4 * kind as usize + if is_near { 0 } else { 2 }
 }
 
 /// Which counter has their bytes.
 #[inline]
 pub(super) fn bytes_of(kind: CostKind, is_near: bool) -> Option<usize> {
-    let at = n_of(kind, is_near);
-    (at < 16).then_some(at + 1)
+    (kind as usize <= CostKind::Message as usize).then_some(n_of(kind, is_near) + 1)
 }
 
 /// What one rank has done.

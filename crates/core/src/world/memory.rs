@@ -92,7 +92,8 @@ impl World {
     #[inline]
     fn count_near<T>(&self, kind: CostKind, ptr: GlobalPtr<T>, n: usize) {
         if let Some(counting) = self.counting() {
-            counting.add_near(kind, self.label, ptr.rank(), n * size_of::<T>());
+            let bytes = (n * size_of::<T>()) as u64;
+            counting.add(kind, (true, self.label), Some(ptr.rank()), 1, bytes);
         }
     }
 
