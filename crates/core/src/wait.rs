@@ -13,6 +13,7 @@ use crate::messages::BATCH;
 use crate::rank::Rank;
 use crate::stall::Noted;
 use crate::stats::{Counting, Origin};
+use crate::trace::{Kind, Trace};
 use crate::waits::{Awaited, program_line};
 use crate::world::World;
 
@@ -174,11 +175,20 @@ impl World {
         what: &'static str,
         from: &'static Location<'static>,
     ) -> Option<WaitClock<'_>> {
-        let counting = self.counting()?;
+        let (counting, trace) = (self.counting(), self.trace());
+        if counting.is_none() && trace.is_none() {
+            return None;
+        }
         let (whole, at) = program_line(from);
+        let origin = Origin { what, whole, at };
+        let trace = trace.map(|trace| (trace, trace.name_of_wait(&origin)));
+        if let Some((trace, name)) = trace {
+            trace.note(Kind::Wait, name, None, [0, 0]);
+        }
         Some(WaitClock {
             counting,
-            origin: Origin { what, whole, at },
+            trace,
+            origin,
             began: Instant::now(),
             last: None,
         })
@@ -216,7 +226,8 @@ impl World {
 
 /// Times a wait until it is dropped.
 struct WaitClock<'w> {
-    counting: &'w Counting,
+    counting: Option<&'w Counting>,
+    trace: Option<(&'w Trace, u16)>,
     origin: Origin,
     began: Instant,
     /// The rank that was missing when somebody last looked.
@@ -230,14 +241,24 @@ impl WaitClock<'_> {
         if let Some(first) = missing.first() {
             self.last = Some(*first);
         }
-        self.counting.waits(&self.origin, self.began.elapsed());
+        if let Some(counting) = self.counting {
+            counting.waits(&self.origin, self.began.elapsed());
+        }
+        if let Some((trace, _)) = self.trace {
+            trace.flush_now_and_then();
+        }
     }
 }
 
 impl Drop for WaitClock<'_> {
     fn drop(&mut self) {
-        let waited = self.began.elapsed();
-        self.counting.waited(&self.origin, waited, self.last);
+        if let Some(counting) = self.counting {
+            counting.waited(&self.origin, self.began.elapsed(), self.last);
+        }
+        if let Some((trace, name)) = self.trace {
+            let last = self.last.map_or(0, |rank| u64::from(rank.number()) + 1);
+            trace.note(Kind::Waited, name, self.last, [last, 0]);
+        }
     }
 }
 

@@ -53,6 +53,8 @@ use crate::error::{Error, Result};
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
 /// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `0` |
 /// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file) | `0`, or with commas: `1`, `peers`, `FILE.json` | `0` |
+/// | `PGAS_TRACE` | [`trace`](Self::trace) | a directory for what every rank does and when | none |
+/// | `PGAS_TRACE_BYTES` | [`trace_bytes`](Self::trace_bytes) | bytes a rank | `32M` |
 /// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
 /// | `PGAS_HUGE_PAGES` | [`huge_pages`](Self::huge_pages) | `0`, `1` | `1` |
 /// | `PGAS_ROUTE` | [`routing`](Self::routing) | `direct`, `grid`, `cube` | by the number of ranks and hosts |
@@ -103,6 +105,10 @@ pub struct Config {
     /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
     /// ends with `.json`.
     pub statistics_file: Option<String>,
+    /// The directory into which every rank writes a [trace](crate::trace) of what it does, for `pgas-report`.
+    pub trace: Option<String>,
+    /// What a rank's trace takes there at most, in bytes; older events give way. Beside it 32 KiB of memory.
+    pub trace_bytes: u64,
     /// Who makes progress.
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
@@ -169,6 +175,8 @@ impl Default for Config {
             statistics: Statistics::Off,
             statistics_table: false,
             statistics_file: None,
+            trace: None,
+            trace_bytes: 32 << 20,
             progress: Progress::Poll,
             huge_pages: true,
             routing: None,
@@ -232,6 +240,9 @@ impl Config {
             statistics: counted.statistics,
             statistics_table: counted.table,
             statistics_file: counted.file,
+            trace: setting(lookup, "PGAS_TRACE", directory)?,
+            trace_bytes: setting(lookup, "PGAS_TRACE_BYTES", bytes)?
+                .unwrap_or(defaults.trace_bytes),
             progress: setting(lookup, "PGAS_PROGRESS", progress)?.unwrap_or(defaults.progress),
             huge_pages: setting(lookup, "PGAS_HUGE_PAGES", switch)?.unwrap_or(defaults.huge_pages),
             routing: setting(lookup, "PGAS_ROUTE", routing)?,
@@ -265,6 +276,13 @@ fn switch(value: &str) -> Result<bool, &'static str> {
     }
 }
 
+/// The program may go to another directory.
+fn directory(value: &str) -> Result<String, &'static str> {
+    let whole = path::absolute(name(value)?).map_err(|_| "say a directory")?;
+    let whole = whole.into_os_string().into_string();
+    whole.map_err(|_| "say a directory")
+}
+
 /// What `PGAS_STATS` asks for.
 #[derive(Default)]
 struct Counted {
@@ -285,9 +303,7 @@ fn counted(value: &str) -> Result<Counted, &'static str> {
             "1" | "on" => table = true,
             "peers" => counted.statistics = Statistics::PerPeer,
             file if Path::new(file).extension() == Some(OsStr::new("json")) => {
-                // The program may go to another directory.
-                let whole = path::absolute(file).map_err(|_| REASON)?;
-                counted.file = Some(whole.into_os_string().into_string().map_err(|_| REASON)?);
+                counted.file = Some(directory(file).map_err(|_| REASON)?);
             }
             _ => return Err(REASON),
         }

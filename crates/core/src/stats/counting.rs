@@ -1,6 +1,5 @@
 //! Counting while a rank runs.
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,26 +14,7 @@ use super::figures::{bytes_of, n_of};
 use crate::cost::{CostKind, Costs, Statistics};
 use crate::locks::lock;
 use crate::rank::Rank;
-
-thread_local! {
-    /// The number of this thread among those of the process that have counted something; 0 before that.
-    static NUMBER: Cell<u64> = const { Cell::new(0) };
-}
-
-/// The number of this thread, from 1.
-#[inline]
-fn thread_number() -> u64 {
-    let number = NUMBER.get();
-    if number == 0 { number_thread() } else { number }
-}
-
-#[cold]
-fn number_thread() -> u64 {
-    static LAST: AtomicU64 = AtomicU64::new(0);
-    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    NUMBER.set(number);
-    number
-}
+use crate::thread_number;
 
 /// A line of the program that waits, and what for.
 #[derive(Clone, Copy, Debug)]
@@ -121,7 +101,7 @@ impl Counting {
     /// Adds `by` to a counter. A thread of a rank that has several pays for an atomic instruction.
     #[inline]
     fn add_at(&self, at: usize, by: u64) {
-        let is_owner = self.owner.load(Ordering::Relaxed) == thread_number();
+        let is_owner = self.owner.load(Ordering::Relaxed) == thread_number::get();
         let place = if is_owner || self.own() {
             let counter = &self.board.words()[OPS + at];
             let sum = counter.load(Ordering::Relaxed).wrapping_add(by);
@@ -136,11 +116,15 @@ impl Counting {
     /// Whether the first set of counters has become this thread's.
     #[cold]
     fn own(&self) -> bool {
-        let claimed =
-            self.owner
-                .compare_exchange(0, thread_number(), Ordering::Relaxed, Ordering::Relaxed);
+        let claimed = self.owner.compare_exchange(
+            0,
+            thread_number::get(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
         if claimed.is_ok() && self.n_peers == 0 {
-            self.fast_owner.store(thread_number(), Ordering::Relaxed);
+            self.fast_owner
+                .store(thread_number::get(), Ordering::Relaxed);
         }
         claimed.is_ok()
     }
@@ -156,7 +140,7 @@ impl Counting {
         bytes: u64,
     ) {
         let at = OPS + n_of(kind, is_near);
-        if self.fast_owner.load(Ordering::Relaxed) == NUMBER.get()
+        if self.fast_owner.load(Ordering::Relaxed) == thread_number::known()
             && label == 0
             && let Some([number, sum]) = self.board.words().get(at..at + 2)
         {

@@ -11,11 +11,12 @@ mod memory;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
+use crate::backend::{AtomicsBy, Backend, Capabilities, Message, MessageClass};
 use crate::config::{Config, Progress};
 use crate::cost::{CostKind, Costs};
 use crate::error::{Error, Result};
@@ -30,7 +31,8 @@ use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
 use crate::stats::{Counting, Opening};
 use crate::tasks::Tasks;
-use crate::waits::Watch;
+use crate::trace::{Kind, Trace, Wanted};
+use crate::waits::{Watch, program_line};
 use crate::wire::Wire;
 
 /// What a crate adds to every world above core, such as active messages: messages of its own
@@ -145,6 +147,9 @@ struct Inner {
     counted_words: EvenMap,
     segment_bytes: u64,
     counting: Option<Arc<Counting>>,
+    trace: Option<Arc<Trace>>,
+    /// Whether one of the two is there.
+    is_observed: bool,
     rank: Rank,
     n_ranks: u32,
     local: Mutex<Heap>,
@@ -204,7 +209,16 @@ impl World {
                 EvenMap::empty()
             }
         };
-        let wire = Wire::new(&backend, counting.as_ref(), &config);
+        let trace = config.trace.as_deref().and_then(|directory| {
+            let wanted = Wanted {
+                directory,
+                bytes: config.trace_bytes,
+                rank: backend.rank(),
+                n_ranks: backend.n_ranks(),
+            };
+            Trace::begin(wanted).map(Arc::new)
+        });
+        let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let members = Shared::world(&*backend);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
@@ -215,7 +229,9 @@ impl World {
             memory,
             words,
             segment_bytes,
+            is_observed: counting.is_some() || trace.is_some(),
             counting,
+            trace,
             rank: backend.rank(),
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
@@ -364,6 +380,9 @@ impl World {
     /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
     /// `code`.
     pub fn abort(&self, code: i32, message: &str) -> ! {
+        if let Some(trace) = self.trace() {
+            trace.flush();
+        }
         self.tell_statistics(Some(&format!("rank {} ended it: {message}", self.rank())));
         self.backend().abort(code, message)
     }
@@ -426,22 +445,58 @@ impl World {
         reason = "one predictable branch when nothing is counted"
     )]
     pub(crate) fn count(&self, kind: CostKind, peer: Option<Rank>, n: u64, bytes: usize) {
-        if let Some(counting) = &self.inner.counting {
-            self.count_with(counting, kind, peer, (n, bytes));
+        if self.inner.is_observed {
+            self.observe(kind, peer, (n, bytes));
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn count_with(
-        &self,
-        counting: &Counting,
-        kind: CostKind,
-        peer: Option<Rank>,
-        (n, bytes): (u64, usize),
-    ) {
+    fn observe(&self, kind: CostKind, peer: Option<Rank>, (n, bytes): (u64, usize)) {
         let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
-        counting.add(kind, (is_near, self.label), peer, n, bytes as u64);
+        let bytes = bytes as u64;
+        if let Some(counting) = &self.inner.counting {
+            counting.add(kind, (is_near, self.label), peer, n, bytes);
+        }
+        let kind = match kind {
+            CostKind::Read if !is_near => Kind::Get,
+            CostKind::Write if !is_near => Kind::Put,
+            CostKind::Atomic if !is_near => Kind::Atomic,
+            CostKind::Refusal => Kind::Refusal,
+            _ => return,
+        };
+        if let Some(trace) = &self.inner.trace {
+            trace.note(kind, 0, peer, [bytes, n]);
+        }
+    }
+
+    /// Counts a message that was sent, and notes it in the trace.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "one predictable branch when nothing is counted"
+    )]
+    #[track_caller]
+    pub(crate) fn count_message(&self, to: Rank, class: MessageClass, bytes: usize) {
+        if self.inner.is_observed {
+            self.observe_message(to, class, bytes, Location::caller());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe_message(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        bytes: usize,
+        from: &'static Location<'static>,
+    ) {
+        self.observe(CostKind::Message, Some(to), (1, bytes));
+        if let Some(trace) = &self.inner.trace {
+            let (_, from) = program_line(from);
+            trace.sent(to, class == MessageClass::Reply, bytes as u64, Some(from));
+        }
     }
 
     #[inline]
@@ -468,6 +523,12 @@ impl World {
     /// What is counted, if anything is.
     pub(crate) fn counting(&self) -> Option<&Counting> {
         self.inner.counting.as_deref()
+    }
+
+    /// What is traced, if anything is.
+    #[inline]
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.inner.trace.as_deref()
     }
 
     /// Collectives in flight.
