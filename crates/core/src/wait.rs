@@ -238,8 +238,13 @@ impl WaitClock<'_> {
     /// Notes whom a wait that gets long is for.
     fn look(&mut self, awaited: &Awaited<'_>) {
         let missing = (awaited.missing)();
-        if let Some(first) = missing.first() {
+        if let Some(first) = missing.first()
+            && self.last != Some(*first)
+        {
             self.last = Some(*first);
+            if let Some((trace, name)) = self.trace {
+                trace.note(Kind::Missing, name, self.last, [0, 0]);
+            }
         }
         if let Some(counting) = self.counting {
             counting.waits(&self.origin, self.began.elapsed());

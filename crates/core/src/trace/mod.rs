@@ -72,6 +72,35 @@ pub enum Kind {
     Collective = 12,
     /// A message found no room.
     Refusal = 13,
+    /// The wait that is under way is for a rank, as far as this one knows.
+    Missing = 14,
+}
+
+impl Kind {
+    /// All kinds, by their numbers from 1.
+    const ALL: [Self; 14] = [
+        Self::Get,
+        Self::Put,
+        Self::Atomic,
+        Self::Send,
+        Self::Begin,
+        Self::End,
+        Self::Arrival,
+        Self::Wait,
+        Self::Waited,
+        Self::Span,
+        Self::SpanEnd,
+        Self::Collective,
+        Self::Refusal,
+        Self::Missing,
+    ];
+
+    /// The kind with this number, if there is one.
+    #[must_use]
+    pub fn of(number: u8) -> Option<Self> {
+        let index = usize::from(number).checked_sub(1)?;
+        Self::ALL.get(index).copied()
+    }
 }
 
 /// Where and how much of a trace is wanted.
@@ -395,6 +424,14 @@ mod tests {
         let names = fs::read_to_string(directory.join("rank-3.names")).unwrap();
         assert_eq!(names, "1\tsort\\tit\n");
         fs::remove_dir_all(directory).unwrap();
+    }
+
+    #[test]
+    fn kinds_are_found_by_their_numbers() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::of(kind as u8), Some(kind));
+        }
+        assert_eq!((Kind::of(0), Kind::of(15)), (None, None));
     }
 
     #[test]
