@@ -185,12 +185,14 @@ impl World {
         if let Some((trace, name)) = trace {
             trace.note(Kind::Wait, name, None, [0, 0]);
         }
+        let began = Instant::now();
         Some(WaitClock {
             counting,
             trace,
             origin,
-            began: Instant::now(),
+            began,
             last: None,
+            noted: began,
         })
     }
 
@@ -224,6 +226,9 @@ impl World {
     }
 }
 
+/// How often a trace says that a wait goes on.
+const RENEWAL: Duration = Duration::from_millis(100);
+
 /// Times a wait until it is dropped.
 struct WaitClock<'w> {
     counting: Option<&'w Counting>,
@@ -232,19 +237,20 @@ struct WaitClock<'w> {
     began: Instant,
     /// The rank that was missing when somebody last looked.
     last: Option<Rank>,
+    /// When that was last noted in the trace.
+    noted: Instant,
 }
 
 impl WaitClock<'_> {
     /// Notes whom a wait that gets long is for.
     fn look(&mut self, awaited: &Awaited<'_>) {
         let missing = (awaited.missing)();
-        if let Some(first) = missing.first()
-            && self.last != Some(*first)
-        {
-            self.last = Some(*first);
-            if let Some((trace, name)) = self.trace {
-                trace.note(Kind::Missing, name, self.last, [0, 0]);
-            }
+        let former = self.last;
+        self.last = missing.first().copied().or(former);
+        let is_due = self.last != former || self.noted.elapsed() > RENEWAL;
+        if let Some((trace, name)) = self.trace.filter(|_| is_due) {
+            self.noted = Instant::now();
+            trace.note(Kind::Missing, name, self.last, [0, 0]);
         }
         if let Some(counting) = self.counting {
             counting.waits(&self.origin, self.began.elapsed());

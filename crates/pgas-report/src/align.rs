@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use pgas_core::trace::Kind;
 
-use crate::read::Trace;
+use crate::read::{LONGEST, Trace};
 
 /// A message: who sent it when, and who has got it when. Times are nanoseconds since the job began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,8 @@ pub fn messages(traces: &[Trace]) -> Vec<Message> {
 pub fn align(traces: &mut [Trace]) {
     let first = traces.iter().map(|trace| trace.began).min().unwrap_or(0);
     for trace in traces.iter_mut() {
-        let since = i64::try_from(trace.began - first).unwrap_or(0);
+        let since = i64::try_from(trace.began - first);
+        let since = since.ok().filter(|since| *since < LONGEST).unwrap_or(0);
         trace.events.iter_mut().for_each(|event| event.at += since);
     }
     let offsets = offsets(traces);

@@ -117,19 +117,31 @@ pub struct Job {
     pub n_lost: u64,
 }
 
+/// Operations that one event may stand for: more are a damaged file.
+const MOST_TOGETHER: u64 = 1 << 32;
+
 fn histogram() -> Histogram<u64> {
     Histogram::new(2).expect("two digits can be had")
+}
+
+fn record(histogram: &mut Histogram<u64>, nanos: u64) {
+    // It grows as far as is needed, up to the largest number.
+    histogram.record(nanos.max(1)).ok();
 }
 
 impl Job {
     /// What traces say, whose clocks were [brought together](align::align).
     #[must_use]
     pub fn of(traces: &[Trace]) -> Self {
-        let messages = align::messages(traces);
+        let mut messages = align::messages(traces);
+        // A sender notes a message when it is on its way, which may be after it has come.
+        for message in &mut messages {
+            message.sent = message.sent.min(message.came);
+        }
         let mut latencies = histogram();
         for message in &messages {
             let took = u64::try_from(message.came - message.sent).unwrap_or(0);
-            latencies.saturating_record(took.max(1));
+            record(&mut latencies, took);
         }
         let senders = senders(traces, &messages);
         let ranks: Vec<RankSummary> = traces.iter().map(|t| summary(t, &senders)).collect();
@@ -141,7 +153,8 @@ impl Job {
                     Kind::Send | Kind::Put | Kind::Get | Kind::Atomic
                 );
                 if let (true, Some(to)) = (is_sent, event.rank) {
-                    *matrix.entry((trace.rank, to)).or_insert(0) += event.numbers[0];
+                    let sum: &mut u64 = matrix.entry((trace.rank, to)).or_insert(0);
+                    *sum = sum.saturating_add(event.numbers[0]);
                 }
             }
         }
@@ -218,10 +231,12 @@ fn summary(trace: &Trace, senders: &HashMap<(u32, i64), String>) -> RankSummary 
             }
             Kind::Send => {
                 this.n_sent += 1;
-                this.sent_bytes += event.numbers[0];
+                this.sent_bytes = this.sent_bytes.saturating_add(event.numbers[0]);
             }
             Kind::Arrival => this.n_came += 1,
-            Kind::Get | Kind::Put | Kind::Atomic => this.n_remote += event.numbers[1].max(1),
+            Kind::Get | Kind::Put | Kind::Atomic => {
+                this.n_remote += event.numbers[1].clamp(1, MOST_TOGETHER)
+            }
             Kind::Refusal => this.n_refused += 1,
             Kind::Missing => {
                 let is_it = |s: &&mut Stretch| s.thread == event.thread && s.doing == Doing::Waits;
@@ -261,7 +276,7 @@ fn lines(ranks: &[RankSummary]) -> Vec<Line> {
                 for_rank: BTreeMap::new(),
             });
             let nanos = wait.nanos();
-            line.times.saturating_record(nanos.max(1));
+            record(&mut line.times, nanos);
             line.nanos += nanos;
             *line.by_rank.entry(rank.rank).or_insert(0) += nanos;
             if let Some(of) = wait.rank {

@@ -174,7 +174,7 @@ fn write_latencies(page: &mut String, job: &Job) {
     let n = last - first + 1;
     let _ = write!(
         page,
-        "<svg viewBox=\"0 0 {} 150\" role=\"img\" aria-label=\"Histogram of the latency of {} messages, in steps that double\">",
+        "<svg class=\"plain\" width=\"{0}\" viewBox=\"0 0 {0} 150\" role=\"img\" aria-label=\"Histogram of the latency of {1} messages, in steps that double\">",
         n * 60 + 10,
         latencies.len()
     );

@@ -72,6 +72,9 @@ impl Trace {
     }
 }
 
+/// Times beyond this, of fifty days, are a damaged file.
+pub(crate) const LONGEST: i64 = 1 << 52;
+
 /// The traces in a directory, in the order of ranks.
 ///
 /// # Errors
@@ -146,7 +149,7 @@ fn event(bytes: &[u8]) -> Option<Event> {
     let what = word(bytes, 1)?.to_le_bytes();
     let rank = u32::from_le_bytes([what[4], what[5], what[6], what[7]]);
     Some(Event {
-        at: i64::try_from(at).ok()?,
+        at: i64::try_from(at).ok().filter(|at| *at < LONGEST)?,
         kind: Kind::of(what[0])?,
         thread: what[1],
         name: u16::from_le_bytes([what[2], what[3]]),

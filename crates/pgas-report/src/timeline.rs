@@ -178,7 +178,7 @@ pub(crate) fn matrix(job: &Job) -> String {
     let side = (480 / n_cells).clamp(7, 40);
     let total = MARGIN + n_cells * side + 10;
     let mut svg = format!(
-        "<svg class=\"matrix\" viewBox=\"0 0 {total} {total}\" role=\"img\" aria-labelledby=\"matrix-title\">\
+        "<svg class=\"plain\" width=\"{total}\" viewBox=\"0 0 {total} {total}\" role=\"img\" aria-labelledby=\"matrix-title\">\
          <title id=\"matrix-title\">Bytes from ranks (rows) to ranks (columns); the most is {}</title>\n",
         size(most)
     );
