@@ -42,7 +42,7 @@ impl World {
         });
         let boards = self.ranks().map(|rank| self.backend().board(rank));
         match boards.collect::<Option<Vec<_>>>() {
-            Some(boards) => tell_of_host(counting, &boards, failure),
+            Some(boards) => tell_of_host(counting, &boards, failure.as_deref()),
             None => self.tell_over_network(counting, failure),
         }
     }
@@ -114,7 +114,7 @@ impl World {
 
 /// Tells the figures of ranks that are all on this host, if this one is the last to leave, or the first that
 /// sees the job fail.
-fn tell_of_host(counting: &Counting, boards: &[Board], failure: Option<String>) {
+fn tell_of_host(counting: &Counting, boards: &[Board], failure: Option<&str>) {
     let Some(first) = boards.first() else {
         return;
     };
@@ -134,7 +134,7 @@ fn tell_of_host(counting: &Counting, boards: &[Board], failure: Option<String>) 
     let own = [counting.board().clone()];
     let boards = if boards.len() == 1 { &own } else { boards };
     let n_ranks = u32::try_from(boards.len()).unwrap_or(u32::MAX);
-    tell(boards, n_ranks, failure.as_deref());
+    tell(boards, n_ranks, failure);
 }
 
 fn tell(boards: &[Board], n_ranks: u32, failure: Option<&str>) {

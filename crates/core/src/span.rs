@@ -34,8 +34,7 @@ impl World {
     /// # assert_eq!(keys, [1, 2, 3]);
     /// ```
     pub fn span(&self, name: &str) -> Span<'_> {
-        let begin = |trace: &'_ Trace| trace.name(name);
-        let trace = self.trace().map(|trace| (trace, begin(trace)));
+        let trace = self.trace().map(|trace| (trace, trace.name(name)));
         if let Some((trace, name)) = trace {
             trace.note(Kind::Span, name, None, [0, 0]);
         }

@@ -174,7 +174,7 @@ fn damaged_files_are_read_as_far_as_they_go() {
         let mut bytes = whole[..cut].to_vec();
         for _ in 0..200 {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let at = first + state as usize % (cut - first).max(1);
+            let at = first + state as usize % cut.saturating_sub(first).max(1);
             if at >= cut {
                 break;
             }

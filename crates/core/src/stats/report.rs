@@ -315,7 +315,8 @@ impl Report {
     }
 
     fn write_memory(&self, text: &mut String) -> std::fmt::Result {
-        let figures: [(&str, &str, fn(&Figures) -> u64); 4] = [
+        type Figure = fn(&Figures) -> u64;
+        let figures: [(&str, &str, Figure); 4] = [
             ("segment", "reserved", |rank| rank.segment),
             ("local heap", "at most", |rank| rank.local_heap),
             ("symmetric", "at most, of its heap", |rank| {

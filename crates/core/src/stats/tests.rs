@@ -4,9 +4,10 @@ use crate::backend::loopback;
 use crate::{Config, Costs, Rank, Statistics};
 
 fn config(statistics: Statistics) -> Config {
-    let mut config = Config::default();
-    config.statistics = statistics;
-    config
+    Config {
+        statistics,
+        ..Config::default()
+    }
 }
 
 #[test]

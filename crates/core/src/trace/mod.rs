@@ -452,11 +452,11 @@ mod tests {
             assert!(trace.is_over.load(Ordering::Relaxed));
             assert!(lock(&trace.ring).buffer.is_empty(), "and takes no memory");
         }
-        fs::remove_dir_all(directory).unwrap();
         let nowhere = Wanted {
             directory: "/dev/null/traces",
             ..wanted
         };
         assert!(Trace::begin(nowhere).is_none());
+        fs::remove_dir_all(directory).unwrap();
     }
 }

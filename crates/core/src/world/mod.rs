@@ -193,31 +193,11 @@ impl World {
         let direct = direct_ranks(&*backend, &config);
         let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
-        let opening = Opening {
-            statistics: config.statistics,
-            rank: backend.rank(),
-            n_ranks: backend.n_ranks(),
-            segment_bytes,
-            table: config.statistics_table,
-            file: config.statistics_file.as_deref(),
-        };
-        let counting = Counting::new(&opening, || backend.board(backend.rank()));
+        let (counting, trace) = observers(&*backend, &config);
         let fast = |map: &SegmentMap, counts: bool| {
-            if counting.is_some() == counts && map.base(backend.rank()).is_some() {
-                EvenMap::of(&*backend, direct.clone())
-            } else {
-                EvenMap::empty()
-            }
+            let is_used = counting.is_some() == counts;
+            fast_map(&*backend, map, direct.clone(), is_used)
         };
-        let trace = config.trace.as_deref().and_then(|directory| {
-            let wanted = Wanted {
-                directory,
-                bytes: config.trace_bytes,
-                rank: backend.rank(),
-                n_ranks: backend.n_ranks(),
-            };
-            Trace::begin(wanted).map(Arc::new)
-        });
         let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let members = Shared::world(&*backend);
         let watch = Arc::<Watch>::default();
@@ -251,9 +231,8 @@ impl World {
             capabilities: backend.capabilities().clone(),
             backend,
         };
-        let inner = Arc::new(inner);
         let world = Self {
-            inner,
+            inner: Arc::new(inner),
             is_counted: true,
             label: 0,
         };
@@ -574,6 +553,41 @@ impl World {
         // A count: it orders nothing.
         self.inner.n_teams.fetch_add(1, Ordering::Relaxed) + 1
     }
+}
+
+/// What most accesses to the segments of `ranks` look at, if it is used and this rank's own is in `map`.
+fn fast_map(backend: &dyn Backend, map: &SegmentMap, ranks: Range<u32>, is_used: bool) -> EvenMap {
+    if is_used && map.base(backend.rank()).is_some() {
+        EvenMap::of(backend, ranks)
+    } else {
+        EvenMap::empty()
+    }
+}
+
+/// What counts, and what traces, as the settings ask for it.
+fn observers(
+    backend: &dyn Backend,
+    config: &Config,
+) -> (Option<Arc<Counting>>, Option<Arc<Trace>>) {
+    let opening = Opening {
+        statistics: config.statistics,
+        rank: backend.rank(),
+        n_ranks: backend.n_ranks(),
+        segment_bytes: backend.segment_bytes(),
+        table: config.statistics_table,
+        file: config.statistics_file.as_deref(),
+    };
+    let counting = Counting::new(&opening, || backend.board(backend.rank()));
+    let trace = config.trace.as_deref().and_then(|directory| {
+        let wanted = Wanted {
+            directory,
+            bytes: config.trace_bytes,
+            rank: backend.rank(),
+            n_ranks: backend.n_ranks(),
+        };
+        Trace::begin(wanted).map(Arc::new)
+    });
+    (counting, trace)
 }
 
 /// The ranks whose segments are accessed directly, if they are mapped. With the direct path off that is this
