@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use libtest_mimic::Trial;
 use pgas::{Config, Rank, RemoteCalls, Statistics, World};
+use pgas_report::analysis::{Doing, Job};
+use pgas_report::{align, read, words};
 use serde_json::Value;
 
 use crate::jobs::{WATCHED, Way, start};
@@ -27,6 +29,13 @@ pub(crate) fn trials() -> Vec<Trial> {
             trials.push(trial(name, move || processes(way, fault)));
         }
     }
+    for fault in ["none", "kill"] {
+        for way in WATCHED {
+            let name = format!("traces::{fault}::{way:?}");
+            trials.push(trial(name, move || traced(way, fault)));
+        }
+    }
+    trials.push(trial("traces::nowhere", no_directory));
     trials.push(trial("figures::one_rank", one_rank));
     trials.push(trial("figures::no_file", no_file));
     trials
@@ -77,7 +86,7 @@ fn file() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-fn read(file: &Path) -> Value {
+fn figures(file: &Path) -> Value {
     let text = fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let value = serde_json::from_slice(&text).unwrap();
     fs::remove_file(file).unwrap();
@@ -99,9 +108,9 @@ fn processes(way: Way, fault: &str) {
         fault == "none" || way == Way::Foreign,
         "{ended:?}"
     );
-    let figures = read(&file);
-    check(&figures, N_RANKS);
-    let outcome = figures["outcome"].as_str().unwrap();
+    let told = figures(&file);
+    check(&told, N_RANKS);
+    let outcome = told["outcome"].as_str().unwrap();
     let expected: &[&str] = match fault {
         "none" => &["all ranks have"],
         "kill" => &["rank 1"],
@@ -183,9 +192,9 @@ fn threads() {
     config.statistics = Statistics::PerPeer;
     config.statistics_file = Some(file.display().to_string());
     pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(world, "none")).unwrap();
-    let figures = read(&file);
-    check(&figures, N_RANKS);
-    for (number, rank) in figures["ranks"].as_array().unwrap().iter().enumerate() {
+    let told = figures(&file);
+    check(&told, N_RANKS);
+    for (number, rank) in told["ranks"].as_array().unwrap().iter().enumerate() {
         let next = (number + 1) % N_RANKS as usize;
         assert_eq!(rank["peers"][next][1], 10, "puts: {rank:#}");
         assert_eq!(rank["peers"][next][0], 5, "gets: {rank:#}");
@@ -193,11 +202,11 @@ fn threads() {
     // What a panic ends is told, too.
     let run = || pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(world, "panic"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
-    let figures = read(&file);
-    check(&figures, N_RANKS);
+    let told = figures(&file);
+    check(&told, N_RANKS);
     assert!(
-        figures["outcome"].as_str().unwrap().contains("rank 1"),
-        "{figures:#}"
+        told["outcome"].as_str().unwrap().contains("rank 1"),
+        "{told:#}"
     );
 }
 
@@ -208,7 +217,58 @@ fn one_rank() {
         let ended = start(way, 1, &["figures", "none"], &[("PGAS_STATS", &setting)]).end();
         assert_eq!(ended.code(), 0, "{ended:?}");
         assert!(!ended.stderr.contains("statistics of"), "{ended:?}");
-        check(&read(&file), 1);
+        check(&figures(&file), 1);
+    }
+}
+
+/// What a rank was about when it was killed is in its trace.
+fn traced(way: Way, fault: &str) {
+    let directory = tempfile::tempdir().unwrap();
+    let setting = directory.path().to_str().unwrap();
+    let ended = start(
+        way,
+        N_RANKS,
+        &["figures", fault],
+        &[("PGAS_TRACE", setting)],
+    )
+    .end();
+    assert_eq!(ended.code() == 0, fault == "none", "{ended:?}");
+    let mut traces = read::read(directory.path()).unwrap();
+    assert_eq!(traces.len(), N_RANKS as usize);
+    align::align(&mut traces);
+    let job = Job::of(&traces);
+    let line = job.lines.iter().find(|line| {
+        let (what, at) = words::what_and_where(&line.name);
+        let for_late = line
+            .for_rank
+            .get(&LATE.number())
+            .is_some_and(|nanos| *nanos > 0);
+        what == "a barrier" && at.contains("figures.rs:") && for_late
+    });
+    let line = line.unwrap_or_else(|| panic!("{:#?}", job.lines));
+    for rank in [0, 1] {
+        assert!(line.by_rank[&rank] > 100_000_000, "{line:?}");
+    }
+    // Four calls of each rank, and what the library sends itself.
+    let served = job.ranks.iter().map(|rank| rank.n_came).sum::<u64>();
+    assert!(served >= 24 && !job.messages.is_empty(), "{served}");
+    let named = job.ranks[0].stretches.iter();
+    let mut named = named.filter(|s| s.doing == Doing::Serves);
+    assert!(
+        named.any(|s| s.name.contains("figures.rs:")),
+        "{:#?}",
+        job.ranks[0]
+    );
+}
+
+/// Where no trace can be written, a line says so, and nothing else changes.
+fn no_directory() {
+    for way in WATCHED {
+        let settings = [("PGAS_TRACE", "/dev/null/traces")];
+        let ended = start(way, 2, &["figures", "none"], &settings).end();
+        assert_eq!(ended.code(), 0, "{ended:?}");
+        let told = "is not traced in /dev/null/traces: ";
+        assert_eq!(ended.stderr.matches(told).count(), 2, "{ended:?}");
     }
 }
 

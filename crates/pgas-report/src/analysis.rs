@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use pgas_core::trace::Kind;
 
 use crate::align::{self, Message};
-use crate::read::Trace;
+use crate::read::{Event, Trace};
 
 /// What a rank does for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,17 +194,52 @@ fn summary(trace: &Trace, senders: &HashMap<(u32, i64), String>) -> RankSummary 
         until: trace.events.last().map_or(0, |event| event.at),
         ..RankSummary::default()
     };
+    for event in &trace.events {
+        this.count(event);
+    }
+    this.stretches = stretches(trace, senders, this.until);
+    let sum = |doing| {
+        let of = this
+            .stretches
+            .iter()
+            .filter(|stretch| stretch.doing == doing);
+        of.map(Stretch::nanos).sum()
+    };
+    (this.waits, this.serves) = (sum(Doing::Waits), sum(Doing::Serves));
+    this
+}
+
+impl RankSummary {
+    fn count(&mut self, event: &Event) {
+        match event.kind {
+            Kind::Send => {
+                self.n_sent += 1;
+                self.sent_bytes = self.sent_bytes.saturating_add(event.numbers[0]);
+            }
+            Kind::Begin | Kind::Arrival => self.n_came += 1,
+            Kind::Get | Kind::Put | Kind::Atomic => {
+                self.n_remote += event.numbers[1].clamp(1, MOST_TOGETHER);
+            }
+            Kind::Refusal => self.n_refused += 1,
+            _ => {}
+        }
+    }
+}
+
+/// What a rank does, in the order of beginnings. What is not over ends `until` then.
+fn stretches(trace: &Trace, senders: &HashMap<(u32, i64), String>, until: i64) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
     // What has begun on each thread and is not over.
     let mut open: Vec<Stretch> = Vec::new();
     for event in &trace.events {
         let doing = match event.kind {
-            Kind::Wait | Kind::Waited => Doing::Waits,
+            Kind::Wait | Kind::Waited | Kind::Missing => Doing::Waits,
             Kind::Begin | Kind::End => Doing::Serves,
             _ => Doing::Span,
         };
+        let is_it = |s: &Stretch| s.thread == event.thread && s.doing == doing;
         match event.kind {
             Kind::Wait | Kind::Begin | Kind::Span => {
-                this.n_came += u64::from(event.kind == Kind::Begin);
                 let name = match doing {
                     Doing::Serves => senders.get(&(trace.rank, event.at)).cloned(),
                     _ => Some(trace.name(event).to_owned()),
@@ -220,48 +255,28 @@ fn summary(trace: &Trace, senders: &HashMap<(u32, i64), String>) -> RankSummary 
                 });
             }
             Kind::Waited | Kind::End | Kind::SpanEnd => {
-                let is_it = |s: &Stretch| s.thread == event.thread && s.doing == doing;
                 if let Some(index) = open.iter().rposition(is_it) {
                     let mut stretch = open.remove(index);
                     stretch.until = event.at;
                     stretch.is_over = true;
                     stretch.rank = event.rank.or(stretch.rank);
-                    this.stretches.push(stretch);
+                    stretches.push(stretch);
                 }
             }
-            Kind::Send => {
-                this.n_sent += 1;
-                this.sent_bytes = this.sent_bytes.saturating_add(event.numbers[0]);
-            }
-            Kind::Arrival => this.n_came += 1,
-            Kind::Get | Kind::Put | Kind::Atomic => {
-                this.n_remote += event.numbers[1].clamp(1, MOST_TOGETHER)
-            }
-            Kind::Refusal => this.n_refused += 1,
             Kind::Missing => {
-                let is_it = |s: &&mut Stretch| s.thread == event.thread && s.doing == Doing::Waits;
-                if let Some(wait) = open.iter_mut().rfind(is_it) {
+                if let Some(wait) = open.iter_mut().rfind(|s| is_it(s)) {
                     wait.rank = event.rank;
                 }
             }
-            Kind::Collective => {}
+            _ => {}
         }
     }
-    for mut stretch in open {
-        stretch.until = this.until;
-        this.stretches.push(stretch);
+    for stretch in &mut open {
+        stretch.until = until;
     }
-    this.stretches
-        .sort_by_key(|stretch| (stretch.from, -stretch.until));
-    let sum = |doing| {
-        let of = this
-            .stretches
-            .iter()
-            .filter(|stretch| stretch.doing == doing);
-        of.map(Stretch::nanos).sum()
-    };
-    (this.waits, this.serves) = (sum(Doing::Waits), sum(Doing::Serves));
-    this
+    stretches.append(&mut open);
+    stretches.sort_by_key(|stretch| (stretch.from, -stretch.until));
+    stretches
 }
 
 fn lines(ranks: &[RankSummary]) -> Vec<Line> {

@@ -14,6 +14,10 @@ const MOST_CELLS: usize = 64;
 /// The left margin, for the ranks' numbers.
 const MARGIN: usize = 70;
 
+fn n_columns() -> i64 {
+    i64::try_from(COLUMNS).expect("they are few")
+}
+
 /// What a column of a row is drawn as.
 #[derive(Clone, Copy, Default)]
 struct Cell {
@@ -62,7 +66,6 @@ fn label(job: &Job, row: &std::ops::Range<usize>) -> String {
 pub(crate) fn timeline(job: &Job) -> String {
     let rows = rows(job.ranks.len(), MOST_ROWS);
     let height = if rows.len() > 32 { 6 } else { 16 };
-    let nanos = i64::try_from(job.nanos.max(1)).unwrap_or(i64::MAX);
     let (width, total) = (MARGIN + 2 * COLUMNS, rows.len() * height + 30);
     let mut svg = format!(
         "<svg viewBox=\"0 0 {width} {total}\" role=\"img\" aria-labelledby=\"timeline-title timeline-text\">\
@@ -73,47 +76,7 @@ pub(crate) fn timeline(job: &Job) -> String {
         time(job.nanos)
     );
     for (number, row) in rows.iter().enumerate() {
-        let top = number * height;
-        if height > 10 || number % 4 == 0 {
-            let text = label(job, row);
-            let baseline = top + height.min(12);
-            let _ = write!(
-                svg,
-                "<text x=\"{}\" y=\"{baseline}\" class=\"rank\">{text}</text>",
-                MARGIN - 6
-            );
-        }
-        let cells = cells(job, row, nanos);
-        let whole = nanos / (COLUMNS as i64) * i64::try_from(row.len()).unwrap_or(1);
-        let _ = write!(
-            svg,
-            "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{}\" height=\"{}\" class=\"row\"/>",
-            2 * COLUMNS,
-            height - 1
-        );
-        let mut from = 0;
-        while from < COLUMNS {
-            let class = cells[from].class(whole.max(1));
-            let alike = cells[from..]
-                .iter()
-                .take_while(|cell| cell.class(whole.max(1)) == class);
-            let n = alike.count();
-            if let Some(class) = class {
-                let (x, w) = (MARGIN + 2 * from, 2 * n);
-                // What waits is low, so that colours are not all that tells them apart.
-                let inset = match class {
-                    "waits" => height / 3,
-                    "serves" => height / 6,
-                    _ => 0,
-                };
-                let (y, h) = (top + inset, (height - 1).saturating_sub(inset).max(1));
-                let _ = writeln!(
-                    svg,
-                    "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" class=\"{class}\"/>"
-                );
-            }
-            from += n;
-        }
+        write_row(&mut svg, job, (number, row), height);
     }
     let baseline = rows.len() * height + 18;
     for quarter in 0..=4 {
@@ -128,10 +91,60 @@ pub(crate) fn timeline(job: &Job) -> String {
     svg + "</svg>\n"
 }
 
+fn write_row(
+    svg: &mut String,
+    job: &Job,
+    (number, row): (usize, &std::ops::Range<usize>),
+    height: usize,
+) {
+    let nanos = i64::try_from(job.nanos.max(1)).unwrap_or(i64::MAX);
+    let top = number * height;
+    if height > 10 || number % 4 == 0 {
+        let text = label(job, row);
+        let baseline = top + height.min(12);
+        let _ = write!(
+            svg,
+            "<text x=\"{}\" y=\"{baseline}\" class=\"rank\">{text}</text>",
+            MARGIN - 6
+        );
+    }
+    let cells = cells(job, row, nanos);
+    let whole = nanos / n_columns() * i64::try_from(row.len()).unwrap_or(1);
+    let _ = write!(
+        svg,
+        "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{}\" height=\"{}\" class=\"row\"/>",
+        2 * COLUMNS,
+        height - 1
+    );
+    let mut from = 0;
+    while from < COLUMNS {
+        let class = cells[from].class(whole.max(1));
+        let alike = cells[from..]
+            .iter()
+            .take_while(|cell| cell.class(whole.max(1)) == class);
+        let n = alike.count();
+        if let Some(class) = class {
+            let (x, w) = (MARGIN + 2 * from, 2 * n);
+            // What waits is low, so that colours are not all that tells them apart.
+            let inset = match class {
+                "waits" => height / 3,
+                "serves" => height / 6,
+                _ => 0,
+            };
+            let (y, h) = (top + inset, (height - 1).saturating_sub(inset).max(1));
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" class=\"{class}\"/>"
+            );
+        }
+        from += n;
+    }
+}
+
 /// How long each column's time is taken by what.
 fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
     let mut cells = vec![Cell::default(); COLUMNS];
-    let columns = COLUMNS as i64;
+    let columns = n_columns();
     let begin = |column: i64| {
         i64::try_from(i128::from(nanos) * i128::from(column) / i128::from(columns)).unwrap_or(nanos)
     };
@@ -162,19 +175,34 @@ fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
     cells
 }
 
+/// The bytes of each cell of the matrix, row by row.
+fn sums(job: &Job, n_cells: usize, per_cell: usize) -> Vec<u64> {
+    let mut sums = vec![0_u64; n_cells * n_cells];
+    for ((from, to), bytes) in &job.matrix {
+        let (from, to) = (*from as usize / per_cell, *to as usize / per_cell);
+        let row = sums.chunks_exact_mut(n_cells).nth(from);
+        if let Some(sum) = row.and_then(|row| row.get_mut(to)) {
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    sums
+}
+
 /// Who sends how much to whom, as squares that are the darker the more it is.
 pub(crate) fn matrix(job: &Job) -> String {
     let n = job.n_ranks.max(1) as usize;
     let per_cell = n.div_ceil(MOST_CELLS);
     let n_cells = n.div_ceil(per_cell);
-    let mut sums = vec![0_u64; n_cells * n_cells];
-    for ((from, to), bytes) in &job.matrix {
-        let (from, to) = (*from as usize / per_cell, *to as usize / per_cell);
-        if let Some(sum) = sums.get_mut(from * n_cells + to) {
-            *sum += bytes;
-        }
-    }
+    let sums = sums(job, n_cells, per_cell);
     let most = sums.iter().copied().max().unwrap_or(0);
+    let depth = |bytes: u64| {
+        // By its logarithm, so that little is told from nothing.
+        let share = percent(
+            bytes.checked_ilog2().unwrap_or(0).into(),
+            most.max(2).ilog2().into(),
+        );
+        if bytes == 0 { 0 } else { 20 + share * 8 / 10 }
+    };
     let side = (480 / n_cells).clamp(7, 40);
     let total = MARGIN + n_cells * side + 10;
     let mut svg = format!(
@@ -206,12 +234,7 @@ pub(crate) fn matrix(job: &Job) -> String {
         }
         for column in 0..n_cells {
             let bytes = sums[row * n_cells + column];
-            // By its logarithm, so that little is told from nothing.
-            let depth = if bytes == 0 {
-                0
-            } else {
-                20 + percent(u64::from(bytes.ilog2()), u64::from(most.ilog2().max(1))) * 8 / 10
-            };
+            let depth = depth(bytes);
             let x = MARGIN + column * side;
             let _ = writeln!(
                 svg,
