@@ -42,7 +42,7 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// Ten puts, five gets and three atomics on the next rank under a name, four calls, and a barrier for which a rank is late.
-pub(crate) fn rank_that_counts(world: World, fault: &str) {
+pub(crate) fn rank_that_counts(world: &World, fault: &str) {
     let named = world.named("cells");
     let cells = named.alloc_symmetric::<u64>(8).unwrap();
     let next = world.rank_after(world.rank());
@@ -191,7 +191,7 @@ fn threads() {
     config.segment_bytes = Some(4 << 20);
     config.statistics = Statistics::PerPeer;
     config.statistics_file = Some(file.display().to_string());
-    pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(world, "none")).unwrap();
+    pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(&world, "none")).unwrap();
     let told = figures(&file);
     check(&told, N_RANKS);
     for (number, rank) in told["ranks"].as_array().unwrap().iter().enumerate() {
@@ -200,7 +200,7 @@ fn threads() {
         assert_eq!(rank["peers"][next][0], 5, "gets: {rank:#}");
     }
     // What a panic ends is told, too.
-    let run = || pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(world, "panic"));
+    let run = || pgas::threads_with(N_RANKS, &config, |world| rank_that_counts(&world, "panic"));
     assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err());
     let told = figures(&file);
     check(&told, N_RANKS);

@@ -59,7 +59,7 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
-        "figures" => figures::rank_that_counts(world, &words[0]),
+        "figures" => figures::rank_that_counts(&world, &words[0]),
         "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
         "inattentive" => messages::inattentive(&world).unwrap(),
         "served" => messages::served(&world).unwrap(),

@@ -4,7 +4,6 @@ use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::handler::in_handler;
 use crate::rank::Rank;
-use crate::trace::Kind;
 use crate::waits::Awaited;
 use crate::world::World;
 
@@ -26,9 +25,6 @@ impl World {
             return Err(Error::InHandler { what: "a barrier" });
         }
         self.count(CostKind::Barrier, None, 1, 0);
-        if let Some(trace) = self.trace() {
-            trace.note(Kind::Collective, trace.name("a barrier"), None, [0, 0]);
-        }
         self.flush_for_all()?;
         if self.config().check {
             return self.team().meet();

@@ -12,6 +12,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::panic::Location;
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -130,8 +131,8 @@ struct Ring {
     room: u64,
     n_written: u64,
     flushed: Instant,
-    /// Messages to and from each rank so far, by class.
-    numbers: HashMap<(bool, u32, bool), u64>,
+    /// Messages to and from each rank so far, of both classes, as far as there were some.
+    numbers: Vec<[u64; 4]>,
 }
 
 #[derive(Debug)]
@@ -139,6 +140,8 @@ struct Names {
     file: File,
     known: HashMap<String, u16>,
     lines: HashMap<(&'static str, u32), u16>,
+    /// The line that was asked for last.
+    last_line: Option<(&'static Location<'static>, u16)>,
 }
 
 impl Trace {
@@ -193,12 +196,13 @@ impl Trace {
                 room,
                 n_written: 0,
                 flushed: began,
-                numbers: HashMap::new(),
+                numbers: Vec::new(),
             }),
             names: Mutex::new(Names {
                 file: names,
                 known: HashMap::new(),
                 lines: HashMap::new(),
+                last_line: None,
             }),
         })
     }
@@ -224,9 +228,11 @@ impl Trace {
         let thread = thread_number::get() & 0xff;
         let what = kind as u64 | thread << 8 | u64::from(name) << 16 | u64::from(rank) << 32;
         let at = nanos(now.duration_since(self.began)) + 1;
-        for word in [at, what, first, second] {
-            ring.buffer.extend_from_slice(&word.to_le_bytes());
+        let mut event = [0; EVENT_BYTES];
+        for (bytes, word) in event.chunks_exact_mut(8).zip([at, what, first, second]) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
+        ring.buffer.extend_from_slice(&event);
         let is_full = ring.buffer.len() >= BUFFERED * EVENT_BYTES;
         if is_full || now.duration_since(ring.flushed) > LONGEST_BUFFERING {
             self.flush_ring(&mut ring, now);
@@ -263,9 +269,12 @@ impl Trace {
         }
         let now = Instant::now();
         let mut ring = lock(&self.ring);
-        let key = (is_sent, rank.number(), is_reply);
-        let number = ring.numbers.entry(key).or_insert(0);
-        let number = std::mem::replace(number, *number + 1);
+        if ring.numbers.len() <= rank.index() {
+            ring.numbers.resize(rank.index() + 1, [0; 4]);
+        }
+        let counter = 2 * usize::from(is_sent) + usize::from(is_reply);
+        let next = &mut ring.numbers[rank.index()][counter];
+        let number = std::mem::replace(next, *next + 1);
         let numbers = [bytes, 2 * number + u64::from(is_reply)];
         self.push(ring, now, (kind, name, Some(rank)), numbers);
     }
@@ -292,13 +301,22 @@ impl Trace {
 
     /// The number of the name of a line.
     fn name_of_line(&self, at: &'static Location<'static>) -> u16 {
+        let mut names = lock(&self.names);
+        if let Some((last, number)) = names.last_line
+            && ptr::eq(last, at)
+        {
+            return number;
+        }
         let key = (at.file(), at.line());
-        let known = lock(&self.names).lines.get(&key).copied();
-        known.unwrap_or_else(|| {
-            let number = self.name(&format!("@{}:{}", key.0, key.1));
-            lock(&self.names).lines.insert(key, number);
-            number
-        })
+        let known = names.lines.get(&key).copied();
+        if let Some(number) = known {
+            names.last_line = Some((at, number));
+            return number;
+        }
+        drop(names);
+        let number = self.name(&format!("@{}:{}", key.0, key.1));
+        lock(&self.names).lines.insert(key, number);
+        number
     }
 
     /// The number of the name of a wait.

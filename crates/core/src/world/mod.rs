@@ -437,16 +437,21 @@ impl World {
         if let Some(counting) = &self.inner.counting {
             counting.add(kind, (is_near, self.label), peer, n, bytes);
         }
+        let Some(trace) = &self.inner.trace else {
+            return;
+        };
         let kind = match kind {
+            CostKind::Barrier => {
+                let name = trace.name("a barrier");
+                return trace.note(Kind::Collective, name, None, [0, 0]);
+            }
             CostKind::Read if !is_near => Kind::Get,
             CostKind::Write if !is_near => Kind::Put,
             CostKind::Atomic if !is_near => Kind::Atomic,
             CostKind::Refusal => Kind::Refusal,
             _ => return,
         };
-        if let Some(trace) = &self.inner.trace {
-            trace.note(kind, 0, peer, [bytes, n]);
-        }
+        trace.note(kind, 0, peer, [bytes, n]);
     }
 
     /// Counts a message that was sent, and notes it in the trace.
@@ -471,10 +476,14 @@ impl World {
         bytes: usize,
         from: &'static Location<'static>,
     ) {
-        self.observe(CostKind::Message, Some(to), (1, bytes));
+        let bytes = bytes as u64;
+        if let Some(counting) = &self.inner.counting {
+            let place = (self.inner.memory.base(to).is_some(), self.label);
+            counting.add(CostKind::Message, place, Some(to), 1, bytes);
+        }
         if let Some(trace) = &self.inner.trace {
             let (_, from) = program_line(from);
-            trace.sent(to, class == MessageClass::Reply, bytes as u64, Some(from));
+            trace.sent(to, class == MessageClass::Reply, bytes, Some(from));
         }
     }
 
