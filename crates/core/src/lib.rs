@@ -7,8 +7,8 @@
 //! | floor | modules |
 //! |---|---|
 //! | transfers; the transport for tests | `loopback`, `rma` |
-//! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `progress`, `wait` |
-//! | operations in flight, messages, reports | `completion`, `ending`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
+//! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
+//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
 //! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |

@@ -1,3 +1,5 @@
+//! What boards say of jobs whose operations are known.
+
 use std::fs;
 
 use crate::backend::loopback;

@@ -2,7 +2,7 @@
 //!
 //! A rank writes two files into the directory: `rank-3.trace`, which is a [header](HEADER_BYTES) and a ring of events of
 //! [32 bytes](EVENT_BYTES), the oldest of which are overwritten, and `rank-3.names`, which has the texts that events
-//! name by numbers. Events wait in memory until there are [many](BUFFERED), or for [a while](LONGEST_BUFFERING), or
+//! name by numbers. Events wait in memory until there are 1,024, or for a tenth of a second, or
 //! until the rank waits for long; so a rank that is killed loses no more than these. What cannot
 //! be written ends the trace, with one line, and not the job. `pgas-report` reads such a directory.
 
