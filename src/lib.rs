@@ -161,8 +161,8 @@ pub use pgas_containers::{
 pub use pgas_core::{
     BackendError, CodecError, Config, Costs, Elsewhere, Error, Event, Exhausted, GlobalPtr,
     Mismatch, MixedBinaries, Pod, Rank, RankFailure, RemoteError, RemotePanic, Result,
-    SettingError, Statistics, StorageError, Symmetric, Team, Timeout, Undelivered, Unknown, World,
-    atomics, backend, collective, config, rma, segment,
+    SettingError, Span, Statistics, StorageError, Symmetric, Team, Timeout, Undelivered, Unknown,
+    World, atomics, backend, collective, config, rma, segment,
 };
 pub use pgas_derive::{Object, Wire, pod};
 #[cfg(feature = "mpi")]

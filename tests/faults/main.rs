@@ -7,6 +7,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod ends;
+mod figures;
 mod jobs;
 mod limits;
 mod manners;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     }
     let trials = [
         ends::trials(),
+        figures::trials(),
         threads::trials(),
         limits::trials(),
         memory::trials(),

@@ -9,7 +9,7 @@ use pgas_smp::launcher::{self, Output, SuperviseOptions};
 use pgas_testkit::job;
 
 use crate::memory::{self, JOIN};
-use crate::{ends, limits, manners, many, messages, progress, stalls, worlds};
+use crate::{ends, figures, limits, manners, many, messages, progress, stalls, worlds};
 
 /// Starts a job as `pgas-run` does.
 pub(crate) const LAUNCH: &str = "--launch";
@@ -59,6 +59,7 @@ fn rank(words: &[String]) {
                 panic!("{error}");
             }
         }
+        "figures" => figures::rank_that_counts(&world, &words[0]),
         "flood" => messages::flood(&world, words[0].parse().unwrap()).unwrap(),
         "inattentive" => messages::inattentive(&world).unwrap(),
         "served" => messages::served(&world).unwrap(),

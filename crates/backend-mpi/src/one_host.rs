@@ -11,6 +11,7 @@ use pgas_core::backend::{
     Backend, BarrierTicket, Capabilities, Group, HandlerId, Message, MessageClass, Offer, OpId,
     Place, Sent, Stage,
 };
+use pgas_core::stats::Board;
 use pgas_core::{Error, Rank, Result};
 use pgas_smp::Member;
 
@@ -136,6 +137,10 @@ unsafe impl Backend for OneHost {
 
     fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
         self.member.mapped(rank)
+    }
+
+    fn board(&self, rank: Rank) -> Option<Board> {
+        self.member.board(rank)
     }
 
     fn mapped_stride(&self) -> Option<usize> {

@@ -13,6 +13,7 @@ use pgas_core::backend::{
     Atomic, Backend, BarrierTicket, Capabilities, Former, Get, GetGrid, HandlerId, Message,
     MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, Sent, Stage, SwapCall,
 };
+use pgas_core::stats::Board;
 use pgas_core::{Error, Rank, Result};
 use pgas_network::atomics::Remote;
 
@@ -74,6 +75,11 @@ unsafe impl Backend for Network {
     fn mapped(&self, rank: Rank) -> Option<NonNull<u8>> {
         let index = self.host.index_of(rank.number())?;
         self.member.mapped(Rank::new(index))
+    }
+
+    fn board(&self, rank: Rank) -> Option<Board> {
+        let index = self.host.index_of(rank.number())?;
+        self.member.board(Rank::new(index))
     }
 
     fn mapped_stride(&self) -> Option<usize> {

@@ -4,10 +4,11 @@ use std::io::Write;
 use std::sync::Arc;
 
 use pgas_core::config::launch::Launcher;
+use pgas_core::stats::{Board, Report};
 use pgas_core::{Config, Error, Result, World, process};
 use pgas_lockfree::roster::Membership;
 
-use crate::launcher::{self, Failure, JobHooks, MeetError, PATIENCE};
+use crate::launcher::{self, Failure, JobHooks, MeetError, Outcome, PATIENCE};
 use crate::liveness::{Hold, Liveness};
 use crate::member::Member;
 use crate::segment::{Job, JobMemory, create_job, warn_of_size};
@@ -142,7 +143,7 @@ fn become_supervisor(n_ranks: u32, config: &Config) -> Result<Member> {
 /// What a launcher knows of a job through its memory: who failed first, and how to tell the others.
 #[derive(Debug)]
 pub struct Watcher {
-    job: Job,
+    job: Arc<Job>,
 }
 
 impl Watcher {
@@ -152,7 +153,8 @@ impl Watcher {
     ///
     /// When the memory cannot be mapped.
     pub fn new(memory: &JobMemory) -> Result<Self> {
-        Job::open(memory.try_clone()?).map(|job| Self { job })
+        let job = Arc::new(Job::open(memory.try_clone()?)?);
+        Ok(Self { job })
     }
 }
 
@@ -180,6 +182,16 @@ impl JobHooks for Watcher {
             None => (0, "and all others were told to end".to_owned()),
         };
         self.job.control().fail(rank, &text);
+    }
+
+    fn ended(&mut self, outcome: &Outcome) {
+        let n_ranks = self.job.layout().n_ranks;
+        let boards: Vec<Board> = (0..n_ranks)
+            .filter_map(|rank| self.job.board(rank))
+            .collect();
+        if let Some(report) = Report::of(&boards, n_ranks, &outcome.to_string()) {
+            report.tell();
+        }
     }
 }
 

@@ -98,6 +98,12 @@ impl<'a> Control<'a> {
         Place::attach(words.first_chunk().expect("as many as a place has"))
     }
 
+    /// The board of `rank`, if there are boards.
+    pub(crate) fn board(&self, rank: u32) -> &'a [AtomicU64] {
+        let bytes = self.places.board_bytes;
+        self.part(self.places.boards_at + rank as usize * bytes, bytes)
+    }
+
     /// Records that `rank` is in the job, as process `pid` (0 for a thread).
     pub(crate) fn join(&self, rank: u32, pid: u32) {
         if !membarrier::register() {

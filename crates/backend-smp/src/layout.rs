@@ -1,9 +1,10 @@
 //! Where things are in the memory of a job.
 //!
 //! ```text
-//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... |
+//! | header (4096) | failure text | rank 0's state, bell | rank 1's ... | barrier | rank 0's mailboxes | ... | rank 0's buffers | ... | rank 0's board | ... |
 //! ```
 
+use pgas_core::stats::Board;
 use pgas_lockfree::barrier::Barrier;
 use pgas_lockfree::mailbox::Mailbox;
 use pgas_lockfree::payload::Buffers;
@@ -26,6 +27,9 @@ pub(crate) const MAX_SHORT: usize = 48;
 /// KiB, of which only what is used costs memory.
 pub(crate) const N_BUFFERS: usize = if cfg!(miri) { 2 } else { 16 };
 const BUFFERS_BYTES: usize = Buffers::bytes_of_rank(N_BUFFERS, MAX_MEDIUM);
+
+/// Peers that a rank counts apart at least: ranks of other hosts are peers, too.
+const MIN_PEERS: usize = 256;
 
 pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
 pub(crate) const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
@@ -66,9 +70,22 @@ impl Layout {
         self.mailboxes_at() + 2 * self.n_ranks as usize * MAILBOX_STRIDE
     }
 
+    fn boards_at(self) -> usize {
+        (self.buffers_at() + self.n_ranks as usize * BUFFERS_BYTES).next_multiple_of(PAGE)
+    }
+
+    /// The size of a rank's board, which costs memory where operations are counted. Under Miri there is none.
+    fn board_bytes(self) -> usize {
+        if cfg!(miri) {
+            return 0;
+        }
+        Board::bytes(MIN_PEERS.max(self.n_ranks as usize)).next_multiple_of(PAGE)
+    }
+
     /// The size of everything before the first segment.
     pub(crate) fn control_bytes(self) -> usize {
-        (self.buffers_at() + self.n_ranks as usize * BUFFERS_BYTES).next_multiple_of(HUGE_PAGE)
+        let boards_end = self.boards_at() + self.n_ranks as usize * self.board_bytes();
+        boards_end.next_multiple_of(HUGE_PAGE)
     }
 
     /// Where the segment of `rank` begins.
@@ -96,6 +113,8 @@ pub(crate) struct Places {
     pub(crate) mailboxes_at: usize,
     pub(crate) buffers_at: usize,
     pub(crate) buffers_bytes: usize,
+    pub(crate) boards_at: usize,
+    pub(crate) board_bytes: usize,
 }
 
 impl Places {
@@ -106,6 +125,8 @@ impl Places {
             mailboxes_at: layout.mailboxes_at(),
             buffers_at: layout.buffers_at(),
             buffers_bytes: layout.n_ranks as usize * BUFFERS_BYTES,
+            boards_at: layout.boards_at(),
+            board_bytes: layout.board_bytes(),
         }
     }
 }
@@ -129,7 +150,9 @@ mod tests {
                     >= layout.mailboxes_at() + 2 * n_ranks as usize * MAILBOX_STRIDE
             );
             let buffers_end = layout.buffers_at() + n_ranks as usize * BUFFERS_BYTES;
-            assert!(layout.control_bytes() >= buffers_end);
+            assert!(layout.boards_at() >= buffers_end);
+            let boards_end = layout.boards_at() + n_ranks as usize * layout.board_bytes();
+            assert!(layout.control_bytes() >= boards_end);
             assert!(layout.segment_at(0) >= layout.control_bytes());
             assert_eq!(
                 layout.segment_at(n_ranks - 1) + (1 << 20),

@@ -81,7 +81,7 @@ impl Member {
     }
 
     #[inline]
-    pub(crate) fn job(&self) -> &Job {
+    pub(crate) fn job(&self) -> &Arc<Job> {
         &self.job
     }
 

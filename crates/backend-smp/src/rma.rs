@@ -19,6 +19,7 @@ use pgas_core::backend::{
     MessageClass, Offer, OpId, Operand, Place, Put, PutGrid, RemoteAddr, Sent, Stage, SwapCall,
 };
 use pgas_core::raw::{copy, word};
+use pgas_core::stats::Board;
 use pgas_core::{Error, Rank, Result};
 
 use crate::member::Member;
@@ -68,6 +69,10 @@ unsafe impl Backend for Member {
 
     fn mapped_stride(&self) -> Option<usize> {
         usize::try_from(self.segment_bytes()).ok()
+    }
+
+    fn board(&self, rank: Rank) -> Option<Board> {
+        self.job().board(rank.number())
     }
 
     fn put(&self, put: Put) -> Result<()> {

@@ -80,6 +80,9 @@ impl World {
     pub fn alloc_aligned<T: Pod>(&self, n: usize, align: usize) -> Result<GlobalPtr<T>> {
         let (bytes, align) = bytes_and_align::<T>(n, align);
         let block = self.local_heap().allocate(self.rank(), bytes, align)?;
+        if let Some(counting) = self.counting() {
+            counting.set_heaps(Some(self.local_heap().usage().used), None);
+        }
         self.zero(block.stale)?;
         Ok(GlobalPtr::new(self.rank(), block.range.start))
     }
@@ -157,6 +160,9 @@ impl World {
             .agree("the bytes of a symmetric allocation", bytes)?;
         self.reclaim()?;
         let block = self.symmetric_heap().allocate(self.rank(), bytes, align)?;
+        if let Some(counting) = self.counting() {
+            counting.set_heaps(None, Some(self.symmetric_heap().usage().used));
+        }
         let symmetric = Symmetric::new(self.clone(), block.range.start, n);
         // All ranks have allocated and freed the same, so that all have something to zero, or none.
         if !block.stale.is_empty() {

@@ -10,7 +10,6 @@ use std::ops::{Deref, DerefMut};
 use std::slice;
 
 use crate::backend::{HandlerId, LayerKey, MessageClass, Offer, Place, Sent};
-use crate::cost::CostKind;
 use crate::{Rank, Result, World};
 
 /// Memory of the transport's own for the payload of one message, which dereferences to its bytes;
@@ -187,7 +186,7 @@ impl<'w> InPlace<'w> {
         match sent {
             Sent::Accepted => {
                 let bytes = opening.len() + len;
-                this.world.count(CostKind::Message, Some(this.to), 1, bytes);
+                this.world.count_message(this.to, class, bytes);
                 Ok(None)
             }
             Sent::BackPressure => {

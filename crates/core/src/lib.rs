@@ -60,15 +60,16 @@
 //! | floor | modules |
 //! |---|---|
 //! | transfers; the transport for tests | `loopback`, `rma` |
-//! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `progress`, `wait` |
-//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `stall`, `symmetric`, `team` |
+//! | what ranks do with memory and with each other | `alloc`, `atomics`, `collective`, `ending`, `progress`, `wait` |
+//! | operations in flight, messages, reports | `completion`, `event`, `in_place`, `messages`, `process`, `span`, `stall`, `symmetric`, `team` |
 //! | a rank's view of the job | `world` |
 //! | where segments are mapped, and accesses to them | `raw` |
 //! | parts of a world | `global_ptr`, `handler`, `members`, `orphans`, `refused`, `running`, `wire` |
 //! | the contract of a transport, and settings | `backend`, `config`, `handles`, `segment` |
-//! | errors, counts and watches | `cost`, `error`, `lookout`, `tasks`, `waits` |
+//! | traces | `trace` |
+//! | errors, counts and watches | `error`, `lookout`, `stats`, `tasks`, `waits` |
 //! | buffers | `few_words` |
-//! | what stands alone | `launch`, `locks`, `notice`, `pod`, `rank` |
+//! | what stands alone | `cost`, `launch`, `locks`, `notice`, `pod`, `rank`, `thread_number` |
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("pgas needs a 64-bit processor: the segments of all ranks lie in one address space");
@@ -80,6 +81,7 @@ pub mod collective;
 mod completion;
 pub mod config;
 mod cost;
+mod ending;
 mod error;
 mod event;
 mod few_words;
@@ -105,10 +107,14 @@ mod running;
 pub mod raw;
 pub mod rma;
 pub mod segment;
+mod span;
 mod stall;
+pub mod stats;
 mod symmetric;
 mod tasks;
 mod team;
+mod thread_number;
+pub mod trace;
 mod wait;
 mod waits;
 mod wire;
@@ -127,6 +133,7 @@ pub use in_place::InPlace;
 pub use members::TeamId;
 pub use pod::Pod;
 pub use rank::Rank;
+pub use span::Span;
 pub use symmetric::Symmetric;
 pub use tasks::Tasks;
 pub use team::Team;

@@ -10,6 +10,7 @@ use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::handler::{as_handler, in_handler};
 use crate::rank::Rank;
+use crate::trace::{Kind, Trace};
 use crate::world::{Layer, World};
 
 /// Messages of one class that one call of progress serves.
@@ -144,7 +145,7 @@ impl World {
         match sent {
             Sent::Accepted => {
                 let bytes = parts.iter().map(|part| part.len()).sum();
-                self.count(CostKind::Message, Some(to), 1, bytes);
+                self.count_message(to, class, bytes);
             }
             Sent::BackPressure => self.check_after_refusal(to)?,
         }
@@ -154,6 +155,7 @@ impl World {
     /// An error if a message that was refused would be refused for ever: its sender is about to try
     /// again.
     pub(crate) fn check_after_refusal(&self, to: Rank) -> Result<()> {
+        self.count(CostKind::Refusal, None, 1, 0);
         self.backend().health()?;
         if self.backend().has_left(to) {
             let cause = "has left the job, and its mailbox is full";
@@ -186,6 +188,36 @@ impl World {
 
     #[inline]
     fn dispatch(&self, message: Message<'_>) -> Result<()> {
+        if let Some(trace) = self.trace() {
+            return self.dispatch_traced(trace, message);
+        }
+        self.serve(message)
+    }
+
+    /// As [`dispatch`](Self::dispatch), and notes in the trace what comes and how long it is served.
+    #[cold]
+    #[inline(never)]
+    fn dispatch_traced(&self, trace: &Trace, message: Message<'_>) -> Result<()> {
+        let Message { from, class, .. } = message;
+        let (is_reply, bytes) = (class == MessageClass::Reply, message.payload.len() as u64);
+        match message.handler {
+            // Nobody counts them.
+            HandlerId::WATCH => self.serve(message),
+            HandlerId::COLLECTIVE => {
+                trace.came(Kind::Arrival, from, is_reply, bytes);
+                self.serve(message)
+            }
+            _ => {
+                trace.came(Kind::Begin, from, is_reply, bytes);
+                let served = self.serve(message);
+                trace.note(Kind::End, 0, Some(from), [0, 0]);
+                served
+            }
+        }
+    }
+
+    #[inline]
+    fn serve(&self, message: Message<'_>) -> Result<()> {
         let HandlerId(id) = message.handler;
         if HandlerId::LAYER.contains(&id)
             && let Some(layer) = self.layer_above()

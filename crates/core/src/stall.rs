@@ -29,6 +29,8 @@ const MAX_LINES: usize = 64;
 /// The first byte of a message.
 const QUESTION: u8 = b'?';
 const ANSWER: u8 = b'!';
+/// Some of what a rank has counted, at its end.
+pub(crate) const FIGURES: u8 = b'#';
 
 /// A noted wait, until it is over.
 pub(crate) struct Noted<'a> {
@@ -228,6 +230,10 @@ impl World {
                 // Who asks takes silence for an answer.
                 let _: Option<Sent> = self.send_note(from, MessageClass::Reply, &parts);
             }
+            Some((&FIGURES, words)) => {
+                drop(state);
+                self.take_figures(from, words);
+            }
             Some((&ANSWER, text)) => {
                 let text = String::from_utf8_lossy(text).into_owned();
                 let answers = state.inquiry.as_mut().map(|inquiry| &mut inquiry.answers);
@@ -240,7 +246,7 @@ impl World {
     }
 
     /// Offers a note to `to`; it does not matter whether it arrives.
-    fn send_note(&self, to: Rank, class: MessageClass, parts: &[&[u8]]) -> Option<Sent> {
+    pub(crate) fn send_note(&self, to: Rank, class: MessageClass, parts: &[&[u8]]) -> Option<Sent> {
         self.backend()
             .try_send(to, class, HandlerId::WATCH, parts)
             .ok()

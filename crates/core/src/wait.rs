@@ -12,7 +12,9 @@ use crate::handler::in_handler;
 use crate::messages::BATCH;
 use crate::rank::Rank;
 use crate::stall::Noted;
-use crate::waits::Awaited;
+use crate::stats::{Counting, Origin};
+use crate::trace::{Kind, Trace};
+use crate::waits::{Awaited, program_line};
 use crate::world::World;
 
 /// Rounds before the first pause, where each rank has a processor of its own: about a microsecond,
@@ -146,6 +148,7 @@ impl World {
     #[track_caller]
     pub fn own_wait(&self, what: &'static str) -> OwnWait<'_> {
         OwnWait {
+            clock: None,
             world: self,
             what,
             from: Location::caller(),
@@ -166,6 +169,33 @@ impl World {
     fn is_needed(&self) -> bool {
         let serves = self.capabilities().needs_target != NeedsTarget::NOTHING;
         serves && !self.backend().is_oversubscribed()
+    }
+
+    /// What times a wait, while operations are counted.
+    fn wait_clock(
+        &self,
+        what: &'static str,
+        from: &'static Location<'static>,
+    ) -> Option<WaitClock<'_>> {
+        let (counting, trace) = (self.counting(), self.trace());
+        if counting.is_none() && trace.is_none() {
+            return None;
+        }
+        let (whole, at) = program_line(from);
+        let origin = Origin { what, whole, at };
+        let trace = trace.map(|trace| (trace, trace.name_of_wait(&origin)));
+        if let Some((trace, name)) = trace {
+            trace.note(Kind::Wait, name, None, [0, 0]);
+        }
+        let began = Instant::now();
+        Some(WaitClock {
+            counting,
+            trace,
+            origin,
+            began,
+            last: None,
+            noted: began,
+        })
     }
 
     /// Looks at the clock and at the job's health: whether a wait has reached its limit, is to be
@@ -198,8 +228,56 @@ impl World {
     }
 }
 
+/// How often a trace says that a wait goes on.
+const RENEWAL: Duration = Duration::from_millis(100);
+
+/// Times a wait until it is dropped.
+struct WaitClock<'w> {
+    counting: Option<&'w Counting>,
+    trace: Option<(&'w Trace, u16)>,
+    origin: Origin,
+    began: Instant,
+    /// The rank that was missing when somebody last looked.
+    last: Option<Rank>,
+    /// When that was last noted in the trace.
+    noted: Instant,
+}
+
+impl WaitClock<'_> {
+    /// Notes whom a wait that gets long is for.
+    fn look(&mut self, awaited: &Awaited<'_>) {
+        let missing = (awaited.missing)();
+        let former = self.last;
+        self.last = missing.first().copied().or(former);
+        let is_due = self.last != former || self.noted.elapsed() > RENEWAL;
+        if let Some((trace, name)) = self.trace.filter(|_| is_due) {
+            self.noted = Instant::now();
+            trace.note(Kind::Missing, name, self.last, [0, 0]);
+        }
+        if let Some(counting) = self.counting {
+            counting.waits(&self.origin, self.began.elapsed());
+        }
+        if let Some((trace, _)) = self.trace {
+            trace.flush_now_and_then();
+        }
+    }
+}
+
+impl Drop for WaitClock<'_> {
+    fn drop(&mut self) {
+        if let Some(counting) = self.counting {
+            counting.waited(&self.origin, self.began.elapsed(), self.last);
+        }
+        if let Some((trace, name)) = self.trace {
+            let last = self.last.map_or(0, |rank| u64::from(rank.number()) + 1);
+            trace.note(Kind::Waited, name, self.last, [last, 0]);
+        }
+    }
+}
+
 /// What a rank does between two looks at what it waits for.
 struct Rounds<'w> {
+    clock: Option<WaitClock<'w>>,
     world: &'w World,
     awaited: &'w Awaited<'w>,
     from: &'static Location<'static>,
@@ -228,6 +306,7 @@ impl<'w> Rounds<'w> {
         // what they want.
         let needs_nothing = world.capabilities().needs_target == NeedsTarget::NOTHING;
         Self {
+            clock: None,
             world,
             awaited,
             from: Location::caller(),
@@ -264,6 +343,9 @@ impl<'w> Rounds<'w> {
         self.round = self.round.saturating_add(1);
         if self.round <= SPINS {
             if self.round > TIGHT_ROUNDS {
+                if self.round == TIGHT_ROUNDS + 1 {
+                    self.start_clock();
+                }
                 hint::spin_loop();
             }
         } else {
@@ -272,8 +354,17 @@ impl<'w> Rounds<'w> {
         Ok(())
     }
 
+    /// Waits are timed from here on: about a microsecond is not.
+    #[cold]
+    fn start_clock(&mut self) {
+        self.clock = self.world.wait_clock(self.awaited.what, self.from);
+    }
+
     /// Lets others run, and looks at the job's health.
     fn pause(&mut self) {
+        if self.clock.is_none() {
+            self.start_clock();
+        }
         let last_yield = SPINS + self.n_yields;
         if self.round <= last_yield {
             let is_look = self.round.is_multiple_of(YIELDS_PER_LOOK);
@@ -293,6 +384,9 @@ impl<'w> Rounds<'w> {
 
     fn look(&mut self) {
         let (began, noted) = (&mut self.began, &mut self.noted);
+        if let Some(clock) = &mut self.clock {
+            clock.look(self.awaited);
+        }
         let looked = self.world.look(self.awaited, began, noted, self.from);
         self.failure = looked.err();
     }
@@ -301,6 +395,7 @@ impl<'w> Rounds<'w> {
 /// A wait in a loop of one's own, from [`World::own_wait`], that is reported as the library's own
 /// waits are.
 pub struct OwnWait<'w> {
+    clock: Option<WaitClock<'w>>,
     world: &'w World,
     what: &'static str,
     from: &'static Location<'static>,
@@ -319,6 +414,7 @@ impl OwnWait<'_> {
     ///
     /// ℓ.
     pub fn begin_anew(&mut self) {
+        self.clock = None;
         self.began = None;
         self.noted = None;
     }
@@ -345,6 +441,9 @@ impl OwnWait<'_> {
         }
         self.n_pauses = self.n_pauses.wrapping_add(1);
         let worked = self.world.advance()?;
+        if !worked && self.clock.is_none() {
+            self.clock = self.world.wait_clock(self.what, self.from);
+        }
         let n_between = if worked { BUSY_ROUNDS } else { YIELDS_PER_LOOK };
         if self.n_pauses.is_multiple_of(n_between) {
             let awaited = Awaited {
@@ -353,6 +452,9 @@ impl OwnWait<'_> {
                 missing,
             };
             let (began, noted) = (&mut self.began, &mut self.noted);
+            if let Some(clock) = &mut self.clock {
+                clock.look(&awaited);
+            }
             let looked = self.world.look(&awaited, began, noted, self.from);
             self.failure = looked.err();
         } else if !worked {

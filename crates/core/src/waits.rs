@@ -101,6 +101,16 @@ pub fn part_of(whole: &'static str) -> PartOf {
     }
 }
 
+/// The call of the program that a wait `from` a line of the library's is a part of, if that has said so, and its line.
+pub(crate) fn program_line(
+    from: &'static Location<'static>,
+) -> (Option<&'static str>, &'static Location<'static>) {
+    match PART_OF.get() {
+        Some((whole, from)) => (Some(whole), from),
+        None => (None, from),
+    }
+}
+
 /// What a rank that asks has heard.
 #[derive(Debug)]
 pub(crate) struct Inquiry {
@@ -179,10 +189,7 @@ impl Watch {
         since: Instant,
         from: &'static Location<'static>,
     ) -> (u64, &'static Location<'static>) {
-        let (part_of, from) = match PART_OF.get() {
-            Some((whole, from)) => (Some(whole), from),
-            None => (None, from),
-        };
+        let (part_of, from) = program_line(from);
         let mut state = self.state();
         state.next_id += 1;
         let id = state.next_id;

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::outcome::Failure;
+use super::outcome::{Failure, Outcome};
 
 /// What a job is made of.
 #[derive(Clone, Debug)]
@@ -127,6 +127,11 @@ pub trait JobHooks {
     /// waiting ranks. Called at most once.
     fn on_end(&mut self, failure: Option<&Failure>) {
         let _ = failure;
+    }
+
+    /// All ranks have ended, and their output is written.
+    fn ended(&mut self, outcome: &Outcome) {
+        let _ = outcome;
     }
 }
 

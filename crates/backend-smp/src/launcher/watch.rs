@@ -138,11 +138,13 @@ impl<'a> Watch<'a> {
         forwarders: Vec<Forwarder>,
     ) -> Result<Outcome, SuperviseError> {
         let has_failed = self.outcome != Outcome::Finished;
-        match forward::finish(forwarders, self.signals, has_failed)? {
-            Ok(None) => Ok(self.outcome),
-            Ok(Some(signal)) => Ok(self.interrupted(signal)),
-            Err(error) => Err(SuperviseError::Output(error)),
-        }
+        let outcome = match forward::finish(forwarders, self.signals, has_failed)? {
+            Ok(None) => self.outcome,
+            Ok(Some(signal)) => self.interrupted(signal),
+            Err(error) => return Err(SuperviseError::Output(error)),
+        };
+        self.hooks.ended(&outcome);
+        Ok(outcome)
     }
 
     fn receive_signals(&mut self, ranks: &Ranks) -> io::Result<()> {

@@ -16,8 +16,10 @@ mod system;
 use std::fs::File;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use pgas_core::segment::MIN_SEGMENT_BYTES;
+use pgas_core::stats::Board;
 use pgas_core::{Config, Error, GlobalPtr, Result};
 
 use crate::control::Control;
@@ -146,6 +148,12 @@ impl Job {
     pub(crate) fn control(&self) -> Control<'_> {
         let (words, bells) = (self.pages.words(), self.pages.bells());
         Control::new(words, bells, self.layout, self.places)
+    }
+
+    /// The words in which `rank` tells what it does, if there are some.
+    pub(crate) fn board(self: &Arc<Self>, rank: u32) -> Option<Board> {
+        let is_there = rank < self.layout.n_ranks && self.places.board_bytes > 0;
+        is_there.then(|| Board::of(Arc::clone(self), |job| job.control().board(rank)))
     }
 
     /// Where the segment of `rank` begins.

@@ -29,6 +29,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::stats::Board;
 use crate::{Error, Rank, Result};
 
 mod call;
@@ -452,6 +453,14 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
 
     /// Ends the whole job: every rank sees the message, and the job's exit code is `code`.
     fn abort(&self, code: i32, message: &str) -> !;
+
+    /// The words in which `rank` tells what it does, of [`Board::bytes`] or more, in memory that
+    /// outlives the rank and that others of its host read; `None` where the transport has no such
+    /// memory, or `rank` is on another host.
+    fn board(&self, rank: Rank) -> Option<Board> {
+        let _ = rank;
+        None
+    }
 
     /// Called once, when the last handle on the world is dropped in good order. Hands `late` what
     /// has come too late to be served: no message is lost that neither `late` gets nor its sender

@@ -20,6 +20,7 @@ use crate::handler::in_handler;
 use crate::locks::lock;
 use crate::rank::Rank;
 use crate::team::Team;
+use crate::trace;
 use crate::waits::Awaited;
 use crate::world::World;
 
@@ -88,6 +89,10 @@ impl Team {
     /// Begins a collective: gives it its number. Inside a handler it gets none, so that the team
     /// stays in step, and [`enter`](Call::enter) refuses it.
     pub(super) fn begin(&self, signature: Signature) -> Call {
+        if let Some(tracer) = self.world().trace() {
+            let name = tracer.name(signature.kind.name());
+            tracer.note(trace::Kind::Collective, name, None, [0, 0]);
+        }
         let is_refused = in_handler();
         let (number, ticket) = if is_refused {
             (0, None)

@@ -34,6 +34,8 @@ pub mod launch {
 }
 
 use std::env;
+use std::ffi::OsStr;
+use std::path::{self, Path};
 use std::time::Duration;
 
 use launch::Launcher;
@@ -51,7 +53,9 @@ use crate::error::{Error, Result};
 /// | `PGAS_OFI_PROVIDER` | [`ofi_provider`](Self::ofi_provider) | a provider of libfabric: `tcp;ofi_rxm` | the best that all ranks have |
 /// | `PGAS_DIRECT` | [`direct`](Self::direct) | `0`, `1` | `1` |
 /// | `PGAS_CHECK` | [`check`](Self::check) | `0`, `1` | `0` |
-/// | `PGAS_STATS` | [`statistics`](Self::statistics) | `0`, `1`, `peers` | `0` |
+/// | `PGAS_STATS` | [`statistics`](Self::statistics), [`statistics_table`](Self::statistics_table), [`statistics_file`](Self::statistics_file) | `0`, or with commas: `1`, `peers`, `FILE.json` | `0` |
+/// | `PGAS_TRACE` | [`trace`](Self::trace) | a directory for what every rank does and when | none |
+/// | `PGAS_TRACE_BYTES` | [`trace_bytes`](Self::trace_bytes) | bytes a rank | `32M` |
 /// | `PGAS_PROGRESS` | [`progress`](Self::progress) | `poll`, `thread` | `poll` |
 /// | `PGAS_HUGE_PAGES` | [`huge_pages`](Self::huge_pages) | `0`, `1` | `1` |
 /// | `PGAS_ROUTE` | [`routing`](Self::routing) | `direct`, `grid`, `cube` | by the number of ranks and hosts |
@@ -92,6 +96,20 @@ pub struct Config {
     pub check: bool,
     /// The counters that are kept.
     pub statistics: Statistics,
+    /// Whether a table of what all ranks have counted is printed when the job ends, also when it
+    /// fails: by what supervises the job, else by a rank. On the standard error output.
+    ///
+    /// `PGAS_STATS=1` and `PGAS_STATS=peers` set it. Without a supervisor (under `mpirun`, with
+    /// ranks as threads, in a job of one rank) there is no table if no rank is left that drops
+    /// its last handle on the world.
+    pub statistics_table: bool,
+    /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
+    /// ends with `.json`.
+    pub statistics_file: Option<String>,
+    /// The directory into which every rank writes a [trace](crate::trace) of what it does, for `pgas-report`.
+    pub trace: Option<String>,
+    /// What a rank's trace takes there at most, in bytes; older events give way. Beside it 32 KiB of memory.
+    pub trace_bytes: u64,
     /// Who makes progress.
     pub progress: Progress,
     /// Whether segments use 2 MiB pages when the system grants them.
@@ -156,6 +174,10 @@ impl Default for Config {
             direct: true,
             check: false,
             statistics: Statistics::Off,
+            statistics_table: false,
+            statistics_file: None,
+            trace: None,
+            trace_bytes: 32 << 20,
             progress: Progress::Poll,
             huge_pages: true,
             routing: None,
@@ -208,6 +230,7 @@ impl Config {
         let stall = setting(lookup, "PGAS_STALL", seconds)?;
         let timeout = setting(lookup, "PGAS_TIMEOUT", seconds)?;
         let silence = setting(lookup, "PGAS_SILENCE", seconds)?;
+        let counted = setting(lookup, "PGAS_STATS", counted)?.unwrap_or_default();
         Ok(Self {
             launcher: Launcher::detect(lookup)?,
             backend: setting(lookup, "PGAS_BACKEND", backend_kind)?,
@@ -215,7 +238,12 @@ impl Config {
             segment_bytes: setting(lookup, "PGAS_SEGMENT", bytes)?,
             direct: setting(lookup, "PGAS_DIRECT", switch)?.unwrap_or(defaults.direct),
             check: setting(lookup, "PGAS_CHECK", switch)?.unwrap_or(defaults.check),
-            statistics: setting(lookup, "PGAS_STATS", statistics)?.unwrap_or(defaults.statistics),
+            statistics: counted.statistics,
+            statistics_table: counted.table,
+            statistics_file: counted.file,
+            trace: setting(lookup, "PGAS_TRACE", directory)?,
+            trace_bytes: setting(lookup, "PGAS_TRACE_BYTES", bytes)?
+                .unwrap_or(defaults.trace_bytes),
             progress: setting(lookup, "PGAS_PROGRESS", progress)?.unwrap_or(defaults.progress),
             huge_pages: setting(lookup, "PGAS_HUGE_PAGES", switch)?.unwrap_or(defaults.huge_pages),
             routing: setting(lookup, "PGAS_ROUTE", routing)?,
@@ -249,13 +277,43 @@ fn switch(value: &str) -> Result<bool, &'static str> {
     }
 }
 
-fn statistics(value: &str) -> Result<Statistics, &'static str> {
-    match value {
-        "0" | "off" => Ok(Statistics::Off),
-        "1" | "on" => Ok(Statistics::Total),
-        "peers" => Ok(Statistics::PerPeer),
-        _ => Err("say 0, 1 or peers"),
+/// The program may go to another directory.
+fn directory(value: &str) -> Result<String, &'static str> {
+    let whole = path::absolute(name(value)?).map_err(|_| "say a directory")?;
+    let whole = whole.into_os_string().into_string();
+    whole.map_err(|_| "say a directory")
+}
+
+/// What `PGAS_STATS` asks for.
+#[derive(Default)]
+struct Counted {
+    statistics: Statistics,
+    table: bool,
+    file: Option<String>,
+}
+
+fn counted(value: &str) -> Result<Counted, &'static str> {
+    const REASON: &str = "say 0, or 1, peers and FILE.json, with commas between them";
+    let mut counted = Counted::default();
+    if ["0", "off"].contains(&value) {
+        return Ok(counted);
     }
+    let mut table = false;
+    for word in value.split(',') {
+        match word.trim() {
+            "1" | "on" => table = true,
+            "peers" => counted.statistics = Statistics::PerPeer,
+            file if Path::new(file).extension() == Some(OsStr::new("json")) => {
+                counted.file = Some(directory(file).map_err(|_| REASON)?);
+            }
+            _ => return Err(REASON),
+        }
+    }
+    if counted.statistics == Statistics::Off {
+        counted.statistics = Statistics::Total;
+    }
+    counted.table = table || counted.file.is_none();
+    Ok(counted)
 }
 
 fn progress(value: &str) -> Result<Progress, &'static str> {
@@ -376,6 +434,39 @@ mod tests {
         let error = routing("square").unwrap_err().to_string();
         assert_eq!(error, "PGAS_ROUTE=square: say direct, grid or cube");
         assert_eq!(Config::default().routing, None);
+    }
+
+    #[test]
+    fn what_is_counted_and_where_it_is_told_are_words_with_commas() {
+        let read = |value: &str| {
+            let value = value.to_owned();
+            let lookup = move |name: &str| (name == "PGAS_STATS").then(|| value.clone());
+            let config = Config::from_lookup(&lookup)?;
+            let file = config.statistics_file.as_deref().map(|file| {
+                assert!(Path::new(file).is_absolute(), "{file}");
+                file.ends_with("/a.json")
+            });
+            Ok::<_, Error>((config.statistics, config.statistics_table, file))
+        };
+        let (total, peers) = (Statistics::Total, Statistics::PerPeer);
+        for (value, expected) in [
+            ("0", (Statistics::Off, false, None)),
+            ("1", (total, true, None)),
+            ("peers", (peers, true, None)),
+            ("a.json", (total, false, Some(true))),
+            ("1,a.json", (total, true, Some(true))),
+            ("a.json, peers", (peers, false, Some(true))),
+            ("peers,1,/tmp/a.json", (peers, true, Some(true))),
+        ] {
+            assert_eq!(read(value).unwrap(), expected, "{value}");
+        }
+        for value in ["", "2", "0,1", "peers;1", "a.txt", ".json", "1,"] {
+            let error = read(value).unwrap_err().to_string();
+            assert!(
+                error.contains("say 0, or 1, peers and FILE.json"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Once;
 use crate::{Error, Result, notice};
 
 /// All variables that the library reads.
-pub(crate) const KNOWN: [&str; 17] = [
+pub(crate) const KNOWN: [&str; 19] = [
     "PGAS_BACKEND",
     "PGAS_CHECK",
     "PGAS_DIRECT",
@@ -25,6 +25,8 @@ pub(crate) const KNOWN: [&str; 17] = [
     "PGAS_STALL_END",
     "PGAS_STATS",
     "PGAS_TIMEOUT",
+    "PGAS_TRACE",
+    "PGAS_TRACE_BYTES",
 ];
 
 const PREFIX: &str = "PGAS_";
@@ -179,6 +181,8 @@ mod tests {
         ("PGAS_STALL_END", Kind::Word),
         ("PGAS_STATS", Kind::Word),
         ("PGAS_TIMEOUT", Kind::Seconds),
+        ("PGAS_TRACE", Kind::Word),
+        ("PGAS_TRACE_BYTES", Kind::Bytes),
     ];
 
     /// Values that no number may have, and others at the ends of what it may.

@@ -55,9 +55,7 @@ impl<T: Pod> GlobalPtr<T> {
         if let Some(place) = world.direct(self, 1) {
             return Ok(place.load());
         }
-        let mut value = [T::new_zeroed()];
-        self.get_indirectly(world, &mut value)?;
-        Ok(value[0])
+        self.get_one_indirectly(world)
     }
 
     /// Writes a value.
@@ -81,7 +79,7 @@ impl<T: Pod> GlobalPtr<T> {
             place.store(value);
             return Ok(());
         }
-        self.put_indirectly(world, &[value])
+        self.put_one_indirectly(world, value)
     }
 
     /// Reads `out.len()` elements into `out`.
@@ -151,11 +149,40 @@ impl<T: Pod> GlobalPtr<T> {
         self.put_indirectly(world, values)
     }
 
+    /// A get that is counted, or not direct.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn get_one_indirectly(self, world: &World) -> Result<T> {
+        if let Some(place) = world.counted(CostKind::Read, self, 1) {
+            return Ok(place.load());
+        }
+        let mut value = [T::new_zeroed()];
+        self.get_indirectly(world, &mut value)?;
+        Ok(value[0])
+    }
+
+    /// A put that is counted, or not direct.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn put_one_indirectly(self, world: &World, value: T) -> Result<()> {
+        if let Some(place) = world.counted(CostKind::Write, self, 1) {
+            place.store(value);
+            return Ok(());
+        }
+        self.put_indirectly(world, &[value])
+    }
+
     /// A get that is refused, counted, or left to the backend.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn get_indirectly(self, world: &World, out: &mut [T]) -> Result<()> {
+        if let Some(src) = world.counted(CostKind::Read, self, out.len()) {
+            src.copy_to(out);
+            return Ok(());
+        }
         let from = world.checked(self, out.len());
         world.count(CostKind::Read, Some(from.rank()), 1, size_of_val(out));
         match from.mapped(world) {
@@ -170,6 +197,10 @@ impl<T: Pod> GlobalPtr<T> {
     #[inline(never)]
     #[track_caller]
     fn put_indirectly(self, world: &World, values: &[T]) -> Result<()> {
+        if let Some(dst) = world.counted(CostKind::Write, self, values.len()) {
+            dst.copy_from(values);
+            return Ok(());
+        }
         let to = world.checked(self, values.len());
         world.count(CostKind::Write, Some(to.rank()), 1, size_of_val(values));
         match to.mapped(world) {

@@ -11,9 +11,11 @@ use zerocopy::IntoBytes;
 
 use crate::backend::{Backend, HandlerId, Message, MessageClass, Sent};
 use crate::config::Config;
-use crate::cost::{CostKind, Counting};
+use crate::cost::CostKind;
 use crate::error::{Error, Result};
 use crate::rank::Rank;
+use crate::stats::Counting;
+use crate::trace::Trace;
 use inbox::Inbox;
 
 pub(crate) use inbox::{Header, Key, Payload};
@@ -23,6 +25,7 @@ pub(crate) use inbox::{Header, Key, Payload};
 pub(crate) struct Wire {
     pub(crate) backend: Arc<dyn Backend>,
     counting: Option<Arc<Counting>>,
+    trace: Option<Arc<Trace>>,
     inbox: Inbox,
     pub(crate) check: bool,
 }
@@ -36,12 +39,13 @@ impl fmt::Debug for Wire {
 impl Wire {
     pub(crate) fn new(
         backend: &Arc<dyn Backend>,
-        counting: Option<&Arc<Counting>>,
+        (counting, trace): (Option<&Arc<Counting>>, Option<&Arc<Trace>>),
         config: &Config,
     ) -> Self {
         Self {
             backend: Arc::clone(backend),
             counting: counting.map(Arc::clone),
+            trace: trace.map(Arc::clone),
             inbox: Inbox::default(),
             check: config.check,
         }
@@ -132,13 +136,24 @@ impl Wire {
                 Sent::BackPressure if self.backend.has_left(to) => {
                     Poll::Ready(Err(self.deserted(to, what)))
                 }
-                Sent::BackPressure => Poll::Pending,
+                Sent::BackPressure => {
+                    if let Some(counting) = &self.counting {
+                        counting.add(CostKind::Refusal, (true, 0), None, 1, 0);
+                    }
+                    Poll::Pending
+                }
             }
         })
         .await?;
         if let Some(counting) = &self.counting {
             let bytes = size_of::<Header>() + piece.len();
-            counting.add(CostKind::Message, Some(to), 1, bytes as u64);
+            let is_near = self.backend.mapped(to).is_some();
+            let kind = CostKind::Message;
+            counting.add(kind, (is_near, 0), Some(to), 1, bytes as u64);
+        }
+        if let Some(trace) = &self.trace {
+            let bytes = size_of::<Header>() + piece.len();
+            trace.sent(to, false, bytes as u64, None);
         }
         Ok(())
     }

@@ -24,6 +24,9 @@ impl Drop for World {
                     notice::tell(&format!("rank {} leaves the job: {error}", self.rank()));
                 }
             }
+            if self.inner.handles.is_last() {
+                self.tell_statistics(None);
+            }
             let backend = self.backend();
             self.inner
                 .handles

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::sync::MutexGuard;
 
 use super::World;
+use crate::cost::CostKind;
 use crate::global_ptr::GlobalPtr;
 use crate::locks::lock;
 use crate::rank::Rank;
@@ -65,6 +66,35 @@ impl World {
     ) -> Option<NonNull<u8>> {
         // A rank whose words are changed by this CPU is also read and written by it.
         self.inner.fast_words.block(ptr, bytes, align)
+    }
+
+    /// As [`direct`](Self::direct) while operations are counted, and counts one.
+    #[inline]
+    pub(crate) fn counted<T>(
+        &self,
+        kind: CostKind,
+        ptr: GlobalPtr<T>,
+        n: usize,
+    ) -> Option<Mapped<'_, T>> {
+        let place = self.inner.counted_memory.place(ptr, n)?;
+        self.count_near(kind, ptr, n);
+        Some(place)
+    }
+
+    /// As [`direct_word`](Self::direct_word) while operations are counted, and counts one.
+    #[inline]
+    pub(crate) fn counted_word<T>(&self, ptr: GlobalPtr<T>) -> Option<Mapped<'_, T>> {
+        let place = self.inner.counted_words.place(ptr, 1)?;
+        self.count_near(CostKind::Atomic, ptr, 1);
+        Some(place)
+    }
+
+    #[inline]
+    fn count_near<T>(&self, kind: CostKind, ptr: GlobalPtr<T>, n: usize) {
+        if let Some(counting) = self.counting() {
+            let bytes = (n * size_of::<T>()) as u64;
+            counting.add(kind, (true, self.label), Some(ptr.rank()), 1, bytes);
+        }
     }
 
     /// The ranks whose words [`direct_word`](Self::direct_word) finds.

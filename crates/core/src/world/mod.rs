@@ -11,13 +11,14 @@ mod memory;
 use std::any::Any;
 use std::fmt;
 use std::ops::Range;
+use std::panic::Location;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Waker;
 
-use crate::backend::{AtomicsBy, Backend, Capabilities, Message};
+use crate::backend::{AtomicsBy, Backend, Capabilities, Message, MessageClass};
 use crate::config::{Config, Progress};
-use crate::cost::{CostKind, Costs, Counting};
+use crate::cost::{CostKind, Costs};
 use crate::error::{Error, Result};
 use crate::handler::Handlers;
 use crate::handles::Handles;
@@ -28,8 +29,10 @@ use crate::raw::map::{EvenMap, SegmentMap};
 use crate::refused::Refused;
 use crate::running::Running;
 use crate::segment::{self, Heap, SymmetricHeap};
+use crate::stats::{Counting, Opening};
 use crate::tasks::Tasks;
-use crate::waits::Watch;
+use crate::trace::{Kind, Trace, Wanted};
+use crate::waits::{Watch, program_line};
 use crate::wire::Wire;
 
 /// An extension of every world by a crate above core, such as active messages: messages of its own
@@ -94,6 +97,8 @@ pub struct World {
     inner: Arc<Inner>,
     /// Whether this is a handle of the program, and not the progress thread's.
     is_counted: bool,
+    /// What its operations are counted for, beside the rank: the number of a name, or 0.
+    label: u16,
 }
 
 /// A handle that does not keep the rank in the job, for values that may outlive the program's
@@ -112,6 +117,7 @@ impl WeakWorld {
         Some(World {
             inner,
             is_counted: true,
+            label: 0,
         })
     }
 
@@ -119,7 +125,11 @@ impl WeakWorld {
     pub(crate) fn upgrade_if_held(&self) -> Option<World> {
         let inner = self.inner.upgrade()?;
         let is_counted = inner.handles.count_handle_if_held();
-        is_counted.then(|| World { inner, is_counted })
+        is_counted.then(|| World {
+            inner,
+            is_counted,
+            label: 0,
+        })
     }
 }
 
@@ -134,8 +144,14 @@ struct Inner {
     /// two differ where the network's atomics are not coherent with the CPU's.
     memory: SegmentMap,
     words: SegmentMap,
+    /// As the first two, while operations are counted.
+    counted_memory: EvenMap,
+    counted_words: EvenMap,
     segment_bytes: u64,
     counting: Option<Arc<Counting>>,
+    trace: Option<Arc<Trace>>,
+    /// Whether one of the two is there.
+    is_observed: bool,
     rank: Rank,
     n_ranks: u32,
     local: Mutex<Heap>,
@@ -179,25 +195,25 @@ impl World {
         let direct = direct_ranks(&*backend, &config);
         let (memory, words) = maps(&*backend, direct.clone());
         let (symmetric, local) = segment::heap_ranges(segment_bytes);
-        let counting = Counting::new(config.statistics, backend.n_ranks());
-        let fast = |map: &SegmentMap| {
-            let is_used = counting.is_none() && map.base(backend.rank()).is_some();
-            if is_used {
-                EvenMap::of(&*backend, direct.clone())
-            } else {
-                EvenMap::empty()
-            }
+        let (counting, trace) = observers(&*backend, &config);
+        let fast = |map: &SegmentMap, counts: bool| {
+            let is_used = counting.is_some() == counts;
+            fast_map(&*backend, map, direct.clone(), is_used)
         };
-        let wire = Wire::new(&backend, counting.as_ref(), &config);
+        let wire = Wire::new(&backend, (counting.as_ref(), trace.as_ref()), &config);
         let members = Shared::world(&*backend);
         let watch = Arc::<Watch>::default();
         let inner = Inner {
-            fast_memory: fast(&memory),
-            fast_words: fast(&words),
+            fast_memory: fast(&memory, false),
+            fast_words: fast(&words, false),
+            counted_memory: fast(&memory, true),
+            counted_words: fast(&words, true),
             memory,
             words,
             segment_bytes,
+            is_observed: counting.is_some() || trace.is_some(),
             counting,
+            trace,
             rank: backend.rank(),
             n_ranks: backend.n_ranks(),
             local: Mutex::new(Heap::new("local", local)),
@@ -217,10 +233,10 @@ impl World {
             capabilities: backend.capabilities().clone(),
             backend,
         };
-        let inner = Arc::new(inner);
         let world = Self {
-            inner,
+            inner: Arc::new(inner),
             is_counted: true,
+            label: 0,
         };
         world.inner.handles.count_handle();
         if world.config().progress == Progress::Thread {
@@ -345,6 +361,10 @@ impl World {
     /// Ends the whole job at once: `message` is printed, every rank dies, the job's exit code is
     /// `code`.
     pub fn abort(&self, code: i32, message: &str) -> ! {
+        if let Some(trace) = self.trace() {
+            trace.flush();
+        }
+        self.tell_statistics(Some(&format!("rank {} ended it: {message}", self.rank())));
         self.backend().abort(code, message)
     }
 
@@ -371,6 +391,31 @@ impl World {
         self.inner.counting.as_ref()?.peer(peer)
     }
 
+    /// The same world, by a handle whose operations are also counted for `name`, such as those of a
+    /// container: the table of `PGAS_STATS` has a line for each name. Names that are the same are
+    /// counted together; behind the 64th different one a rank gives them no lines of their own.
+    ///
+    /// # Cost
+    ///
+    /// l.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let cells = world.alloc::<u64>(8)?;
+    /// cells.put(&world.named("cells"), 7)?; // counted for the rank, and for "cells"
+    /// # Ok::<(), pgas_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn named(&self, name: &str) -> Self {
+        let mut world = self.clone();
+        if let Some(counting) = self.counting() {
+            world.label = counting.label(name);
+        }
+        world
+    }
+
     /// Counts an operation that is local by contract (ℓ).
     #[inline]
     pub fn count_local(&self) {
@@ -383,8 +428,66 @@ impl World {
         reason = "one predictable branch when nothing is counted"
     )]
     pub(crate) fn count(&self, kind: CostKind, peer: Option<Rank>, n: u64, bytes: usize) {
+        if self.inner.is_observed {
+            self.observe(kind, peer, (n, bytes));
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe(&self, kind: CostKind, peer: Option<Rank>, (n, bytes): (u64, usize)) {
+        let is_near = peer.is_none_or(|rank| self.inner.memory.base(rank).is_some());
+        let bytes = bytes as u64;
         if let Some(counting) = &self.inner.counting {
-            counting.add(kind, peer, n, bytes as u64);
+            counting.add(kind, (is_near, self.label), peer, n, bytes);
+        }
+        let Some(trace) = &self.inner.trace else {
+            return;
+        };
+        let kind = match kind {
+            CostKind::Barrier => {
+                let name = trace.name("a barrier");
+                return trace.note(Kind::Collective, name, None, [0, 0]);
+            }
+            CostKind::Read if !is_near => Kind::Get,
+            CostKind::Write if !is_near => Kind::Put,
+            CostKind::Atomic if !is_near => Kind::Atomic,
+            CostKind::Refusal => Kind::Refusal,
+            _ => return,
+        };
+        trace.note(kind, 0, peer, [bytes, n]);
+    }
+
+    /// Counts a message that was sent, and notes it in the trace.
+    #[inline(always)]
+    #[expect(
+        clippy::inline_always,
+        reason = "one predictable branch when nothing is counted"
+    )]
+    #[track_caller]
+    pub(crate) fn count_message(&self, to: Rank, class: MessageClass, bytes: usize) {
+        if self.inner.is_observed {
+            self.observe_message(to, class, bytes, Location::caller());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn observe_message(
+        &self,
+        to: Rank,
+        class: MessageClass,
+        bytes: usize,
+        from: &'static Location<'static>,
+    ) {
+        let bytes = bytes as u64;
+        if let Some(counting) = &self.inner.counting {
+            let place = (self.inner.memory.base(to).is_some(), self.label);
+            counting.add(CostKind::Message, place, Some(to), 1, bytes);
+        }
+        if let Some(trace) = &self.inner.trace {
+            let (_, from) = program_line(from);
+            trace.sent(to, class == MessageClass::Reply, bytes, Some(from));
         }
     }
 
@@ -409,6 +512,17 @@ impl World {
         self.inner.layer.set(layer).is_ok()
     }
 
+    /// What is counted, if anything is.
+    pub(crate) fn counting(&self) -> Option<&Counting> {
+        self.inner.counting.as_deref()
+    }
+
+    /// What is traced, if anything is.
+    #[inline]
+    pub(crate) fn trace(&self) -> Option<&Trace> {
+        self.inner.trace.as_deref()
+    }
+
     /// Collectives in flight.
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.inner.tasks
@@ -419,6 +533,7 @@ impl World {
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: false,
+            label: self.label,
         }
     }
 
@@ -451,6 +566,42 @@ impl World {
         // A count: it orders nothing.
         self.inner.n_teams.fetch_add(1, Ordering::Relaxed) + 1
     }
+}
+
+/// What most accesses to the segments of `ranks` look at, if it is used and this rank's own is in
+/// `map`.
+fn fast_map(backend: &dyn Backend, map: &SegmentMap, ranks: Range<u32>, is_used: bool) -> EvenMap {
+    if is_used && map.base(backend.rank()).is_some() {
+        EvenMap::of(backend, ranks)
+    } else {
+        EvenMap::empty()
+    }
+}
+
+/// What counts, and what traces, as the settings ask for it.
+fn observers(
+    backend: &dyn Backend,
+    config: &Config,
+) -> (Option<Arc<Counting>>, Option<Arc<Trace>>) {
+    let opening = Opening {
+        statistics: config.statistics,
+        rank: backend.rank(),
+        n_ranks: backend.n_ranks(),
+        segment_bytes: backend.segment_bytes(),
+        table: config.statistics_table,
+        file: config.statistics_file.as_deref(),
+    };
+    let counting = Counting::new(&opening, || backend.board(backend.rank()));
+    let trace = config.trace.as_deref().and_then(|directory| {
+        let wanted = Wanted {
+            directory,
+            bytes: config.trace_bytes,
+            rank: backend.rank(),
+            n_ranks: backend.n_ranks(),
+        };
+        Trace::begin(wanted).map(Arc::new)
+    });
+    (counting, trace)
 }
 
 /// The ranks whose segments are accessed directly, if they are mapped. With the direct path off
@@ -493,6 +644,7 @@ impl Clone for World {
         Self {
             inner: Arc::clone(&self.inner),
             is_counted: true,
+            label: self.label,
         }
     }
 }

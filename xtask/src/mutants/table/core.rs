@@ -31,6 +31,8 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("completion.rs", "self.flush_for_all()?;", 0, "", Tests("barriers_of_every_kind")),
     row("collective/barrier.rs", "self.world().flush_for_all()?;", 0, "", Tests("a_barrier_of_a_team")),
     row("collective/barrier.rs", "self.world().flush_for_all()?;", 1, "", Tests("barriers_of_every_kind")),
+    // The last rank that leaves reads what all have counted.
+    row("stats/board.rs", "n.fetch_add(1, Ordering::AcqRel)", 0, "n.fetch_add(1, Ordering::Relaxed)", NoTest("all atomic instructions of x86 order as much")),
     // Tasks, and what dropped events leave.
     row("tasks.rs", "self.pending.append(&mut self.left);", 0, "", Tests("tasks")),
     row("tasks.rs", "self.pending.append(&mut list);", 0, "", Tests("tasks")),

@@ -1,0 +1,226 @@
+//! The words in which a rank tells what it has done.
+//!
+//! They lie in memory that the ranks of a host share, where the transport has such memory, so that the figures of a
+//! rank outlive it: a supervisor or another rank reads them when it is dead. All words are valid when zero, and
+//! whoever reads them believes nothing: numbers are bounded and texts made printable.
+#![expect(unsafe_code, reason = "keeps words together with what owns them")]
+
+use std::any::Any;
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Says that a board is in use.
+pub(super) const MAGIC: u64 = 0x7067_6173_7374_0001;
+
+/// Single words.
+pub(super) mod word {
+    pub(in crate::stats) const MAGIC: usize = 0;
+    /// When the rank began, and when its last figures are from, in nanoseconds since 1970.
+    pub(in crate::stats) const BEGAN: usize = 1;
+    pub(in crate::stats) const UNTIL: usize = 2;
+    /// What is wanted in the end: bit 0 the table, bit 1 the matrix.
+    pub(in crate::stats) const WANTED: usize = 3;
+    pub(in crate::stats) const N_RANKS: usize = 4;
+    pub(in crate::stats) const RANK: usize = 5;
+    pub(in crate::stats) const SEGMENT: usize = 6;
+    pub(in crate::stats) const LOCAL_HEAP: usize = 7;
+    pub(in crate::stats) const SYMMETRIC_HEAP: usize = 8;
+    pub(in crate::stats) const RESIDENT: usize = 9;
+    /// Whether the rank has left in good order.
+    pub(in crate::stats) const IS_OVER: usize = 10;
+    /// On the board of the first rank of a host: how many ranks have left, and who tells the figures.
+    pub(in crate::stats) const N_OVER: usize = 11;
+    pub(in crate::stats) const CLAIM: usize = 12;
+    /// Where the rank waits now: its line's number in the table plus one, and since when.
+    pub(in crate::stats) const WAITS_AT: usize = 14;
+    pub(in crate::stats) const WAITS_SINCE: usize = 15;
+}
+
+/// The two sets of counters: that of one thread, and that of all others.
+pub(super) const OPS: usize = 16;
+pub(super) const OPS_WORDS: usize = 32;
+/// The file in which the figures are wanted: its length, then its bytes.
+pub(super) const FILE: usize = OPS + 2 * OPS_WORDS;
+pub(super) const FILE_WORDS: usize = 64;
+/// Waits by line.
+pub(super) const WAITS: usize = FILE + FILE_WORDS;
+pub(super) const N_WAITS: usize = 64;
+pub(super) const WAIT_WORDS: usize = 40;
+/// What has a name.
+pub(super) const NAMES: usize = WAITS + N_WAITS * WAIT_WORDS;
+pub(super) const N_NAMES: usize = 64;
+pub(super) const NAME_WORDS: usize = 16;
+/// One set of counters a peer.
+pub(super) const PEERS: usize = NAMES + N_NAMES * NAME_WORDS;
+pub(super) const PEER_WORDS: usize = 5;
+
+/// The words of one rank's board, and what keeps them. See [`words`](Self::words).
+#[derive(Clone)]
+pub struct Board {
+    words: NonNull<[AtomicU64]>,
+    /// Dropped last.
+    _owner: Arc<dyn Any + Send + Sync>,
+}
+
+// SAFETY: the words are atomics that are only reached by shared references, as `&[AtomicU64]`, which is
+// `Send`; the owner is `Send` and `Sync`.
+unsafe impl Send for Board {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Board {}
+
+impl Board {
+    /// How many bytes the board of a rank has that counts what it does on each of `n_peers` peers.
+    #[must_use]
+    pub const fn bytes(n_peers: usize) -> usize {
+        (PEERS + n_peers * PEER_WORDS) * 8
+    }
+
+    /// The words that `part` finds in `owner`, which are kept as long as the board is.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::AtomicU64;
+    /// use pgas_core::stats::Board;
+    ///
+    /// let owner: Arc<Vec<AtomicU64>> = Arc::new((0..4000).map(AtomicU64::new).collect());
+    /// let board = Board::of(owner, |all| &all[1000..]);
+    /// assert_eq!(board.words().len(), 3000);
+    /// ```
+    pub fn of<O: Any + Send + Sync>(
+        owner: Arc<O>,
+        part: impl for<'a> FnOnce(&'a O) -> &'a [AtomicU64],
+    ) -> Self {
+        let words = NonNull::from(part(&owner));
+        Self {
+            words,
+            _owner: owner,
+        }
+    }
+
+    /// A board that nobody else reads.
+    pub(super) fn private(n_peers: usize) -> Self {
+        let words: Box<[AtomicU64]> = (0..Self::bytes(n_peers) / 8)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        Self::of(Arc::new(words), |words| words)
+    }
+
+    /// The words. What they mean is this crate's business.
+    #[must_use]
+    #[inline]
+    pub fn words(&self) -> &[AtomicU64] {
+        // SAFETY: `of` got them by a shared reference to the owner, for any lifetime of that; the owner lies
+        // behind an `Arc`, which does not move it, and a handle on it is kept here, so that it
+        // is neither dropped nor exclusively borrowed while `self` lives.
+        unsafe { self.words.as_ref() }
+    }
+
+    /// Whether its rank has left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.get(word::IS_OVER) != 0
+    }
+
+    /// Counts a rank that has left, and says how many have.
+    pub(crate) fn count_end(&self) -> usize {
+        // Acquires and releases: the last rank reads the figures of the others.
+        let n = self
+            .words()
+            .get(word::N_OVER)
+            .map_or(0, |n| n.fetch_add(1, Ordering::AcqRel));
+        usize::try_from(n).unwrap_or(usize::MAX).saturating_add(1)
+    }
+
+    /// Whether this is the first one who asks.
+    pub(crate) fn claim(&self) -> bool {
+        let claim = self.words().get(word::CLAIM);
+        claim.is_none_or(|claim| claim.swap(1, Ordering::Relaxed) == 0)
+    }
+
+    pub(super) fn get(&self, at: usize) -> u64 {
+        self.words()
+            .get(at)
+            .map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn set(&self, at: usize, value: u64) {
+        if let Some(word) = self.words().get(at) {
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn add(&self, at: usize, value: u64) {
+        if let Some(word) = self.words().get(at) {
+            // A count: it orders nothing.
+            word.fetch_add(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes the end of `text` that fits, behind its length.
+    pub(super) fn set_text(&self, at: usize, n_words: usize, text: &str) {
+        let room = (n_words - 1) * 8;
+        let mut cut = text.len().saturating_sub(room);
+        while !text.is_char_boundary(cut) {
+            cut += 1;
+        }
+        let bytes = &text.as_bytes()[cut..];
+        for (i, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.set(at + 1 + i, u64::from_le_bytes(word));
+        }
+        self.set(at, bytes.len() as u64);
+    }
+
+    /// The text that [`set_text`](Self::set_text) has written.
+    pub(super) fn text(&self, at: usize, n_words: usize) -> String {
+        let room = (n_words - 1) * 8;
+        let len = usize::try_from(self.get(at)).unwrap_or(0).min(room);
+        let words = (0..len.div_ceil(8)).map(|i| self.get(at + 1 + i).to_le_bytes());
+        let bytes: Vec<u8> = words.flatten().take(len).collect();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+impl fmt::Debug for Board {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Board({} words)", self.words.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_keep_their_ends_and_never_leave_their_room() {
+        let board = Board::private(1);
+        for (text, kept) in [
+            ("", ""),
+            ("counts", "counts"),
+            ("a/long/path/of/src/main.rs", "of/src/main.rs"),
+            ("ééééééééééééé", "éééééééé"),
+        ] {
+            board.set(NAMES + 3, u64::MAX);
+            board.set_text(NAMES, 3, text);
+            let told = board.text(NAMES, 3);
+            assert!(text.ends_with(&told) && told.len() <= 16, "{told}");
+            assert!(told.ends_with(kept) || kept.ends_with(&told), "{told}");
+            assert_eq!(board.get(NAMES + 3), u64::MAX, "what lies behind it stays");
+        }
+        board.set(NAMES, u64::MAX);
+        assert_eq!(board.text(NAMES, 3).len(), 16, "a damaged length");
+    }
+
+    #[test]
+    fn a_board_that_is_too_small_is_read_as_zeros() {
+        let owner: Arc<Vec<AtomicU64>> = Arc::new((0..3).map(AtomicU64::new).collect());
+        let board = Board::of(owner, |all| all);
+        board.add(1, 5);
+        board.set(PEERS, 1);
+        assert_eq!((board.get(1), board.get(PEERS)), (6, 0));
+    }
+}

@@ -1,0 +1,102 @@
+//! What boards say of jobs whose operations are known.
+
+use std::fs;
+
+use crate::backend::loopback;
+use crate::{Config, Costs, Rank, Statistics};
+
+fn config(statistics: Statistics) -> Config {
+    Config {
+        statistics,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn ranks_without_common_memory_send_their_figures_to_the_first_one() {
+    let file = std::env::temp_dir().join(format!("pgas-figures-{}.json", std::process::id()));
+    let mut config = config(Statistics::PerPeer);
+    config.statistics_file = Some(file.display().to_string());
+    loopback::run_with(5, &config, |world| {
+        let cells = world.alloc_symmetric::<u64>(1).unwrap();
+        for _ in 0..=world.rank().number() {
+            cells.on(Rank::new(3)).put(&world, 1).unwrap();
+        }
+        world.barrier().unwrap();
+    });
+    let text = fs::read_to_string(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    assert!(
+        text.contains("\"n_ranks\":5,\"outcome\":\"all ranks have left\""),
+        "{text}"
+    );
+    for (rank, n) in (0..5).zip(1..) {
+        let told = format!("{{\"rank\":{rank},\"left\":true,");
+        let at = text.find(&told).unwrap_or_else(|| panic!("{told}: {text}"));
+        let puts = format!(
+            "\"puts\":{{\"near\":0,\"near_bytes\":0,\"remote\":{n},\"remote_bytes\":{}}}",
+            8 * n
+        );
+        let line = text[at..].lines().next().unwrap();
+        assert!(line.contains(&puts), "{puts}: {line}");
+        // Its puts on the fourth rank.
+        let peers = line.split_once("\"peers\":[").unwrap().1;
+        let fourth = peers.split("],[").nth(3).unwrap();
+        assert_eq!(
+            fourth.split(',').nth(1),
+            Some(n.to_string().as_str()),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn threads_of_one_rank_lose_no_count() {
+    loopback::run_with(1, &config(Statistics::PerPeer), |world| {
+        let cells = world.alloc::<u64>(1).unwrap();
+        let before = world.costs();
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..1000 {
+                        cells.put(&world, 1).unwrap();
+                    }
+                });
+            }
+        });
+        let costs = world.costs() - before;
+        let expected = Costs {
+            writes: 4000,
+            bytes: 32_000,
+            ..Costs::default()
+        };
+        assert_eq!(costs, expected);
+        assert_eq!(
+            world.costs_with(Rank::ZERO).unwrap().writes,
+            world.costs().writes
+        );
+    });
+}
+
+#[test]
+fn more_names_than_there_is_room_for_are_counted_for_the_rank_alone() {
+    loopback::run_with(1, &config(Statistics::Total), |world| {
+        let cells = world.alloc::<u64>(1).unwrap();
+        for i in 0..100 {
+            cells.put(&world.named(&format!("name {i}")), 1).unwrap();
+            cells.put(&world.named("name 1"), 1).unwrap();
+        }
+        assert_eq!(world.costs().writes, 200);
+        let figures = super::figures::Figures::read(world.counting().unwrap().board()).unwrap();
+        assert_eq!(figures.names.len(), 64);
+        assert_eq!(figures.names[1].name, "name 1");
+        assert_eq!(figures.names[1].counts, [0, 101, 0, 0, 808]);
+        assert_eq!(figures.names[63].counts, [0, 1, 0, 0, 8]);
+    });
+}
+
+#[test]
+fn texts_are_json_whatever_is_in_them() {
+    let quoted = super::report::quoted("a\"b\\c\n\u{1}é");
+    assert_eq!(quoted, "\"a\\\"b\\\\c\\u000a\\u0001é\"");
+}

@@ -1,0 +1,120 @@
+//! One time for all ranks.
+//!
+//! Ranks of one host have one clock. Those of several hosts are brought together by messages: none arrives before it was
+//! sent, so that the smallest difference that is seen in each direction bounds how far two clocks are apart,
+//! and the middle between the two bounds is taken (Cristian's way, with the messages that there were).
+
+use std::collections::{BTreeMap, HashMap};
+
+use pgas_core::trace::Kind;
+
+use crate::read::{LONGEST, Trace};
+
+/// A message: who sent it when, and who has got it when. Times are nanoseconds since the job began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who sent it.
+    pub from: u32,
+    /// When.
+    pub sent: i64,
+    /// Who has got it.
+    pub to: u32,
+    /// When it was served.
+    pub came: i64,
+    /// Its bytes.
+    pub bytes: u64,
+    /// The line that sent it, as its number among the sender's names.
+    pub name: u16,
+}
+
+/// The messages of which both ends were traced.
+#[must_use]
+pub fn messages(traces: &[Trace]) -> Vec<Message> {
+    let mut sent = HashMap::new();
+    for trace in traces {
+        for event in trace.events.iter().filter(|event| event.kind == Kind::Send) {
+            if let Some(to) = event.rank {
+                sent.insert((trace.rank, to, event.numbers[1]), *event);
+            }
+        }
+    }
+    let mut messages = Vec::new();
+    for trace in traces {
+        let is_end = |kind| matches!(kind, Kind::Begin | Kind::Arrival);
+        for event in trace.events.iter().filter(|event| is_end(event.kind)) {
+            let key = event.rank.map(|from| (from, trace.rank, event.numbers[1]));
+            if let Some((from, to, _)) = key
+                && let Some(send) = key.and_then(|key| sent.get(&key))
+            {
+                messages.push(Message {
+                    from,
+                    sent: send.at,
+                    to,
+                    came: event.at,
+                    bytes: send.numbers[0],
+                    name: send.name,
+                });
+            }
+        }
+    }
+    messages
+}
+
+/// Brings the times of all events together: nanoseconds since the first rank began.
+pub fn align(traces: &mut [Trace]) {
+    let first = traces.iter().map(|trace| trace.began).min().unwrap_or(0);
+    for trace in traces.iter_mut() {
+        let since = i64::try_from(trace.began - first);
+        let since = since.ok().filter(|since| *since < LONGEST).unwrap_or(0);
+        trace.events.iter_mut().for_each(|event| event.at += since);
+    }
+    let offsets = offsets(traces);
+    for trace in traces.iter_mut() {
+        let offset = offsets.get(&trace.host).copied().unwrap_or(0);
+        trace.events.iter_mut().for_each(|event| event.at -= offset);
+    }
+    let earliest = traces.iter().filter_map(|trace| trace.events.first());
+    let earliest = earliest.map(|event| event.at).min().unwrap_or(0);
+    for trace in traces {
+        trace
+            .events
+            .iter_mut()
+            .for_each(|event| event.at -= earliest);
+    }
+}
+
+/// How far the clock of each host is ahead of that of the first rank's.
+fn offsets(traces: &[Trace]) -> BTreeMap<String, i64> {
+    let hosts: HashMap<u32, &str> = traces.iter().map(|t| (t.rank, t.host.as_str())).collect();
+    let mut known = BTreeMap::new();
+    let Some(reference) = traces.first().map(|trace| trace.host.as_str()) else {
+        return known;
+    };
+    known.insert(reference.to_owned(), 0);
+    if hosts.values().all(|host| *host == reference) {
+        return known;
+    }
+    // The smallest difference between sending and arriving, from one host to another.
+    let mut least: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+    for message in messages(traces) {
+        let (from, to) = (hosts[&message.from], hosts[&message.to]);
+        if from != to {
+            let took = message.came - message.sent;
+            let least = least.entry((from, to)).or_insert(took);
+            *least = took.min(*least);
+        }
+    }
+    // From hosts that are known to their neighbours, as long as there are some.
+    loop {
+        let next = least.iter().find_map(|((from, to), there)| {
+            let back = least.get(&(*to, *from))?;
+            let offset = known.get(*from)?;
+            let is_new = !known.contains_key(*to);
+            is_new.then(|| ((*to).to_owned(), offset + (there - back) / 2))
+        });
+        let Some((host, offset)) = next else {
+            return known;
+        };
+        known.insert(host, offset);
+    }
+}

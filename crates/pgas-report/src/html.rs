@@ -1,0 +1,197 @@
+//! The page: HTML without anything from outside, and without scripts.
+
+use std::fmt::Write as _;
+
+use hdrhistogram::Histogram;
+
+use crate::analysis::{Job, RankSummary};
+use crate::timeline;
+use crate::words::{hints, percent, ranks, size, time, what_and_where};
+
+/// Lines of tables.
+const MOST_LINES: usize = 40;
+const MOST_RANKS: usize = 256;
+
+/// A text as HTML has it.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            _ => out.push(letter),
+        }
+    }
+    out
+}
+
+/// The page of a job.
+#[must_use]
+pub fn page(job: &Job) -> String {
+    let mut page =
+        String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n");
+    let title = format!("{} ranks, {}", job.n_ranks, time(job.nanos));
+    let _ = write!(
+        page,
+        "<meta name=\"viewport\" content=\"width=device-width\"><title>pgas: {title}</title>\n<style>\n{}</style></head>\n\
+         <body><header><h1>{title}</h1>\n<p class=\"facts\">On {}; {} messages of which both ends are known</p>\n",
+        include_str!("style.css"),
+        escaped(&job.hosts.join(", ")),
+        job.messages.len()
+    );
+    page += "<nav aria-label=\"Parts of this page\"><a href=\"#hints\">What stands out</a>\
+             <a href=\"#timeline\">Timeline</a><a href=\"#waits\">Waits</a><a href=\"#ranks\">Ranks</a>\
+             <a href=\"#matrix\">Who sends to whom</a><a href=\"#latency\">Latency</a></nav></header>\n<main>\n";
+    page += "<section aria-labelledby=\"hints\"><h2 id=\"hints\">What stands out</h2>\n<ul class=\"hints\">\n";
+    for hint in hints(job) {
+        let _ = writeln!(page, "<li>{}</li>", escaped(&hint));
+    }
+    page += "</ul></section>\n";
+    write_timeline(&mut page, job);
+    write_waits(&mut page, job);
+    write_ranks(&mut page, job);
+    page +=
+        "<section aria-labelledby=\"matrix\"><h2 id=\"matrix\">Who sends to whom</h2>\n<figure>";
+    page += &timeline::matrix(job);
+    page += "<figcaption>Rows send to columns. Messages, and transfers and atomics that the transport does; memory that is \
+             mapped is accessed without a trace.</figcaption></figure></section>\n";
+    write_latencies(&mut page, job);
+    page + "</main></body></html>\n"
+}
+
+fn write_timeline(page: &mut String, job: &Job) {
+    *page += "<section aria-labelledby=\"timeline\"><h2 id=\"timeline\">Timeline</h2>\n<figure>";
+    *page += &timeline::timeline(job);
+    *page += "<figcaption><span class=\"key waits\"></span>waits <span class=\"key serves\"></span>serves messages \
+              <span class=\"key span\"></span>a span of the program's <span class=\"key row\"></span>anything else. \
+              <code>trace.json</code> has every event, for Perfetto.</figcaption></figure></section>\n";
+}
+
+fn write_waits(page: &mut String, job: &Job) {
+    let whole: u64 = job.ranks.iter().map(RankSummary::nanos).sum();
+    *page += "<section aria-labelledby=\"waits\"><h2 id=\"waits\">Waits by line of the program</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\
+              <caption>Waits of more than a microsecond; shares are of the time of all ranks.</caption>\
+              <thead><tr><th class=\"text\" scope=\"col\">Line</th><th class=\"text\" scope=\"col\">For</th><th scope=\"col\">Share</th>\
+              <th scope=\"col\">Time</th><th scope=\"col\">Waits</th><th scope=\"col\">Median</th><th scope=\"col\">99 %</th>\
+              <th scope=\"col\">Longest</th><th class=\"text\" scope=\"col\">Mostly for</th><th class=\"text\" scope=\"col\">Waits longest</th></tr></thead><tbody>\n";
+    for line in job.lines.iter().take(MOST_LINES) {
+        let (what, at) = what_and_where(&line.name);
+        let most_for = line.for_rank.iter().max_by_key(|(_, nanos)| **nanos);
+        let most_for = most_for.map_or(String::new(), |(rank, _)| ranks(&[*rank]));
+        let waits_most = line.by_rank.iter().max_by_key(|(_, nanos)| **nanos);
+        let waits_most = waits_most.map_or(String::new(), |(rank, nanos)| {
+            format!("{} ({})", ranks(&[*rank]), time(*nanos))
+        });
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"text\"><code>{}</code></td><td class=\"text\">{}</td><td>{} %</td><td>{}</td><td>{}</td>\
+             <td>{}</td><td>{}</td><td>{}</td><td class=\"text\">{most_for}</td><td class=\"text\">{waits_most}</td></tr>",
+            escaped(at),
+            escaped(what),
+            percent(line.nanos, whole),
+            time(line.nanos),
+            line.times.len(),
+            time(line.times.value_at_quantile(0.5)),
+            time(line.times.value_at_quantile(0.99)),
+            time(line.times.max()),
+        );
+    }
+    *page += "</tbody></table></div></section>\n";
+}
+
+fn write_ranks(page: &mut String, job: &Job) {
+    *page += "<section aria-labelledby=\"ranks\"><h2 id=\"ranks\">Ranks</h2>\n<div class=\"scroll\" tabindex=\"0\"><table>\
+              <thead><tr><th scope=\"col\">Rank</th><th scope=\"col\">Known for</th><th scope=\"col\">Waits</th><th scope=\"col\">Serves</th>\
+              <th scope=\"col\">Sent</th><th scope=\"col\">Bytes</th><th scope=\"col\">Received</th><th scope=\"col\">Remote operations</th>\
+              <th scope=\"col\">No room</th></tr></thead><tbody>\n";
+    for rank in job.ranks.iter().take(MOST_RANKS) {
+        let waits = percent(rank.waits, rank.nanos());
+        let serves = percent(rank.serves, rank.nanos());
+        let _ = writeln!(
+            page,
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td><meter min=\"0\" max=\"100\" value=\"{waits}\">{waits} %</meter> {waits} %</td>\
+             <td>{serves} %</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            rank.rank,
+            time(rank.nanos()),
+            rank.n_sent,
+            size(rank.sent_bytes),
+            rank.n_came,
+            rank.n_remote,
+            rank.n_refused,
+        );
+    }
+    *page += "</tbody></table></div>";
+    if job.ranks.len() > MOST_RANKS {
+        let _ = write!(
+            page,
+            "<p>And {} ranks more.</p>",
+            job.ranks.len() - MOST_RANKS
+        );
+    }
+    *page += "</section>\n";
+}
+
+fn write_latencies(page: &mut String, job: &Job) {
+    *page += "<section aria-labelledby=\"latency\"><h2 id=\"latency\">Latency of messages</h2>\n";
+    let latencies: &Histogram<u64> = &job.latencies;
+    if latencies.is_empty() {
+        *page += "<p>No message is known from end to end.</p></section>\n";
+        return;
+    }
+    *page += "<table><caption>From sending to serving, with what they wait for at a rank that is busy elsewhere.</caption><thead><tr>";
+    let quantiles = [
+        ("Least", 0.0),
+        ("Half", 0.5),
+        ("90 %", 0.9),
+        ("99 %", 0.99),
+        ("99.9 %", 0.999),
+        ("All", 1.0),
+    ];
+    for (name, _) in quantiles {
+        let _ = write!(page, "<th scope=\"col\">{name}</th>");
+    }
+    *page += "</tr></thead><tbody><tr>";
+    for (_, quantile) in quantiles {
+        let _ = write!(
+            page,
+            "<td>{}</td>",
+            time(latencies.value_at_quantile(quantile))
+        );
+    }
+    *page += "</tr></tbody></table>\n<figure>";
+    // Doubling steps.
+    let steps: Vec<(u64, u64)> = (0..40)
+        .map(|power| {
+            let (from, until) = (1_u64 << power, (2_u64 << power) - 1);
+            (from, latencies.count_between(from, until))
+        })
+        .collect();
+    let first = steps.iter().position(|(_, n)| *n > 0).unwrap_or(0);
+    let last = steps.iter().rposition(|(_, n)| *n > 0).unwrap_or(0);
+    let most = steps.iter().map(|(_, n)| *n).max().unwrap_or(1).max(1);
+    let n = last - first + 1;
+    let _ = write!(
+        page,
+        "<svg class=\"plain\" width=\"{0}\" viewBox=\"0 0 {0} 150\" role=\"img\" aria-label=\"Histogram of the latency of {1} messages, in steps that double\">",
+        n * 60 + 10,
+        latencies.len()
+    );
+    for (i, (from, count)) in steps[first..=last].iter().enumerate() {
+        let height = count * 100 / most;
+        let _ = write!(
+            page,
+            "<rect x=\"{}\" y=\"{}\" width=\"52\" height=\"{height}\" class=\"serves\"><title>{count} from {}</title></rect>\
+             <text x=\"{}\" y=\"140\">{}</text><text x=\"{}\" y=\"{}\">{count}</text>",
+            i * 60 + 5,
+            120 - height,
+            time(*from),
+            i * 60 + 5,
+            time(*from),
+            i * 60 + 5,
+            116 - height,
+        );
+    }
+    *page += "</svg></figure></section>\n";
+}

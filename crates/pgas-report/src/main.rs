@@ -1,0 +1,67 @@
+//! The program `pgas-report`.
+
+use std::error::Error;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use pgas_core::notice;
+use pgas_report::analysis::Job;
+use pgas_report::{align, chrome, html, read, words};
+
+/// Shows what the ranks of a pgas program did and whom they waited for, from a directory that
+/// PGAS_TRACE has named.
+#[derive(Debug, Parser)]
+#[command(name = "pgas-report", version)]
+struct Arguments {
+    /// The directory with the traces
+    directory: PathBuf,
+
+    /// Where the page goes [default: report.html in the directory]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Where the trace for Perfetto goes [default: trace.json in the directory]
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            notice::tell(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), Box<dyn Error>> {
+    let directory = arguments.directory;
+    let mut traces = read::read(&directory)?;
+    align::align(&mut traces);
+    let job = Job::of(&traces);
+    let html_file = arguments
+        .html
+        .unwrap_or_else(|| directory.join("report.html"));
+    let json_file = arguments
+        .json
+        .unwrap_or_else(|| directory.join("trace.json"));
+    let named = |file: &PathBuf, error: std::io::Error| format!("{}: {error}", file.display());
+    fs::write(&html_file, html::page(&job)).map_err(|error| named(&html_file, error))?;
+    let write = || {
+        let mut out = BufWriter::new(File::create(&json_file)?);
+        chrome::write(&job, &mut out)?;
+        out.flush()
+    };
+    write().map_err(|error| named(&json_file, error))?;
+    let mut out = std::io::stdout().lock();
+    for hint in words::hints(&job) {
+        writeln!(out, "{}", notice::printable(hint))?;
+    }
+    writeln!(out, "{}", html_file.display())?;
+    writeln!(out, "{}", json_file.display())?;
+    Ok(())
+}

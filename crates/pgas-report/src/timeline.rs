@@ -1,0 +1,252 @@
+//! The timeline of all ranks and the matrix of their messages, as SVG: shapes whose colours the page's style gives, so that
+//! they are light or dark as the page is.
+
+use std::fmt::Write as _;
+
+use crate::analysis::{Doing, Job};
+use crate::words::{percent, size, time};
+
+/// Columns of a timeline: what is shorter is drawn as a part of its column's time.
+const COLUMNS: usize = 600;
+/// Rows of a timeline, and of a matrix: ranks beyond these are drawn together.
+const MOST_ROWS: usize = 128;
+const MOST_CELLS: usize = 64;
+/// The left margin, for the ranks' numbers.
+const MARGIN: usize = 70;
+
+fn n_columns() -> i64 {
+    i64::try_from(COLUMNS).expect("they are few")
+}
+
+/// What a column of a row is drawn as.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    waits: i64,
+    serves: i64,
+    span: i64,
+}
+
+impl Cell {
+    /// The style of what takes most of the time, if something takes a good part.
+    fn class(self, whole: i64) -> Option<&'static str> {
+        let most = self.waits.max(self.serves).max(self.span);
+        if most * 4 < whole {
+            return None;
+        }
+        if self.waits == most {
+            return Some("waits");
+        }
+        Some(if self.serves == most {
+            "serves"
+        } else {
+            "span"
+        })
+    }
+}
+
+/// The ranks of each row: one, or several that are drawn together.
+fn rows(n: usize, most: usize) -> Vec<std::ops::Range<usize>> {
+    let per_row = n.div_ceil(most).max(1);
+    (0..n)
+        .step_by(per_row)
+        .map(|from| from..(from + per_row).min(n))
+        .collect()
+}
+
+fn label(job: &Job, row: &std::ops::Range<usize>) -> String {
+    let (first, last) = (job.ranks[row.start].rank, job.ranks[row.end - 1].rank);
+    if first == last {
+        first.to_string()
+    } else {
+        format!("{first}\u{2013}{last}")
+    }
+}
+
+/// The timeline.
+pub(crate) fn timeline(job: &Job) -> String {
+    let rows = rows(job.ranks.len(), MOST_ROWS);
+    let height = if rows.len() > 32 { 6 } else { 16 };
+    let (width, total) = (MARGIN + 2 * COLUMNS, rows.len() * height + 30);
+    let mut svg = format!(
+        "<svg viewBox=\"0 0 {width} {total}\" role=\"img\" aria-labelledby=\"timeline-title timeline-text\">\
+         <title id=\"timeline-title\">Timeline of {} ranks over {}</title>\
+         <desc id=\"timeline-text\">A row a rank; waits, served messages and spans of the program by colour and \
+         height. The tables below say the same in numbers.</desc>\n",
+        job.ranks.len(),
+        time(job.nanos)
+    );
+    for (number, row) in rows.iter().enumerate() {
+        write_row(&mut svg, job, (number, row), height);
+    }
+    let baseline = rows.len() * height + 18;
+    for quarter in 0..=4 {
+        let x = MARGIN + quarter * COLUMNS / 2;
+        let anchor = if quarter == 4 { "end" } else { "start" };
+        let at = time(job.nanos / 4 * quarter as u64);
+        let _ = write!(
+            svg,
+            "<text x=\"{x}\" y=\"{baseline}\" text-anchor=\"{anchor}\">{at}</text>"
+        );
+    }
+    svg + "</svg>\n"
+}
+
+fn write_row(
+    svg: &mut String,
+    job: &Job,
+    (number, row): (usize, &std::ops::Range<usize>),
+    height: usize,
+) {
+    let nanos = i64::try_from(job.nanos.max(1)).unwrap_or(i64::MAX);
+    let top = number * height;
+    if height > 10 || number % 4 == 0 {
+        let text = label(job, row);
+        let baseline = top + height.min(12);
+        let _ = write!(
+            svg,
+            "<text x=\"{}\" y=\"{baseline}\" class=\"rank\">{text}</text>",
+            MARGIN - 6
+        );
+    }
+    let cells = cells(job, row, nanos);
+    let whole = nanos / n_columns() * i64::try_from(row.len()).unwrap_or(1);
+    let _ = write!(
+        svg,
+        "<rect x=\"{MARGIN}\" y=\"{top}\" width=\"{}\" height=\"{}\" class=\"row\"/>",
+        2 * COLUMNS,
+        height - 1
+    );
+    let mut from = 0;
+    while from < COLUMNS {
+        let class = cells[from].class(whole.max(1));
+        let alike = cells[from..]
+            .iter()
+            .take_while(|cell| cell.class(whole.max(1)) == class);
+        let n = alike.count();
+        if let Some(class) = class {
+            let (x, w) = (MARGIN + 2 * from, 2 * n);
+            // What waits is low, so that colours are not all that tells them apart.
+            let inset = match class {
+                "waits" => height / 3,
+                "serves" => height / 6,
+                _ => 0,
+            };
+            let (y, h) = (top + inset, (height - 1).saturating_sub(inset).max(1));
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" class=\"{class}\"/>"
+            );
+        }
+        from += n;
+    }
+}
+
+/// How long each column's time is taken by what.
+fn cells(job: &Job, row: &std::ops::Range<usize>, nanos: i64) -> Vec<Cell> {
+    let mut cells = vec![Cell::default(); COLUMNS];
+    let columns = n_columns();
+    let begin = |column: i64| {
+        i64::try_from(i128::from(nanos) * i128::from(column) / i128::from(columns)).unwrap_or(nanos)
+    };
+    for rank in &job.ranks[row.clone()] {
+        for stretch in &rank.stretches {
+            let column = |at: i64| {
+                let column =
+                    i128::from(at.clamp(0, nanos)) * i128::from(columns) / i128::from(nanos);
+                usize::try_from(column).unwrap_or(0).min(COLUMNS - 1)
+            };
+            let (first, last) = (column(stretch.from), column(stretch.until));
+            for (i, cell) in cells[first..=last].iter_mut().enumerate() {
+                let index = i64::try_from(first + i).unwrap_or(0);
+                let (from, until) = (begin(index), begin(index + 1));
+                let nanos = (stretch.until.min(until) - stretch.from.max(from)).max(0);
+                match stretch.doing {
+                    Doing::Waits => cell.waits += nanos,
+                    Doing::Serves => cell.serves += nanos,
+                    Doing::Span => cell.span += nanos,
+                }
+            }
+        }
+    }
+    // A wait within a span is a wait.
+    for cell in &mut cells {
+        cell.span = (cell.span - cell.waits - cell.serves).max(0);
+    }
+    cells
+}
+
+/// The bytes of each cell of the matrix, row by row.
+fn sums(job: &Job, n_cells: usize, per_cell: usize) -> Vec<u64> {
+    let mut sums = vec![0_u64; n_cells * n_cells];
+    for ((from, to), bytes) in &job.matrix {
+        let (from, to) = (*from as usize / per_cell, *to as usize / per_cell);
+        let row = sums.chunks_exact_mut(n_cells).nth(from);
+        if let Some(sum) = row.and_then(|row| row.get_mut(to)) {
+            *sum = sum.saturating_add(*bytes);
+        }
+    }
+    sums
+}
+
+/// Who sends how much to whom, as squares that are the darker the more it is.
+pub(crate) fn matrix(job: &Job) -> String {
+    let n = job.n_ranks.max(1) as usize;
+    let per_cell = n.div_ceil(MOST_CELLS);
+    let n_cells = n.div_ceil(per_cell);
+    let sums = sums(job, n_cells, per_cell);
+    let most = sums.iter().copied().max().unwrap_or(0);
+    let depth = |bytes: u64| {
+        // By its logarithm, so that little is told from nothing.
+        let share = percent(
+            bytes.checked_ilog2().unwrap_or(0).into(),
+            most.max(2).ilog2().into(),
+        );
+        if bytes == 0 { 0 } else { 20 + share * 8 / 10 }
+    };
+    let side = (480 / n_cells).clamp(7, 40);
+    let total = MARGIN + n_cells * side + 10;
+    let mut svg = format!(
+        "<svg class=\"plain\" width=\"{total}\" viewBox=\"0 0 {total} {total}\" role=\"img\" aria-labelledby=\"matrix-title\">\
+         <title id=\"matrix-title\">Bytes from ranks (rows) to ranks (columns); the most is {}</title>\n",
+        size(most)
+    );
+    let text = |cell: usize| {
+        let (first, last) = (cell * per_cell, ((cell + 1) * per_cell).min(n) - 1);
+        if first == last {
+            first.to_string()
+        } else {
+            format!("{first}\u{2013}{last}")
+        }
+    };
+    let every = n_cells.div_ceil(16);
+    for row in 0..n_cells {
+        let y = 30 + row * side;
+        if row % every == 0 {
+            let baseline = y + side.min(14);
+            let _ = write!(
+                svg,
+                "<text x=\"{}\" y=\"{baseline}\" class=\"rank\">{}</text>",
+                MARGIN - 6,
+                text(row)
+            );
+            let x = MARGIN + row * side;
+            let _ = write!(svg, "<text x=\"{x}\" y=\"22\">{}</text>", text(row));
+        }
+        for column in 0..n_cells {
+            let bytes = sums[row * n_cells + column];
+            let depth = depth(bytes);
+            let x = MARGIN + column * side;
+            let _ = writeln!(
+                svg,
+                "<rect x=\"{x}\" y=\"{y}\" width=\"{0}\" height=\"{0}\" class=\"cell\" fill-opacity=\"{1}\">\
+                 <title>from {2} to {3}: {4}</title></rect>",
+                side - 1,
+                format_args!("{}.{:02}", depth / 100, depth % 100),
+                text(row),
+                text(column),
+                size(bytes)
+            );
+        }
+    }
+    svg + "</svg>\n"
+}

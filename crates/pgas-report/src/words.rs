@@ -1,0 +1,251 @@
+//! What stands out, in words.
+
+use crate::analysis::{Doing, Job, Line, RankSummary};
+
+/// Shares of a rank's time below this are no hint, in percent.
+const LEAST_SHARE: u64 = 5;
+/// Hints of one kind.
+const MOST: usize = 6;
+
+/// The part of `whole` that `part` is, in percent.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> u64 {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX).min(100)
+}
+
+/// A time that one reads.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
+pub fn time(nanos: u64) -> String {
+    let seconds = nanos as f64 / 1e9;
+    match nanos {
+        0..1_000 => format!("{nanos} ns"),
+        1_000..1_000_000 => format!("{:.1} \u{b5}s", seconds * 1e6),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{seconds:.2} s"),
+    }
+}
+
+/// A size that one reads.
+#[must_use]
+#[expect(clippy::cast_precision_loss, reason = "it is shown with few digits")]
+pub fn size(bytes: u64) -> String {
+    let bytes_as = |shift: u32| bytes as f64 / (1_u64 << shift) as f64;
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => format!("{:.1} KiB", bytes_as(10)),
+        0x10_0000..0x4000_0000 => format!("{:.1} MiB", bytes_as(20)),
+        _ => format!("{:.1} GiB", bytes_as(30)),
+    }
+}
+
+/// What a wait is for, and the line of the program: of `a barrier@src/main.rs:57`.
+#[must_use]
+pub fn what_and_where(name: &str) -> (&str, &str) {
+    name.rsplit_once('@').unwrap_or((name, "an unknown line"))
+}
+
+/// `rank 3`, or `ranks 0, 1 and 5`, or `ranks 0 to 7`.
+#[must_use]
+pub fn ranks(numbers: &[u32]) -> String {
+    let text = |numbers: &[u32]| {
+        let texts: Vec<String> = numbers.iter().map(ToString::to_string).collect();
+        texts.join(", ")
+    };
+    match numbers {
+        [] => "no rank".to_owned(),
+        [one] => format!("rank {one}"),
+        [first, .., last] if numbers.len() > 2 && (last - first) as usize + 1 == numbers.len() => {
+            format!("ranks {first} to {last}")
+        }
+        [most @ .., last] if numbers.len() <= 8 => format!("ranks {} and {last}", text(most)),
+        _ => format!(
+            "ranks {} and {} more",
+            text(&numbers[..6]),
+            numbers.len() - 6
+        ),
+    }
+}
+
+/// What stands out in a job, the most important first.
+#[must_use]
+pub fn hints(job: &Job) -> Vec<String> {
+    let mut hints = unfinished(job);
+    for line in job.lines.iter().take(MOST) {
+        hints.extend(hint_of_line(job, line));
+    }
+    hints.extend(busy_servers(job));
+    hints.extend(uneven(job, "messages come to", |rank| rank.n_came));
+    hints.extend(uneven(job, "messages are sent by", |rank| rank.n_sent));
+    let (n_refused, n_sent) = job.ranks.iter().fold((0, 0), |(refused, sent), rank| {
+        (refused + rank.n_refused, sent + rank.n_sent)
+    });
+    if n_refused * 100 > n_sent && n_refused > 0 {
+        hints.push(format!(
+            "{n_refused} messages found no room at first, beside {n_sent} that were sent: their targets serve too \
+             seldom; let them call `progress` now and then, or send less at a time"
+        ));
+    }
+    if job.n_lost > 0 {
+        hints.push(format!(
+            "{} events are lost, for want of room: what is shown is the end of the job; PGAS_TRACE_BYTES makes room",
+            job.n_lost
+        ));
+    }
+    let n_missing = (job.n_ranks as usize).saturating_sub(job.ranks.len());
+    if n_missing > 0 {
+        hints.push(format!(
+            "{n_missing} of {} ranks have no trace here",
+            job.n_ranks
+        ));
+    }
+    if hints.is_empty() {
+        hints.push("nothing stands out: no rank waits for long".to_owned());
+    }
+    hints
+}
+
+fn summary(job: &Job, rank: u32) -> Option<&RankSummary> {
+    job.ranks.iter().find(|summary| summary.rank == rank)
+}
+
+/// Waits that were not over when the traces ended.
+fn unfinished(job: &Job) -> Vec<String> {
+    let mut hints = Vec::new();
+    for rank in &job.ranks {
+        let waits = rank
+            .stretches
+            .iter()
+            .filter(|s| s.doing == Doing::Waits && !s.is_over);
+        // Its trace ends before those of others, which went on.
+        let until = i64::try_from(job.nanos).unwrap_or(i64::MAX);
+        for wait in waits {
+            let nanos = u64::try_from(until - wait.from).unwrap_or(0);
+            if nanos < 100_000_000 {
+                continue;
+            }
+            let (what, at) = what_and_where(&wait.name);
+            let of = wait
+                .rank
+                .map_or(String::new(), |of| format!(" of rank {of}"));
+            hints.push(format!(
+                "rank {} had waited {} at {at} for {what}{of} when the traces ended",
+                rank.rank,
+                time(nanos)
+            ));
+        }
+    }
+    let n_more = hints.len().saturating_sub(2 * MOST);
+    hints.truncate(2 * MOST);
+    if n_more > 0 {
+        hints.push(format!(
+            "and {n_more} more ranks had waited for long when the traces ended"
+        ));
+    }
+    hints
+}
+
+/// Who waits for whom at a line, and what that one does meanwhile.
+fn hint_of_line(job: &Job, line: &Line) -> Option<String> {
+    let share = |rank: &u32, nanos: &u64| {
+        let whole = summary(job, *rank).map_or(0, RankSummary::nanos);
+        percent(*nanos, whole)
+    };
+    let waiting = line
+        .by_rank
+        .iter()
+        .filter(|(rank, nanos)| share(rank, nanos) >= LEAST_SHARE);
+    let waiting: Vec<(u32, u64)> = waiting.map(|(rank, nanos)| (*rank, *nanos)).collect();
+    if waiting.is_empty() {
+        return None;
+    }
+    let numbers: Vec<u32> = waiting.iter().map(|(rank, _)| *rank).collect();
+    let nanos: u64 = waiting.iter().map(|(_, nanos)| nanos).sum();
+    let whole: u64 = numbers
+        .iter()
+        .filter_map(|r| Some(summary(job, *r)?.nanos()))
+        .sum();
+    let (what, at) = what_and_where(&line.name);
+    let (verb, whose) = if numbers.len() == 1 {
+        ("waits", "its")
+    } else {
+        ("wait", "their")
+    };
+    let mut hint = format!(
+        "{} {verb} {} % of {whose} time at {at} for {what}",
+        ranks(&numbers),
+        percent(nanos, whole)
+    );
+    let most = line.for_rank.iter().max_by_key(|(_, nanos)| **nanos);
+    if let Some((culprit, nanos)) = most
+        && percent(*nanos, line.nanos) >= 50
+    {
+        hint += &format!(", mostly for rank {culprit}");
+        hint += &meanwhile(job, line, *culprit);
+    }
+    Some(hint)
+}
+
+/// What the rank that is waited for does while others wait for it.
+fn meanwhile(job: &Job, line: &Line, culprit: u32) -> String {
+    let Some(summary) = summary(job, culprit) else {
+        return ", which has no trace".to_owned();
+    };
+    let waits: Vec<(i64, i64)> = job
+        .ranks
+        .iter()
+        .filter(|rank| rank.rank != culprit)
+        .flat_map(|rank| &rank.stretches)
+        .filter(|s| s.doing == Doing::Waits && s.name == line.name && s.rank == Some(culprit))
+        .map(|s| (s.from, s.until))
+        .collect();
+    let mut spans: Vec<(String, i64)> = Vec::new();
+    for span in summary
+        .stretches
+        .iter()
+        .filter(|s| s.doing != Doing::Serves)
+    {
+        let overlap =
+            |(from, until): &(i64, i64)| (span.until.min(*until) - span.from.max(*from)).max(0);
+        let together: i64 = waits.iter().map(overlap).sum();
+        let name = match span.doing {
+            Doing::Span => format!("is in \"{}\"", span.name),
+            _ => {
+                let (what, at) = what_and_where(&span.name);
+                format!("waits at {at} for {what}")
+            }
+        };
+        match spans.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, sum)) => *sum += together,
+            None => spans.push((name, together)),
+        }
+    }
+    let all: i64 = waits.iter().map(|(from, until)| until - from).sum();
+    match spans.into_iter().max_by_key(|(_, together)| *together) {
+        Some((name, together)) if together * 2 > all => format!(", which {name} meanwhile"),
+        _ => ", which makes no call that waits meanwhile: its work may take longer than that of others".to_owned(),
+    }
+}
+
+fn busy_servers(job: &Job) -> Vec<String> {
+    let busy = |rank: &&RankSummary| percent(rank.serves, rank.nanos()) >= 30;
+    let hint = |rank: &RankSummary| {
+        format!(
+            "rank {} serves messages for {} % of its time",
+            rank.rank,
+            percent(rank.serves, rank.nanos())
+        )
+    };
+    job.ranks.iter().filter(busy).take(MOST).map(hint).collect()
+}
+
+/// A rank that has more than twice as many as the median.
+fn uneven(job: &Job, what: &str, of: impl Fn(&RankSummary) -> u64) -> Option<String> {
+    let mut all: Vec<(u64, u32)> = job.ranks.iter().map(|rank| (of(rank), rank.rank)).collect();
+    all.sort_unstable();
+    let median = all.get(all.len() / 2)?.0;
+    let (most, rank) = *all.last()?;
+    let stands_out = all.len() > 2 && most > 2 * median.max(50);
+    stands_out.then(|| format!("{most} {what} rank {rank}, and {median} is the median"))
+}

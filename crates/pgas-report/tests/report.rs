@@ -1,0 +1,232 @@
+//! What is said of jobs whose culprits are known.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::thread;
+use std::time::Duration;
+
+use pgas_core::backend::loopback;
+use pgas_core::{Config, Rank};
+use pgas_report::analysis::{Doing, Job};
+use pgas_report::{align, chrome, html, read, words};
+
+const CULPRIT: Rank = Rank::new(2);
+
+fn config(directory: &Path) -> Config {
+    let mut config = Config::default();
+    config.trace = Some(directory.display().to_string());
+    config
+}
+
+fn job(directory: &Path) -> Job {
+    let mut traces = read::read(directory).unwrap();
+    align::align(&mut traces);
+    Job::of(&traces)
+}
+
+/// A job in which one rank works longer than the others; gives the line at which these wait.
+fn imbalanced(directory: &Path) -> u32 {
+    let line = Mutex::new(0);
+    loopback::run_with(4, &config(directory), |world| {
+        for _ in 0..3 {
+            {
+                let _span = world.span("a lot of <work>");
+                if world.rank() == CULPRIT {
+                    thread::sleep(Duration::from_millis(100));
+                }
+            }
+            *line.lock().unwrap() = line!() + 1;
+            world.barrier().unwrap();
+        }
+        let sum = world.allreduce(1_u64, |a, b| a + b).unwrap();
+        assert_eq!(sum, 4);
+    });
+    line.into_inner().unwrap()
+}
+
+#[test]
+fn the_line_that_waits_the_rank_that_is_late_and_what_it_does_are_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let line = imbalanced(directory.path());
+    let job = job(directory.path());
+    assert_eq!((job.n_ranks, job.ranks.len()), (4, 4));
+    let hints = words::hints(&job);
+    let first = &hints[0];
+    for part in [
+        "ranks 0, 1 and 3 wait ",
+        &format!("tests/report.rs:{line} for a barrier"),
+        "mostly for rank 2, which is in \"a lot of <work>\" meanwhile",
+    ] {
+        assert!(first.contains(part), "{part}: {hints:#?}");
+    }
+    for rank in &job.ranks {
+        let spans = rank.stretches.iter().filter(|s| s.doing == Doing::Span);
+        assert_eq!(spans.count(), 3, "{rank:?}");
+        assert!(
+            rank.stretches.iter().all(|stretch| stretch.is_over),
+            "{rank:?}"
+        );
+        let is_late = rank.rank == CULPRIT.number();
+        assert_eq!(rank.waits < 150_000_000, is_late, "{rank:?}");
+    }
+    // Every message of the allreduce is known from end to end, and none arrives before it was sent.
+    assert!(job.messages.len() >= 6, "{:?}", job.messages);
+    assert!(
+        job.messages
+            .iter()
+            .all(|message| message.came >= message.sent)
+    );
+    assert_eq!(job.latencies.len(), job.messages.len() as u64);
+    let bytes: u64 = job.ranks.iter().map(|rank| rank.sent_bytes).sum();
+    assert_eq!(job.matrix.values().sum::<u64>(), bytes);
+}
+
+#[test]
+fn a_stalled_job_says_who_waits_for_whom() {
+    let directory = tempfile::tempdir().unwrap();
+    let told = Mutex::new(Vec::new());
+    loopback::run_with(3, &config(directory.path()), |world| {
+        if world.rank() == CULPRIT {
+            thread::sleep(Duration::from_millis(700));
+            // As if all had been killed at this moment.
+            *told.lock().unwrap() = words::hints(&job(directory.path()));
+        }
+        world.barrier().unwrap();
+    });
+    let told = told.into_inner().unwrap();
+    for (rank, hint) in told.iter().take(2).enumerate() {
+        let expected = format!("rank {rank} had waited ");
+        assert!(hint.starts_with(&expected), "{told:#?}");
+        assert!(hint.contains("tests/report.rs:"), "{told:#?}");
+        assert!(hint.contains(" for a barrier"), "{told:#?}");
+    }
+    assert_eq!(
+        told.iter()
+            .filter(|hint| hint.contains(" had waited "))
+            .count(),
+        2,
+        "{told:#?}"
+    );
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside_and_the_other_file_is_json() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+    let output = run.arg(directory.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("mostly for rank 2"), "{told}");
+    let page = fs::read_to_string(directory.path().join("report.html")).unwrap();
+    for outside in [
+        "http:", "https:", "src=", "url(", "@import", "<script", "<link",
+    ] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    assert!(page.contains("a lot of &lt;work&gt;") && !page.contains("<work>"));
+    for part in [
+        "prefers-color-scheme: dark",
+        "@media print",
+        "<html lang=\"en\">",
+        "role=\"img\"",
+        "scope=\"col\"",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    let json = fs::read(directory.path().join("trace.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    let events = json["traceEvents"].as_array().unwrap();
+    let n = |kind: &str| events.iter().filter(|event| event["ph"] == kind).count();
+    assert!(n("X") > 12);
+    assert_eq!(n("s"), n("f"), "an arrow has two ends");
+    assert!(n("s") >= 6);
+}
+
+#[test]
+fn what_is_no_trace_is_refused_in_a_sentence() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = read::read(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("PGAS_TRACE="), "{error}");
+    fs::write(directory.path().join("rank-0.trace"), vec![7; 5000]).unwrap();
+    let error = read::read(directory.path()).unwrap_err().to_string();
+    assert!(error.contains("rank-0.trace: this is no trace"), "{error}");
+    let mut run = Command::new(env!("CARGO_BIN_EXE_pgas-report"));
+    let output = run.arg(directory.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(read::read(&directory.path().join("none")).is_err());
+}
+
+#[test]
+fn damaged_files_are_read_as_far_as_they_go() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let path = directory.path().join("rank-1.trace");
+    let whole = fs::read(&path).unwrap();
+    let mut state = 1_u32;
+    let cuts = [whole.len() - 7, whole.len() / 2, 4096, 4100];
+    for (cut, first) in cuts
+        .into_iter()
+        .flat_map(|cut| [(cut, 8), (cut, 56), (cut, 4096)])
+    {
+        let mut bytes = whole[..cut].to_vec();
+        for _ in 0..200 {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let at = first + state as usize % cut.saturating_sub(first).max(1);
+            if at >= cut {
+                break;
+            }
+            bytes[at] ^= 1 << (state >> 29);
+        }
+        fs::write(&path, &bytes).unwrap();
+        let Ok(mut traces) = read::read(directory.path()) else {
+            // Its header says so.
+            continue;
+        };
+        align::align(&mut traces);
+        let job = Job::of(&traces);
+        assert!(!words::hints(&job).is_empty());
+        assert!(html::page(&job).ends_with("</html>\n"));
+        chrome::write(&job, &mut Vec::new()).unwrap();
+    }
+}
+
+#[test]
+fn clocks_of_hosts_that_differ_are_brought_together_by_messages() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let mut traces = read::read(directory.path()).unwrap();
+    // The last two ranks are on a host whose clock is 5 s ahead.
+    for trace in &mut traces[2..] {
+        trace.began += 5_000_000_000;
+        trace.host = "elsewhere".to_owned();
+    }
+    align::align(&mut traces);
+    let job = Job::of(&traces);
+    assert_eq!(job.hosts.len(), 2);
+    let early = |message: &align::Message| message.came - message.sent < -50_000_000;
+    let late = |message: &align::Message| message.came - message.sent > 2_000_000_000;
+    assert!(!job.messages.iter().any(early), "{:?}", job.messages);
+    assert!(!job.messages.iter().any(late), "{:?}", job.messages);
+    assert!(job.nanos < 4_000_000_000, "{}", job.nanos);
+}
+
+#[test]
+fn a_thousand_ranks_make_a_page_of_bounded_size() {
+    let directory = tempfile::tempdir().unwrap();
+    imbalanced(directory.path());
+    let four = read::read(directory.path()).unwrap();
+    let mut traces = Vec::new();
+    for rank in 0..1000_u32 {
+        let mut trace = four[rank as usize % 4].clone();
+        (trace.rank, trace.n_ranks) = (rank, 1000);
+        traces.push(trace);
+    }
+    align::align(&mut traces);
+    let page = html::page(&Job::of(&traces));
+    assert!(page.len() < 2 << 20, "{}", page.len());
+}
