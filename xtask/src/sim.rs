@@ -50,7 +50,10 @@ pub(crate) fn suite(nodes: u32) -> Result<Outcome> {
     let rae = rae()?;
     let run = |nodes: u32, case: &str| {
         let mut run = Command::new(&rae);
-        run.arg("run").args(MACHINE).arg("--quiet").args(ENVIRONMENT);
+        run.arg("run")
+            .args(MACHINE)
+            .arg("--quiet")
+            .args(ENVIRONMENT);
         run.arg(format!("--nodes={nodes}")).arg(&program);
         run.args(["--", case]).output()
     };

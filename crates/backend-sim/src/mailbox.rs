@@ -3,8 +3,8 @@
 #![expect(unsafe_code, reason = "reads and writes the own part of segments")]
 
 use std::slice;
-use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
 use pgas_core::backend::{HandlerId, Message, MessageClass};
 use pgas_core::{Error, Rank, Result};
@@ -222,7 +222,11 @@ impl Word for Far {
         let found = Self::ordered(order, || unsafe {
             sys::compare_swap_d(self.0, current, new)
         });
-        if found == current { Ok(found) } else { Err(found) }
+        if found == current {
+            Ok(found)
+        } else {
+            Err(found)
+        }
     }
 
     fn swap(&self, bits: u64, order: Ordering) -> u64 {

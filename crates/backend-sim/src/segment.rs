@@ -20,6 +20,8 @@ const JOB_BYTES: u64 = 64;
 /// The text of why.
 pub(crate) const CAUSE_BYTES: u64 = 192;
 
+const _: () = assert!(Mailbox::bytes(8) as u64 == RING_CONTROL_BYTES + 8 * LINE);
+
 const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
