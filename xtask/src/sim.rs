@@ -9,8 +9,12 @@ use crate::process::{self, Outcome, command, root};
 
 const TARGET: &str = crate::toolchains::SIMULATED;
 
-/// MiB of a node's memory, and of its segment.
-const MEMORY: [&str; 2] = ["--memory=512", "--segment=256"];
+/// MiB of a node's memory, and of its segment; and turns so long that the host's caches serve a node more than once. A rank that waits
+/// sleeps, and does not use its turn up.
+const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
+
+/// What the ranks' environment has. A wait of a minute of simulated time is a deadlock: the job then ends, and says who waits for what.
+const ENVIRONMENT: [&str; 4] = ["--env", "PGAS_BACKEND=sim", "--env", "PGAS_STALL_END=1"];
 
 /// The cases of the conformance suite that start threads, of which a simulated node has one.
 const WITH_THREADS: [&str; 4] = [
@@ -31,8 +35,8 @@ pub(crate) fn example(
     let program = guest(&features, name)?;
     let here = std::env::current_dir()?;
     let mut run = Command::new(rae()?);
-    run.arg("run").args(MEMORY).arg(format!("--nodes={nodes}"));
-    run.args(["--env", "PGAS_BACKEND=sim"]);
+    run.arg("run").args(MACHINE).arg(format!("--nodes={nodes}"));
+    run.args(ENVIRONMENT);
     run.arg("--files").arg(root()).arg("--files-rw").arg(here);
     for folder in files {
         run.arg("--files").arg(folder);
@@ -46,7 +50,10 @@ pub(crate) fn suite(nodes: u32) -> Result<Outcome> {
     let rae = rae()?;
     let run = |nodes: u32, case: &str| {
         let mut run = Command::new(&rae);
-        run.arg("run").args(MEMORY).arg("--quiet");
+        run.arg("run")
+            .args(MACHINE)
+            .arg("--quiet")
+            .args(ENVIRONMENT);
         run.arg(format!("--nodes={nodes}")).arg(&program);
         run.args(["--", case]).output()
     };

@@ -11,6 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::OnceLock;
 
 use pgas_core::{Error, Result};
+use zerocopy::IntoBytes as _;
 
 /// The code of the program that this process runs.
 #[derive(Debug)]
@@ -24,8 +25,8 @@ pub(crate) struct Program {
 /// What is read to know the program, as errors name it.
 pub(crate) const READ: &str = "read of /proc/self";
 
-/// Bytes that are read and hashed at once.
-const CHUNK: usize = 1 << 16;
+/// Words that are read and hashed at once.
+const CHUNK: usize = 1 << 13;
 
 impl Program {
     /// The program of this process; looked at once.
@@ -55,17 +56,21 @@ impl Program {
         let no_mapping = || io::Error::other("no mapping of the program's code");
         let mapping = mapping.ok_or_else(no_mapping)?;
         let mut hash = Hash::new();
-        hash.add(env!("CARGO_PKG_VERSION").as_bytes());
-        hash.add(&usize::BITS.to_ne_bytes());
+        for byte in env!("CARGO_PKG_VERSION").bytes() {
+            hash.add(&[byte.into()]);
+        }
+        hash.add(&[usize::BITS.into()]);
         let file = File::open("/proc/self/exe")?;
-        let mut buffer = vec![0; CHUNK];
+        let mut words = vec![0; CHUNK];
         let (mut at, mut left) = (mapping.offset, mapping.addresses.len());
         while left > 0 {
-            let n = file.read_at(&mut buffer[..left.min(CHUNK)], at)?;
-            if n == 0 {
+            let wanted = left.min(CHUNK * size_of::<u64>());
+            let n = fill(&file, &mut words.as_mut_bytes()[..wanted], at)?;
+            words.as_mut_bytes()[n..].fill(0);
+            hash.add(&words[..n.div_ceil(size_of::<u64>())]);
+            if n < wanted {
                 break; // The last page of the mapping goes past the file's end.
             }
-            hash.add(&buffer[..n]);
             at += n as u64;
             left -= n;
         }
@@ -74,6 +79,20 @@ impl Program {
             build: hash.finish(),
         })
     }
+}
+
+/// Reads as many bytes as there are; gives how many.
+fn fill(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
+    let mut n = 0;
+    while n < bytes.len() {
+        match file.read_at(&mut bytes[n..], at + n as u64) {
+            Ok(0) => break,
+            Ok(more) => n += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(n)
 }
 
 /// What functions are named by, equal on all ranks of a job.
@@ -120,20 +139,22 @@ impl Mapping {
     }
 }
 
-/// A hash of bytes, eight at a time. It tells builds apart; nobody aims at collisions.
+/// A hash of words. It tells builds apart; nobody aims at collisions. A step is few instructions, since a program has
+/// millions of bytes, and takes different hashes to different ones.
 struct Hash(u64);
+
+/// Odd, so that a step can be undone.
+const FACTOR: u64 = 0xe703_7ed1_a0b4_28db;
 
 impl Hash {
     const fn new() -> Self {
         Self(0x9e37_79b9_7f4a_7c15)
     }
 
-    fn add(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        for word in words.iter().chain([&last]) {
-            self.0 = mix(self.0 ^ u64::from_le_bytes(*word));
+    fn add(&mut self, words: &[u64]) {
+        for word in words {
+            let step = (self.0 ^ word).wrapping_mul(FACTOR);
+            self.0 = step ^ step >> 32;
         }
     }
 
@@ -146,7 +167,7 @@ impl Hash {
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "the halves of a product")]
 pub(crate) const fn mix(word: u64) -> u64 {
-    let product = (word ^ 0xa076_1d64_78bd_642f) as u128 * 0xe703_7ed1_a0b4_28db;
+    let product = (word ^ 0xa076_1d64_78bd_642f) as u128 * FACTOR as u128;
     product as u64 ^ (product >> 64) as u64
 }
 
@@ -163,16 +184,16 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_changes_the_hash() {
-        let hash = |bytes: &[u8]| {
+    fn a_changed_bit_changes_the_hash() {
+        let hash = |words: &[u64]| {
             let mut hash = Hash::new();
-            hash.add(bytes);
+            hash.add(words);
             hash.finish()
         };
-        let code: Vec<u8> = (0..100).collect();
-        for at in 0..code.len() {
+        let code: Vec<u64> = (0..10).map(mix).collect();
+        for at in 0..640 {
             let mut changed = code.clone();
-            changed[at] ^= 1;
+            changed[at / 64] ^= 1 << (at % 64);
             assert_ne!(hash(&changed), hash(&code), "{at}");
         }
     }

@@ -35,7 +35,7 @@ mod sys;
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -45,12 +45,12 @@ use pgas_core::backend::{
 };
 use pgas_core::{Config, Error, Rank, Result, World};
 
-use mailbox::Mailbox;
+use mailbox::Mailboxes;
 use segment::{CAUSE_BYTES, Layout, MOST_PAYLOAD};
 use sys::Remote;
 
-/// How long a rank that waits sleeps at a time: others go on meanwhile.
-const NAP: Duration = Duration::from_micros(2);
+/// How long a rank that leaves waits for the rest of a message at a time.
+const LEAVING_NAP: Duration = Duration::from_micros(50);
 
 static CAPABILITIES: Capabilities = Capabilities {
     atomics: AtomicsBy::Cpu,
@@ -68,7 +68,9 @@ pub struct Node {
     /// Where core's part of every segment starts.
     base: u64,
     segment_bytes: u64,
-    mailbox: Mailbox,
+    mailbox: Mailboxes,
+    /// How often others had written to this rank's memory when it last woke, as the simulator counts.
+    n_written: AtomicU64,
     /// The failure of the job, as it was first seen here.
     failure: OnceLock<(u32, String)>,
 }
@@ -102,7 +104,8 @@ impl Node {
             n_ranks,
             base: start.segment + own,
             segment_bytes: start.segment_bytes - own,
-            mailbox: Mailbox::new(rank, n_ranks, start.segment),
+            mailbox: Mailboxes::new(rank, n_ranks, start.segment),
+            n_written: AtomicU64::new(0),
             failure: OnceLock::new(),
         })
     }
@@ -159,7 +162,7 @@ impl Node {
 // long as the process lives; the own one is mapped. 2. every operation is done, as far as this
 // process's memory goes, when its call returns. 3. `fence` waits for all remote operations. 4. a
 // remote atomic is one instruction, which the network interface executes coherently with its node's
-// processor. 5. a slot is filled by one sender and handed out once, in order, by its receiver. 6.
+// processor. 5. a slot is reserved by one sender and handed out once, in order, by its receiver. 6.
 // no place is offered.
 unsafe impl Backend for Node {
     fn name(&self) -> &'static str {
@@ -333,7 +336,7 @@ unsafe impl Backend for Node {
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
     ) -> Result<usize> {
-        Ok(self.mailbox.receive(class, limit, sink))
+        self.mailbox.receive(class, limit, sink)
     }
 
     fn progress(&self) -> Result<bool> {
@@ -341,7 +344,15 @@ unsafe impl Backend for Node {
     }
 
     fn park(&self, at_most: Duration) {
-        std::thread::sleep(at_most.min(NAP));
+        let ns = u64::try_from(at_most.as_nanos()).unwrap_or(u64::MAX);
+        // Relaxed: a rank has one thread.
+        let seen = self.n_written.load(Ordering::Relaxed);
+        self.n_written
+            .store(sys::await_writes(seen, ns), Ordering::Relaxed);
+    }
+
+    fn parks_until_written(&self) -> bool {
+        true
     }
 
     fn notify(&self, _: Rank) {}
@@ -356,7 +367,7 @@ unsafe impl Backend for Node {
 
     fn has_left(&self, rank: Rank) -> bool {
         let left = self.mailbox.own(Layout::left(rank.number()));
-        left.load(Ordering::Acquire) != 0 && self.mailbox.is_drained(rank)
+        left.load(Ordering::Acquire) != 0 && self.mailbox.are_drained()
     }
 
     fn blame(&self, rank: Rank, cause: &str) -> Error {
@@ -399,7 +410,15 @@ unsafe impl Backend for Node {
         }
         sys::fence();
         for class in [MessageClass::Request, MessageClass::Reply] {
-            self.mailbox.receive(class, usize::MAX, late);
+            // Behind a message that is on its way into its slots may be others that were accepted.
+            while !self.mailbox.is_empty(class) && self.failed().is_none() {
+                let received = self.mailbox.receive(class, usize::MAX, late);
+                match received {
+                    Ok(0) => self.park(LEAVING_NAP),
+                    Ok(_) => {}
+                    Err(_) => break,
+                }
+            }
         }
         sys::fence();
     }

@@ -1,62 +1,41 @@
-//! Messages: for each pair of ranks and class a few slots in the receiver's segment, which the
-//! sender fills by remote stores, and a count in the sender's, by which the receiver says how many
-//! it has taken.
+//! Messages: each rank has a ring for requests and one for replies in its segment, of which it takes messages by its own
+//! instructions, and to which others send by remote loads, stores and compare-and-swaps.
 #![expect(unsafe_code, reason = "reads and writes the own part of segments")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, TryLockError};
+use std::slice;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 
-use pgas_core::Rank;
 use pgas_core::backend::{HandlerId, Message, MessageClass};
+use pgas_core::{Error, Rank, Result};
+use pgas_lockfree::credits::Credits;
+use pgas_lockfree::mailbox::{self, Mailbox, Ring};
+use pgas_lockfree::word::Word;
 
 use crate::rma;
-use crate::segment::{Layout, MOST_PAYLOAD, SLOTS};
-use crate::sys::{Remote, fence, store_u64};
-
-const CLASSES: [MessageClass; 2] = [MessageClass::Request, MessageClass::Reply];
+use crate::segment::{Layout, RING_CONTROL_BYTES};
+use crate::sys::{self, Remote, fence, load_u64, store_u64};
 
 /// A rank's ways to and from all others.
 #[derive(Debug)]
-pub(crate) struct Mailbox {
+pub(crate) struct Mailboxes {
     rank: u32,
-    n_ranks: u32,
     base: u64,
     layout: Layout,
-    /// Messages sent, by rank and class.
-    sent: Mutex<Vec<[u64; 2]>>,
-    received: Mutex<Received>,
+    /// What this rank has taken of the others' room for requests. Replies always find some: each answers a request.
+    credits: Box<[Credits]>,
 }
 
-#[derive(Debug)]
-struct Received {
-    /// Messages taken, by rank and class.
-    taken: Vec<[u64; 2]>,
-    /// Who is looked at first.
-    next: u32,
-    buffer: Vec<u8>,
-}
-
-const fn index(class: MessageClass) -> usize {
-    match class {
-        MessageClass::Request => 0,
-        MessageClass::Reply => 1,
-    }
-}
-
-impl Mailbox {
-    /// The mailbox of a rank whose segment starts at `base`, as every rank's does.
+impl Mailboxes {
+    /// Those of a rank whose segment starts at `base`, as every rank's does.
     pub(crate) fn new(rank: u32, n_ranks: u32, base: u64) -> Self {
+        let layout = Layout::new(n_ranks);
+        let credits = |_| Credits::new(layout.n_slots());
         Self {
             rank,
-            n_ranks,
             base,
-            layout: Layout::new(n_ranks),
-            sent: Mutex::new(vec![[0; 2]; n_ranks as usize]),
-            received: Mutex::new(Received {
-                taken: vec![[0; 2]; n_ranks as usize],
-                next: 0,
-                buffer: vec![0; MOST_PAYLOAD],
-            }),
+            layout,
+            credits: (0..n_ranks).map(credits).collect(),
         }
     }
 
@@ -66,10 +45,14 @@ impl Mailbox {
 
     /// A word of this rank's own part of its segment, which others write.
     pub(crate) fn own(&self, offset: u64) -> &AtomicU64 {
-        let place = std::ptr::with_exposed_provenance_mut::<u64>((self.base + offset) as usize);
+        &self.own_words(offset, 1)[0]
+    }
+
+    fn own_words(&self, offset: u64, n: usize) -> &[AtomicU64] {
+        let place = std::ptr::with_exposed_provenance::<AtomicU64>((self.base + offset) as usize);
         // SAFETY: the segment lives as long as the process, the layout's words are aligned and lie
         // in it, and they are only accessed by atomics and by remote instructions.
-        unsafe { AtomicU64::from_ptr(place) }
+        unsafe { slice::from_raw_parts(place, n) }
     }
 
     /// Writes a word of the backend's own part of a segment.
@@ -84,19 +67,35 @@ impl Mailbox {
         unsafe { rma::put(self.remote(rank, offset), bytes.as_ptr(), bytes.len()) };
     }
 
-    /// How many messages `to` has room for.
+    fn inbox(&self, class: MessageClass) -> Mailbox<'_> {
+        let n_slots = self.layout.n_slots();
+        let words = Mailbox::bytes(n_slots) / 8;
+        let at = self.layout.ring(class);
+        Mailbox::attach(self.own_words(at, words), n_slots)
+    }
+
+    fn outbox(&self, to: Rank, class: MessageClass) -> Outbox {
+        Outbox {
+            at: self.remote(to.number(), self.layout.ring(class)),
+            n_slot_words: self.layout.n_slots() * 8,
+        }
+    }
+
+    fn credits(&self, to: Rank, class: MessageClass) -> Option<&Credits> {
+        match class {
+            MessageClass::Request => Some(&self.credits[to.number() as usize]),
+            MessageClass::Reply => None,
+        }
+    }
+
+    /// How many short messages `to` has room for.
     pub(crate) fn n_free(&self, to: Rank, class: MessageClass) -> u64 {
-        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = sent[to.number() as usize][index(class)];
-        SLOTS - (sent - self.n_taken(to, class))
+        let outbox = self.outbox(to, class);
+        // One that is as long as a short one may be takes two slots.
+        mailbox::n_free_slots(&outbox, self.credits(to, class)) / 2
     }
 
-    fn n_taken(&self, to: Rank, class: MessageClass) -> u64 {
-        let at = self.layout.taken(to.number(), index(class));
-        self.own(at).load(Ordering::Acquire)
-    }
-
-    /// Leaves a message, if there is room, and gives its number.
+    /// Leaves a message, if there is room, and gives the ticket behind it.
     pub(crate) fn offer(
         &self,
         to: Rank,
@@ -104,29 +103,16 @@ impl Mailbox {
         handler: HandlerId,
         parts: &[&[u8]],
     ) -> Option<u64> {
-        let mut sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = &mut sent[to.number() as usize][index(class)];
-        if *sent - self.n_taken(to, class) >= SLOTS {
-            return None;
-        }
-        let target = to.number();
-        let slot = self.layout.slot(self.rank, index(class), *sent);
-        let payload = parts.concat();
-        self.tell_bytes(target, slot + 16, &payload);
-        let head = u64::from(handler.0) << 32 | payload.len() as u64;
-        self.tell(target, slot + 8, head);
-        // The number says that all else is there; and behind it a sender may look whether the
-        // receiver has left.
+        let (outbox, credits) = (self.outbox(to, class), self.credits(to, class));
+        let end = mailbox::try_send_far(&outbox, credits, self.rank, handler.0, parts).ok()?;
+        // The sender may look whether the receiver has left.
         fence();
-        *sent += 1;
-        self.tell(target, slot, *sent);
-        fence();
-        Some(*sent)
+        Some(end)
     }
 
-    /// Whether `to` has taken that message.
-    pub(crate) fn was_taken(&self, to: Rank, class: MessageClass, number: u64) -> bool {
-        self.n_taken(to, class) >= number
+    /// Whether `to` has taken the message before that ticket.
+    pub(crate) fn was_taken(&self, to: Rank, class: MessageClass, end: u64) -> bool {
+        mailbox::has_taken(&self.outbox(to, class), end)
     }
 
     /// Hands up to `limit` messages to `sink`.
@@ -135,57 +121,139 @@ impl Mailbox {
         class: MessageClass,
         limit: usize,
         sink: &mut dyn FnMut(Message<'_>),
-    ) -> usize {
-        let mut received = match self.received.try_lock() {
-            Ok(received) => received,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return 0,
-        };
-        let Received {
-            taken,
-            next,
-            buffer,
-        } = &mut *received;
-        let mut n_received = 0;
-        for k in 0..self.n_ranks {
-            let from = (*next + k) % self.n_ranks;
-            while n_received < limit {
-                let taken = &mut taken[from as usize][index(class)];
-                let slot = self.layout.slot(from, index(class), *taken);
-                if self.own(slot).load(Ordering::Acquire) != *taken + 1 {
-                    break;
-                }
-                let head = self.own(slot + 8).load(Ordering::Relaxed);
-                let len = (head & 0xffff_ffff) as usize;
-                for (k, chunk) in buffer[..len].chunks_mut(8).enumerate() {
-                    let word = self.own(slot + 16 + 8 * k as u64).load(Ordering::Relaxed);
-                    chunk.copy_from_slice(&word.to_le_bytes()[..chunk.len()]);
-                }
-                *taken += 1;
-                n_received += 1;
-                sink(Message {
-                    from: Rank::new(from),
-                    class,
-                    handler: HandlerId((head >> 32) as u16),
-                    payload: &buffer[..len],
-                });
-                let place = self.layout.taken(self.rank, index(class));
-                self.tell(from, place, *taken);
-            }
-        }
-        *next = (*next + 1) % self.n_ranks;
-        n_received
+    ) -> Result<usize> {
+        let received = self.inbox(class).receive(limit, |envelope, payload| {
+            sink(Message {
+                from: Rank::new(envelope.src),
+                class,
+                handler: HandlerId(envelope.handler),
+                payload,
+            });
+        });
+        received.map_err(|corrupt| {
+            let text = format!("rank {}'s mailbox: {corrupt}", self.rank);
+            Error::backend("receive", 0, text)
+        })
     }
 
-    /// Whether nothing from `rank` waits here.
-    pub(crate) fn is_drained(&self, rank: Rank) -> bool {
-        let Ok(received) = self.received.try_lock() else {
-            return false;
-        };
-        CLASSES.iter().all(|class| {
-            let taken = received.taken[rank.number() as usize][index(*class)];
-            let slot = self.layout.slot(rank.number(), index(*class), taken);
-            self.own(slot).load(Ordering::Acquire) != taken + 1
+    /// Whether nothing from anybody waits here, or is being served.
+    pub(crate) fn are_drained(&self) -> bool {
+        [MessageClass::Request, MessageClass::Reply]
+            .into_iter()
+            .all(|class| self.is_empty(class))
+    }
+
+    /// Whether nothing of a class waits here, or is on its way into its slots, or is being served.
+    pub(crate) fn is_empty(&self, class: MessageClass) -> bool {
+        let inbox = self.inbox(class);
+        inbox.n_queued_bytes() == 0 && !inbox.is_receiving()
+    }
+}
+
+/// Another rank's ring, to which this one sends.
+#[derive(Clone, Copy, Debug)]
+struct Outbox {
+    at: Remote,
+    n_slot_words: usize,
+}
+
+impl Ring for Outbox {
+    type Word<'a> = Far;
+
+    fn n_slot_words(&self) -> usize {
+        self.n_slot_words
+    }
+
+    fn control(&self, index: usize) -> Far {
+        Far(self.at.at(8 * index as u64))
+    }
+
+    fn slot(&self, index: usize) -> Far {
+        Far(self.at.at(RING_CONTROL_BYTES + 8 * index as u64))
+    }
+}
+
+/// A word of eight bytes of another rank's ring.
+#[derive(Clone, Copy, Debug)]
+struct Far(Remote);
+
+impl Far {
+    /// What was asked for before is done before what `access` asks for, and that before what follows, as far as `order` says so.
+    fn ordered<T>(order: Ordering, access: impl FnOnce() -> T) -> T {
+        if !matches!(order, Relaxed | Acquire) {
+            fence();
+        }
+        let value = access();
+        if !matches!(order, Relaxed | Release) {
+            fence();
+        }
+        value
+    }
+
+    fn update(self, order: Ordering, instruction: unsafe fn(Remote, u64) -> u64, bits: u64) -> u64 {
+        Self::ordered(order, || {
+            // SAFETY: who made it named a word of the layout, aligned, which lies in every segment.
+            unsafe { instruction(self.0, bits) }
         })
+    }
+}
+
+impl Word for Far {
+    type Bits = u64;
+
+    fn load(&self, order: Ordering) -> u64 {
+        // SAFETY: as above.
+        Self::ordered(order, || unsafe { load_u64(self.0) })
+    }
+
+    fn store(&self, bits: u64, order: Ordering) {
+        // SAFETY: as above.
+        Self::ordered(order, || unsafe { store_u64(self.0, bits) });
+    }
+
+    fn compare_exchange(
+        &self,
+        current: u64,
+        new: u64,
+        order: Ordering,
+        _of_failure: Ordering,
+    ) -> std::result::Result<u64, u64> {
+        // SAFETY: as above.
+        let found = Self::ordered(order, || unsafe {
+            sys::compare_swap_d(self.0, current, new)
+        });
+        if found == current {
+            Ok(found)
+        } else {
+            Err(found)
+        }
+    }
+
+    fn swap(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::swap_d, bits)
+    }
+
+    fn fetch_add(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::add_d, bits)
+    }
+
+    fn fetch_and(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::and_d, bits)
+    }
+
+    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::or_d, bits)
+    }
+
+    fn fetch_xor(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::xor_d, bits)
+    }
+
+    fn fetch_min(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::minu_d, bits)
+    }
+
+    fn fetch_max(&self, bits: u64, order: Ordering) -> u64 {
+        self.update(order, sys::maxu_d, bits)
     }
 }

@@ -1,17 +1,18 @@
 //! What a rank's segment holds: first the memory of this backend, then that of core.
 
+use pgas_core::backend::MessageClass;
+use pgas_lockfree::mailbox::Mailbox;
+
 /// Payload of a message at most.
 pub(crate) const MOST_PAYLOAD: usize = 1024;
 
-/// Messages of a class that may be on their way between two ranks.
-pub(crate) const SLOTS: u64 = 4;
+/// Slots of a ring for a rank that sends to it, within limits: few ranks fill it by themselves, and of many not all send to one.
+const SLOTS_PER_RANK: usize = 16;
+const FEWEST_SLOTS: usize = 1024;
+const MOST_SLOTS: usize = 16_384;
 
-/// A slot: the number of its message, its handler and length, its payload.
-const SLOT_BYTES: u64 = 16 + MOST_PAYLOAD as u64;
-
-/// What a rank keeps for messages of one class from another rank, and of how many it was told that
-/// they were taken there.
-const LANE_BYTES: u64 = 8 + SLOTS * SLOT_BYTES;
+/// What stands in front of a ring's slots.
+pub(crate) const RING_CONTROL_BYTES: u64 = 256;
 
 /// The words about the job: who has failed.
 const JOB_BYTES: u64 = 64;
@@ -19,19 +20,20 @@ const JOB_BYTES: u64 = 64;
 /// The text of why.
 pub(crate) const CAUSE_BYTES: u64 = 192;
 
+const _: () = assert!(Mailbox::bytes(8) as u64 == RING_CONTROL_BYTES + 8 * LINE);
+
+const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
 /// Where things lie in every rank's segment, by their distance from its start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    n_ranks: u64,
+    n_ranks: u32,
 }
 
 impl Layout {
     pub(crate) const fn new(n_ranks: u32) -> Self {
-        Self {
-            n_ranks: n_ranks as u64,
-        }
+        Self { n_ranks }
     }
 
     /// The rank that has failed plus one, followed by the length of the text.
@@ -48,23 +50,28 @@ impl Layout {
         JOB_BYTES + CAUSE_BYTES + 8 * rank as u64
     }
 
-    const fn lane(self, peer: u32, class: usize) -> u64 {
-        JOB_BYTES + CAUSE_BYTES + 8 * self.n_ranks + (2 * peer as u64 + class as u64) * LANE_BYTES
+    /// Slots of a ring.
+    pub(crate) fn n_slots(self) -> usize {
+        let n_slots = (self.n_ranks as usize * SLOTS_PER_RANK).next_power_of_two();
+        n_slots.clamp(FEWEST_SLOTS, MOST_SLOTS)
     }
 
-    /// How many messages to `peer` it has taken; `peer` says so.
-    pub(crate) const fn taken(self, peer: u32, class: usize) -> u64 {
-        self.lane(peer, class)
+    /// The ring of messages of a class.
+    pub(crate) fn ring(self, class: MessageClass) -> u64 {
+        let index = match class {
+            MessageClass::Request => 0,
+            MessageClass::Reply => 1,
+        };
+        Self::left(self.n_ranks).next_multiple_of(LINE) + index * self.ring_bytes()
     }
 
-    /// The slot for message `number` from `peer`.
-    pub(crate) const fn slot(self, peer: u32, class: usize, number: u64) -> u64 {
-        self.lane(peer, class) + 8 + number % SLOTS * SLOT_BYTES
+    fn ring_bytes(self) -> u64 {
+        Mailbox::bytes(self.n_slots()) as u64
     }
 
     /// The bytes of all this.
-    pub(crate) const fn bytes(self) -> u64 {
-        let n_ranks = self.n_ranks as u32;
-        self.lane(n_ranks, 0).next_multiple_of(PAGE)
+    pub(crate) fn bytes(self) -> u64 {
+        let end = self.ring(MessageClass::Reply) + self.ring_bytes();
+        end.next_multiple_of(PAGE)
     }
 }

@@ -176,6 +176,24 @@ macro_rules! compare_swap {
 compare_swap!(compare_swap_w, "2");
 compare_swap!(compare_swap_d, "3");
 
+/// The system call by which a process of the simulator waits for others.
+const AWAIT_WRITES: u64 = 4096;
+
+/// Waits until others have written to this process's memory another number of times than `seen` since its start, or `ns` are over;
+/// gives that number.
+pub(crate) fn await_writes(seen: u64, ns: u64) -> u64 {
+    let count;
+    // SAFETY: the call changes no memory; what others have written meanwhile is read by what follows.
+    unsafe {
+        asm!(
+            "ecall",
+            in("a7") AWAIT_WRITES, inlateout("a0") seen => count, in("a1") ns,
+            options(nostack),
+        );
+    }
+    count
+}
+
 /// Everything asked of other nodes before is done when this is.
 pub(crate) fn fence() {
     // SAFETY: it orders memory accesses and does nothing else.

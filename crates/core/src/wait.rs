@@ -301,19 +301,28 @@ impl<'w> Rounds<'w> {
     #[track_caller]
     fn of(world: &'w World, awaited: &'w Awaited<'w>) -> Self {
         let is_oversubscribed = world.backend().is_oversubscribed();
-        let first = if is_oversubscribed { SPINS } else { 0 };
+        let parks_at_once = world.backend().parks_until_written();
+        let first = if is_oversubscribed || parks_at_once {
+            SPINS
+        } else {
+            0
+        };
         // Others wait for a rank that serves them whenever it yields, and parking it is looking for
         // what they want.
-        let needs_nothing = world.capabilities().needs_target == NeedsTarget::NOTHING;
+        let yields = world.capabilities().needs_target == NeedsTarget::NOTHING && !parks_at_once;
         Self {
             clock: None,
             world,
             awaited,
             from: Location::caller(),
             first,
-            n_yields: if needs_nothing { YIELDS } else { 0 },
+            n_yields: if yields { YIELDS } else { 0 },
             round: first,
-            sleep: FIRST_SLEEP,
+            sleep: if parks_at_once {
+                LONGEST_SLEEP
+            } else {
+                FIRST_SLEEP
+            },
             began: None,
             noted: None,
             n_busy: 0,
@@ -462,6 +471,8 @@ impl OwnWait<'_> {
         }
         if self.failure.is_some() {
             self.world.take_in_what_came()?;
+        } else if !worked && self.world.backend().parks_until_written() {
+            self.world.backend().park(LONGEST_SLEEP);
         } else if !worked && self.n_pauses.is_multiple_of(self.pauses_per_yield) {
             thread::yield_now();
         }

@@ -87,6 +87,15 @@ macro_rules! word {
             word!(swap fetch_add fetch_and fetch_or fetch_xor fetch_min fetch_max: $bits);
         }
     };
+    ($($update:ident)* => $bits:ty) => {
+        $(
+            #[inline(always)]
+            #[track_caller]
+            fn $update(&self, bits: $bits, order: Ordering) -> $bits {
+                (**self).$update(bits, order)
+            }
+        )*
+    };
     ($($update:ident)*: $bits:ty) => {
         $(
             #[inline(always)]
@@ -96,6 +105,36 @@ macro_rules! word {
             }
         )*
     };
+}
+
+impl<W: Word> Word for &W {
+    type Bits = W::Bits;
+
+    #[inline(always)]
+    #[track_caller]
+    fn load(&self, order: Ordering) -> W::Bits {
+        (**self).load(order)
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn store(&self, bits: W::Bits, order: Ordering) {
+        (**self).store(bits, order);
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn compare_exchange(
+        &self,
+        current: W::Bits,
+        new: W::Bits,
+        order: Ordering,
+        of_failure: Ordering,
+    ) -> Result<W::Bits, W::Bits> {
+        (**self).compare_exchange(current, new, order, of_failure)
+    }
+
+    word!(swap fetch_add fetch_and fetch_or fetch_xor fetch_min fetch_max => W::Bits);
 }
 
 word!(AtomicU32, u32);

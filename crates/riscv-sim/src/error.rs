@@ -53,8 +53,8 @@ pub enum Error {
     /// The instructions that a run may take are used up.
     #[error("no end after {0} instructions")]
     NoEnd(u64),
-    /// Every node waits for an interrupt, and none will come.
-    #[error("every node that has not ended waits for an interrupt, and none will come")]
+    /// Every node waits for an interrupt, and none will come, or for another node.
+    #[error("every node that has not ended only waits, for an interrupt or for another node")]
     AllWait,
 }
 

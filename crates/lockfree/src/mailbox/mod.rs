@@ -48,10 +48,13 @@ mod send;
 
 use std::fmt;
 
+pub use send::{has_taken, n_free_slots, try_send_far};
+
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
 };
+use crate::word::Word;
 
 const TAIL: usize = 0;
 const HEAD_HINT: usize = 1;
@@ -154,6 +157,48 @@ impl Envelope {
     }
 }
 
+/// The words of a mailbox as its senders reach them: by instructions of this process, as those of a [`Mailbox`], or through a
+/// network ([`try_send_far`]).
+pub trait Ring {
+    /// One of them.
+    type Word<'a>: Word<Bits = u64>
+    where
+        Self: 'a;
+
+    /// Words that hold slots: those of [`Mailbox::bytes`] but the first 32, a power of two.
+    fn n_slot_words(&self) -> usize;
+
+    /// One of the first 32 words.
+    fn control(&self, index: usize) -> Self::Word<'_>;
+
+    /// One of the words that hold slots.
+    fn slot(&self, index: usize) -> Self::Word<'_>;
+}
+
+impl Ring for Mailbox<'_> {
+    type Word<'a>
+        = &'a AtomicU64
+    where
+        Self: 'a;
+
+    #[inline(always)]
+    fn n_slot_words(&self) -> usize {
+        self.slots.len()
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn control(&self, index: usize) -> &AtomicU64 {
+        &self.control[index]
+    }
+
+    #[inline(always)]
+    #[track_caller]
+    fn slot(&self, index: usize) -> &AtomicU64 {
+        &self.slots[index]
+    }
+}
+
 /// A view of one mailbox in shared memory; many ranks hold one, only the owner receives.
 ///
 /// Two instances make a rank's inbox, one for requests and one for replies; which class a message belongs to is the caller's business.
@@ -224,7 +269,7 @@ impl<'a> Mailbox<'a> {
     #[must_use]
     #[inline]
     pub fn max_message(&self) -> usize {
-        self.slots.len() / MESSAGES_PER_RING * WORD_BYTES - PREFIX_WORDS * WORD_BYTES
+        max_message(self.slots.len())
     }
 
     /// Whether there is nothing to receive.
@@ -262,10 +307,7 @@ impl<'a> Mailbox<'a> {
     /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
     #[must_use]
     pub fn n_free_slots(&self) -> u64 {
-        // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots looks again.
-        let head = self.control[HEAD].load(Relaxed);
-        let tail = self.control[TAIL].load(Relaxed);
-        (self.n_slots() as u64).saturating_sub(tail.wrapping_sub(head))
+        n_free_slots(self, None)
     }
 
     /// Whether a thread of the owner receives now, and its sink may be running.
@@ -282,12 +324,8 @@ impl<'a> Mailbox<'a> {
     }
 
     #[inline]
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "only the low bits of a ticket say where it is"
-    )]
     fn first_word(&self, ticket: u64) -> usize {
-        (ticket as usize).wrapping_mul(SLOT_WORDS) & (self.slots.len() - 1)
+        first_word(self.slots.len(), ticket)
     }
 
     fn n_slots(&self) -> usize {
@@ -308,6 +346,21 @@ impl fmt::Debug for Mailbox<'_> {
 #[inline]
 fn published(ticket: u64) -> u64 {
     ticket << 1 | 1
+}
+
+/// The first of the words that hold slots, of which there are so many, of the message at `ticket`.
+#[inline]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "only the low bits of a ticket say where it is"
+)]
+fn first_word(n_slot_words: usize, ticket: u64) -> usize {
+    (ticket as usize).wrapping_mul(SLOT_WORDS) & (n_slot_words - 1)
+}
+
+#[inline]
+const fn max_message(n_slot_words: usize) -> usize {
+    n_slot_words / MESSAGES_PER_RING * WORD_BYTES - PREFIX_WORDS * WORD_BYTES
 }
 
 #[inline]

@@ -1,17 +1,15 @@
 //! What senders do: they reserve slots, write a message into them, and publish it.
 
 use super::{
-    ELSEWHERE, Envelope, Full, HEAD, HEAD_HINT, Mailbox, PREFIX_WORDS, RECEIVED, SRC_BITS, TAIL,
-    WORD_BYTES, published,
+    ELSEWHERE, Envelope, Full, HEAD, HEAD_HINT, Mailbox, PREFIX_WORDS, RECEIVED, Ring, SRC_BITS,
+    TAIL, WORD_BYTES, first_word, max_message, published,
 };
 use crate::credits::Credits;
 use crate::doorbell::{Bell, Doorbell};
 use crate::machine::{Machine, Portable};
 use crate::payload::Whereabouts;
-use crate::sync::{
-    AtomicU64,
-    Ordering::{Acquire, Relaxed, Release},
-};
+use crate::sync::Ordering::{Acquire, Relaxed, Release};
+use crate::word::Word;
 
 /// How far ahead of a message slots are fetched: as many messages as are sent while a line comes.
 const SLOTS_AHEAD: u64 = 4;
@@ -66,38 +64,9 @@ impl Mailbox<'_> {
         handler: u16,
         parts: &[&[u8]],
     ) -> Result<u64, Full> {
-        let len = parts
-            .iter()
-            .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
-        assert!(
-            len <= self.max_message(),
-            "message of {len} bytes, at most {} fit",
-            self.max_message()
-        );
-        assert!(
-            src >> SRC_BITS == 0,
-            "rank {src} does not fit in {SRC_BITS} bits"
-        );
-        #[expect(
-            clippy::cast_possible_truncation,
-            reason = "at most `max_message`, which has 24 bits"
-        )]
-        let envelope = Envelope {
-            src,
-            handler,
-            len: len as u32,
-        };
-
+        let envelope = envelope(self, src, handler, parts);
         let ticket = self.claim::<M>(credits, envelope.n_slots())?;
-        let first = self.first_word(ticket);
-        self.slots[first + 1].store(envelope.to_word(), Relaxed);
-        let mut writer = Writer::new(self.slots, first + PREFIX_WORDS);
-        for part in parts {
-            writer.write(part);
-        }
-        writer.finish();
-        // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
-        self.slots[first].store(published(ticket), Release);
+        write(self, ticket, envelope, parts);
         Ok(ticket.wrapping_add(envelope.n_slots() as u64))
     }
 
@@ -133,29 +102,13 @@ impl Mailbox<'_> {
     /// has not taken it. One that was taken was served, or its owner tells that it came too late.
     #[inline]
     pub fn ring<B: Bell>(&self, bell: &Doorbell<B>, end: u64) -> bool {
-        bell.ring() && !self.has_taken(end)
+        bell.ring() && !has_taken(self, end)
     }
 
-    #[cold]
-    fn has_taken(&self, end: u64) -> bool {
-        // Relaxed: what was taken before the owner has left is seen by who sees that, by the bell's word.
-        let received = self.control[RECEIVED].load(Relaxed);
-        received.wrapping_sub(end) <= u64::MAX / 2
-    }
-
-    /// Reserves slots for a sender that may take so many, and says which.
     #[inline]
     fn claim<M: Machine>(&self, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
-        let n = n_slots as u64;
-        if credits.is_some_and(|credits| !credits.allow(n, || self.head())) {
-            return Err(Full);
-        }
-        let ticket = self.reserve(n_slots)?;
-        let end = ticket.wrapping_add(n);
-        if let Some(credits) = credits {
-            credits.take(n, end);
-        }
-        self.fetch_ahead::<M>(end);
+        let ticket = claim(self, credits, n_slots)?;
+        self.fetch_ahead::<M>(ticket.wrapping_add(n_slots as u64));
         Ok(ticket)
     }
 
@@ -166,46 +119,144 @@ impl Mailbox<'_> {
         let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
         M::prefetch_for_write(&self.slots[word]);
     }
+}
 
-    /// Takes `n_slots` consecutive slots for the caller, and says which.
-    #[inline]
-    pub(super) fn reserve(&self, n_slots: usize) -> Result<u64, Full> {
-        let n_free_needed = (self.n_slots() - n_slots) as u64;
-        // A tail that is older than the head gives a huge difference: no room, look again.
-        let has_room = |tail: u64, head: u64| tail.wrapping_sub(head) <= n_free_needed;
+/// Sends to a mailbox that this process does not reach by its own instructions: as [`Mailbox::try_send_within`], and nobody is rung.
+///
+/// # Cost
+/// A compare-and-swap and two loads, and a store a word.
+///
+/// # Errors
+/// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
+///
+/// # Panics
+/// As [`Mailbox::try_send`].
+pub fn try_send_far<R: Ring>(
+    ring: &R,
+    credits: Option<&Credits>,
+    src: u32,
+    handler: u16,
+    parts: &[&[u8]],
+) -> Result<u64, Full> {
+    let envelope = envelope(ring, src, handler, parts);
+    let ticket = claim(ring, credits, envelope.n_slots())?;
+    write(ring, ticket, envelope, parts);
+    Ok(ticket.wrapping_add(envelope.n_slots() as u64))
+}
 
-        // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire with the receiver's release.
-        let mut head = self.control[HEAD_HINT].load(Acquire);
-        // Relaxed here and in the exchange: slots are handed from receiver to sender by `head`, never by `tail`.
-        let mut tail = self.control[TAIL].load(Relaxed);
-        loop {
-            if !has_room(tail, head) {
-                // Acquire: pairs with the receiver's release in `give_back`, whose zeroing must come before our stores.
-                head = self.control[HEAD].load(Acquire);
-                let newer_tail = self.control[TAIL].load(Relaxed);
-                if !has_room(newer_tail, head) && newer_tail == tail {
-                    return Err(Full);
-                }
-                self.control[HEAD_HINT].store(head, Release);
-                tail = newer_tail;
-                continue;
+/// Whether the owner has taken the message before ticket `end`, which [`try_send_far`] gave.
+///
+/// # Cost
+/// A load.
+#[cold]
+pub fn has_taken<R: Ring>(ring: &R, end: u64) -> bool {
+    // Relaxed: what was taken before the owner has left is seen by who sees that, by another word.
+    let received = ring.control(RECEIVED).load(Relaxed);
+    received.wrapping_sub(end) <= u64::MAX / 2
+}
+
+/// Slots that senders may reserve now, of which one with `credits` takes no more than its part.
+///
+/// # Cost
+/// Two loads.
+#[must_use]
+pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
+    // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots looks again.
+    let head = ring.control(HEAD).load(Relaxed);
+    let tail = ring.control(TAIL).load(Relaxed);
+    let n_slots = (ring.n_slot_words() / super::SLOT_WORDS) as u64;
+    let n_free = n_slots.saturating_sub(tail.wrapping_sub(head));
+    credits.map_or(n_free, |credits| n_free.min(credits.n_left(head)))
+}
+
+/// What stands in front of a message.
+#[track_caller]
+#[inline]
+fn envelope<R: Ring>(ring: &R, src: u32, handler: u16, parts: &[&[u8]]) -> Envelope {
+    let len = parts
+        .iter()
+        .fold(0_usize, |sum, part| sum.saturating_add(part.len()));
+    let max = max_message(ring.n_slot_words());
+    assert!(len <= max, "message of {len} bytes, at most {max} fit");
+    assert!(
+        src >> SRC_BITS == 0,
+        "rank {src} does not fit in {SRC_BITS} bits"
+    );
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "at most `max_message`, which has 24 bits"
+    )]
+    let len = len as u32;
+    Envelope { src, handler, len }
+}
+
+/// Reserves slots for a sender that may take so many, and says which.
+#[inline]
+fn claim<R: Ring>(ring: &R, credits: Option<&Credits>, n_slots: usize) -> Result<u64, Full> {
+    let n = n_slots as u64;
+    // Relaxed: who reserves slots looks again.
+    if credits.is_some_and(|credits| !credits.allow(n, || ring.control(HEAD).load(Relaxed))) {
+        return Err(Full);
+    }
+    let ticket = reserve(ring, n_slots)?;
+    if let Some(credits) = credits {
+        credits.take(n, ticket.wrapping_add(n));
+    }
+    Ok(ticket)
+}
+
+/// Writes a message into the slots that were reserved for it, and publishes it.
+#[inline]
+fn write<R: Ring>(ring: &R, ticket: u64, envelope: Envelope, parts: &[&[u8]]) {
+    let first = first_word(ring.n_slot_words(), ticket);
+    ring.slot(first + 1).store(envelope.to_word(), Relaxed);
+    let mut writer = Writer::new(ring, first + PREFIX_WORDS);
+    for part in parts {
+        writer.write(part);
+    }
+    writer.finish();
+    // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
+    ring.slot(first).store(published(ticket), Release);
+}
+
+/// Takes `n_slots` consecutive slots for the caller, and says which.
+#[inline]
+pub(super) fn reserve<R: Ring>(ring: &R, n_slots: usize) -> Result<u64, Full> {
+    let n_free_needed = (ring.n_slot_words() / super::SLOT_WORDS - n_slots) as u64;
+    // A tail that is older than the head gives a huge difference: no room, look again.
+    let has_room = |tail: u64, head: u64| tail.wrapping_sub(head) <= n_free_needed;
+
+    // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire with the receiver's release.
+    let mut head = ring.control(HEAD_HINT).load(Acquire);
+    // Relaxed here and in the exchange: slots are handed from receiver to sender by `head`, never by `tail`.
+    let mut tail = ring.control(TAIL).load(Relaxed);
+    loop {
+        if !has_room(tail, head) {
+            // Acquire: pairs with the receiver's release in `give_back`, whose zeroing must come before our stores.
+            head = ring.control(HEAD).load(Acquire);
+            let newer_tail = ring.control(TAIL).load(Relaxed);
+            if !has_room(newer_tail, head) && newer_tail == tail {
+                return Err(Full);
             }
-            match self.control[TAIL].compare_exchange_weak(
-                tail,
-                tail.wrapping_add(n_slots as u64),
-                Relaxed,
-                Relaxed,
-            ) {
-                Ok(ticket) => return Ok(ticket),
-                Err(newer_tail) => tail = newer_tail,
-            }
+            ring.control(HEAD_HINT).store(head, Release);
+            tail = newer_tail;
+            continue;
+        }
+        match ring.control(TAIL).compare_exchange(
+            tail,
+            tail.wrapping_add(n_slots as u64),
+            Relaxed,
+            Relaxed,
+        ) {
+            Ok(ticket) => return Ok(ticket),
+            Err(newer_tail) => tail = newer_tail,
         }
     }
 }
 
 /// Packs byte strings, one after the other, into the words of the ring.
-struct Writer<'a> {
-    slots: &'a [AtomicU64],
+struct Writer<'a, R> {
+    ring: &'a R,
     /// Where the next whole word goes, before wrapping.
     at: usize,
     /// Bytes that do not make a word yet, lowest first.
@@ -213,11 +264,11 @@ struct Writer<'a> {
     n_pending_bits: u32,
 }
 
-impl<'a> Writer<'a> {
+impl<'a, R: Ring> Writer<'a, R> {
     #[inline]
-    fn new(slots: &'a [AtomicU64], at: usize) -> Self {
+    fn new(ring: &'a R, at: usize) -> Self {
         Self {
-            slots,
+            ring,
             at,
             pending: 0,
             n_pending_bits: 0,
@@ -257,7 +308,8 @@ impl<'a> Writer<'a> {
 
     #[inline]
     fn store(&mut self, word: u64) {
-        self.slots[self.at & (self.slots.len() - 1)].store(word, Relaxed);
+        let at = self.at & (self.ring.n_slot_words() - 1);
+        self.ring.slot(at).store(word, Relaxed);
         self.at += 1;
     }
 }

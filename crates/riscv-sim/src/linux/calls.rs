@@ -11,6 +11,8 @@ use crate::memory::Ram;
 pub(crate) struct Host<'a> {
     /// The simulated time, in ns.
     pub(crate) now_ns: u64,
+    /// How often something was written to the node's memory through the network.
+    pub(crate) n_written: u64,
     /// Takes what is written.
     pub(crate) console: &'a mut dyn FnMut(Stream, &[u8]),
 }
@@ -24,14 +26,23 @@ pub(crate) enum Answer {
     NewCode,
     /// As 0, and others may go on.
     Yields,
-    /// The process waits: the call is made again later.
-    Waits,
+    /// The process waits: the call is made again then.
+    Waits(Wake),
     /// The process has ended with this code.
     Ends(u64),
     /// There is no such call here.
     Unknown(&'static str),
     /// The process can never go on, for this reason.
     Stuck(&'static str),
+}
+
+/// When a process that waits makes its call again, at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wake {
+    /// The simulated time, in ns.
+    pub(crate) at_ns: u64,
+    /// When something is written to the node's memory through the network.
+    pub(crate) at_writes: bool,
 }
 
 /// The results of calls become answers.
@@ -104,6 +115,7 @@ impl Process {
             160 => self.system_name(a, ram).into(),
             261 => self.limits(b, d, ram).into(),
             278 => self.random_bytes(a, b, ram).into(),
+            super::AWAIT_WRITES => self.await_writes(a, b, host),
             _ => Answer::Unknown(name_of(number)),
         }
     }

@@ -1,6 +1,6 @@
 //! System calls about time: clocks, sleep, futex, poll.
 
-use super::calls::{Answer, Host};
+use super::calls::{Answer, Host, Wake};
 use super::errno::Errno;
 use super::guest::{put, put_if_asked, word};
 use super::process::Process;
@@ -61,19 +61,38 @@ impl Process {
     /// Waits for a time, which is looked at when the call is made first.
     fn sleep(&mut self, until: Result<u64, Errno>, now: u64) -> Answer {
         match self.waits_until(until, now) {
-            Ok(true) => Answer::Waits,
-            Ok(false) => Answer::Value(0),
+            Ok(Some(at_ns)) => Answer::Waits(Wake {
+                at_ns,
+                at_writes: false,
+            }),
+            Ok(None) => Answer::Value(0),
             Err(why) => Err(why).into(),
         }
     }
 
-    fn waits_until(&mut self, until: Result<u64, Errno>, now: u64) -> Result<bool, Errno> {
+    /// Waits until something is written by another node, unless that happened since the process was told `count`.
+    pub(super) fn await_writes(&mut self, count: u64, span: u64, host: &Host<'_>) -> Answer {
+        let now = host.now_ns;
+        match self.waits_until(Ok(now.saturating_add(span)), now) {
+            Ok(Some(at_ns)) if host.n_written == count => Answer::Waits(Wake {
+                at_ns,
+                at_writes: true,
+            }),
+            _ => {
+                self.deadline = None;
+                Answer::Value(host.n_written)
+            }
+        }
+    }
+
+    /// Until when the process has to wait, if it has to.
+    fn waits_until(&mut self, until: Result<u64, Errno>, now: u64) -> Result<Option<u64>, Errno> {
         let deadline = match self.deadline {
             Some(deadline) => deadline,
             None => until?,
         };
         self.deadline = (now < deadline).then_some(deadline);
-        Ok(self.deadline.is_some())
+        Ok(self.deadline)
     }
 
     fn sleep_by_clock(
@@ -123,8 +142,11 @@ impl Process {
             _ => time,
         });
         match self.waits_until(until, now) {
-            Ok(true) => Answer::Waits,
-            Ok(false) => Err(Errno::TIMEDOUT).into(),
+            Ok(Some(at_ns)) => Answer::Waits(Wake {
+                at_ns,
+                at_writes: false,
+            }),
+            Ok(None) => Err(Errno::TIMEDOUT).into(),
             Err(why) => Err(why).into(),
         }
     }

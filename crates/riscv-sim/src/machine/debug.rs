@@ -72,11 +72,12 @@ impl Machine {
         }
         for other in (0..self.nodes.len()).filter(|other| *other != node) {
             for core in 0..self.nodes[other].harts.len() {
-                if self.nodes[other].exit_code().is_none() {
+                if self.nodes[other].exit_code().is_none() && !self.is_asleep(other) {
                     self.turn(other, core)?;
                 }
             }
         }
+        self.end_of_round(true)?;
         let failed = |code: &u64| *code != 0;
         let mut codes = self.nodes.iter().map(super::Node::exit_code).enumerate();
         let failure = codes.find_map(|(node, code)| Some((node, code.filter(failed)?)));

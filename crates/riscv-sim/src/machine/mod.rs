@@ -12,7 +12,9 @@ mod fault;
 mod host;
 mod idle;
 mod node;
+mod node_set;
 mod processes;
+mod sleep;
 mod stats;
 mod transfer;
 
@@ -22,6 +24,8 @@ pub use node::Node;
 pub use stats::{NodeStats, Region, Stats};
 
 use std::ops::Range;
+
+use node_set::NodeSet;
 
 use crate::elf::Image;
 use crate::error::{Error, Result};
@@ -178,6 +182,12 @@ pub struct Machine {
     tohost: Option<u64>,
     /// Counts what was written to memories through the network, and what told a core something else.
     n_written: u64,
+    /// Who sleeps, and what time it is for them.
+    sleepers: sleep::Sleepers,
+    /// Nodes whose turn comes, in their order: those that sleep or have ended may be missing.
+    awake: NodeSet,
+    /// Instructions of all turns.
+    n_executed: u64,
     /// How many cores have a reservation through the network.
     n_reservations: usize,
     heap_start: u64,
@@ -230,6 +240,9 @@ impl Machine {
             fromhost: host_word("fromhost"),
             tohost: host_word("tohost"),
             n_written: 0,
+            sleepers: sleep::Sleepers::default(),
+            awake: NodeSet::of_all(config.n_nodes),
+            n_executed: 0,
             n_reservations: 0,
             heap_start: end_of_image.unwrap_or(RAM_BASE).next_multiple_of(4096),
             image: image.clone(),
@@ -339,27 +352,38 @@ impl Machine {
     /// # Errors
     /// As [`run`](Self::run), without [`Error::NoEnd`].
     pub fn run_some(&mut self, n_instructions: u64) -> Result<Option<Outcome>> {
-        let end = self.n_instructions().saturating_add(n_instructions);
-        while self.n_instructions() < end {
-            let mut ended = true;
-            for node in 0..self.nodes.len() {
-                for core in 0..self.nodes[node].harts.len() {
-                    if self.nodes[node].exit_code().is_some() {
-                        break;
+        let end = self.n_executed.saturating_add(n_instructions);
+        while self.n_executed < end {
+            let (mut first, mut ran) = (0, false);
+            while let Some(node) = self.awake.next(first) {
+                first = node + 1;
+                ran = true;
+                if let Some(code) = self.turns(node)? {
+                    self.awake.remove(node);
+                    if code != 0 {
+                        return Ok(Some(Outcome::Failure { node, code }));
                     }
-                    ended = false;
-                    self.turn(node, core)?;
-                }
-                match self.nodes[node].exit_code() {
-                    Some(code) if code != 0 => return Ok(Some(Outcome::Failure { node, code })),
-                    _ => {}
                 }
             }
-            if ended {
+            if !ran && self.sleepers.are_none() {
                 return Ok(Some(Outcome::Success));
             }
+            self.end_of_round(ran)?;
         }
         Ok(None)
+    }
+
+    /// The turns of a node's cores; its code, if it has ended.
+    fn turns(&mut self, node: usize) -> Result<Option<u64>> {
+        let before = self.nodes[node].n_instructions();
+        for core in 0..self.nodes[node].harts.len() {
+            if self.nodes[node].exit_code().is_some() {
+                break;
+            }
+            self.turn(node, core)?;
+        }
+        self.n_executed += self.nodes[node].n_instructions() - before;
+        Ok(self.nodes[node].exit_code())
     }
 
     /// One core's turn.

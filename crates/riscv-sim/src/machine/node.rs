@@ -1,6 +1,7 @@
 //! One node: cores and memory.
 
 use super::idle::Idle;
+use super::sleep::Sleep;
 use super::transfer::Reservation;
 use super::{MachineConfig, NodeStats, Region};
 use crate::elf::Image;
@@ -18,6 +19,10 @@ pub struct Node {
     pub(super) reservations: Vec<Option<Reservation>>,
     /// How long each of its cores has only waited.
     pub(super) idle: Vec<Idle>,
+    /// Its process sleeps.
+    pub(super) sleep: Option<Sleep>,
+    /// How often something was written to its memory through the network.
+    pub(super) n_written: u64,
     pub(super) counts: NodeStats,
     /// What had been counted when the node came into the region of interest, and the cycles of the core that did.
     entered: Option<(NodeStats, Option<u64>)>,
@@ -67,6 +72,8 @@ impl Node {
             exit_code: None,
             reservations: vec![None; config.cores_per_node],
             idle: vec![Idle::default(); config.cores_per_node],
+            sleep: None,
+            n_written: 0,
             counts: NodeStats::default(),
             entered: None,
             region: None,

@@ -26,6 +26,7 @@ impl Machine {
         };
         let mut host = Host {
             now_ns,
+            n_written: self.nodes[node].n_written,
             console: &mut console,
         };
         let answer = process.call(number, arguments, &mut self.nodes[node].ram, &mut host);
@@ -36,8 +37,11 @@ impl Machine {
                 self.nodes[node].exit_code = Some(code);
                 0
             }
-            Answer::Waits => {
-                self.pass_time(node);
+            Answer::Waits(wake) => {
+                // With a clock its time passes as the core's does.
+                if self.nodes[node].harts[0].cycles().is_none() {
+                    self.fall_asleep(node, now_ns, wake);
+                }
                 return Ok(false);
             }
             Answer::Unknown(name) => {
@@ -51,6 +55,7 @@ impl Machine {
                 return Err(Error::Process(format!("the process of node {node} {why}")));
             }
         };
+        self.end_sleep(node);
         let hart = &mut self.nodes[node].harts[0];
         hart.set_x(RESULT, value);
         hart.skip(CALL_BYTES);
@@ -64,18 +69,10 @@ impl Machine {
     fn now_ns(&self, node: usize) -> u64 {
         let hart = &self.nodes[node].harts[0];
         let cycles = hart.cycles().unwrap_or(hart.instret());
-        self.ns_of(cycles) + self.processes[node].skipped_ns()
+        self.ns_of(cycles) + self.processes[node].skipped_ns() + self.asleep_ns(node)
     }
 
-    fn ns_of(&self, cycles: u64) -> u64 {
+    pub(super) fn ns_of(&self, cycles: u64) -> u64 {
         (u128::from(cycles) * 1000 / u128::from(self.clock_mhz)) as u64
-    }
-
-    /// A process waits for a turn. Without a clock nothing else makes its time pass.
-    fn pass_time(&mut self, node: usize) {
-        if self.nodes[node].harts[0].cycles().is_none() {
-            let ns = self.ns_of(self.quantum).max(1);
-            self.processes[node].skip(ns);
-        }
     }
 }

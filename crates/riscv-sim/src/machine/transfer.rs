@@ -136,7 +136,7 @@ impl Machine {
         }
         let answer = action.apply(address, &mut self.nodes[target].ram)?;
         if request.writes() {
-            self.n_written += 1;
+            self.was_written(target);
             self.break_reservations(target, None, address, word.n_bytes);
         }
         if let Action::LoadReserved(_) = action {
@@ -224,7 +224,10 @@ impl Machine {
             }
             self.break_reservations(to.0, None, to.1, bulk.width);
         }
-        self.n_written += 1;
+        self.was_written(match bulk.direction {
+            Direction::Load => bulk.here,
+            Direction::Store => bulk.there,
+        });
         self.nodes[bulk.there].counts.served += bulk.n_elements;
         Some(())
     }

@@ -79,12 +79,7 @@ fn a_body_spawns_what_it_awaits(world: &World) -> Result<()> {
     };
     let (next, far) = (neighbour(world, 1), neighbour(world, 2));
     for _ in 0..5 {
-        let args = (
-            Here::new(world),
-            words.on(far),
-            next,
-            words.on(far).add(1),
-        );
+        let args = (Here::new(world), words.on(far), next, words.on(far).add(1));
         let long = world.rpc(next, body, args)?.wait()?;
         assert_eq!(long, vec![2 * u64::from(far.number()); LONG]);
     }

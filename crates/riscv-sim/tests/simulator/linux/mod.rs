@@ -349,3 +349,40 @@ fn the_program_takes_arguments_and_every_line_tells_its_node() {
         assert_eq!(errors.lines().count(), 1, "{errors}");
     }
 }
+
+#[test]
+fn who_sleeps_until_something_is_written_wakes_then_and_runs_repeat() {
+    let given = Given {
+        segment_bytes: 4096,
+        ..given(70, &["relay"])
+    };
+    let Some(first) = run(&given) else { return };
+    assert_eq!(
+        first.outcome.unwrap(),
+        Outcome::Success,
+        "{:?}",
+        first.errors
+    );
+    // What came before a node looked for the first time it need not have waited for.
+    let n_waited = first.output.iter().filter(|seen| *seen == "1\n").count();
+    assert!(n_waited > 0, "{:?}", first.output);
+    let second = run(&given).expect("it ran before");
+    assert_eq!(second.stats, first.stats);
+    // A sleeper executes next to nothing.
+    let instructions = first.stats.nodes.iter().map(|node| node.instructions);
+    let (least, most) = (
+        instructions.clone().min().unwrap(),
+        instructions.max().unwrap(),
+    );
+    assert!(most < 2 * least, "{least} to {most}");
+}
+
+#[test]
+fn nodes_that_only_wait_for_one_another_end_the_run() {
+    let given = Given {
+        segment_bytes: 4096,
+        ..given(3, &["deadlock"])
+    };
+    let Some(ran) = run(&given) else { return };
+    assert!(matches!(ran.outcome, Err(Error::AllWait)));
+}

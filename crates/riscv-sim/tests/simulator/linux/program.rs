@@ -38,6 +38,8 @@ fn main() {
         "atomics" => atomics(),
         "segment" => segment(),
         "null" => null(),
+        "relay" => relay(true),
+        "deadlock" => relay(false),
         other => panic!("no {other}"),
     }
 }
@@ -181,3 +183,40 @@ fn atomics() {
 
 #[cfg(not(target_arch = "riscv64"))]
 fn atomics() {}
+
+/// A word goes round: every node sleeps until its own is written, and then writes that of the next one. The last one writes to the
+/// first, which began, or nobody begins.
+#[cfg(target_arch = "riscv64")]
+fn relay(begins: bool) {
+    use std::arch::asm;
+    let (node, nodes, start): (u64, u64, *mut u64);
+    // SAFETY: these read extended registers and touch no memory.
+    unsafe {
+        asm!(".insn i 0x7b, 6, {}, x10, 0", ".insn i 0x7b, 6, {}, x11, 0", ".insn i 0x7b, 6, {}, x13, 0",
+            out(reg) node, out(reg) nodes, out(reg) start);
+    }
+    let pass = || {
+        let next = (node + 1) % nodes;
+        // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only accessed so, and by volatile reads.
+        unsafe {
+            asm!(".insn i 0x7b, 7, x10, {object}, 1", ".insn s 0x7b, 3, {value}, 0(a0)", "fence",
+                object = in(reg) next, value = in(reg) node + 1, in("a0") start);
+        }
+    };
+    if begins && node == 0 {
+        pass();
+    }
+    let mut seen = 0_u64;
+    // SAFETY: the segment is memory of this process.
+    while unsafe { start.read_volatile() } == 0 {
+        // SAFETY: the call reads and writes registers alone.
+        unsafe { asm!("ecall", in("a7") 4096, inlateout("a0") seen, in("a1") 2_000_000) };
+    }
+    if node != 0 {
+        pass();
+    }
+    println!("{seen}");
+}
+
+#[cfg(not(target_arch = "riscv64"))]
+fn relay(_begins: bool) {}
