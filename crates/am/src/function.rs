@@ -70,10 +70,7 @@ pub(crate) enum Ran {
 }
 
 /// Has the answer sent when the future that a function returned is ready.
-pub(crate) type Later = Box<dyn FnOnce(SendAnswer) + Send>;
-
-/// Sends the result of a function, which is written, or the error instead.
-pub(crate) type SendAnswer = Box<dyn FnOnce(Result<Encoder>) + Send>;
+pub(crate) type Later = OnValue<Encoder>;
 
 /// What the body of a remote call may return: a value that travels, or a
 /// [`PgasFuture`](crate::PgasFuture) of one, whose value is the call's answer once it is there, or
@@ -123,8 +120,14 @@ pub enum Now<T> {
     Is(T),
     Failed(Error),
     /// Calls what it is given when the value is there.
-    Later(Box<dyn FnOnce(Box<dyn FnOnce(Result<T>) + Send>) + Send>),
+    Later(OnValue<T>),
 }
+
+/// Has an action run on a value when that is there.
+pub(crate) type OnValue<T> = Box<dyn FnOnce(Action<T>) + Send>;
+
+/// What is done with a value, or with what happened instead.
+pub(crate) type Action<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 pub(crate) mod sealed {
     #[expect(unnameable_types, reason = "sealed")]
@@ -228,10 +231,7 @@ fn run<R: Returns>(
 
 /// The answer that begins with `head`, when its value is there.
 #[cold]
-fn later<T: Wire>(
-    head: &[u8],
-    on_value: Box<dyn FnOnce(Box<dyn FnOnce(Result<T>) + Send>) + Send>,
-) -> Ran {
+fn later<T: Wire>(head: &[u8], on_value: OnValue<T>) -> Ran {
     let head = head.to_vec();
     Ran::Later(Box::new(move |send| {
         on_value(Box::new(move |result| {

@@ -2,8 +2,9 @@
 
 use pgas_core::{Event, Result};
 
+use super::cell::{Cell, Setter};
 use super::{PgasFuture, Promise, SharedFuture, State};
-use crate::state::am;
+use crate::state::{Handle, am};
 
 /// What completes with a value, later or now: an [`Event`] of core, or a [`PgasFuture`].
 ///
@@ -79,6 +80,63 @@ pub trait Completes: Sized {
         Self::Value: Clone,
     {
         self.future().shared()
+    }
+}
+
+impl<T: Send + 'static> PgasFuture<T> {
+    /// As [`then`](Self::then), of an `action` that begins a further operation: the future of that
+    /// one's value.
+    ///
+    /// Progress: none.
+    ///
+    /// # Cost
+    ///
+    /// Two allocations if the value is not there, and two if the further one is not.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use pgas_am::{Completes, RemoteCalls};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// # pgas_am::attach(&world)?;
+    /// let cell = world.alloc::<u64>(1)?;
+    /// cell.put(&world, 7)?;
+    /// let same = world.clone();
+    /// let seven = world.rpc(cell.rank(), |at| at, cell)?; // asks where it is,
+    /// let seven = seven.and_then(move |at| at.get_nb(&same)); // then reads it
+    /// assert_eq!(seven.wait()?, 7);
+    /// # Ok::<(), pgas_am::Error>(())
+    /// ```
+    #[doc(alias = "flat_map")]
+    pub fn and_then<N: Completes>(
+        mut self,
+        action: impl FnOnce(T) -> N + Send + 'static,
+    ) -> PgasFuture<N::Value> {
+        let begin = move |value| pgas_core::as_handler(|| action(value).future());
+        if self.is_ready() {
+            return self.take_ready().map_or_else(PgasFuture::failed, begin);
+        }
+        let handle = self.handle_of_pending();
+        let cell = Cell::new(handle, self.to());
+        let target = Setter::new(&cell);
+        if let Some(am) = handle.get() {
+            let action = move |result: Result<T>| match result {
+                Ok(value) => begin(value).leave(target),
+                Err(error) => target.set(Err(error)),
+            };
+            self.on_ready(&am, Box::new(action));
+        }
+        PgasFuture::cell(cell)
+    }
+
+    /// Leaves the value in `target` when it is there.
+    fn leave(mut self, target: Setter<T>) {
+        if self.is_ready() {
+            target.set(self.take_ready());
+        } else if let Some(am) = self.handle().and_then(Handle::get) {
+            self.on_ready(&am, Box::new(move |result| target.set(result)));
+        }
     }
 }
 

@@ -396,6 +396,14 @@ impl<T: Send + 'static> PgasFuture<T> {
         }
     }
 
+    /// The rank that a future belongs to which is not ready.
+    fn handle_of_pending(&self) -> Handle {
+        match self.handle() {
+            Some(handle) => handle,
+            None => unreachable!("a future that is not ready belongs to a rank"),
+        }
+    }
+
     /// The state that the future belongs to, if it is not ready.
     fn handle(&self) -> Option<Handle> {
         match &self.state {
@@ -448,61 +456,6 @@ impl<T: Send + 'static> PgasFuture<T> {
         self.map_result(|result| result.map(|value| pgas_core::as_handler(|| action(value))))
     }
 
-    /// As [`then`](Self::then), of an `action` that begins a further operation: the future of that
-    /// one's value.
-    ///
-    /// Progress: none.
-    ///
-    /// # Cost
-    ///
-    /// Two allocations if the value is not there, and two if the further one is not.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use pgas_am::{Completes, RemoteCalls};
-    ///
-    /// # let world = pgas_core::backend::loopback::world();
-    /// # pgas_am::attach(&world)?;
-    /// let cell = world.alloc::<u64>(1)?;
-    /// cell.put(&world, 7)?;
-    /// let same = world.clone();
-    /// let seven = world.rpc(cell.rank(), |at| at, cell)?; // asks where it is,
-    /// let seven = seven.and_then(move |at| at.get_nb(&same)); // then reads it
-    /// assert_eq!(seven.wait()?, 7);
-    /// # Ok::<(), pgas_am::Error>(())
-    /// ```
-    #[doc(alias = "flat_map")]
-    pub fn and_then<N: Completes>(
-        mut self,
-        action: impl FnOnce(T) -> N + Send + 'static,
-    ) -> PgasFuture<N::Value> {
-        let begin = move |value| pgas_core::as_handler(|| action(value).future());
-        if self.is_ready() {
-            return self.take_ready().map_or_else(PgasFuture::failed, begin);
-        }
-        let handle = self.handle().expect("what is not ready belongs to a world");
-        let cell = Cell::new(handle, self.to());
-        let target = cell::Setter::new(&cell);
-        if let Some(am) = handle.get() {
-            let action = move |result: Result<T>| match result {
-                Ok(value) => begin(value).leave(target),
-                Err(error) => target.set(Err(error)),
-            };
-            self.on_ready(&am, Box::new(action));
-        }
-        PgasFuture::cell(cell)
-    }
-
-    /// Leaves the value in `target` when it is there.
-    fn leave(mut self, target: cell::Setter<T>) {
-        if self.is_ready() {
-            target.set(self.take_ready());
-        } else if let Some(am) = self.handle().and_then(Handle::get) {
-            self.on_ready(&am, Box::new(move |result| target.set(result)));
-        }
-    }
-
     pub(crate) fn map_result<U: Send + 'static>(
         mut self,
         action: impl FnOnce(Result<T>) -> Result<U> + Send + 'static,
@@ -510,7 +463,7 @@ impl<T: Send + 'static> PgasFuture<T> {
         if self.is_ready() {
             return PgasFuture::of(action(self.take_ready()));
         }
-        let handle = self.handle().expect("what is not ready belongs to a world");
+        let handle = self.handle_of_pending();
         let cell = Cell::new(handle, self.to());
         let target = cell::Setter::new(&cell);
         // Nothing comes for a rank that has left; the target is dropped, which says so.

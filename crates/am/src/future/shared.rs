@@ -47,7 +47,7 @@ impl<T: Clone + Send + 'static> PgasFuture<T> {
         if self.is_ready() {
             return SharedFuture(Source::Ready(self.take_ready()));
         }
-        let handle = self.handle().expect("what is not ready belongs to a world");
+        let handle = self.handle_of_pending();
         let promise = Promise::of_handle(handle);
         let told = promise.clone();
         let following = self.map_result(move |result| {

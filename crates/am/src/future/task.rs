@@ -43,11 +43,11 @@ pub(crate) fn spawn<T: Send + 'static>(
         let result = match catch_unwind(AssertUnwindSafe(step)) {
             Ok(Poll::Pending) => return Poll::Pending,
             Ok(Poll::Ready(result)) => result,
-            Err(payload) => Err(panicked(rank, &panic_text(&*payload))),
+            Err(payload) => Err(panicked(rank, panic_text(&*payload))),
         };
         // A second panic, of what the task owns, tells nothing new.
         drop(catch_unwind(AssertUnwindSafe(|| {
-            as_handler(|| task = None)
+            as_handler(|| task = None);
         })));
         if let Some(target) = target.take() {
             target.set(result);

@@ -317,7 +317,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
 
     /// `n` elements of this rank from a place on.
     pub(super) fn local_chunk(&self, place: usize, n: usize) -> Result<Vec<T>> {
-        Ok(self.local_place(place).get_vec(self.world(), n)?)
+        self.local_place(place).get_vec(self.world(), n)
     }
 
     /// The indices of this rank's elements from a place on.

@@ -160,7 +160,10 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
             }
             Ok(())
         })?;
-        Ok(so_far.expect("a value after each step"))
+        match so_far {
+            Some(so_far) => Ok(so_far),
+            None => unreachable!("each step leaves a value"),
+        }
     }
 
     fn write_local(&self, access: Access, mut value: impl FnMut(usize, T) -> T) -> Result<()> {
@@ -207,6 +210,10 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "operators are given as those of collectives are"
+    )]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
         self.world().barrier()?;
         let own = self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));

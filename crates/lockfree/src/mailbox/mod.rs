@@ -304,12 +304,6 @@ impl<'a> Mailbox<'a> {
         self.control[HEAD].load(Relaxed)
     }
 
-    /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
-    #[must_use]
-    pub fn n_free_slots(&self) -> u64 {
-        n_free_slots(self, None)
-    }
-
     /// Whether a thread of the owner receives now, and its sink may be running.
     #[must_use]
     pub fn is_receiving(&self) -> bool {
