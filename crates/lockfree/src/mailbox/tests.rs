@@ -266,7 +266,7 @@ fn while_one_thread_receives_another_finds_nothing() {
 fn a_reserved_message_blocks_those_behind_it_until_it_is_published() {
     let words = words(8);
     let mailbox = Mailbox::attach(&words, 8);
-    let ticket = super::send::reserve(&mailbox, 1).unwrap();
+    let ticket = send::reserve(&mailbox, 1).unwrap();
     mailbox.try_send(1, 2, &[]).unwrap();
     assert!(mailbox.is_empty());
     assert_eq!(receive(&mailbox), None);
