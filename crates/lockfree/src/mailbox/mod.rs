@@ -48,7 +48,9 @@ mod send;
 
 use std::fmt;
 
-pub use send::{has_taken, n_free_slots, try_send_far};
+pub use send::{has_taken, try_send_far};
+
+use crate::credits::Credits;
 
 use crate::sync::{
     AtomicU64,
@@ -334,6 +336,20 @@ impl fmt::Debug for Mailbox<'_> {
             .field("n_queued_bytes", &self.n_queued_bytes())
             .finish_non_exhaustive()
     }
+}
+
+/// Slots that senders may reserve now, of which one with `credits` takes no more than its part.
+///
+/// # Cost
+/// Two loads.
+#[must_use]
+pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
+    // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots looks again.
+    let head = ring.control(HEAD).load(Relaxed);
+    let tail = ring.control(TAIL).load(Relaxed);
+    let n_slots = (ring.n_slot_words() / SLOT_WORDS) as u64;
+    let n_free = n_slots.saturating_sub(tail.wrapping_sub(head));
+    credits.map_or(n_free, |credits| n_free.min(credits.n_left(head)))
 }
 
 /// The word that marks the message at `ticket` as complete: odd, so never what fresh or zeroed memory holds.

@@ -161,20 +161,6 @@ pub fn has_taken<R: Ring>(ring: &R, end: u64) -> bool {
     received.wrapping_sub(end) <= u64::MAX / 2
 }
 
-/// Slots that senders may reserve now, of which one with `credits` takes no more than its part.
-///
-/// # Cost
-/// Two loads.
-#[must_use]
-pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
-    // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots looks again.
-    let head = ring.control(HEAD).load(Relaxed);
-    let tail = ring.control(TAIL).load(Relaxed);
-    let n_slots = (ring.n_slot_words() / super::SLOT_WORDS) as u64;
-    let n_free = n_slots.saturating_sub(tail.wrapping_sub(head));
-    credits.map_or(n_free, |credits| n_free.min(credits.n_left(head)))
-}
-
 /// What stands in front of a message.
 #[track_caller]
 #[inline]
