@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use pgas_am::{Driver, Error, PgasFuture, Promise, RemoteCalls, when_all};
+use pgas_am::{Driver, Error, Promise, RemoteCalls, when_all};
 use pgas_core::backend::AtomicOp;
 use pgas_core::collective::op::Sum;
 use pgas_core::{Config, Rank, World};

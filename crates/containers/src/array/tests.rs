@@ -448,6 +448,12 @@ fn in_the_local_phase_elements_are_slices_and_come_back() {
             }
             world.barrier().unwrap();
         }
+    });
+}
+
+#[test]
+fn in_the_local_phase_rows_of_tiles_are_slices_and_come_back() {
+    everywhere(3, |world| {
         for shape in [[20, 30], [1, 1], [0, 5], [8, 8], [7, 33]] {
             let matrix = DMatrix::new(&world, shape, [8, 8], 0_u32).unwrap();
             let mut local = matrix.into_local().unwrap();
@@ -546,6 +552,59 @@ fn operations_on_all_elements_cost_nothing_between_ranks_but_their_collectives()
     });
 }
 
+/// Each element becomes a number made of all elements at most `width` away, four times.
+fn check_stencil(world: &World, shape: [usize; 2], tile: [usize; 2], width: usize) {
+    let outside = 5_u32;
+    let [height, breadth] = shape;
+    let matrix = DMatrix::new(world, shape, tile, 1).unwrap();
+    let mut model = vec![1_u32; height * breadth];
+    let mut halo = Halo::new(&matrix, width, outside).unwrap();
+    for _ in 0..4 {
+        halo.exchange().unwrap();
+        halo.update(|old, new| {
+            for (i, row) in new.rows().enumerate() {
+                for j in 0..new.columns().len() {
+                    // All elements at most `width` away, along rows and columns.
+                    let box_of = (i..=i + 2 * width).flat_map(|i| &old.row(i)[j..=j + 2 * width]);
+                    let sum = box_of.fold(0_u32, |sum, x| sum.wrapping_mul(3).wrapping_add(*x));
+                    new.row_mut(row)[j] = sum;
+                }
+            }
+        })
+        .unwrap();
+        let at = |row: isize, column: isize| {
+            let [row, column] = [row, column].map(|x| usize::try_from(x).unwrap_or(usize::MAX));
+            let there = row < height && column < breadth;
+            if there {
+                model[row * breadth + column]
+            } else {
+                outside
+            }
+        };
+        let span = -width.cast_signed()..=width.cast_signed();
+        let all = (0..height.cast_signed())
+            .flat_map(|row| (0..breadth.cast_signed()).map(move |column| (row, column)));
+        let next = all.map(|(row, column)| {
+            let around = span
+                .clone()
+                .flat_map(|down| span.clone().map(move |along| (down, along)));
+            around.fold(0_u32, |sum, (down, along)| {
+                sum.wrapping_mul(3)
+                    .wrapping_add(at(row + down, column + along))
+            })
+        });
+        model = next.collect();
+    }
+    world.barrier().unwrap();
+    assert_eq!(matrix.get_block(0..height, 0..breadth).unwrap(), model);
+    halo.exchange().unwrap();
+    assert!(halo.tiles().all(|tile| {
+        (0..tile.rows().len() + 2 * width)
+            .all(|i| tile.row(i).len() == tile.columns().len() + 2 * width)
+    }));
+    world.barrier().unwrap();
+}
+
 #[test]
 fn a_stencil_over_tiles_with_rims_is_that_over_a_plain_matrix() {
     everywhere(3, |world| {
@@ -558,58 +617,7 @@ fn a_stencil_over_tiles_with_rims_is_that_over_a_plain_matrix() {
             ([6, 5], [3, 2], 0),
             ([9, 9], [1, 1], 1),
         ] {
-            let outside = 5_u32;
-            let [height, breadth] = shape;
-            let matrix = DMatrix::new(&world, shape, tile, 1).unwrap();
-            let mut model = vec![1_u32; height * breadth];
-            let mut halo = Halo::new(&matrix, width, outside).unwrap();
-            for _ in 0..4 {
-                halo.exchange().unwrap();
-                halo.update(|old, new| {
-                    for (i, row) in new.rows().enumerate() {
-                        for j in 0..new.columns().len() {
-                            // All elements at most `width` away, along rows and columns.
-                            let box_of =
-                                (i..=i + 2 * width).flat_map(|i| &old.row(i)[j..=j + 2 * width]);
-                            let sum =
-                                box_of.fold(0_u32, |sum, x| sum.wrapping_mul(3).wrapping_add(*x));
-                            new.row_mut(row)[j] = sum;
-                        }
-                    }
-                })
-                .unwrap();
-                let at = |row: isize, column: isize| {
-                    let [row, column] =
-                        [row, column].map(|x| usize::try_from(x).unwrap_or(usize::MAX));
-                    let there = row < height && column < breadth;
-                    if there {
-                        model[row * breadth + column]
-                    } else {
-                        outside
-                    }
-                };
-                let span = -width.cast_signed()..=width.cast_signed();
-                let all = (0..height.cast_signed())
-                    .flat_map(|row| (0..breadth.cast_signed()).map(move |column| (row, column)));
-                let next = all.map(|(row, column)| {
-                    let around = span
-                        .clone()
-                        .flat_map(|down| span.clone().map(move |along| (down, along)));
-                    around.fold(0_u32, |sum, (down, along)| {
-                        sum.wrapping_mul(3)
-                            .wrapping_add(at(row + down, column + along))
-                    })
-                });
-                model = next.collect();
-            }
-            world.barrier().unwrap();
-            assert_eq!(matrix.get_block(0..height, 0..breadth).unwrap(), model);
-            halo.exchange().unwrap();
-            assert!(halo.tiles().all(|tile| {
-                (0..tile.rows().len() + 2 * width)
-                    .all(|i| tile.row(i).len() == tile.columns().len() + 2 * width)
-            }));
-            world.barrier().unwrap();
+            check_stencil(&world, shape, tile, width);
         }
         let matrix = DMatrix::new(&world, [4, 4], [2, 2], 0_u64).unwrap();
         let too_wide = Halo::new(&matrix, usize::MAX / 4, 0);

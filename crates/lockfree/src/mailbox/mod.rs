@@ -51,7 +51,6 @@ use std::fmt;
 pub use send::{has_taken, try_send_far};
 
 use crate::credits::Credits;
-
 use crate::sync::{
     AtomicU64,
     Ordering::{Acquire, Relaxed},
@@ -304,6 +303,12 @@ impl<'a> Mailbox<'a> {
     pub fn head(&self) -> u64 {
         // Relaxed: who reserves slots looks again.
         self.control[HEAD].load(Relaxed)
+    }
+
+    /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
+    #[must_use]
+    pub fn n_free_slots(&self) -> u64 {
+        n_free_slots(self, None)
     }
 
     /// Whether a thread of the owner receives now, and its sink may be running.

@@ -15,12 +15,6 @@ use crate::word::Word;
 const SLOTS_AHEAD: u64 = 4;
 
 impl Mailbox<'_> {
-    /// Slots that senders may reserve now: so many messages of up to 48 bytes have room.
-    #[must_use]
-    pub fn n_free_slots(&self) -> u64 {
-        n_free_slots(self, None)
-    }
-
     /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
     ///
     /// The caller rings the owner's [`Doorbell`] afterwards, once for any number of messages.
