@@ -350,7 +350,7 @@ fn a_task_goes_on_without_who_spawned_it_and_ends_with_the_rank() {
         assert_eq!(told.future().wait()?, 100);
         // One that is never over, whose end is the world's.
         let never = left.future();
-        let task = world.spawn(async move { never.await });
+        let task = world.spawn(never);
         drop(task);
         drop(left);
         quiet(world)
@@ -358,7 +358,7 @@ fn a_task_goes_on_without_who_spawned_it_and_ends_with_the_rank() {
     let world = alone();
     let promise = Promise::<u64>::of_value(&world).unwrap();
     let future = promise.future();
-    let task = world.spawn(async move { future.await });
+    let task = world.spawn(future);
     drop(world);
     assert!(matches!(
         task.wait(),
