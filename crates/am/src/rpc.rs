@@ -84,7 +84,7 @@ pub trait RemoteCalls {
     /// A panic of the function comes back as [`Error::RemotePanic`], and the target lives on.
     ///
     /// The function may return a future: the answer is its value, once that is there
-    /// ([`Returns`](crate::Returns)). So it may call other ranks, chain what follows by
+    /// ([`Returns`]). So it may call other ranks, chain what follows by
     /// [`then`](PgasFuture::then) and [`and_then`](PgasFuture::and_then), or
     /// [`spawn`](Self::spawn) what awaits.
     ///
