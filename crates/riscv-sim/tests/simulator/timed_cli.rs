@@ -148,7 +148,10 @@ fn a_run_that_waits_for_nothing_says_where_it_stands() {
         let output = rae(folder.path(), clock);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(125), "{message}");
-        assert!(message.contains("only waits, for an interrupt"), "{message}");
+        assert!(
+            message.contains("only waits, for an interrupt"),
+            "{message}"
+        );
         assert!(message.contains("<stuck+"), "{message}");
     }
 }
