@@ -1,7 +1,9 @@
-//! Active messages and remote calls between two ranks, beside bare messages that go back and forth and a bare ring.
+//! Active messages and remote calls between two ranks, beside bare messages that go back and forth
+//! and a bare ring.
 //!
-//! The floor of a round trip is a ring of each rank's, with one sender and one receiver and 56 bytes a message. A single cache line that both
-//! ranks write goes back and forth faster than that, but carries no messages; it is printed beside it.
+//! The floor of a round trip is a ring of each rank's, with one sender and one receiver and 56
+//! bytes a message. A single cache line that both ranks write goes back and forth faster than that,
+//! but carries no messages; it is printed beside it.
 //!
 //! Rank 1 does what rank 0 orders; between the orders it waits, and serves what comes meanwhile.
 #![expect(unsafe_code, reason = "the floors are loops on raw words")]
@@ -18,7 +20,8 @@ use criterion::{BenchmarkId, Criterion};
 use pgas::message::{Origin, Payload, ReplyHandler, RequestHandler, Token};
 use pgas::{ActiveMessages, GlobalPtr, PgasFuture, Rank, RemoteCalls, Symmetric, World, when_all};
 
-/// Words on each rank: order, count, length, the line of the ping-pong, the ring of what the rank receives, and the one of long payloads.
+/// Words on each rank: order, count, length, the line of the ping-pong, the ring of what the rank
+/// receives, and the one of long payloads.
 const WORDS: usize = BLOCKS + N_BLOCKS * BLOCK_WORDS;
 const ORDER: usize = 0;
 const LEN: usize = ORDER + support::ORDER_WORDS;
@@ -136,8 +139,8 @@ impl<'a> Bench<'a> {
         let rings = [0, 1].map(|rank| {
             let ring = words.on(Rank::new(rank)).add(RING);
             let at = ring.local(world).expect("ranks of one host are direct");
-            // SAFETY: the words are mapped and aligned as long as `words` lives, which lives as long as the slices, and accessed atomically
-            // only.
+            // SAFETY: the words are mapped and aligned as long as `words` lives, which lives as
+            // long as the slices, and accessed atomically only.
             unsafe { slice::from_raw_parts(at.as_ptr().cast::<AtomicU64>(), BLOCKS - RING) }
         });
         Self {
@@ -159,7 +162,8 @@ impl<'a> Bench<'a> {
             .word(rank, index)
             .local(self.world)
             .expect("ranks of one host are direct");
-        // SAFETY: the word is mapped and aligned as long as `words` lives, and accessed atomically only.
+        // SAFETY: the word is mapped and aligned as long as `words` lives, and accessed atomically
+        // only.
         unsafe { AtomicU64::from_ptr(at.as_ptr()) }
     }
 
@@ -314,13 +318,14 @@ impl<'a> Bench<'a> {
             let payload = payload.as_ptr().cast::<u8>();
             if is_first {
                 while ticket - head.load(Ordering::Acquire) >= N_BLOCKS as u64 {}
-                // SAFETY: so much room lies there, and the receiver, which has passed what was there, does not read before the
-                // publication.
+                // SAFETY: so much room lies there, and the receiver, which has passed what was
+                // there, does not read before the publication.
                 unsafe { payload.copy_from_nonoverlapping(source.as_ptr(), len) };
                 published.store(ticket + 1, Ordering::Release);
             } else {
                 while published.load(Ordering::Acquire) != ticket + 1 {}
-                // SAFETY: so much was written before the publication, and nobody writes there before `head` has passed it.
+                // SAFETY: so much was written before the publication, and nobody writes there
+                // before `head` has passed it.
                 hint::black_box(sum_of(unsafe { slice::from_raw_parts(payload, len) }));
                 head.store(ticket + 1, Ordering::Release);
             }
@@ -361,7 +366,8 @@ impl<'a> Bench<'a> {
         published.store(ticket + 1, Ordering::Release);
     }
 
-    /// Waits for the message of `ticket`, and gives the sum of its words. It does not pause, since a pause takes as long as a message.
+    /// Waits for the message of `ticket`, and gives the sum of its words. It does not pause, since
+    /// a pause takes as long as a message.
     #[inline]
     fn await_slot(&self, rank: usize, ticket: u64) -> u64 {
         let [published, payload @ ..] = self.slot(rank, ticket);
@@ -370,7 +376,8 @@ impl<'a> Bench<'a> {
         words.fold(0, u64::wrapping_add)
     }
 
-    /// A message to rank 1 and one back, again and again. Neither ring fills up, so nobody looks whether there is room.
+    /// A message to rank 1 and one back, again and again. Neither ring fills up, so nobody looks
+    /// whether there is room.
     fn ring_ping_pong(&self, n: u64, is_first: bool) {
         let firsts = self.ring_tickets.each_ref().map(Cell::get);
         for i in 0..n {

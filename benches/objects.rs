@@ -1,5 +1,6 @@
-//! What it costs that containers hold any type: nothing for byte-copyable elements, beside the transfer itself; and for
-//! others, how long an overwrite takes, and that memory stays flat over ten million of them.
+//! What it costs that containers hold any type: nothing for byte-copyable elements, beside the
+//! transfer itself; and for others, how long an overwrite takes, and that memory stays flat over
+//! ten million of them.
 
 mod support;
 

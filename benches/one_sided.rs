@@ -1,5 +1,5 @@
-//! Put, get and atomics of eight bytes at random places of a peer's 1 GiB, and of long pieces, each beside the
-//! same loop on raw pointers into the same memory.
+//! Put, get and atomics of eight bytes at random places of a peer's 1 GiB, and of long pieces, each
+//! beside the same loop on raw pointers into the same memory.
 #![expect(unsafe_code, reason = "the floor is a loop on raw pointers")]
 
 mod support;

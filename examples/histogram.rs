@@ -1,4 +1,5 @@
-//! The kernel *histogram* of bale: every rank adds one to random words of a table that lies on all ranks, in three styles.
+//! The kernel *histogram* of bale: every rank adds one to random words of a table that lies on all
+//! ranks, in three styles.
 //!
 //! ```text
 //! cargo run --release --example histogram -- --ranks 2
@@ -11,11 +12,12 @@
 //! | messages | an active message, whose handler adds to the owner's private memory |
 //! | aggregated | an item of an `Aggregator`, which sends many in one message |
 //!
-//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one alone, unless
-//! `--styles` names others.
+//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one
+//! alone, unless `--styles` names others.
 //!
-//! The result of each style is compared with the places that all ranks added to: of both the sum is taken of a number that each word
-//! has, so that an addition to a wrong word shows, and the work does not grow with the ranks.
+//! The result of each style is compared with the places that all ranks added to: of both the sum is
+//! taken of a number that each word has, so that an addition to a wrong word shows, and the work
+//! does not grow with the ranks.
 
 #[path = "support/arguments.rs"]
 mod arguments;

@@ -1,4 +1,5 @@
-//! The kernel *index gather* of bale: every rank reads random words of a table that lies on all ranks, in three styles.
+//! The kernel *index gather* of bale: every rank reads random words of a table that lies on all
+//! ranks, in three styles.
 //!
 //! ```text
 //! cargo run --release --example index_gather -- --ranks 2
@@ -11,8 +12,8 @@
 //! | messages | a request, whose handler replies with the word |
 //! | aggregated | one of many indices in a remote call, whose result is as many words |
 //!
-//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one alone, unless
-//! `--styles` names others.
+//! Where all memory is near, as on one host, all styles run; between hosts the aggregated one
+//! alone, unless `--styles` names others.
 //!
 //! Every word that was read is compared with what the table holds there.
 

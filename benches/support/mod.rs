@@ -31,7 +31,8 @@ pub(crate) fn two_ranks(measure: impl FnOnce(&World, &mut Criterion), serve: imp
     world.barrier().expect("the other rank ends too");
 }
 
-/// Words of rank 1 that take an order: the task, and in another cache line how often it is to be run.
+/// Words of rank 1 that take an order: the task, and in another cache line how often it is to be
+/// run.
 pub(crate) const ORDER_WORDS: usize = COUNT + 1;
 const COUNT: usize = 8;
 
@@ -51,8 +52,8 @@ pub(crate) fn take_order(world: &World, order: GlobalPtr<u64>) -> (u64, u64) {
     (task, n)
 }
 
-/// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times: what
-/// disturbs a machine for longer than a moment disturbs both.
+/// Runs `floor` and `ours` in turn, many times, and prints the median of the ratios of their times:
+/// what disturbs a machine for longer than a moment disturbs both.
 pub(crate) fn paired(name: &str, n_ops: usize, mut floor: impl FnMut(), mut ours: impl FnMut()) {
     let n_rounds = if is_smoke_test() { 1 } else { 201 };
     let time = |run: &mut dyn FnMut()| {
@@ -89,8 +90,9 @@ pub(crate) fn report(name: &str, floor: f64, ours: f64, ratio: f64) {
     println!("paired {name}: floor {floor:.2} ns, pgas {ours:.2} ns, ratio {ratio:.3}");
 }
 
-/// How long this process has been on a processor, in seconds: what else runs on the machine counts as little as possible. The
-/// system's own figure, of one thread; the time since the first call where there is none.
+/// How long this process has been on a processor, in seconds: what else runs on the machine counts
+/// as little as possible. The system's own figure, of one thread; the time since the first call
+/// where there is none.
 pub(crate) fn time_on_processor() -> f64 {
     // The system brings its figure up to date when a thread gives way.
     std::thread::yield_now();

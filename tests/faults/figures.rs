@@ -24,7 +24,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     let mut trials = vec![trial("figures::threads", threads)];
     for fault in ["none", "kill", "kill_first", "panic", "abort"] {
         for way in [Way::Launched, Way::SelfLaunched, Way::Foreign] {
-            // Without a supervisor somebody has to be left who tells them, and it does not matter who.
+            // Without a supervisor somebody has to be left who tells them, and it does not matter
+            // who.
             let name = format!("figures::{fault}::{way:?}");
             trials.push(trial(name, move || processes(way, fault)));
         }
@@ -41,7 +42,8 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials
 }
 
-/// Ten puts, five gets and three atomics on the next rank under a name, four calls, and a barrier for which a rank is late.
+/// Ten puts, five gets and three atomics on the next rank under a name, four calls, and a barrier
+/// for which a rank is late.
 pub(crate) fn rank_that_counts(world: &World, fault: &str) {
     let named = world.named("cells");
     let cells = named.alloc_symmetric::<u64>(8).unwrap();

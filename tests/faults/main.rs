@@ -1,6 +1,7 @@
-//! Faults of whole jobs: whatever happens to a rank, and whatever the others wait for meanwhile, the job is
-//! over at once, its end is explained, and nothing is left behind. What can be borne is borne: exhausted memory is
-//! an error on every rank, and a job of many more ranks than processors comes to its end.
+//! Faults of whole jobs: whatever happens to a rank, and whatever the others wait for meanwhile,
+//! the job is over at once, its end is explained, and nothing is left behind. What can be borne is
+//! borne: exhausted memory is an error on every rank, and a job of many more ranks than processors
+//! comes to its end.
 //!
 //! The ranks are processes of this very program, in one of the parts that [`parts`] lists.
 
@@ -57,7 +58,8 @@ fn main() -> ExitCode {
     .exit_code()
 }
 
-/// Jobs with few ranks run side by side; one with many has the machine for itself, since the others' ends are timed.
+/// Jobs with few ranks run side by side; one with many has the machine for itself, since the
+/// others' ends are timed.
 static MACHINE: RwLock<()> = RwLock::new(());
 
 /// A test beside which others may run.

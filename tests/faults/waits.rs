@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A kind of wait.
 pub(crate) struct Wait {
     pub(crate) name: &'static str,
-    /// Whether a rank that leaves in good order is missed here: its part is known to be missing. A lock or a
-    /// word might still be changed by others.
+    /// Whether a rank that leaves in good order is missed here: its part is known to be missing. A
+    /// lock or a word might still be changed by others.
     pub(crate) misses_who_left: bool,
     /// What all ranks do together before; gives what the waiting ranks then do.
     prepare: for<'w> fn(&'w World) -> pgas::Result<Waiting<'w>>,
@@ -236,9 +236,9 @@ fn for_a_locked_value(world: &World) -> pgas::Result<Waiting<'_>> {
     }))
 }
 
-/// A map with one key, whose slot the failing rank has put into another state. That is in the two highest bits
-/// of a word of 32 bits, or of 64 for a value that is larger than a word. Half a word of 64 bits is looked for, then, between
-/// two allocations: what an insert leaves is [`READY`].
+/// A map with one key, whose slot the failing rank has put into another state. That is in the two
+/// highest bits of a word of 32 bits, or of 64 for a value that is larger than a word. Half a word
+/// of 64 bits is looked for, then, between two allocations: what an insert leaves is [`READY`].
 fn map_with_slot_in_state<V: Object>(
     world: &World,
     value: V,
@@ -271,7 +271,8 @@ fn map_with_slot_in_state<V: Object>(
     Ok(map)
 }
 
-/// Asserts that nothing waits any more once the job has failed: each call tells why, as often as it is made.
+/// Asserts that nothing waits any more once the job has failed: each call tells why, as often as it
+/// is made.
 pub(crate) fn assert_told_again(world: &World) {
     for _ in 0..3 {
         let barrier = world.barrier();

@@ -1,5 +1,5 @@
-//! The crates as their users get them: packed, unpacked into a folder outside of the workspace, and used there by a crate of
-//! its own, which knows the others by their versions alone.
+//! The crates as their users get them: packed, unpacked into a folder outside of the workspace, and
+//! used there by a crate of its own, which knows the others by their versions alone.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,8 @@ pub(crate) fn run() -> Result<Outcome> {
         unpack(name, version, folder.path())?;
     }
     write_user(&packages, folder.path())?;
-    // All of them, without the tests of ours that are not published. Open MPI's headers serve the MPI backend.
+    // All of them, without the tests of ours that are not published. Open MPI's headers serve the
+    // MPI backend.
     let mut build = cargo_in(folder.path(), &["build", "--workspace"]);
     process::run(build.env("MPICC", mpi::MPICC))?;
     count_crates(folder.path())?;
@@ -75,7 +76,8 @@ fn document_without_mpi() -> Result<()> {
     process::run(&mut doc).map(drop)
 }
 
-/// Names and versions of the packages that are published. Fails for one that does not say what it is.
+/// Names and versions of the packages that are published. Fails for one that does not say what it
+/// is.
 pub(crate) fn published() -> Result<Vec<(String, String)>> {
     let mut metadata = command("cargo", ["metadata", "--format-version", "1", "--no-deps"]);
     let metadata = process::output(&mut metadata).context("`cargo metadata` fails")?;
@@ -126,7 +128,8 @@ fn unpack(name: &str, version: &str, folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Fails for a text that the documentation includes and the package lacks: a build does not miss it.
+/// Fails for a text that the documentation includes and the package lacks: a build does not miss
+/// it.
 fn has_what_it_includes(folder: &Path) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();

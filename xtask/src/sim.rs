@@ -1,4 +1,5 @@
-//! Programs of this repository on the simulated machine: built for its processor, and run on its nodes.
+//! Programs of this repository on the simulated machine: built for its processor, and run on its
+//! nodes.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -9,11 +10,12 @@ use crate::process::{self, Outcome, command, root};
 
 const TARGET: &str = crate::toolchains::SIMULATED;
 
-/// MiB of a node's memory, and of its segment; and turns so long that the host's caches serve a node more than once. A rank that waits
-/// sleeps, and does not use its turn up.
+/// MiB of a node's memory, and of its segment; and turns so long that the host's caches serve a
+/// node more than once. A rank that waits sleeps, and does not use its turn up.
 const MACHINE: [&str; 3] = ["--memory=512", "--segment=256", "--quantum=20000"];
 
-/// What the ranks' environment has. A wait of a minute of simulated time is a deadlock: the job then ends, and says who waits for what.
+/// What the ranks' environment has. A wait of a minute of simulated time is a deadlock: the job
+/// then ends, and says who waits for what.
 const ENVIRONMENT: [&str; 4] = ["--env", "PGAS_BACKEND=sim", "--env", "PGAS_STALL_END=1"];
 
 /// The cases of the conformance suite that start threads, of which a simulated node has one.
@@ -24,7 +26,8 @@ const WITH_THREADS: [&str; 4] = [
     "threads_of_a_rank_share_its_world",
 ];
 
-/// Runs an example on so many nodes. It may read what lies in the repository and in these folders, and write to the current one.
+/// Runs an example on so many nodes. It may read what lies in the repository and in these folders,
+/// and write to the current one.
 pub(crate) fn example(
     nodes: u32,
     name: &str,

@@ -1,4 +1,5 @@
-//! What becomes of calls: from handlers, to ranks that never wait for long, to objects that are gone, and at the end of a rank.
+//! What becomes of calls: from handlers, to ranks that never wait for long, to objects that are
+//! gone, and at the end of a rank.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -367,8 +368,9 @@ fn quiet_waits_for_what_follows_transfers() {
     }
 }
 
-/// Over a network on which a transfer is under way for as long as a rank sends a hundred messages: a round of
-/// `quiet` sends some, and two rounds that are alike are enough where there is nothing to wait for.
+/// Over a network on which a transfer is under way for as long as a rank sends a hundred messages:
+/// a round of `quiet` sends some, and two rounds that are alike are enough where there is nothing
+/// to wait for.
 #[test]
 fn quiet_waits_for_what_follows_transfers_that_take_long() {
     static N_RUN: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,5 @@
-//! Random graphs of futures, on several ranks at once: every action runs once, every future completes, and nothing hangs or leaks.
+//! Random graphs of futures, on several ranks at once: every action runs once, every future
+//! completes, and nothing hangs or leaks.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

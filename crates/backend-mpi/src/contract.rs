@@ -21,14 +21,17 @@ use crate::mailbox::MAX_MEDIUM;
 use crate::network::Network;
 use crate::sys;
 
-/// How often a call of progress looks for work, and how often a parked rank calls it: some microseconds.
+/// How often a call of progress looks for work, and how often a parked rank calls it: some
+/// microseconds.
 const LOOKS: u32 = 16;
-/// How many looks there are in a barrier, in the same time, and one in how many is also one at what has come for this rank.
+/// How many looks there are in a barrier, in the same time, and one in how many is also one at what
+/// has come for this rank.
 const LOOKS_IN_BARRIER: u32 = 32;
 const LOOKS_A_PUMP: u32 = 8;
 const TURNS_A_PARK: u32 = 4;
-/// How often a rank parks between two yields. A yield takes as long as the answer to an operation of another rank, which
-/// meanwhile waits; other threads and programs can wait for a tenth of a millisecond.
+/// How often a rank parks between two yields. A yield takes as long as the answer to an operation
+/// of another rank, which meanwhile waits; other threads and programs can wait for a tenth of a
+/// millisecond.
 const PARKS_A_YIELD: u32 = 32;
 
 impl Network {
@@ -42,10 +45,13 @@ impl Network {
     }
 }
 
-// SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as the member.
-// 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion; atomics at the
-// target change one word. 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target, in the unified
-// model. 4. Atomics are all MPI's, or all a CPU's, for the whole job. 5. MPI delivers a message once and whole.
+// SAFETY: 1. segments are parts of the member's mapping, aligned to 4 KiB, which lives as long as
+// the member.
+// 2. An operation names its bytes to MPI, and reports its stages after MPI's own completion;
+//    atomics at the
+// target change one word. 3. `flush` is `MPI_Win_flush` and the answers of atomics at the target,
+// in the unified model. 4. Atomics are all MPI's, or all a CPU's, for the whole job. 5. MPI
+// delivers a message once and whole.
 unsafe impl Backend for Network {
     fn name(&self) -> &'static str {
         "mpi"
@@ -259,8 +265,9 @@ unsafe impl Backend for Network {
         self.receive(class, limit, sink)
     }
 
-    /// Looks several times where nobody else needs the processor: what others put and get here is served by a look,
-    /// which is short beside the way to it. In a barrier most looks are glances, which serve as much in half the time.
+    /// Looks several times where nobody else needs the processor: what others put and get here is
+    /// served by a look, which is short beside the way to it. In a barrier most looks are glances,
+    /// which serve as much in half the time.
     fn progress(&self) -> Result<bool> {
         let mut state = self.state();
         let mpi = sys::enter()?;
@@ -283,8 +290,9 @@ unsafe impl Backend for Network {
         Ok(false)
     }
 
-    /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it to do so. Short,
-    /// since what its caller waits for may be an operation of its own, which this does not see.
+    /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it
+    /// to do so. Short, since what its caller waits for may be an operation of its own, which this
+    /// does not see.
     fn park(&self, _at_most: Duration) {
         if self.is_crowded() {
             if matches!(self.progress(), Ok(false)) {
@@ -353,7 +361,8 @@ unsafe impl Backend for Network {
     }
 
     fn leave(&self, late: &mut dyn FnMut(Message<'_>)) {
-        // A failure is reported by who was failed, and ends the waiting; so does the limit of a wait, which is one.
+        // A failure is reported by who was failed, and ends the waiting; so does the limit of a
+        // wait, which is one.
         if let Err(error) = self.bid_farewell(late)
             && self.health().is_ok()
         {

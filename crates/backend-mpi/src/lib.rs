@@ -1,8 +1,9 @@
-//! MPI backend of `pgas`: one-sided communication over MPI-3 RMA windows between hosts, over shared memory inside
-//! of them.
+//! MPI backend of `pgas`: one-sided communication over MPI-3 RMA windows between hosts, over shared
+//! memory inside of them.
 //!
-//! [`init`] joins the job that `mpirun` or `srun` started; [`init_on`] makes a world of any communicator of a
-//! program that uses MPI itself. `pgas::init` of the facade calls the first, with feature `mpi`.
+//! [`init`] joins the job that `mpirun` or `srun` started; [`init_on`] makes a world of any
+//! communicator of a program that uses MPI itself. `pgas::init` of the facade calls the first, with
+//! feature `mpi`.
 //!
 //! ```no_run
 //! # fn main() -> pgas_core::Result<()> {
@@ -21,23 +22,23 @@
 //! | hosts | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //! | any two ranks, with `PGAS_DIRECT=0` | `MPI_Put`, `MPI_Get` | at the target, by message | `MPI_Isend`, credits | `MPI_Ibarrier` |
 //!
-//! Collectives are MPI's own, non-blocking ones on a communicator for each team; on one host only the long ones in which
-//! MPI is faster. What MPI computes otherwise than this library promises stays core's: floats, operators of the user's
-//! own, sums and products of integers below
-//! 32 bits, and with MPICH comparisons of unsigned ones.
+//! Collectives are MPI's own, non-blocking ones on a communicator for each team; on one host only
+//! the long ones in which MPI is faster. What MPI computes otherwise than this library promises
+//! stays core's: floats, operators of the user's own, sums and products of integers below 32 bits,
+//! and with MPICH comparisons of unsigned ones.
 //!
-//! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a job uses
-//! one kind only: the CPU's, of the rank that has the word. So ranks [serve
-//! atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) in every job with a window, and containers send
-//! it whole operations.
+//! CPU atomics and MPI's atomics on one word lose updates with every MPI that was measured, so a
+//! job uses one kind only: the CPU's, of the rank that has the word. So ranks [serve
+//! atomics](pgas_core::backend::Capabilities::ranks_serve_atomics) in every job with a window, and
+//! containers send it whole operations.
 //!
 //! # Lost hosts
 //!
-//! The first rank of each host holds connections by TCP to those of others, of up to 32 hosts to all of
-//! them, on a port that the system chooses. A host, or the way to one, of which nothing is heard there for
-//! [`silence`](pgas_core::Config::silence) ends the job; where no connection comes about, as behind
-//! a firewall, a warning says so, and lost hosts are left to MPI and its launcher. So they are until MPI
-//! has started: of the start itself, which waits for all processes, only
+//! The first rank of each host holds connections by TCP to those of others, of up to 32 hosts to
+//! all of them, on a port that the system chooses. A host, or the way to one, of which nothing is
+//! heard there for [`silence`](pgas_core::Config::silence) ends the job; where no connection comes
+//! about, as behind a firewall, a warning says so, and lost hosts are left to MPI and its launcher.
+//! So they are until MPI has started: of the start itself, which waits for all processes, only
 //! [`timeout`](pgas_core::Config::timeout) and [`stall`](pgas_core::Config::stall) take care.
 //!
 //! # Floors
@@ -102,8 +103,8 @@ mod window;
 
 pub use start::{init, init_on, init_on_serialized};
 
-/// How often each call of MPI was made by this crate in this process, by the calls' names, since a world
-/// with [`Statistics`](pgas_core::Statistics) was made.
+/// How often each call of MPI was made by this crate in this process, by the calls' names, since a
+/// world with [`Statistics`](pgas_core::Statistics) was made.
 ///
 /// # Examples
 ///

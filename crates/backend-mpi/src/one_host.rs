@@ -1,4 +1,5 @@
-//! A job whose ranks are all on one host: they meet and end by MPI, and communicate over shared memory.
+//! A job whose ranks are all on one host: they meet and end by MPI, and communicate over shared
+//! memory.
 #![expect(unsafe_code, reason = "passes the contract's calls on")]
 
 use std::ops::Range;
@@ -48,8 +49,8 @@ impl OneHost {
         LongWait::new(self.session.lookout().limits(), self.rank(), awaited)
     }
 
-    /// Does what is due for a wait, of which an end is the job's failure: this rank is about to leave, and nobody hears
-    /// of an error.
+    /// Does what is due for a wait, of which an end is the job's failure: this rank is about to
+    /// leave, and nobody hears of an error.
     fn check(&self, long: &mut LongWait<'_>) -> Result<()> {
         long.check().map_err(|over| match over {
             Over::Timeout(error) => {
@@ -60,7 +61,8 @@ impl OneHost {
         })
     }
 
-    /// Waits until this rank's questions are answered, by ranks that have left and wait for it in turn.
+    /// Waits until this rank's questions are answered, by ranks that have left and wait for it in
+    /// turn.
     fn wait_for_answers(&self) -> Result<()> {
         let mut long = self.long_wait("answers of ranks that have left");
         while !self.collectives.are_answered() {
@@ -72,13 +74,15 @@ impl OneHost {
         Ok(())
     }
 
-    /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not come.
+    /// Waits until all have left: who waits inside of MPI cannot tell why another rank does not
+    /// come.
     fn wait_for_the_others(&self) -> Result<()> {
         let mut long = self.long_wait("the others to leave");
         while !self.member.have_all_left() {
             self.member.health()?;
             self.check(&mut long)?;
-            // Where another thread than MPI's leaves, those that wait in MPI's collectives are not told.
+            // Where another thread than MPI's leaves, those that wait in MPI's collectives are not
+            // told.
             if let Ok(mpi) = sys::enter() {
                 self.collectives.serve(&mpi)?;
             }
@@ -268,7 +272,8 @@ unsafe impl Backend for OneHost {
     }
 
     fn abort(&self, code: i32, message: &str) -> ! {
-        // The others are not told by other means: one that fails of it might end first, with a code of its own.
+        // The others are not told by other means: one that fails of it might end first, with a code
+        // of its own.
         self.session
             .abort(code, &format!("ended the job: {message}"))
     }

@@ -2,9 +2,9 @@
 //! without MPI.
 //!
 //! [`init`] joins the job that `pgas-run` or the program itself started on one host, or a launcher
-//! that speaks PMI-1, as `pgas-run --hosts`, MPICH's and Slurm's do, on several. `pgas::init` of the facade calls it,
-//! with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is needed; nothing of it
-//! is needed to build.
+//! that speaks PMI-1, as `pgas-run --hosts`, MPICH's and Slurm's do, on several. `pgas::init` of
+//! the facade calls it, with feature `ofi` and `PGAS_BACKEND=ofi`. Libfabric is loaded when it is
+//! needed; nothing of it is needed to build.
 //!
 //! ```no_run
 //! # fn main() -> pgas_core::Result<()> {

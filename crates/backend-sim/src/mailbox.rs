@@ -1,5 +1,6 @@
-//! Messages: each rank has a ring for requests and one for replies in its segment, of which it takes messages by its own
-//! instructions, and to which others send by remote loads, stores and compare-and-swaps.
+//! Messages: each rank has a ring for requests and one for replies in its segment, of which it
+//! takes messages by its own instructions, and to which others send by remote loads, stores and
+//! compare-and-swaps.
 #![expect(unsafe_code, reason = "reads and writes the own part of segments")]
 
 use std::slice;
@@ -22,7 +23,8 @@ pub(crate) struct Mailboxes {
     rank: u32,
     base: u64,
     layout: Layout,
-    /// What this rank has taken of the others' room for requests. Replies always find some: each answers a request.
+    /// What this rank has taken of the others' room for requests. Replies always find some: each
+    /// answers a request.
     credits: Box<[Credits]>,
 }
 
@@ -63,7 +65,8 @@ impl Mailboxes {
 
     /// Writes bytes of the backend's own part of a segment.
     pub(crate) fn tell_bytes(&self, rank: u32, offset: u64, bytes: &[u8]) {
-        // SAFETY: the caller is in this crate and names places of the layout, which lie in every segment.
+        // SAFETY: the caller is in this crate and names places of the layout, which lie in every
+        // segment.
         unsafe { rma::put(self.remote(rank, offset), bytes.as_ptr(), bytes.len()) };
     }
 
@@ -178,7 +181,8 @@ impl Ring for Outbox {
 struct Far(Remote);
 
 impl Far {
-    /// What was asked for before is done before what `access` asks for, and that before what follows, as far as `order` says so.
+    /// What was asked for before is done before what `access` asks for, and that before what
+    /// follows, as far as `order` says so.
     fn ordered<T>(order: Ordering, access: impl FnOnce() -> T) -> T {
         if !matches!(order, Relaxed | Acquire) {
             fence();

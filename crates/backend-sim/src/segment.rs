@@ -6,7 +6,8 @@ use pgas_lockfree::mailbox::Mailbox;
 /// Payload of a message at most.
 pub(crate) const MOST_PAYLOAD: usize = 1024;
 
-/// Slots of a ring for a rank that sends to it, within limits: few ranks fill it by themselves, and of many not all send to one.
+/// Slots of a ring for a rank that sends to it, within limits: few ranks fill it by themselves, and
+/// of many not all send to one.
 const SLOTS_PER_RANK: usize = 16;
 const FEWEST_SLOTS: usize = 1024;
 const MOST_SLOTS: usize = 16_384;

@@ -46,7 +46,8 @@ pub(crate) struct Start {
 
 pub(crate) fn start() -> Start {
     let (rank, n_ranks, segment_bytes, segment): (u64, u64, u64, u64);
-    // SAFETY: `eaddi` reads extended registers, which hold what they held at the start, and touches no memory.
+    // SAFETY: `eaddi` reads extended registers, which hold what they held at the start, and touches
+    // no memory.
     unsafe {
         asm!(
             ".insn i 0x7b, 6, {0}, x10, 0",
@@ -157,7 +158,8 @@ macro_rules! compare_swap {
             unsafe {
                 asm!(
                     ".insn i 0x7b, 7, x5, {object}, 0",
-                    // elr, and esc unless something else stands there; again if the reservation was lost.
+                    // elr, and esc unless something else stands there; again if the reservation was
+                    // lost.
                     concat!("1: .insn r 0x6b, ", $funct3, ", 0x08, {old}, t0, x0"),
                     "bne {old}, {expected}, 2f",
                     concat!(".insn r 0x6b, ", $funct3, ", 0x0c, {failed}, t0, {new}"),
@@ -179,11 +181,12 @@ compare_swap!(compare_swap_d, "3");
 /// The system call by which a process of the simulator waits for others.
 const AWAIT_WRITES: u64 = 4096;
 
-/// Waits until others have written to this process's memory another number of times than `seen` since its start, or `ns` are over;
-/// gives that number.
+/// Waits until others have written to this process's memory another number of times than `seen`
+/// since its start, or `ns` are over; gives that number.
 pub(crate) fn await_writes(seen: u64, ns: u64) -> u64 {
     let count;
-    // SAFETY: the call changes no memory; what others have written meanwhile is read by what follows.
+    // SAFETY: the call changes no memory; what others have written meanwhile is read by what
+    // follows.
     unsafe {
         asm!(
             "ecall",

@@ -1,4 +1,5 @@
-//! Linux only: how a process becomes a rank, whatever started it. `attach_portable.rs` stands in for it elsewhere.
+//! Linux only: how a process becomes a rank, whatever started it. `attach_portable.rs` stands in
+//! for it elsewhere.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -13,11 +14,11 @@ use crate::liveness::{Hold, Liveness};
 use crate::member::Member;
 use crate::segment::{Job, JobMemory, create_job, warn_of_size};
 
-/// Joins the job that `config.launcher` describes; in a process that has joined already it gives another
-/// handle on that world ([`process::join_once`]).
+/// Joins the job that `config.launcher` describes; in a process that has joined already it gives
+/// another handle on that world ([`process::join_once`]).
 ///
-/// With [`Launcher::SelfLaunch`] this process starts the ranks and ends with their exit code; the call
-/// returns in the ranks only.
+/// With [`Launcher::SelfLaunch`] this process starts the ranks and ends with their exit code; the
+/// call returns in the ranks only.
 ///
 /// # Errors
 ///
@@ -32,8 +33,8 @@ fn launched(config: &Config) -> Result<World> {
     World::new(Arc::new(member(config)?), config.clone())
 }
 
-/// Joins the job that `config.launcher` describes, as [`init`] does, for a backend that has more ways to reach ranks than
-/// the memory of their host.
+/// Joins the job that `config.launcher` describes, as [`init`] does, for a backend that has more
+/// ways to reach ranks than the memory of their host.
 ///
 /// # Errors
 ///
@@ -67,8 +68,8 @@ pub fn member(config: &Config) -> Result<Member> {
 ///
 /// # Errors
 ///
-/// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
-/// of the job or is taken by a live process.
+/// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a
+/// rank of the job or is taken by a live process.
 pub fn join(memory: JobMemory, rank: u32, config: &Config) -> Result<World> {
     World::new(
         Arc::new(Member::join(memory, rank, config)?),
@@ -81,8 +82,8 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not a rank
-    /// of the job or is taken by a live process.
+    /// When the memory is not that of a job of this version, or cannot be mapped, or `rank` is not
+    /// a rank of the job or is taken by a live process.
     pub fn join(memory: JobMemory, rank: u32, config: &Config) -> Result<Self> {
         let job = Job::open(memory)?;
         let n_ranks = job.layout().n_ranks;

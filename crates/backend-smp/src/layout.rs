@@ -15,8 +15,8 @@ use crate::doorbell::Doorbell;
 /// The size of a large page; segments are multiples of it unless they are smaller.
 pub(crate) const HUGE_PAGE: usize = if cfg!(miri) { PAGE } else { 2 << 20 };
 
-/// Slots of each mailbox: 128 KiB, of which only what is used costs memory. Miri looks at every word
-/// of the control part whenever it is lent out, so there it is small.
+/// Slots of each mailbox: 128 KiB, of which only what is used costs memory. Miri looks at every
+/// word of the control part whenever it is lent out, so there it is small.
 pub(crate) const MAILBOX_SLOTS: usize = if cfg!(miri) { 128 } else { 2048 };
 /// The longest message of [`MAILBOX_SLOTS`].
 pub(crate) const MAX_MEDIUM: usize = MAILBOX_SLOTS * 8 - 16;
@@ -34,8 +34,8 @@ const MIN_PEERS: usize = 256;
 pub(crate) const MAILBOX_BYTES: usize = Mailbox::bytes(MAILBOX_SLOTS);
 pub(crate) const MAILBOX_STRIDE: usize = MAILBOX_BYTES.next_multiple_of(PAGE);
 
-/// What begins a multiple of this apart shares no page where pages are small. Nothing but speed relies
-/// on it: the system's pages may be larger.
+/// What begins a multiple of this apart shares no page where pages are small. Nothing but speed
+/// relies on it: the system's pages may be larger.
 const PAGE: usize = 4096;
 const HEADER_BYTES: usize = PAGE;
 pub(crate) const FAILURE_AT: usize = 64;
@@ -74,7 +74,8 @@ impl Layout {
         (self.buffers_at() + self.n_ranks as usize * BUFFERS_BYTES).next_multiple_of(PAGE)
     }
 
-    /// The size of a rank's board, which costs memory where operations are counted. Under Miri there is none.
+    /// The size of a rank's board, which costs memory where operations are counted. Under Miri
+    /// there is none.
     fn board_bytes(self) -> usize {
         if cfg!(miri) {
             return 0;

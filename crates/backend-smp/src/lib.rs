@@ -13,23 +13,25 @@
 //! # Ok::<(), pgas_core::Error>(())
 //! ```
 //!
-//! A put or get is a load, a store or a copy, an atomic an instruction; messages go through lock-free
-//! rings in the shared memory, and who waits for long sleeps in the kernel. The memory has no name, so
-//! nothing is left behind, however a job ends.
+//! A put or get is a load, a store or a copy, an atomic an instruction; messages go through
+//! lock-free rings in the shared memory, and who waits for long sleeps in the kernel. The memory
+//! has no name, so nothing is left behind, however a job ends.
 //!
-//! [`init`] makes a rank's world of what started the process. A backend for several hosts takes [`create_job`],
-//! [`launcher::share`] and [`Member`], for the ranks that share a host.
+//! [`init`] makes a rank's world of what started the process. A backend for several hosts takes
+//! [`create_job`], [`launcher::share`] and [`Member`], for the ranks that share a host.
 //!
 //! # Systems
 //!
-//! Ranks as processes, their launcher and what brings them together are Linux's. Elsewhere, as on macOS, a job is one process or its
-//! ranks are [`threads`], and [`init`] refuses anything else in one sentence. Files that belong to Linux alone say so in their first
-//! line; `*_portable.rs` stand in for them. `RUSTFLAGS='--cfg pgas_portable'` builds the crate with these on Linux too, to test them.
+//! Ranks as processes, their launcher and what brings them together are Linux's. Elsewhere, as on
+//! macOS, a job is one process or its ranks are [`threads`], and [`init`] refuses anything else in
+//! one sentence. Files that belong to Linux alone say so in their first line; `*_portable.rs` stand
+//! in for them. `RUSTFLAGS='--cfg pgas_portable'` builds the crate with these on Linux too, to test
+//! them.
 //!
 //! # Building blocks
 //!
-//! Mailboxes, barrier and doorbells are those of [`pgas_lockfree`], inside the mapping that all ranks share. What they ask of the
-//! system and the processor is in [`doorbell`] and `machine`.
+//! Mailboxes, barrier and doorbells are those of [`pgas_lockfree`], inside the mapping that all
+//! ranks share. What they ask of the system and the processor is in [`doorbell`] and `machine`.
 //!
 //! # Floors
 //!

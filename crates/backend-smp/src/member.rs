@@ -24,10 +24,12 @@ use crate::liveness::{Hold, Liveness};
 use crate::machine::Native;
 use crate::segment::Job;
 
-/// One rank of a job over shared memory: the [`Backend`](pgas_core::backend::Backend) of this crate.
+/// One rank of a job over shared memory: the [`Backend`](pgas_core::backend::Backend) of this
+/// crate.
 ///
-/// A backend for several hosts has one for the ranks of its own host. Its ranks are then those of the
-/// memory that it joined, from 0, and its methods, this type's own and those of the contract, speak of these.
+/// A backend for several hosts has one for the ranks of its own host. Its ranks are then those of
+/// the memory that it joined, from 0, and its methods, this type's own and those of the contract,
+/// speak of these.
 #[derive(Debug)]
 pub struct Member {
     job: Arc<Job>,
@@ -40,13 +42,15 @@ pub struct Member {
     liveness: Option<Liveness>,
     /// What shows the others that this process lives.
     pub(crate) hold: Option<Hold>,
-    /// What this rank has taken of each one's room for requests. Replies need none: they are as many as the requests that were served.
+    /// What this rank has taken of each one's room for requests. Replies need none: they are as
+    /// many as the requests that were served.
     credits: Box<[Credits]>,
     /// Where this rank looks first for a buffer to fill in place.
     next_buffer: AtomicUsize,
 }
 
-/// A rank that waits without sleeping looks at the others' lives once in so many looks at the failure word.
+/// A rank that waits without sleeping looks at the others' lives once in so many looks at the
+/// failure word.
 const CHECKS_PER_LOOK: u32 = 256;
 
 impl Member {
@@ -101,8 +105,8 @@ impl Member {
         (control.membership(rank) != Membership::Absent).then(|| control.pid(rank))
     }
 
-    /// Enters a barrier, unless the job has failed, as it has when the last one is not over: it would be
-    /// complete for this rank alone.
+    /// Enters a barrier, unless the job has failed, as it has when the last one is not over: it
+    /// would be complete for this rank alone.
     pub(crate) fn arrive(&self) -> Result<BarrierTicket> {
         let control = self.job.control();
         if control.has_failed() {
@@ -332,8 +336,9 @@ impl Member {
     /// Whether `rank` has left in good order and nothing that it sent to this one is on its way.
     pub(crate) fn is_gone(&self, rank: u32) -> bool {
         let control = self.job.control();
-        // In this order: what a rank sent is in the mailbox by the time at which it has left; what is no
-        // longer in the mailbox was taken out by a thread that is receiving until its sink has returned.
+        // In this order: what a rank sent is in the mailbox by the time at which it has left; what
+        // is no longer in the mailbox was taken out by a thread that is receiving until its sink
+        // has returned.
         control.membership(rank) == Membership::Left
             && (0..2).all(|class| control.mailbox(self.rank, class).n_queued_bytes() == 0)
             && (0..2).all(|class| !control.mailbox(self.rank, class).is_receiving())
@@ -438,8 +443,8 @@ fn check_length(to: Rank, bytes: usize) -> Result<()> {
 }
 
 impl Drop for Member {
-    /// Says that a rank panics before its lock on the job's file is released, which only says that it
-    /// is gone. (A thread's panic is told with its message, by who runs the threads.)
+    /// Says that a rank panics before its lock on the job's file is released, which only says that
+    /// it is gone. (A thread's panic is told with its message, by who runs the threads.)
     fn drop(&mut self) {
         if std::thread::panicking() && self.liveness.is_some() {
             self.job.control().fail(self.rank, "panicked");

@@ -1,8 +1,8 @@
 //! Where the bytes move: the backend over shared memory.
 //!
 //! On the path of an operation this file comes last. Most operations never reach it, because core
-//! accesses mapped segments itself; what does (with `PGAS_DIRECT=0`, and in generic code) is done here
-//! by the same loads, stores, copies and CPU atomics, each complete when it returns.
+//! accesses mapped segments itself; what does (with `PGAS_DIRECT=0`, and in generic code) is done
+//! here by the same loads, stores, copies and CPU atomics, each complete when it returns.
 #![expect(
     unsafe_code,
     reason = "accesses segments on addresses that core has checked"
@@ -34,10 +34,10 @@ impl Member {
     }
 }
 
-// SAFETY: 1. segments are parts of the job's mapping, which is aligned to 4 KiB and lives as long as
-// the job that every `Member` holds. 2. Operations are plain copies and atomics on exactly the bytes
-// named, complete on return. 3. `flush` is a full fence behind stores to coherent memory. 4. Atomics are
-// CPU atomics. 5. A mailbox delivers each message once, whole, to its owner.
+// SAFETY: 1. segments are parts of the job's mapping, which is aligned to 4 KiB and lives as long
+// as the job that every `Member` holds. 2. Operations are plain copies and atomics on exactly the
+// bytes named, complete on return. 3. `flush` is a full fence behind stores to coherent memory. 4.
+// Atomics are CPU atomics. 5. A mailbox delivers each message once, whole, to its owner.
 unsafe impl Backend for Member {
     fn name(&self) -> &'static str {
         "smp"
@@ -211,7 +211,8 @@ unsafe impl Backend for Member {
         if let Some(sent) = self.send_from(place, to.number(), of, opening)? {
             return Ok(sent);
         }
-        // SAFETY: the caller promises that the place was offered for so many bytes, and that nobody writes to it meanwhile.
+        // SAFETY: the caller promises that the place was offered for so many bytes, and that nobody
+        // writes to it meanwhile.
         let payload = unsafe { slice::from_raw_parts(place.start.as_ptr(), place.len) };
         let sent = self.send(to.number(), class, handler, &[opening, payload]);
         if !matches!(sent, Ok(Sent::BackPressure)) {

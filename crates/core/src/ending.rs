@@ -1,8 +1,9 @@
 //! What becomes of the figures of all ranks when the job ends (`PGAS_STATS`).
 //!
-//! On one host they lie in memory that all its ranks share. What supervises the ranks tells them, since it sees every end of
-//! them; without a supervisor the last rank to leave does, or, if the job has failed, the first to notice.
-//! Over a network each rank sends its figures to rank 0 before it leaves, which waits for them.
+//! On one host they lie in memory that all its ranks share. What supervises the ranks tells them,
+//! since it sees every end of them; without a supervisor the last rank to leave does, or, if the
+//! job has failed, the first to notice. Over a network each rank sends its figures to rank 0 before
+//! it leaves, which waits for them.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,13 +16,14 @@ use crate::stall::FIGURES;
 use crate::stats::{Board, Counting, Report};
 use crate::world::World;
 
-/// How long the others have to end, too, after a failure, before their figures are told as they are.
+/// How long the others have to end, too, after a failure, before their figures are told as they
+/// are.
 const GRACE: Duration = Duration::from_millis(200);
 const NAP: Duration = Duration::from_millis(1);
 
 impl World {
-    /// Tells the figures of the job, if this rank is who does that. Called when the rank leaves, and when it ends
-    /// the job, for which it has a `cause`.
+    /// Tells the figures of the job, if this rank is who does that. Called when the rank leaves,
+    /// and when it ends the job, for which it has a `cause`.
     pub(crate) fn tell_statistics(&self, cause: Option<&str>) {
         let Some(counting) = self.counting() else {
             return;
@@ -88,7 +90,8 @@ impl World {
         tell(&boards, self.n_ranks(), failure.as_deref());
     }
 
-    /// Sends what this rank has counted to rank 0, in pieces, the one that says how many there are last.
+    /// Sends what this rank has counted to rank 0, in pieces, the one that says how many there are
+    /// last.
     fn send_figures(&self, counting: &Counting) {
         let most_words = (self.capabilities().max_medium - 16) / 8;
         for piece in counting.pieces(most_words.min(500)) {
@@ -112,8 +115,8 @@ impl World {
     }
 }
 
-/// Tells the figures of ranks that are all on this host, if this one is the last to leave, or the first that
-/// sees the job fail.
+/// Tells the figures of ranks that are all on this host, if this one is the last to leave, or the
+/// first that sees the job fail.
 fn tell_of_host(counting: &Counting, boards: &[Board], failure: Option<&str>) {
     let Some(first) = boards.first() else {
         return;

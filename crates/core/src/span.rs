@@ -5,7 +5,8 @@ use std::fmt;
 use crate::trace::{Kind, Trace};
 use crate::world::World;
 
-/// A stretch of a program that a trace shows by its name, until this is dropped; from [`World::span`].
+/// A stretch of a program that a trace shows by its name, until this is dropped; from
+/// [`World::span`].
 #[must_use = "the span ends when this is dropped"]
 pub struct Span<'w> {
     trace: Option<(&'w Trace, u16)>,
@@ -14,9 +15,10 @@ pub struct Span<'w> {
 }
 
 impl World {
-    /// Says that the program does what `name` says until the span is dropped, on the thread that calls this. Traces
-    /// (`PGAS_TRACE`) show it; with feature `tracing` it is a span of that crate, too, called
-    /// `pgas` with the fields `name` and `rank`, of level `INFO`. Else it is nothing.
+    /// Says that the program does what `name` says until the span is dropped, on the thread that
+    /// calls this. Traces (`PGAS_TRACE`) show it; with feature `tracing` it is a span of that
+    /// crate, too, called `pgas` with the fields `name` and `rank`, of level `INFO`. Else it is
+    /// nothing.
     ///
     /// # Cost
     ///

@@ -101,7 +101,8 @@ pub fn part_of(whole: &'static str) -> PartOf {
     }
 }
 
-/// The call of the program that a wait `from` a line of the library's is a part of, if that has said so, and its line.
+/// The call of the program that a wait `from` a line of the library's is a part of, if that has
+/// said so, and its line.
 pub(crate) fn program_line(
     from: &'static Location<'static>,
 ) -> (Option<&'static str>, &'static Location<'static>) {

@@ -1,9 +1,10 @@
 //! Single words that all ranks may access: what each access orders.
 //!
-//! All of them are sequentially consistent. Two ranks that each write one word and then read the other one's must not both find what was
-//! there before, or two inserts could miss each other, and accesses that acquire and release alone do not promise that. It costs
-//! nothing on x86-64, where each atomic instruction orders as much and loads are plain ones, and on AArch64 loads that wait for
-//! the releasing stores of their own thread.
+//! All of them are sequentially consistent. Two ranks that each write one word and then read the
+//! other one's must not both find what was there before, or two inserts could miss each other, and
+//! accesses that acquire and release alone do not promise that. It costs nothing on x86-64, where
+//! each atomic instruction orders as much and loads are plain ones, and on AArch64 loads that wait
+//! for the releasing stores of their own thread.
 
 use crate::sync::{
     AtomicU32, AtomicU64,
@@ -201,7 +202,8 @@ pub fn max<W: Word>(word: &W, bits: W::Bits) -> W::Bits {
     word.fetch_max(bits, SeqCst)
 }
 
-/// Replaces a word by `f` of it, and returns what it was. `f` runs again when another one was faster.
+/// Replaces a word by `f` of it, and returns what it was. `f` runs again when another one was
+/// faster.
 #[inline]
 pub fn update<W: Word>(word: &W, f: impl Fn(W::Bits) -> W::Bits) -> W::Bits {
     // Relaxed: only a guess.

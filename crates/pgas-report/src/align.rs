@@ -1,8 +1,9 @@
 //! One time for all ranks.
 //!
-//! Ranks of one host have one clock. Those of several hosts are brought together by messages: none arrives before it was
-//! sent, so that the smallest difference that is seen in each direction bounds how far two clocks are apart,
-//! and the middle between the two bounds is taken (Cristian's way, with the messages that there were).
+//! Ranks of one host have one clock. Those of several hosts are brought together by messages: none
+//! arrives before it was sent, so that the smallest difference that is seen in each direction
+//! bounds how far two clocks are apart, and the middle between the two bounds is taken (Cristian's
+//! way, with the messages that there were).
 
 use std::collections::{BTreeMap, HashMap};
 

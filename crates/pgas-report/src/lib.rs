@@ -1,8 +1,8 @@
 //! What a job of `pgas` did, from the [traces](pgas_core::trace) of its ranks.
 //!
-//! The program `pgas-report` is a command line around this crate: [`read`](read::read) the files, [`align`](align::align) the
-//! clocks, [`Job::of`](analysis::Job::of) what they say, and write it as [a page](html::page), for [other
-//! viewers](chrome::write) or in [words](words::hints).
+//! The program `pgas-report` is a command line around this crate: [`read`](read::read) the files,
+//! [`align`](align::align) the clocks, [`Job::of`](analysis::Job::of) what they say, and write it
+//! as [a page](html::page), for [other viewers](chrome::write) or in [words](words::hints).
 //!
 //! # Floors
 //!

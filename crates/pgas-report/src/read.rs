@@ -26,7 +26,8 @@ pub enum ReadError {
     Foreign(PathBuf),
 }
 
-/// An event, at a time in nanoseconds: since its rank's trace began, or since the job's once clocks are brought together.
+/// An event, at a time in nanoseconds: since its rank's trace began, or since the job's once clocks
+/// are brought together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
     /// When.

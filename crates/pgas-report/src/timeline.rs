@@ -1,5 +1,5 @@
-//! The timeline of all ranks and the matrix of their messages, as SVG: shapes whose colours the page's style gives, so that
-//! they are light or dark as the page is.
+//! The timeline of all ranks and the matrix of their messages, as SVG: shapes whose colours the
+//! page's style gives, so that they are light or dark as the page is.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,5 @@
-//! What can go wrong on the host's side. A trap is not among it: that is the guest's, until nobody handles it.
+//! What can go wrong on the host's side. A trap is not among it: that is the guest's, until nobody
+//! handles it.
 
 use std::ops::Range;
 

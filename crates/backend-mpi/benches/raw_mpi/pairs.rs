@@ -51,9 +51,9 @@ const ORDERS: [[Side; 3]; 6] = [
 ];
 
 impl Sides {
-    /// Runs `raw` on both windows and `ours` in turn on rank 0, many times, while rank 1 waits in the barrier of the
-    /// side that is measured, and prints the medians of the rounds' ratios: what disturbs a machine for longer than a
-    /// moment disturbs all.
+    /// Runs `raw` on both windows and `ours` in turn on rank 0, many times, while rank 1 waits in
+    /// the barrier of the side that is measured, and prints the medians of the rounds' ratios: what
+    /// disturbs a machine for longer than a moment disturbs all.
     pub(crate) fn compare(
         &self,
         name: &str,
@@ -107,7 +107,8 @@ impl Sides {
     }
 }
 
-/// Prints the medians of times of `n_ops` operations, that of our ratios to the floor, and that of the floor's to itself.
+/// Prints the medians of times of `n_ops` operations, that of our ratios to the floor, and that of
+/// the floor's to itself.
 fn report(name: &str, n_ops: usize, rounds: &[Round]) {
     let median = |of: fn(&Round) -> f64| median(rounds.iter().map(of));
     #[expect(clippy::cast_precision_loss, reason = "a count of operations")]

@@ -1,4 +1,5 @@
-//! The direct path under MPI beside the shared-memory backend: the same program, the same launcher, in turn.
+//! The direct path under MPI beside the shared-memory backend: the same program, the same launcher,
+//! in turn.
 
 use std::hint::black_box;
 use std::io::Write as _;
@@ -33,7 +34,8 @@ pub(crate) enum Job {
 type Figures = Vec<(String, Vec<(f64, f64)>)>;
 
 impl Job {
-    /// Runs so many jobs over shared memory, with the direct path, and over MPI with it or without it, in turn.
+    /// Runs so many jobs over shared memory, with the direct path, and over MPI with it or without
+    /// it, in turn.
     pub(crate) fn in_turn(self, n_jobs: usize, direct: &str) -> Figures {
         let mut figures = Figures::new();
         for _ in 0..n_jobs {

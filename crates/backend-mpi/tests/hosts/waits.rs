@@ -29,8 +29,9 @@ const ROUNDS: u64 = 20;
 const STOP: Duration = Duration::from_millis(2500);
 const SHORT_SILENCE: (&str, &str) = ("PGAS_SILENCE", "1");
 
-/// The kinds that have a job of their own for each way to end: one of each way to wait. The others have if all is to be
-/// tested: in core's loop, in the backend's, inside of MPI, and in none of the program's calls.
+/// The kinds that have a job of their own for each way to end: one of each way to wait. The others
+/// have if all is to be tested: in core's loop, in the backend's, inside of MPI, and in none of the
+/// program's calls.
 const ONE_OF_EACH: [&str; 4] = ["barrier", "atomic", "long_put", "leaving"];
 
 /// What ranks wait for, and how each does its part in it, round after round.
@@ -271,7 +272,8 @@ fn eventually(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// All ranks end when the way between them is cut, on both sides, and say which host they have lost.
+/// All ranks end when the way between them is cut, on both sides, and say which host they have
+/// lost.
 pub(crate) fn end_after_a_cut(kind: &Kind) {
     let _deadline = Deadline::new("the end after a cut", LIMIT);
     let hosts = SHAPE.hosts(Link::Clean);

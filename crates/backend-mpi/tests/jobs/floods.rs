@@ -7,8 +7,8 @@ use crate::support::is_open_mpi;
 use crate::{assert_well, ranks, run, wanted, world};
 
 const MILLION: usize = 1 << 20;
-/// How many of them for each order of waits: more than a rank has slots for what it has begun. Open MPI takes some ten
-/// microseconds for a get.
+/// How many of them for each order of waits: more than a rank has slots for what it has begun. Open
+/// MPI takes some ten microseconds for a get.
 const MANY: usize = 1 << 14;
 const N_WORDS: usize = 1 << 14;
 
@@ -17,7 +17,8 @@ const BYTES_EACH: usize = 2048;
 /// What the second flood may take that the first one did not leave.
 const SLACK_BYTES: usize = 32 << 20;
 
-/// A million where all is wanted. Through the window, and between ranks that are told that they are on different hosts.
+/// A million where all is wanted. Through the window, and between ranks that are told that they are
+/// on different hosts.
 pub(crate) fn flooded() {
     for direct in ["0", "1"] {
         if direct == "1" && is_open_mpi() {

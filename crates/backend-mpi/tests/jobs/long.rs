@@ -12,7 +12,8 @@ const START: usize = 3;
 /// What lies before them and behind.
 const MARGIN: u8 = 0xA5;
 
-/// Whether this is tested. It takes seconds, and makes the same calls of both libraries: one of them is enough, the faster.
+/// Whether this is tested. It takes seconds, and makes the same calls of both libraries: one of
+/// them is enough, the faster.
 pub(crate) fn is_wanted() -> bool {
     !is_open_mpi() || wanted::is_all()
 }

@@ -13,16 +13,16 @@ pub(crate) fn hammered(direct: &str) {
     assert_well(&run(ranks(4, "hammer", "1000", direct)));
 }
 
-/// MPICH can take the ranks with odd numbers for those of another host. Then half of the atomics are the CPU's own,
-/// and the other half come by message.
+/// MPICH can take the ranks with odd numbers for those of another host. Then half of the atomics
+/// are the CPU's own, and the other half come by message.
 pub(crate) fn hammered_from_two_hosts() {
     let mut command = ranks(4, "hammer", "100", "1");
     command.env("MPIR_CVAR_ODD_EVEN_CLIQUES", "1");
     assert_well(&run(command));
 }
 
-/// All ranks change the same two words of rank 0 at once, by operations that differ in kind and in form: what one
-/// form adds, another one must not lose.
+/// All ranks change the same two words of rank 0 at once, by operations that differ in kind and in
+/// form: what one form adds, another one must not lose.
 pub(crate) fn hammer(n_added: &str) {
     hammer_in(&world(), n_added.parse().expect("a number"));
 }
@@ -71,8 +71,9 @@ pub(crate) fn prices() {
     assert_well(&run(command));
 }
 
-/// Counts the calls of MPI that puts, atomics and operations of a hash map make where no rank reaches another
-/// one's memory: the message that is an operation's price, and nothing for an own key.
+/// Counts the calls of MPI that puts, atomics and operations of a hash map make where no rank
+/// reaches another one's memory: the message that is an operation's price, and nothing for an own
+/// key.
 pub(crate) fn pay(_: &str) {
     let world = world();
     assert!(world.capabilities().ranks_serve_atomics());
@@ -154,8 +155,9 @@ fn pay_for_a_batch(world: &World, map: &HashMap<u64, u64>) {
     assert_eq!(after.orders, before.orders);
 }
 
-/// A short put is one call of MPI. That its source is free takes another one at most: with Open MPI only when puts turn to
-/// another rank or have filled their room, and never if a flush comes before.
+/// A short put is one call of MPI. That its source is free takes another one at most: with Open MPI
+/// only when puts turn to another rank or have filled their room, and never if a flush comes
+/// before.
 fn pay_for_short_puts(world: &World, words: [GlobalPtr<u64>; 2]) {
     const N_PUTS: u64 = 100;
     let paid = |puts: &dyn Fn(u64)| {

@@ -1,7 +1,9 @@
-//! What this backend takes beside libfabric's own calls in a loop, in the same two processes and the same minutes.
+//! What this backend takes beside libfabric's own calls in a loop, in the same two processes and
+//! the same minutes.
 //!
-//! `cargo bench -p pgas-ofi` prints, for each operation, the median of both and of the ratios of neighbouring samples.
-//! With `--test` each is done once. `PGAS_OFI_PROVIDER` chooses the provider of both.
+//! `cargo bench -p pgas-ofi` prints, for each operation, the median of both and of the ratios of
+//! neighbouring samples. With `--test` each is done once. `PGAS_OFI_PROVIDER` chooses the provider
+//! of both.
 
 #![expect(
     clippy::print_stdout,

@@ -1,8 +1,8 @@
 //! The memory of a job: one file without a name, or one anonymous mapping, that holds the control
 //! words and every rank's segment, mapped whole by every rank.
 //!
-//! It is reserved, not allocated: pages cost memory once they are touched. The file, which only jobs of
-//! processes have, is Linux's business (`file.rs`); the mapping itself is `pages.rs`.
+//! It is reserved, not allocated: pages cost memory once they are touched. The file, which only
+//! jobs of processes have, is Linux's business (`file.rs`); the mapping itself is `pages.rs`.
 
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 mod file;
@@ -29,8 +29,8 @@ use pages::Pages;
 #[cfg(all(target_os = "linux", not(pgas_portable)))]
 pub use file::{JobMemory, create_job};
 
-/// The most that the segments of a host may take together: what is left of the address space is ample
-/// for everything else.
+/// The most that the segments of a host may take together: what is left of the address space is
+/// ample for everything else.
 const MAX_RESERVED: u64 = 1 << 46;
 
 /// A job's memory as this process has mapped it.
@@ -43,7 +43,8 @@ pub(crate) struct Job {
     file: Option<File>,
 }
 
-/// The size of each segment in bytes in a job of `n_ranks` processes of this host, as `config` asks for it.
+/// The size of each segment in bytes in a job of `n_ranks` processes of this host, as `config` asks
+/// for it.
 ///
 /// # Errors
 ///
@@ -63,8 +64,8 @@ fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
 
-/// The layout for segments of `wanted` bytes, or of as many as a host with `memory` bytes in pages of `page` has for
-/// each of so many ranks.
+/// The layout for segments of `wanted` bytes, or of as many as a host with `memory` bytes in pages
+/// of `page` has for each of so many ranks.
 fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> Result<Layout> {
     let limit = (MAX_RESERVED / u64::from(n_ranks)).min(GlobalPtr::<u8>::OFFSET_LIMIT);
     let granule = |bytes: u64| {
@@ -96,8 +97,9 @@ fn layout_within(n_ranks: u32, wanted: Option<u64>, memory: u64, page: u64) -> R
     })
 }
 
-/// Says once, on the standard error output, that the segments that `config` asks for may grow beyond the
-/// host's memory, if they may. Without a size of one's own each may grow to all of it, which is no surprise.
+/// Says once, on the standard error output, that the segments that `config` asks for may grow
+/// beyond the host's memory, if they may. Without a size of one's own each may grow to all of it,
+/// which is no surprise.
 pub fn warn_of_size(n_ranks: u32, config: &Config) {
     let Some(bytes) = config.segment_bytes else {
         return;
@@ -162,8 +164,8 @@ impl Job {
         self.pages.at(self.layout.segment_at(rank))
     }
 
-    /// Gives the whole pages of a range of the segment of `rank` back to the system; they read as zero
-    /// afterwards. Says whether all of the range does.
+    /// Gives the whole pages of a range of the segment of `rank` back to the system; they read as
+    /// zero afterwards. Says whether all of the range does.
     pub(crate) fn discard(&self, rank: u32, offset: u64, bytes: u64) -> bool {
         let from = self.layout.segment_at(rank) as u64;
         if offset > self.layout.segment_bytes {

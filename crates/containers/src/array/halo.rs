@@ -11,9 +11,9 @@ use crate::{Error, Result};
 
 /// A rank's tiles of a [`DMatrix`], each with a rim of the elements around it, in private memory.
 ///
-/// A step of a stencil is [`exchange`](Self::exchange), which fetches tiles and rims from the ranks that
-/// hold them, and [`update`](Self::update), which computes each tile anew from the former values. Beyond
-/// the edges of the matrix the rim is of one value.
+/// A step of a stencil is [`exchange`](Self::exchange), which fetches tiles and rims from the ranks
+/// that hold them, and [`update`](Self::update), which computes each tile anew from the former
+/// values. Beyond the edges of the matrix the rim is of one value.
 ///
 /// # Examples
 ///
@@ -66,8 +66,8 @@ struct Run<T> {
 }
 
 impl<'m, T: Pod> Halo<'m, T> {
-    /// Tiles of this rank with rims of `width` elements on each side; `outside` is what lies beyond the
-    /// edges of the matrix.
+    /// Tiles of this rank with rims of `width` elements on each side; `outside` is what lies beyond
+    /// the edges of the matrix.
     ///
     /// # Cost
     ///
@@ -75,8 +75,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Errors
     ///
-    /// On every rank: [`Error::Mismatch`] if the ranks give different widths; [`Error::Argument`] if one has no memory for
-    /// its tiles.
+    /// On every rank: [`Error::Mismatch`] if the ranks give different widths; [`Error::Argument`]
+    /// if one has no memory for its tiles.
     pub fn new(matrix: &'m DMatrix<T>, width: usize, outside: T) -> Result<Self> {
         let world = matrix.world();
         crate::error::agree(world, "the width of a halo", width as u64)?;
@@ -97,8 +97,8 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// # Cost
     ///
-    /// B, an allreduce, ℓ for each element of this rank's tiles; R for each row of a rim, all of them at once.
-    /// Collective over the world.
+    /// B, an allreduce, ℓ for each element of this rank's tiles; R for each row of a rim, all of
+    /// them at once. Collective over the world.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl<'m, T: Pod> Halo<'m, T> {
         self.tiles.iter().map(|tile| tile.view(self.width))
     }
 
-    /// Computes the tiles anew: `step` gets each as it was at the last exchange, and the tile that it
-    /// writes, which has the former values. Others see the new ones by their next
+    /// Computes the tiles anew: `step` gets each as it was at the last exchange, and the tile that
+    /// it writes, which has the former values. Others see the new ones by their next
     /// [`exchange`](Self::exchange), or after a barrier.
     ///
     /// # Cost

@@ -421,8 +421,9 @@ pub unsafe trait Backend: fmt::Debug + Send + Sync {
     /// failure. May return early for no reason.
     fn park(&self, at_most: Duration);
 
-    /// Whether [`park`](Self::park) ends as soon as others have written anything to this rank's segment, and has missed nothing since
-    /// it ended last: who waits then parks at once, since looking again and again would find nothing new.
+    /// Whether [`park`](Self::park) ends as soon as others have written anything to this rank's
+    /// segment, and has missed nothing since it ended last: who waits then parks at once, since
+    /// looking again and again would find nothing new.
     fn parks_until_written(&self) -> bool {
         false
     }

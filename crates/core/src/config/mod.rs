@@ -106,9 +106,11 @@ pub struct Config {
     /// The file into which the same figures are written as JSON: what `PGAS_STATS` names that
     /// ends with `.json`.
     pub statistics_file: Option<String>,
-    /// The directory into which every rank writes a [trace](crate::trace) of what it does, for `pgas-report`.
+    /// The directory into which every rank writes a [trace](crate::trace) of what it does, for
+    /// `pgas-report`.
     pub trace: Option<String>,
-    /// What a rank's trace takes there at most, in bytes; older events give way. Beside it 32 KiB of memory.
+    /// What a rank's trace takes there at most, in bytes; older events give way. Beside it 32 KiB
+    /// of memory.
     pub trace_bytes: u64,
     /// Who makes progress.
     pub progress: Progress,

@@ -1,8 +1,9 @@
 //! The words in which a rank tells what it has done.
 //!
-//! They lie in memory that the ranks of a host share, where the transport has such memory, so that the figures of a
-//! rank outlive it: a supervisor or another rank reads them when it is dead. All words are valid when zero, and
-//! whoever reads them believes nothing: numbers are bounded and texts made printable.
+//! They lie in memory that the ranks of a host share, where the transport has such memory, so that
+//! the figures of a rank outlive it: a supervisor or another rank reads them when it is dead. All
+//! words are valid when zero, and whoever reads them believes nothing: numbers are bounded and
+//! texts made printable.
 #![expect(unsafe_code, reason = "keeps words together with what owns them")]
 
 use std::any::Any;
@@ -30,7 +31,8 @@ pub(super) mod word {
     pub(in crate::stats) const RESIDENT: usize = 9;
     /// Whether the rank has left in good order.
     pub(in crate::stats) const IS_OVER: usize = 10;
-    /// On the board of the first rank of a host: how many ranks have left, and who tells the figures.
+    /// On the board of the first rank of a host: how many ranks have left, and who tells the
+    /// figures.
     pub(in crate::stats) const N_OVER: usize = 11;
     pub(in crate::stats) const CLAIM: usize = 12;
     /// Where the rank waits now: its line's number in the table plus one, and since when.
@@ -64,8 +66,8 @@ pub struct Board {
     _owner: Arc<dyn Any + Send + Sync>,
 }
 
-// SAFETY: the words are atomics that are only reached by shared references, as `&[AtomicU64]`, which is
-// `Send`; the owner is `Send` and `Sync`.
+// SAFETY: the words are atomics that are only reached by shared references, as `&[AtomicU64]`,
+// which is `Send`; the owner is `Send` and `Sync`.
 unsafe impl Send for Board {}
 // SAFETY: as for `Send`.
 unsafe impl Sync for Board {}
@@ -113,9 +115,9 @@ impl Board {
     #[must_use]
     #[inline]
     pub fn words(&self) -> &[AtomicU64] {
-        // SAFETY: `of` got them by a shared reference to the owner, for any lifetime of that; the owner lies
-        // behind an `Arc`, which does not move it, and a handle on it is kept here, so that it
-        // is neither dropped nor exclusively borrowed while `self` lives.
+        // SAFETY: `of` got them by a shared reference to the owner, for any lifetime of that; the
+        // owner lies behind an `Arc`, which does not move it, and a handle on it is kept here, so
+        // that it is neither dropped nor exclusively borrowed while `self` lives.
         unsafe { self.words.as_ref() }
     }
 

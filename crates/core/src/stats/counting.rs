@@ -35,8 +35,8 @@ impl Origin {
 #[derive(Debug)]
 pub(crate) struct Counting {
     board: Board,
-    /// The first thread that has counted here. Its counters are its own, so that it changes them without atomic
-    /// instructions.
+    /// The first thread that has counted here. Its counters are its own, so that it changes them
+    /// without atomic instructions.
     owner: AtomicU64,
     /// The same where nothing is counted for peers; no thread's number before there is one.
     fast_owner: AtomicU64,
@@ -219,7 +219,8 @@ impl Counting {
         u16::try_from(index + 1).unwrap_or(0)
     }
 
-    /// Where the figures of a line are. Once there are too many lines, the last place has those of all others.
+    /// Where the figures of a line are. Once there are too many lines, the last place has those of
+    /// all others.
     fn line(&self, origin: &Origin) -> usize {
         let mut lines = lock(&self.lines);
         let n = lines.len();
@@ -301,8 +302,8 @@ impl Counting {
         self.board.words()[word::IS_OVER].swap(1, Ordering::Relaxed) == 0
     }
 
-    /// The board as messages: pieces of at most `n_words` words that are not all zero, the first words last, which
-    /// say how many pieces there are.
+    /// The board as messages: pieces of at most `n_words` words that are not all zero, the first
+    /// words last, which say how many pieces there are.
     pub(crate) fn pieces(&self, n_words: usize) -> Vec<Vec<u8>> {
         let words: Vec<u64> = self
             .board

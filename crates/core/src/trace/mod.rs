@@ -1,10 +1,11 @@
 //! Traces: what a rank does and when, in a file of its own (`PGAS_TRACE`).
 //!
-//! A rank writes two files into the directory: `rank-3.trace`, which is a [header](HEADER_BYTES) and a ring of events of
-//! [32 bytes](EVENT_BYTES), the oldest of which are overwritten, and `rank-3.names`, which has the texts that events
-//! name by numbers. Events wait in memory until there are 1,024, or for a tenth of a second, or
-//! until the rank waits for long; so a rank that is killed loses no more than these. What cannot
-//! be written ends the trace, with one line, and not the job. `pgas-report` reads such a directory.
+//! A rank writes two files into the directory: `rank-3.trace`, which is a [header](HEADER_BYTES)
+//! and a ring of events of [32 bytes](EVENT_BYTES), the oldest of which are overwritten, and
+//! `rank-3.names`, which has the texts that events name by numbers. Events wait in memory until
+//! there are 1,024, or for a tenth of a second, or until the rank waits for long; so a rank that is
+//! killed loses no more than these. What cannot be written ends the trace, with one line, and not
+//! the job. `pgas-report` reads such a directory.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -25,14 +26,14 @@ use crate::thread_number;
 
 /// What a trace file begins with.
 pub const MAGIC: [u8; 8] = *b"pgastrc1";
-/// The size of the header in bytes: numbers of 8 bytes, the lowest byte first. Behind the magic bytes they are: the
-/// rank, the number of ranks, when the trace began in nanoseconds since 1970, the number of events
-/// that the ring has room for, the number of those that were ever written, and the length of
-/// the host's name, whose bytes follow.
+/// The size of the header in bytes: numbers of 8 bytes, the lowest byte first. Behind the magic
+/// bytes they are: the rank, the number of ranks, when the trace began in nanoseconds since 1970,
+/// the number of events that the ring has room for, the number of those that were ever written, and
+/// the length of the host's name, whose bytes follow.
 pub const HEADER_BYTES: usize = 4096;
 /// The size of an event in bytes: when it was, in nanoseconds since the trace began, plus one; then
-/// its [kind](Kind) in the lowest byte, the number of its thread in the next one, that of its name in the next two, and
-/// a rank in the upper four; then two numbers that depend on the kind.
+/// its [kind](Kind) in the lowest byte, the number of its thread in the next one, that of its name
+/// in the next two, and a rank in the upper four; then two numbers that depend on the kind.
 pub const EVENT_BYTES: usize = 32;
 
 /// Events that wait in memory at most.
@@ -52,8 +53,8 @@ pub enum Kind {
     Put = 2,
     /// An atomic, by the transport.
     Atomic = 3,
-    /// A message to a rank: its bytes, and the how manieth of its class to that rank it is, twice, plus one if it is a
-    /// reply. Its name is the line that sends it, `@file:line`.
+    /// A message to a rank: its bytes, and the how manieth of its class to that rank it is, twice,
+    /// plus one if it is a reply. Its name is the line that sends it, `@file:line`.
     Send = 4,
     /// A message from a rank is served from now on: its bytes, and its number, as in `Send`.
     Begin = 5,

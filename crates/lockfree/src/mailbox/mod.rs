@@ -1,11 +1,14 @@
-//! Messages between ranks: a bounded ring of variable-length messages in shared memory, with many senders and one receiver.
+//! Messages between ranks: a bounded ring of variable-length messages in shared memory, with many
+//! senders and one receiver.
 //!
-//! Before this on the path of an active message: the backend picks the target's ring (requests and replies have a ring each,
-//! so that a reply never waits for room behind requests). After it: the target's progress loop receives, and runs the handler.
+//! Before this on the path of an active message: the backend picks the target's ring (requests and
+//! replies have a ring each, so that a reply never waits for room behind requests). After it: the
+//! target's progress loop receives, and runs the handler.
 //!
 //! # Layout
 //!
-//! A mailbox is plain words of the shared mapping, valid when all of them are zero, and the same at every address:
+//! A mailbox is plain words of the shared mapping, valid when all of them are zero, and the same at
+//! every address:
 //!
 //! | word | holds |
 //! |---|---|
@@ -16,24 +19,30 @@
 //! | 25 | the receiver's lock |
 //! | 32 and on | the slots, 8 words (64 bytes) each |
 //!
-//! A message fills consecutive slots and may continue at the start of the ring: a publication word, a header word
-//! (24 bits source rank, 16 bits handler, 24 bits length), then the payload. Up to 48 bytes of payload take one slot.
+//! A message fills consecutive slots and may continue at the start of the ring: a publication word,
+//! a header word (24 bits source rank, 16 bits handler, 24 bits length), then the payload. Up to 48
+//! bytes of payload take one slot.
 //!
 //! # Protocol
 //!
-//! A sender reserves slots by compare-and-swap of `tail`, after it has seen in `head` that they are free. A ticket is never undone:
-//! a full ring is noticed before anything is reserved. The sender then writes header and payload, and last the
-//! publication word, with release. The receiver looks at the publication word of the slot at `received` alone. That word is derived from the
-//! 64-bit ticket, is never zero, and differs from whatever an earlier message left at that place: publication words of earlier laps
-//! carry other tickets, and words that held payload are zeroed before `head` passes them.
+//! A sender reserves slots by compare-and-swap of `tail`, after it has seen in `head` that they are
+//! free. A ticket is never undone: a full ring is noticed before anything is reserved. The sender
+//! then writes header and payload, and last the publication word, with release. The receiver looks
+//! at the publication word of the slot at `received` alone. That word is derived from the 64-bit
+//! ticket, is never zero, and differs from whatever an earlier message left at that place:
+//! publication words of earlier laps carry other tickets, and words that held payload are zeroed
+//! before `head` passes them.
 //!
-//! `head` lags behind `received` because senders that wait for room keep looking at it, and the receiver would pay for taking its line
-//! back at every message. It catches up whenever the receiver finds nothing, so an empty mailbox has all its room.
+//! `head` lags behind `received` because senders that wait for room keep looking at it, and the
+//! receiver would pay for taking its line back at every message. It catches up whenever the
+//! receiver finds nothing, so an empty mailbox has all its room.
 //!
-//! A record of one slot may also stand for a message that lies in a buffer (`payload`) of its sender's: the ring then says where.
+//! A record of one slot may also stand for a message that lies in a buffer (`payload`) of its
+//! sender's: the ring then says where.
 //!
-//! The payload is copied out before it is looked at, and the length is checked before it is used: a rank that scribbles over a mailbox
-//! can break the job, but it cannot make a safe function read outside of the ring.
+//! The payload is copied out before it is looked at, and the length is checked before it is used: a
+//! rank that scribbles over a mailbox can break the job, but it cannot make a safe function read
+//! outside of the ring.
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -81,7 +90,8 @@ const _: () = assert!(SRC_BITS + HANDLER_BITS + LEN_BITS == u64::BITS);
 /// The longest message takes this part of the ring, so that several fit.
 const MESSAGES_PER_RING: usize = 8;
 const MIN_SLOTS: usize = MESSAGES_PER_RING;
-/// The length of a record whose message lies elsewhere, more than any message has: its payload is a word that says where.
+/// The length of a record whose message lies elsewhere, more than any message has: its payload is a
+/// word that says where.
 const ELSEWHERE: u32 = (1 << LEN_BITS) - 1;
 /// Beyond this the longest message would not fit the header's length.
 const MAX_SLOTS: usize = MESSAGES_PER_RING << (LEN_BITS as usize - SLOT_BYTES.ilog2() as usize);
@@ -100,7 +110,8 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-/// What stands in the ring is no message: memory of the job was overwritten, or the ranks disagree about the layout.
+/// What stands in the ring is no message: memory of the job was overwritten, or the ranks disagree
+/// about the layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt {
     /// Position of the message: slots that were consumed before it.
@@ -158,8 +169,8 @@ impl Envelope {
     }
 }
 
-/// The words of a mailbox as its senders reach them: by instructions of this process, as those of a [`Mailbox`], or through a
-/// network ([`try_send_far`]).
+/// The words of a mailbox as its senders reach them: by instructions of this process, as those of a
+/// [`Mailbox`], or through a network ([`try_send_far`]).
 pub trait Ring {
     /// One of them.
     type Word<'a>: Word<Bits = u64>
@@ -202,8 +213,9 @@ impl Ring for Mailbox<'_> {
 
 /// A view of one mailbox in shared memory; many ranks hold one, only the owner receives.
 ///
-/// Two instances make a rank's inbox, one for requests and one for replies; which class a message belongs to is the caller's business.
-/// Messages of one sender arrive in the order in which they were sent; nothing is said about the order between senders.
+/// Two instances make a rank's inbox, one for requests and one for replies; which class a message
+/// belongs to is the caller's business. Messages of one sender arrive in the order in which they
+/// were sent; nothing is said about the order between senders.
 ///
 /// # Examples
 /// ```
@@ -244,12 +256,13 @@ impl<'a> Mailbox<'a> {
 
     /// Views `words` as a mailbox.
     ///
-    /// The words are all zero at first (fresh pages of a mapping) or already a mailbox of that many slots; zeroing them anew while a rank
-    /// uses them loses messages. They should start on a cache line (64 bytes), better on two: the protocol does not depend on it,
-    /// its speed does.
+    /// The words are all zero at first (fresh pages of a mapping) or already a mailbox of that many
+    /// slots; zeroing them anew while a rank uses them loses messages. They should start on a cache
+    /// line (64 bytes), better on two: the protocol does not depend on it, its speed does.
     ///
     /// # Panics
-    /// If `n_slots` is refused by [`bytes`](Self::bytes), or `words` are not exactly that many bytes.
+    /// If `n_slots` is refused by [`bytes`](Self::bytes), or `words` are not exactly that many
+    /// bytes.
     #[must_use]
     #[track_caller]
     #[inline]
@@ -275,19 +288,22 @@ impl<'a> Mailbox<'a> {
 
     /// Whether there is nothing to receive.
     ///
-    /// This is the question to ask in [`Doorbell::sleep_until`](crate::doorbell::Doorbell::sleep_until).
+    /// This is the question to ask in
+    /// [`Doorbell::sleep_until`](crate::doorbell::Doorbell::sleep_until).
     ///
     /// # Cost
     /// Two loads, from lines that stay in the receiver's cache until somebody sends.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        // Relaxed: only the owner's threads move it, and whoever wants to receive looks again under the lock.
+        // Relaxed: only the owner's threads move it, and whoever wants to receive looks again under
+        // the lock.
         let ticket = self.control[RECEIVED].load(Relaxed);
         !self.is_published(ticket)
     }
 
-    /// Bytes of the ring between the receiver and the last reservation, for reports: messages, their prefixes and their padding.
+    /// Bytes of the ring between the receiver and the last reservation, for reports: messages,
+    /// their prefixes and their padding.
     #[must_use]
     pub fn n_queued_bytes(&self) -> u64 {
         // Acquire: pairs with the release in `advance`; the tail is then no older, and who finds
@@ -314,7 +330,8 @@ impl<'a> Mailbox<'a> {
     /// Whether a thread of the owner receives now, and its sink may be running.
     #[must_use]
     pub fn is_receiving(&self) -> bool {
-        // Acquire: pairs with the release at the end of `receive`; what the sinks did is visible then.
+        // Acquire: pairs with the release at the end of `receive`; what the sinks did is visible
+        // then.
         self.control[LOCK].load(Acquire) != 0
     }
 
@@ -349,7 +366,8 @@ impl fmt::Debug for Mailbox<'_> {
 /// Two loads.
 #[must_use]
 pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
-    // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots looks again.
+    // Relaxed: a tail that is behind the head says that nothing is free, and who reserves slots
+    // looks again.
     let head = ring.control(HEAD).load(Relaxed);
     let tail = ring.control(TAIL).load(Relaxed);
     let n_slots = (ring.n_slot_words() / SLOT_WORDS) as u64;
@@ -357,7 +375,8 @@ pub fn n_free_slots<R: Ring>(ring: &R, credits: Option<&Credits>) -> u64 {
     credits.map_or(n_free, |credits| n_free.min(credits.n_left(head)))
 }
 
-/// The word that marks the message at `ticket` as complete: odd, so never what fresh or zeroed memory holds.
+/// The word that marks the message at `ticket` as complete: odd, so never what fresh or zeroed
+/// memory holds.
 #[inline]
 fn published(ticket: u64) -> u64 {
     ticket << 1 | 1

@@ -17,26 +17,28 @@ const SLOTS_AHEAD: u64 = 4;
 impl Mailbox<'_> {
     /// Sends the concatenation of `parts` to the owner, or says at once that there is no room.
     ///
-    /// The caller rings the owner's [`Doorbell`] afterwards, once for any number of messages.
-    /// A long message needs that much free space in one piece of the ring's order; a stream of short ones from other ranks can
-    /// keep it waiting, so whoever retries bounds its patience.
+    /// The caller rings the owner's [`Doorbell`] afterwards, once for any number of messages. A
+    /// long message needs that much free space in one piece of the ring's order; a stream of short
+    /// ones from other ranks can keep it waiting, so whoever retries bounds its patience.
     ///
     /// # Cost
-    /// One compare-and-swap, one store a word, and two cache lines taken from other ranks (`tail` and the slot) for a message of up to 48 bytes.
+    /// One compare-and-swap, one store a word, and two cache lines taken from other ranks (`tail`
+    /// and the slot) for a message of up to 48 bytes.
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now. No ticket is taken, nothing is written.
     ///
     /// # Panics
-    /// If the parts are longer than [`max_message`](Self::max_message), or `src` has more than 24 bits.
+    /// If the parts are longer than [`max_message`](Self::max_message), or `src` has more than 24
+    /// bits.
     #[track_caller]
     #[inline]
     pub fn try_send(&self, src: u32, handler: u16, parts: &[&[u8]]) -> Result<(), Full> {
         self.send::<Portable>(None, src, handler, parts).map(drop)
     }
 
-    /// As [`try_send`](Self::try_send), of a sender with `credits` that takes no more than its part of the ring. Gives
-    /// the ticket behind the message, for who [rings](Self::ring).
+    /// As [`try_send`](Self::try_send), of a sender with `credits` that takes no more than its part
+    /// of the ring. Gives the ticket behind the message, for who [rings](Self::ring).
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
@@ -70,8 +72,8 @@ impl Mailbox<'_> {
         Ok(ticket.wrapping_add(envelope.n_slots() as u64))
     }
 
-    /// Sends a record of a message that lies in one of the sender's buffers, which is then the owner's until it has been handled.
-    /// Gives the ticket behind it, for who [rings](Self::ring).
+    /// Sends a record of a message that lies in one of the sender's buffers, which is then the
+    /// owner's until it has been handled. Gives the ticket behind it, for who [rings](Self::ring).
     ///
     /// # Errors
     /// [`Full`] if the ring lacks room now, or the sender has taken its part of it.
@@ -112,8 +114,9 @@ impl Mailbox<'_> {
         Ok(ticket)
     }
 
-    /// Begins to take from the receiver's cache the line that one of the next messages goes to. The atomic instructions of a message
-    /// wait for the stores of the one before, and these for their lines.
+    /// Begins to take from the receiver's cache the line that one of the next messages goes to. The
+    /// atomic instructions of a message wait for the stores of the one before, and these for their
+    /// lines.
     #[inline]
     fn fetch_ahead<M: Machine>(&self, ticket: u64) {
         let word = self.first_word(ticket.wrapping_add(SLOTS_AHEAD));
@@ -121,7 +124,8 @@ impl Mailbox<'_> {
     }
 }
 
-/// Sends to a mailbox that this process does not reach by its own instructions: as [`Mailbox::try_send_within`], and nobody is rung.
+/// Sends to a mailbox that this process does not reach by its own instructions: as
+/// [`Mailbox::try_send_within`], and nobody is rung.
 ///
 /// # Cost
 /// A compare-and-swap and two loads, and a store a word.
@@ -201,7 +205,8 @@ fn write<R: Ring>(ring: &R, ticket: u64, envelope: Envelope, parts: &[&[u8]]) {
         writer.write(part);
     }
     writer.finish();
-    // Release: pairs with the receiver's acquire in `is_published`, which then sees header and payload.
+    // Release: pairs with the receiver's acquire in `is_published`, which then sees header and
+    // payload.
     ring.slot(first).store(published(ticket), Release);
 }
 
@@ -212,13 +217,16 @@ pub(super) fn reserve<R: Ring>(ring: &R, n_slots: usize) -> Result<u64, Full> {
     // A tail that is older than the head gives a huge difference: no room, look again.
     let has_room = |tail: u64, head: u64| tail.wrapping_sub(head) <= n_free_needed;
 
-    // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire with the receiver's release.
+    // Acquire: pairs with the release of a sender that refreshed the hint, and through its acquire
+    // with the receiver's release.
     let mut head = ring.control(HEAD_HINT).load(Acquire);
-    // Relaxed here and in the exchange: slots are handed from receiver to sender by `head`, never by `tail`.
+    // Relaxed here and in the exchange: slots are handed from receiver to sender by `head`, never
+    // by `tail`.
     let mut tail = ring.control(TAIL).load(Relaxed);
     loop {
         if !has_room(tail, head) {
-            // Acquire: pairs with the receiver's release in `give_back`, whose zeroing must come before our stores.
+            // Acquire: pairs with the receiver's release in `give_back`, whose zeroing must come
+            // before our stores.
             head = ring.control(HEAD).load(Acquire);
             let newer_tail = ring.control(TAIL).load(Relaxed);
             if !has_room(newer_tail, head) && newer_tail == tail {

@@ -236,7 +236,8 @@ fn payload_that_looks_like_a_publication_word_is_never_taken_for_one() {
     let words = words(n_slots);
     let mailbox = Mailbox::attach(&words, n_slots);
     for round in 0..64_u64 {
-        // Two slots: the second begins with payload word 6. Make it the word that its slot expects when the ring comes around.
+        // Two slots: the second begins with payload word 6. Make it the word that its slot expects
+        // when the ring comes around.
         let tail = words[TAIL].load(Relaxed);
         let mut payload = [0_u64; 14];
         payload[6] = published(tail + 1 + n_slots as u64);

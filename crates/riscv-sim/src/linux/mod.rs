@@ -46,9 +46,10 @@ pub(crate) use process::Process;
 /// Where the memory of a process starts: below, nothing may lie in Linux either.
 pub const PROCESS_BASE: u64 = 0x1_0000;
 
-/// The number of the one system call that Linux does not have. Its arguments are a count and a number of ns. It gives how often
-/// something has been written to this node's memory through the network since the start, as soon as that is not the count, or so
-/// many ns have passed: a process that waits for others sleeps in it and misses nothing, and costs the host nothing meanwhile.
+/// The number of the one system call that Linux does not have. Its arguments are a count and a
+/// number of ns. It gives how often something has been written to this node's memory through the
+/// network since the start, as soon as that is not the count, or so many ns have passed: a process
+/// that waits for others sleeps in it and misses nothing, and costs the host nothing meanwhile.
 pub const AWAIT_WRITES: u64 = 4096;
 
 /// What a process is given.

@@ -8,7 +8,8 @@ use crate::memory::Ram;
 
 const NS: u64 = 1_000_000_000;
 
-/// The time of day at the start of every run: the first of January 2020, so that nothing depends on the day.
+/// The time of day at the start of every run: the first of January 2020, so that nothing depends on
+/// the day.
 const START_OF_DAY: u64 = 1_577_836_800 * NS;
 
 const REALTIME: u64 = 0;
@@ -70,7 +71,8 @@ impl Process {
         }
     }
 
-    /// Waits until something is written by another node, unless that happened since the process was told `count`.
+    /// Waits until something is written by another node, unless that happened since the process was
+    /// told `count`.
     pub(super) fn await_writes(&mut self, count: u64, span: u64, host: &Host<'_>) -> Answer {
         let now = host.now_ns;
         match self.waits_until(Ok(now.saturating_add(span)), now) {

@@ -1,4 +1,5 @@
-//! A machine one of whose nodes is run by a debugger: step by step, or up to a breakpoint, while the others take their turns.
+//! A machine one of whose nodes is run by a debugger: step by step, or up to a breakpoint, while
+//! the others take their turns.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,8 @@ impl Observer for Breaker<'_> {
 }
 
 impl Machine {
-    /// Runs `node` for a turn, or for one instruction, or up to a breakpoint, and then gives the others their turns.
+    /// Runs `node` for a turn, or for one instruction, or up to a breakpoint, and then gives the
+    /// others their turns.
     ///
     /// # Errors
     /// As [`run`](Self::run), but a fault of `node` itself is no error.

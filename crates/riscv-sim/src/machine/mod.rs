@@ -1,6 +1,8 @@
-//! Nodes joined by a network without a clock: every remote operation is done at once, and nodes take turns in a fixed order.
+//! Nodes joined by a network without a clock: every remote operation is done at once, and nodes
+//! take turns in a fixed order.
 //!
-//! That order makes runs repeatable: a node runs for a fixed number of instructions, then the next one does.
+//! That order makes runs repeatable: a node runs for a fixed number of instructions, then the next
+//! one does.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -35,8 +37,9 @@ use crate::linux::{LinuxConfig, PROCESS_BASE, Process};
 use crate::memory::{RAM_BASE, Ram};
 use crate::remote::RemoteRequest;
 
-/// Instructions that a core may do beyond its turn while it holds a reservation: a loop of few instructions around one, of which
-/// the architecture promises that it succeeds at last, fits into it with room.
+/// Instructions that a core may do beyond its turn while it holds a reservation: a loop of few
+/// instructions around one, of which the architecture promises that it succeeds at last, fits into
+/// it with room.
 const GRACE: u64 = 64;
 
 /// The clock of nodes whose time nobody models: that of the RAE paper's cores.
@@ -50,8 +53,9 @@ pub const MAX_NODES: usize = 1024;
 pub struct MachineConfig {
     /// How many nodes.
     pub n_nodes: usize,
-    /// How many cores a node has. All start at the guest's entry with the same registers, `e10` (the node's number) and `e11`
-    /// (how many nodes) among them; `mhartid` is the core's number in its node. A node ends when one of its cores ends it.
+    /// How many cores a node has. All start at the guest's entry with the same registers, `e10`
+    /// (the node's number) and `e11` (how many nodes) among them; `mhartid` is the core's number in
+    /// its node. A node ends when one of its cores ends it.
     pub cores_per_node: usize,
     /// The memory of a node, in bytes.
     pub ram_bytes: usize,
@@ -180,7 +184,8 @@ pub struct Machine {
     image: Image,
     fromhost: Option<u64>,
     tohost: Option<u64>,
-    /// Counts what was written to memories through the network, and what told a core something else.
+    /// Counts what was written to memories through the network, and what told a core something
+    /// else.
     n_written: u64,
     /// Who sleeps, and what time it is for them.
     sleepers: sleep::Sleepers,
@@ -206,10 +211,12 @@ impl std::fmt::Debug for Machine {
 }
 
 impl Machine {
-    /// A machine whose nodes have all loaded `image`. What guests write goes nowhere until [`set_console`](Self::set_console).
+    /// A machine whose nodes have all loaded `image`. What guests write goes nowhere until
+    /// [`set_console`](Self::set_console).
     ///
     /// # Errors
-    /// [`Error::Config`] if it cannot be built so, [`Error::OutsideMemory`] if the guest does not fit.
+    /// [`Error::Config`] if it cannot be built so, [`Error::OutsideMemory`] if the guest does not
+    /// fit.
     pub fn new(config: &MachineConfig, image: &Image) -> Result<Self> {
         config.validate()?;
         let mut nodes = (0..config.n_nodes)
@@ -256,7 +263,8 @@ impl Machine {
         self.console = console;
     }
 
-    /// What is called with what a process of Linux writes to its output for errors; without it that goes the same way as all else.
+    /// What is called with what a process of Linux writes to its output for errors; without it that
+    /// goes the same way as all else.
     pub fn set_error_console(&mut self, console: Console) {
         self.errors = Some(console);
     }
@@ -304,8 +312,8 @@ impl Machine {
     /// Runs until every node ended, or one failed.
     ///
     /// # Errors
-    /// [`Error::Fault`] if a guest traps and has no handler; [`Error::NoEnd`] after about `max_instructions` of all cores;
-    /// [`Error::AllWait`] if nobody can go on.
+    /// [`Error::Fault`] if a guest traps and has no handler; [`Error::NoEnd`] after about
+    /// `max_instructions` of all cores; [`Error::AllWait`] if nobody can go on.
     pub fn run(&mut self, max_instructions: u64) -> Result<Outcome> {
         loop {
             if let Some(outcome) = self.run_some(max_instructions)? {
@@ -347,7 +355,8 @@ impl Machine {
         places.join(", ")
     }
 
-    /// Runs as [`run`](Self::run) does, but at most about `n_instructions`; `None` if it did not end.
+    /// Runs as [`run`](Self::run) does, but at most about `n_instructions`; `None` if it did not
+    /// end.
     ///
     /// # Errors
     /// As [`run`](Self::run), without [`Error::NoEnd`].
@@ -429,7 +438,8 @@ impl Machine {
             }
             left = left.saturating_sub(self.nodes[node].harts[core].instret() - before);
         }
-        // Another core may write from now on. A reservation that does not outlast the turn need not be watched.
+        // Another core may write from now on. A reservation that does not outlast the turn need not
+        // be watched.
         let cores = self.nodes[node].harts.len();
         let hart = &mut self.nodes[node].harts[core];
         if cores > 1 {
@@ -477,7 +487,8 @@ impl Machine {
         Err(Error::Fault(Box::new(fault)))
     }
 
-    /// A trap that the guest has no handler for: a system call, or the end. Says whether the core goes on at once.
+    /// A trap that the guest has no handler for: a system call, or the end. Says whether the core
+    /// goes on at once.
     pub(crate) fn unhandled(&mut self, node: usize, core: usize, trap: Trap) -> Result<bool> {
         if matches!(trap.cause, Cause::UserCall | Cause::MachineCall) {
             if !self.processes.is_empty() {

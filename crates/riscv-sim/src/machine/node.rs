@@ -24,7 +24,8 @@ pub struct Node {
     /// How often something was written to its memory through the network.
     pub(super) n_written: u64,
     pub(super) counts: NodeStats,
-    /// What had been counted when the node came into the region of interest, and the cycles of the core that did.
+    /// What had been counted when the node came into the region of interest, and the cycles of the
+    /// core that did.
     entered: Option<(NodeStats, Option<u64>)>,
     /// What was counted in it before.
     region: Option<Region>,
@@ -145,7 +146,8 @@ impl Node {
         }
     }
 
-    /// A core came into the region of interest or left it, which the node is in while any of its cores is.
+    /// A core came into the region of interest or left it, which the node is in while any of its
+    /// cores is.
     pub(crate) fn mark(&mut self, core: usize) {
         let cycles = self.harts[core].cycles();
         let is_inside = self.harts.iter().any(Hart::is_in_region);

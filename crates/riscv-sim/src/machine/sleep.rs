@@ -1,5 +1,6 @@
-//! Processes that sleep: they cost the host nothing until their time has come or something is written that they wait for, and
-//! where all sleep, time jumps. This is for machines without a clock; on the timed one a core that waits asks again and again.
+//! Processes that sleep: they cost the host nothing until their time has come or something is
+//! written that they wait for, and where all sleep, time jumps. This is for machines without a
+//! clock; on the timed one a core that waits asks again and again.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,15 +9,16 @@ use super::Machine;
 use crate::error::{Error, Result};
 use crate::linux::Wake;
 
-/// How long all nodes may only wait for one another, in simulated ns, before the run is stuck. Who watches over waits, as a
-/// library does, has its turn before that.
+/// How long all nodes may only wait for one another, in simulated ns, before the run is stuck. Who
+/// watches over waits, as a library does, has its turn before that.
 const LONGEST_SILENCE_NS: u64 = 100_000_000_000;
 
-/// Where all nodes wait for one another for long, each jump of time is as long as this part of the silence so far, at least: nobody
-/// can bring what they wait for but who looks at a clock.
+/// Where all nodes wait for one another for long, each jump of time is as long as this part of the
+/// silence so far, at least: nobody can bring what they wait for but who looks at a clock.
 const JUMPS_PER_SILENCE: u64 = 64;
 
-/// Nodes that do more instructions than this, on average, between two moments in which all sleep, do not only wait.
+/// Nodes that do more instructions than this, on average, between two moments in which all sleep,
+/// do not only wait.
 const BUSY: u64 = 10_000;
 
 /// A process that sleeps.
@@ -104,7 +106,8 @@ impl Machine {
         self.awake.next(node) != Some(node)
     }
 
-    /// All nodes have had their turns, and `ran` says whether one of them used it: time passes for those that sleep.
+    /// All nodes have had their turns, and `ran` says whether one of them used it: time passes for
+    /// those that sleep.
     ///
     /// # Errors
     /// [`Error::AllWait`] if all that have not ended only wait for one another.

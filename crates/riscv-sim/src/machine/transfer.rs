@@ -1,4 +1,5 @@
-//! Remote operations without a clock: the object's node is found, and the action done there at once.
+//! Remote operations without a clock: the object's node is found, and the action done there at
+//! once.
 
 use super::Machine;
 use crate::hart::Hart;
@@ -49,7 +50,8 @@ impl Machine {
         address >= self.shared.start && end.is_some_and(|end| end <= self.shared.end)
     }
 
-    /// The node that a request of `node` goes to, if there is such an object and everything asked for may be reached.
+    /// The node that a request of `node` goes to, if there is such an object and everything asked
+    /// for may be reached.
     pub(crate) fn target_of(&self, node: usize, request: &RemoteRequest) -> Option<usize> {
         let target = self.node_of(node, request.object)?;
         let address = request.address;
@@ -80,7 +82,8 @@ impl Machine {
         reached.then_some(target)
     }
 
-    /// Does what a core asks for and gives the answer; `None` if there is no such object or address.
+    /// Does what a core asks for and gives the answer; `None` if there is no such object or
+    /// address.
     pub(crate) fn transfer(
         &mut self,
         node: usize,
@@ -156,15 +159,16 @@ impl Machine {
         reservation
     }
 
-    /// Whether somebody has to be told of what a core writes to its own node's memory: whoever reserved a word through the
-    /// network, or another core of the node.
+    /// Whether somebody has to be told of what a core writes to its own node's memory: whoever
+    /// reserved a word through the network, or another core of the node.
     pub(crate) fn is_watched(&self, node: usize, core: usize) -> bool {
         let harts = &self.nodes[node].harts;
         let reserved = |(other, hart): (usize, &Hart)| other != core && hart.has_reservation();
         self.n_reservations > 0 || harts.len() > 1 && (0..).zip(harts).any(reserved)
     }
 
-    /// Bytes of `target`'s memory were written, by that core of it if by one: reservations of others that overlap them are gone.
+    /// Bytes of `target`'s memory were written, by that core of it if by one: reservations of
+    /// others that overlap them are gone.
     pub(crate) fn break_reservations(
         &mut self,
         target: usize,
@@ -206,7 +210,8 @@ impl Machine {
             })
     }
 
-    /// Moves elements one after another. Nothing moves if one of them lies outside of what may be reached.
+    /// Moves elements one after another. Nothing moves if one of them lies outside of what may be
+    /// reached.
     fn bulk(&mut self, bulk: &Bulk) -> Option<()> {
         if !self.is_reached(bulk) {
             return None;

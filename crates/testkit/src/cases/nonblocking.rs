@@ -54,8 +54,8 @@ fn events_may_be_waited_for_in_any_order(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Some hundred operations of each kind at once, of words and of more than words, waited for from the first
-/// to the last, from the last to the first, and only some of them.
+/// Some hundred operations of each kind at once, of words and of more than words, waited for from
+/// the first to the last, from the last to the first, and only some of them.
 fn floods_are_waited_for_in_any_order(world: &World) -> Result<()> {
     const N: usize = 300;
     let words = world.alloc_symmetric::<u64>(N)?;
@@ -163,8 +163,8 @@ fn gets_whose_events_are_dropped_or_forgotten_do_no_harm(world: &World) -> Resul
         tested.test()?;
         drop(tested);
         drop(there.fetch_op_nb(world, AtomicOp::Add, 1)?);
-        // From every rank: a forgotten event that is not complete keeps its world alive, and that must be so on
-        // all ranks or on none.
+        // From every rank: a forgotten event that is not complete keeps its world alive, and that
+        // must be so on all ranks or on none.
         for rank in world.ranks() {
             forget(array.on(rank).get_nb(world)?);
         }

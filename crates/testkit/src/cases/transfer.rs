@@ -243,8 +243,8 @@ fn a_source_may_be_reused_when_put_returns(world: &World) -> Result<()> {
     world.barrier()
 }
 
-/// Where a transport copies what short puts send, later operations and flushes of the same rank and of others decide
-/// how long it keeps the copies.
+/// Where a transport copies what short puts send, later operations and flushes of the same rank and
+/// of others decide how long it keeps the copies.
 fn short_puts_arrive_whatever_comes_between_them_and_the_barrier(world: &World) -> Result<()> {
     const ROUNDS: usize = 42;
     let n = world.n_ranks() as usize;
@@ -284,7 +284,8 @@ fn short_puts_arrive_whatever_comes_between_them_and_the_barrier(world: &World) 
     world.barrier()
 }
 
-/// Byte `i` belongs to rank `i % n`: a writer that read and rewrote a word would undo its neighbour.
+/// Byte `i` belongs to rank `i % n`: a writer that read and rewrote a word would undo its
+/// neighbour.
 fn neighbouring_bytes_of_different_writers_do_not_disturb_each_other(world: &World) -> Result<()> {
     const ROUNDS: usize = 40;
     let (n, me) = (world.n_ranks() as usize, world.rank().index());

@@ -1,4 +1,5 @@
-//! Mutants of the lock-free structures: each ordering and fence made weaker, and what else the protocols rest on.
+//! Mutants of the lock-free structures: each ordering and fence made weaker, and what else the
+//! protocols rest on.
 
 use super::super::By::{Models, NoTest, Nobody, Tests};
 use super::super::Mutant;

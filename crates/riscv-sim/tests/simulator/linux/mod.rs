@@ -1,4 +1,5 @@
-//! Programs of Linux as guests: one in Rust with the whole standard library, built here, on one and several nodes.
+//! Programs of Linux as guests: one in Rust with the whole standard library, built here, on one and
+//! several nodes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +21,8 @@ struct Program {
 }
 
 #[expect(clippy::print_stderr, reason = "a test that is not run says so")]
-/// The program, built once; nothing where there is no standard library for the target, as where there is no rustup.
+/// The program, built once; nothing where there is no standard library for the target, as where
+/// there is no rustup.
 static PROGRAM: LazyLock<Option<Program>> = LazyLock::new(|| {
     let libraries = Command::new("rustc")
         .args(["--print", "target-libdir", "--target", TARGET])

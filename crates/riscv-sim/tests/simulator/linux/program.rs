@@ -1,4 +1,5 @@
-//! A program as people write them, built by the test that runs it: what it does is its first argument.
+//! A program as people write them, built by the test that runs it: what it does is its first
+//! argument.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -126,14 +127,16 @@ fn memory() {
 /// Reads where nothing is.
 #[cfg(target_arch = "riscv64")]
 fn null() {
-    // SAFETY: none; that the simulator ends the program here is what is tested. The compiler knows nothing of the address.
+    // SAFETY: none; that the simulator ends the program here is what is tested. The compiler knows
+    // nothing of the address.
     unsafe { std::arch::asm!("ld a0, 8(zero)", out("a0") _) };
 }
 
 #[cfg(not(target_arch = "riscv64"))]
 fn null() {}
 
-/// Every node stores into the segment of the next one, whose place it was told at the start, and says what it finds in its own.
+/// Every node stores into the segment of the next one, whose place it was told at the start, and
+/// says what it finds in its own.
 #[cfg(target_arch = "riscv64")]
 fn segment() {
     use std::arch::asm;
@@ -144,7 +147,8 @@ fn segment() {
         asm!(".insn i 0x7b, 6, {}, x12, 0", ".insn i 0x7b, 6, {}, x13, 0", out(reg) bytes, out(reg) start);
     }
     let next = (node + 1) % nodes;
-    // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only accessed so, and by volatile reads.
+    // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only accessed
+    // so, and by volatile reads.
     unsafe {
         asm!(".insn i 0x7b, 7, x10, {object}, 1", ".insn s 0x7b, 3, {value}, 0(a0)", "fence",
             object = in(reg) next, value = in(reg) node + 10, in("a0") start);
@@ -169,8 +173,8 @@ fn atomics() {
     unsafe {
         asm!(".insn i 0x7b, 6, {}, x10, 0", ".insn i 0x7b, 6, {}, x11, 0", out(reg) node, out(reg) nodes);
     }
-    // SAFETY: e10 = 1 is the object that stands for node 0; then eamoadd.d at the address in a0, that of a word which is only
-    // reached by atomics, and lies there on every node.
+    // SAFETY: e10 = 1 is the object that stands for node 0; then eamoadd.d at the address in a0,
+    // that of a word which is only reached by atomics, and lies there on every node.
     unsafe {
         asm!(".insn i 0x7b, 7, x10, {object}, 0", ".insn r 0x6b, 7, 7, {old}, a0, {value}",
             object = in(reg) 1, old = out(reg) _, value = in(reg) node + 1, in("a0") &raw const SUM);
@@ -184,8 +188,8 @@ fn atomics() {
 #[cfg(not(target_arch = "riscv64"))]
 fn atomics() {}
 
-/// A word goes round: every node sleeps until its own is written, and then writes that of the next one. The last one writes to the
-/// first, which began, or nobody begins.
+/// A word goes round: every node sleeps until its own is written, and then writes that of the next
+/// one. The last one writes to the first, which began, or nobody begins.
 #[cfg(target_arch = "riscv64")]
 fn relay(begins: bool) {
     use std::arch::asm;
@@ -197,7 +201,8 @@ fn relay(begins: bool) {
     }
     let pass = || {
         let next = (node + 1) % nodes;
-        // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only accessed so, and by volatile reads.
+        // SAFETY: object k is node k - 1; esd to the first word of its segment, which is only
+        // accessed so, and by volatile reads.
         unsafe {
             asm!(".insn i 0x7b, 7, x10, {object}, 1", ".insn s 0x7b, 3, {value}, 0(a0)", "fence",
                 object = in(reg) next, value = in(reg) node + 1, in("a0") start);
