@@ -95,7 +95,14 @@ impl Am {
             let sent = match result {
                 Ok(out) => am.answer(&world, to, cookie, out.bytes()),
                 Err(Error::RemotePanic(panic)) => {
-                    am.fail_by(&world, to, cookie, &panic.message, &panic.location)
+                    let (rank, text, at) = (panic.rank, &panic.message, &panic.location);
+                    if rank == am.rank {
+                        am.fail_by(&world, to, cookie, text, at)
+                    } else {
+                        // The caller takes it for a panic of this rank, unless it is told.
+                        let text = format!("on rank {rank}, which it asked: {text}");
+                        am.fail_by(&world, to, cookie, &text, at)
+                    }
                 }
                 Err(error) => am.fail(&world, to, cookie, &error.to_string()),
             };

@@ -98,6 +98,11 @@ fn what_fails_on_the_way_is_told_to_the_first_caller(world: &World) -> Result<()
         panic!("{failed:?}")
     };
     assert!(panic.message.contains("divide by zero"), "{panic}");
+    assert_eq!(panic.rank, next);
+    let told = panic
+        .message
+        .contains(&format!("on rank {far}, which it asked"));
+    assert_eq!(told, far != next, "{panic}");
     assert!(panic.location.contains("chains.rs"), "{panic}");
     // A task panics, before and after it has awaited something.
     let task = |(here, is_late): (Here, bool)| {
