@@ -90,7 +90,7 @@ macro_rules! word {
     };
     ($($update:ident)* => $bits:ty) => {
         $(
-            #[inline(always)]
+            #[inline]
             #[track_caller]
             fn $update(&self, bits: $bits, order: Ordering) -> $bits {
                 (**self).$update(bits, order)
@@ -111,19 +111,19 @@ macro_rules! word {
 impl<W: Word> Word for &W {
     type Bits = W::Bits;
 
-    #[inline(always)]
+    #[inline]
     #[track_caller]
     fn load(&self, order: Ordering) -> W::Bits {
         (**self).load(order)
     }
 
-    #[inline(always)]
+    #[inline]
     #[track_caller]
     fn store(&self, bits: W::Bits, order: Ordering) {
         (**self).store(bits, order);
     }
 
-    #[inline(always)]
+    #[inline]
     #[track_caller]
     fn compare_exchange(
         &self,

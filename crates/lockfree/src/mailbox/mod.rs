@@ -193,18 +193,18 @@ impl Ring for Mailbox<'_> {
     where
         Self: 'a;
 
-    #[inline(always)]
+    #[inline]
     fn n_slot_words(&self) -> usize {
         self.slots.len()
     }
 
-    #[inline(always)]
+    #[inline]
     #[track_caller]
     fn control(&self, index: usize) -> &AtomicU64 {
         &self.control[index]
     }
 
-    #[inline(always)]
+    #[inline]
     #[track_caller]
     fn slot(&self, index: usize) -> &AtomicU64 {
         &self.slots[index]
