@@ -6,8 +6,6 @@
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
@@ -21,20 +19,38 @@ use crate::mailbox::MAX_MEDIUM;
 use crate::network::Network;
 use crate::sys;
 
-/// How often a call of progress looks for work, and how often a parked rank calls it: some
-/// microseconds.
+/// How often a call of progress looks for work: some microseconds.
 const LOOKS: u32 = 16;
-/// How many looks there are in a barrier, in the same time, and one in how many is also one at what
+/// How many looks there are in a barrier in the time of one, and one in how many is also one at what
 /// has come for this rank.
-const LOOKS_IN_BARRIER: u32 = 32;
+const GLANCES_A_LOOK: u32 = 2;
 const LOOKS_A_PUMP: u32 = 8;
-const TURNS_A_PARK: u32 = 4;
-/// How often a rank parks between two yields. A yield takes as long as the answer to an operation
-/// of another rank, which meanwhile waits; other threads and programs can wait for a tenth of a
-/// millisecond.
-const PARKS_A_YIELD: u32 = 32;
 
 impl Network {
+    /// Looks for work up to `n_looks` times, or for as long as that takes in a barrier; says whether
+    /// there was any.
+    fn look(&self, n_looks: u32) -> Result<bool> {
+        let mut state = self.state();
+        let mpi = sys::enter()?;
+        let is_in_barrier = state.barrier.is_open();
+        let n_looks = match (self.is_crowded(), is_in_barrier) {
+            (true, _) => 1,
+            (false, true) => n_looks * GLANCES_A_LOOK,
+            (false, false) => n_looks,
+        };
+        for look in 0..n_looks {
+            let worked = if look.is_multiple_of(LOOKS_A_PUMP) || !is_in_barrier {
+                self.pump(&mut state, &mpi)?
+            } else {
+                state.barrier.glance(&mpi)?
+            };
+            if worked {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The operand as the member of the shared-memory backend has it, if its rank is on this host.
     #[inline(never)]
     pub(crate) fn beside<O: Operand>(&self, operand: O) -> Option<O> {
@@ -269,47 +285,20 @@ unsafe impl Backend for Network {
     /// served by a look, which is short beside the way to it. In a barrier most looks are glances,
     /// which serve as much in half the time.
     fn progress(&self) -> Result<bool> {
-        let mut state = self.state();
-        let mpi = sys::enter()?;
-        let is_in_barrier = state.barrier.is_open();
-        let n_looks = match (self.is_crowded(), is_in_barrier) {
-            (true, _) => 1,
-            (false, true) => LOOKS_IN_BARRIER,
-            (false, false) => LOOKS,
-        };
-        for look in 0..n_looks {
-            let worked = if look.is_multiple_of(LOOKS_A_PUMP) || !is_in_barrier {
-                self.pump(&mut state, &mpi)?
-            } else {
-                state.barrier.glance(&mpi)?
-            };
-            if worked {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.look(LOOKS)
     }
 
-    /// Keeps looking: nobody can wake a process that does not call MPI, and others may wait for it
-    /// to do so. Short, since what its caller waits for may be an operation of its own, which this
-    /// does not see.
-    fn park(&self, _at_most: Duration) {
-        if self.is_crowded() {
-            if matches!(self.progress(), Ok(false)) {
-                thread::yield_now();
-                self.member.look_after_the_others();
-            }
-            return;
-        }
-        for _ in 0..TURNS_A_PARK {
-            if !matches!(self.progress(), Ok(false)) {
-                return;
-            }
-        }
-        // Relaxed: a count that nothing else depends on.
-        let n_parks = self.n_parks.fetch_add(1, Ordering::Relaxed);
-        if n_parks.is_multiple_of(PARKS_A_YIELD) {
-            thread::yield_now();
+    /// Keeps looking, but for naps: nobody can wake a process that does not call MPI, and others may
+    /// wait for it to do so. Short, since what its caller waits for may be an operation of its own,
+    /// which this does not see.
+    fn park(&self, at_most: Duration) {
+        let is_crowded = self.is_crowded();
+        self.parking.park(at_most, is_crowded, |is_glance| {
+            let worked = self.look(if is_glance { 1 } else { LOOKS });
+            !matches!(worked, Ok(false))
+        });
+        if is_crowded {
+            self.member.look_after_the_others();
         }
     }
 

@@ -3,7 +3,7 @@
 //! What every other file of the network path works on.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -24,6 +24,7 @@ use crate::sys::{self, Inside, Mode, Mpi, Window};
 use crate::window;
 use pgas_network::host::Host;
 use pgas_network::note::Note;
+use pgas_network::park::Parking;
 
 /// The longest single transfer, in bytes: MPI counts in `int`.
 pub(crate) const MAX_TRANSFER: u64 = 1 << 30;
@@ -56,8 +57,7 @@ pub(crate) struct Network {
     /// Messages that have come, of each class, so that a look costs no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
     pub(crate) receiving: [Mutex<()>; 2],
-    /// How often this rank has parked.
-    pub(crate) n_parks: AtomicU32,
+    pub(crate) parking: Parking,
     pub(crate) failure: Noted,
     /// Whether the failure is still to be told to the other ranks, by whoever is inside of MPI next.
     pub(crate) is_untold: AtomicBool,
@@ -155,7 +155,7 @@ impl Network {
             state: Arc::new(Mutex::new(state)),
             n_arrived: [const { AtomicUsize::new(0) }; 2],
             receiving: [const { Mutex::new(()) }; 2],
-            n_parks: AtomicU32::new(0),
+            parking: Parking::default(),
             failure,
             is_untold: AtomicBool::new(false),
         })

@@ -5,8 +5,6 @@
 
 use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
-use std::thread;
 use std::time::Duration;
 
 use pgas_core::backend::{
@@ -20,15 +18,22 @@ use pgas_network::atomics::Remote;
 use crate::mailbox::MAX_MEDIUM;
 use crate::network::{Network, State};
 
-/// How often a call of progress looks for work, and how often a parked rank calls it: some microseconds.
+/// How often a call of progress looks for work: some microseconds.
 const LOOKS: u32 = 8;
-const TURNS_A_PARK: u32 = 4;
-/// How often a rank parks between two yields. A yield takes as long as the answer to an operation
-/// of another rank, which meanwhile waits; other threads and programs can wait for a tenth of a
-/// millisecond.
-const PARKS_A_YIELD: u32 = 32;
 
 impl Network {
+    /// Looks for work up to `n_looks` times, and says whether there was any.
+    fn look(&self, n_looks: u32) -> Result<bool> {
+        let mut state = self.state();
+        let n_looks = if self.is_crowded() { 1 } else { n_looks };
+        for _ in 0..n_looks {
+            if self.pump(&mut state)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The operand as the member of the shared-memory backend has it, of the rank that is the
     /// host's `index`-th.
     #[inline]
@@ -249,36 +254,20 @@ unsafe impl Backend for Network {
     /// Looks several times where nobody else needs the processor: what others put and get here is
     /// served by a look, which is short beside the way to it.
     fn progress(&self) -> Result<bool> {
-        let mut state = self.state();
-        let n_looks = if self.is_crowded() { 1 } else { LOOKS };
-        for _ in 0..n_looks {
-            if self.pump(&mut state)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        self.look(LOOKS)
     }
 
-    /// Keeps looking: nobody can wake a process that does not call libfabric, and others may wait
-    /// for it to do so. Short, since what its caller waits for may be an operation of its own,
+    /// Keeps looking, but for naps: nobody can wake a process that does not call libfabric, and
+    /// others may wait for it to do so. Short, since what its caller waits for may be an operation of its own,
     /// which this does not see.
-    fn park(&self, _at_most: Duration) {
-        if self.is_crowded() {
-            if matches!(self.progress(), Ok(false)) {
-                thread::yield_now();
-                self.member.look_after_the_others();
-            }
-            return;
-        }
-        for _ in 0..TURNS_A_PARK {
-            if !matches!(self.progress(), Ok(false)) {
-                return;
-            }
-        }
-        // Relaxed: a count that nothing else depends on.
-        let n_parks = self.n_parks.fetch_add(1, Ordering::Relaxed);
-        if n_parks.is_multiple_of(PARKS_A_YIELD) {
-            thread::yield_now();
+    fn park(&self, at_most: Duration) {
+        let is_crowded = self.is_crowded();
+        self.parking.park(at_most, is_crowded, |is_glance| {
+            let worked = self.look(if is_glance { 1 } else { LOOKS });
+            !matches!(worked, Ok(false))
+        });
+        if is_crowded {
+            self.member.look_after_the_others();
         }
     }
 

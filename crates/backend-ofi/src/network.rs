@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 use std::mem;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
@@ -13,6 +13,7 @@ use pgas_core::{Config, Rank, Result};
 use pgas_network::host::Host;
 use pgas_network::lifeline::Lifeline;
 use pgas_network::limits::Limits;
+use pgas_network::park::Parking;
 use pgas_smp::Member;
 
 use crate::bootstrap::Pmi;
@@ -50,8 +51,7 @@ pub(crate) struct Network {
     /// Messages that have come, of each class, so that a look costs no lock.
     pub(crate) n_arrived: [AtomicUsize; 2],
     pub(crate) receiving: [Mutex<()>; 2],
-    /// How often this rank has parked.
-    pub(crate) n_parks: AtomicU32,
+    pub(crate) parking: Parking,
     pub(crate) failure: OnceLock<(Rank, String)>,
     /// Whether the failure is still to be told to the other ranks.
     pub(crate) is_untold: AtomicBool,
@@ -151,7 +151,7 @@ impl Network {
             segments,
             n_arrived: [const { AtomicUsize::new(0) }; 2],
             receiving: [const { Mutex::new(()) }; 2],
-            n_parks: AtomicU32::new(0),
+            parking: Parking::default(),
             failure: OnceLock::new(),
             is_untold: AtomicBool::new(false),
             broken: OnceLock::new(),

@@ -386,6 +386,10 @@ impl<'w> Rounds<'w> {
         }
         self.look();
         if self.failure.is_none() {
+            if self.round == last_yield + 1 && !self.world.backend().parks_until_written() {
+                // The first since something has come: it is as if the wait began.
+                self.sleep = FIRST_SLEEP;
+            }
             self.world.backend().park(self.sleep);
             self.sleep = (self.sleep * 2).min(LONGEST_SLEEP);
         }

@@ -1,0 +1,249 @@
+//! How a rank parks that nobody can wake: it looks, again and again, and naps when it has looked in
+//! vain for long.
+//!
+//! What other ranks put, get and send is served only while this rank calls its library, so that it
+//! may not sleep for as long as it likes. A nap is a small share of the time that it has looked in
+//! vain, and ends at once when something comes by a socket, which is all that comes where the
+//! network is TCP.
+#![expect(
+    unsafe_code,
+    reason = "looks at sockets that the library of the network has opened"
+)]
+
+use std::fs;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::event::{self, PollFd, PollFlags};
+use rustix::net::{self, AddressFamily};
+use rustix::time::Timespec;
+
+/// How often a parked rank looks: some microseconds.
+const TURNS: u32 = 4;
+/// How often a rank parks between two yields. A yield takes as long as the answer to an operation
+/// of another rank, which meanwhile waits; other threads and programs can wait for a tenth of a
+/// millisecond.
+const PARKS_A_YIELD: u32 = 32;
+/// What part of the time for which a rank has looked in vain it may sleep: what comes by other ways
+/// than a socket waits so much longer, at most.
+const SHARE: u32 = 32;
+/// A shorter sleep is not worth the calls of the system that it takes.
+const SHORTEST_NAP: Duration = Duration::from_micros(50);
+/// The longest nap, and that of a rank that takes the processor from others.
+const LONGEST_NAP: Duration = Duration::from_micros(100);
+const LONGEST_NAP_IN_A_CROWD: Duration = Duration::from_millis(1);
+/// How long a list of sockets is good for.
+const LISTED_FOR: Duration = Duration::from_millis(100);
+/// With more sockets, a look at all of them takes longer than it saves.
+const MAX_SOCKETS: usize = 256;
+
+/// How the threads of a rank park.
+#[derive(Debug, Default)]
+pub struct Parking {
+    n_parks: AtomicU32,
+    /// Of the thread that naps; the others look.
+    vain: Mutex<Vain>,
+}
+
+/// For how long a rank has looked in vain.
+#[derive(Debug, Default)]
+struct Vain {
+    since: Option<Instant>,
+    /// How long it could have slept when it parked last: that grows while a wait is young.
+    at_most: Duration,
+    sockets: Sockets,
+}
+
+/// How a nap has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Nap {
+    /// Something has come by a socket.
+    Woken,
+    Whole,
+}
+
+impl Parking {
+    /// Looks several times, once if there are fewer processors than ranks, until a look says that
+    /// something has come. Naps before, if all looks for long were in vain, as many of them as
+    /// belong to parks of up to the same `at_most`: a wait that has just begun parks for less.
+    ///
+    /// `look` is told whether one glance will do, after a nap that nothing has ended.
+    pub fn park(&self, at_most: Duration, is_crowded: bool, mut look: impl FnMut(bool) -> bool) {
+        let nap = self.nap(at_most, is_crowded);
+        let has_napped = nap.is_some();
+        let n_turns = if has_napped || is_crowded { 1 } else { TURNS };
+        if (0..n_turns).any(|_| look(nap == Some(Nap::Whole))) {
+            if let Ok(mut vain) = self.vain.try_lock() {
+                vain.since = None;
+            }
+            return;
+        }
+        // Relaxed: a count that nothing else depends on.
+        let n_parks = self.n_parks.fetch_add(1, Ordering::Relaxed);
+        if !has_napped && (is_crowded || n_parks.is_multiple_of(PARKS_A_YIELD)) {
+            thread::yield_now();
+        }
+    }
+
+    /// Naps if it is time to.
+    fn nap(&self, at_most: Duration, is_crowded: bool) -> Option<Nap> {
+        let mut vain = self.vain.try_lock().ok()?;
+        let now = Instant::now();
+        if vain.at_most != at_most {
+            vain.at_most = at_most;
+            vain.since = None;
+        }
+        let since = *vain.since.get_or_insert(now);
+        let longest = if is_crowded {
+            LONGEST_NAP_IN_A_CROWD
+        } else {
+            LONGEST_NAP
+        };
+        let nap = ((now - since) / SHARE).min(longest).min(at_most);
+        if nap < SHORTEST_NAP {
+            return None;
+        }
+        if vain.sockets.await_one(now, nap) {
+            vain.since = None;
+            return Some(Nap::Woken);
+        }
+        Some(Nap::Whole)
+    }
+}
+
+/// The sockets of this process by which other hosts reach it.
+#[derive(Debug, Default)]
+struct Sockets {
+    numbers: Vec<RawFd>,
+    listed: Option<Instant>,
+}
+
+impl Sockets {
+    /// Sleeps until there is something to be read from one of them, or a nap is over; says whether
+    /// there is. Those that have had something all the time are nobody's who looks, and are left
+    /// out.
+    fn await_one(&mut self, now: Instant, nap: Duration) -> bool {
+        if self.listed.is_none_or(|listed| now - listed > LISTED_FOR) {
+            self.numbers = list();
+            self.listed = Some(now);
+        }
+        let mut unread = ready(&self.numbers, Duration::ZERO).into_iter();
+        self.numbers.retain(|_| unread.next() == Some(false));
+        ready(&self.numbers, nap).contains(&true)
+    }
+}
+
+/// Which of the descriptors have something to be read, have failed or are closed: as soon as one of
+/// them has, or none after some time.
+fn ready(numbers: &[RawFd], at_most: Duration) -> Vec<bool> {
+    let poll_fd = |number: &RawFd| {
+        // SAFETY: nothing is read, written or closed by it, here or by `poll`, which only looks:
+        // the worst that it says of a number that was closed meanwhile, or is another file's, is
+        // that there is something to be read.
+        PollFd::from_borrowed_fd(unsafe { BorrowedFd::borrow_raw(*number) }, PollFlags::IN)
+    };
+    let mut polled: Vec<PollFd<'_>> = numbers.iter().map(poll_fd).collect();
+    let at_most = Timespec::try_from(at_most).unwrap_or_default();
+    // Interrupted by a signal, it has found nothing.
+    if event::poll(&mut polled, Some(&at_most)).is_err() {
+        return vec![false; numbers.len()];
+    }
+    polled.iter().map(|of| !of.revents().is_empty()).collect()
+}
+
+/// The open sockets of the internet's families. None if they are too many, or cannot be listed.
+fn list() -> Vec<RawFd> {
+    let Ok(entries) = fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let of_a_network = |number: &RawFd| {
+        // SAFETY: as in `ready`: the call only asks, and fails for what is no socket.
+        let domain = net::sockopt::socket_domain(unsafe { BorrowedFd::borrow_raw(*number) });
+        matches!(domain, Ok(AddressFamily::INET | AddressFamily::INET6))
+    };
+    let found: Vec<RawFd> = numbers.filter(of_a_network).take(MAX_SOCKETS + 1).collect();
+    if found.len() > MAX_SOCKETS {
+        Vec::new()
+    } else {
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::net::{TcpListener, TcpStream};
+    use std::os::fd::AsRawFd as _;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+    const SHORT: Duration = Duration::from_millis(1);
+
+    fn pair() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (near, listener.accept().unwrap().0)
+    }
+
+    #[test]
+    fn who_naps_is_woken_by_what_comes() {
+        let (near, mut far) = pair();
+        let mut sockets = Sockets {
+            numbers: vec![near.as_raw_fd()],
+            listed: Some(Instant::now()),
+        };
+        let now = Instant::now();
+        assert!(!sockets.await_one(now, SHORT));
+        let sender = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(20));
+            far.write_all(&[1]).unwrap();
+            far
+        });
+        assert!(sockets.await_one(now, LONG));
+        assert!(now.elapsed() < LONG);
+        let far = sender.join().unwrap();
+        // Nobody has read it: the next nap is not disturbed by it, nor by the end of the other.
+        assert!(!sockets.await_one(now, SHORT));
+        assert!(sockets.numbers.is_empty());
+        drop(far);
+        assert!(!sockets.await_one(now, SHORT));
+    }
+
+    #[test]
+    fn sockets_of_networks_are_listed_and_nothing_else() {
+        let (near, far) = pair();
+        let (local, _other) = std::os::unix::net::UnixStream::pair().unwrap();
+        let listed = list();
+        assert!(listed.contains(&near.as_raw_fd()));
+        assert!(listed.contains(&far.as_raw_fd()));
+        assert!(!listed.contains(&local.as_raw_fd()));
+    }
+
+    #[test]
+    fn a_young_wait_looks_and_an_old_one_naps_until_something_has_come() {
+        let parking = Parking::default();
+        let long_ago = Instant::now() - Duration::from_secs(1);
+        let looks_of_a_park = |at_most, has_come| {
+            let mut n_looks = 0;
+            parking.park(at_most, false, |_| {
+                n_looks += 1;
+                has_come
+            });
+            n_looks
+        };
+        let old = Duration::from_millis(2);
+        assert_eq!(looks_of_a_park(old, false), TURNS);
+        parking.vain.lock().unwrap().since = Some(long_ago);
+        assert_eq!(looks_of_a_park(old, false), 1, "it has napped");
+        // Another wait.
+        assert_eq!(looks_of_a_park(old / 2, false), TURNS);
+        parking.vain.lock().unwrap().since = Some(long_ago);
+        assert_eq!(looks_of_a_park(old / 2, true), 1);
+        assert_eq!(looks_of_a_park(old / 2, false), TURNS, "something had come");
+    }
+}
