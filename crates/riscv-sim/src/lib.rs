@@ -75,6 +75,7 @@ pub mod machine;
 pub mod memory;
 pub mod remote;
 pub mod timed;
+pub mod workload;
 
 pub use elf::Image;
 pub use error::{Error, Result};
