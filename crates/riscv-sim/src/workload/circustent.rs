@@ -200,7 +200,7 @@ const RESULTS: [&str; 3] = ["s8", "s9", "s10"];
 /// The workload of a kernel.
 #[must_use]
 pub fn workload(kernel: Kernel, atomic: Atomic, shape: &Shape) -> Workload {
-    let data = data(shape);
+    let data = data(kernel, shape);
     let index = DATA;
     let targets = index + 8 * (shape.n_iterations as u64 + 1);
     let array = (targets + 8 * shape.n_iterations as u64).next_multiple_of(64);
@@ -234,7 +234,7 @@ pub fn workload(kernel: Kernel, atomic: Atomic, shape: &Shape) -> Workload {
 /// Which words of ARRAY node `initiator`'s rounds go to, in their order: the sequence of figure 9.
 #[must_use]
 pub fn sequence(kernel: Kernel, atomic: Atomic, shape: &Shape, initiator: usize) -> Vec<u64> {
-    let (_, mut visited) = run(kernel, atomic, shape, data(shape));
+    let (_, mut visited) = run(kernel, atomic, shape, data(kernel, shape));
     visited.swap_remove(initiator)
 }
 
@@ -252,10 +252,13 @@ impl Data {
     }
 }
 
-fn data(shape: &Shape) -> Data {
+fn data(kernel: Kernel, shape: &Shape) -> Data {
     let mut random = Rng::with_seed(shape.seed);
-    // Indices are words of ARRAY; PTRCHASE follows them within IDX, whose words are at least as many as it visits.
-    let bound = shape.words().min(shape.n_iterations) as u64;
+    // Indices are words of ARRAY; those that PTRCHASE follows, words of IDX.
+    let bound = match kernel {
+        Kernel::PtrChase => shape.n_iterations as u64,
+        _ => shape.words() as u64,
+    };
     let mut words = |n: usize, bound: u64| -> Vec<Vec<u64>> {
         let node = |_| (0..n).map(|_| random.u64(..bound)).collect();
         (0..shape.n_nodes).map(node).collect()
