@@ -277,11 +277,11 @@ fn data(kernel: Kernel, shape: &Shape) -> Data {
 /// A sequential run: node after node. Gives the arrays, and the words of ARRAY that each node went to.
 fn run(kernel: Kernel, atomic: Atomic, shape: &Shape, mut data: Data) -> (Data, Vec<Vec<u64>>) {
     let mut visited = vec![Vec::new(); shape.n_nodes];
-    for node in 0..shape.n_nodes {
+    for (node, visited) in visited.iter_mut().enumerate() {
         let mut results = [0_u64; 3];
         for round in 0..shape.n_iterations {
             let target = match kernel {
-                Kernel::PtrChase => data.targets[node][round] as usize - 1,
+                Kernel::PtrChase => word_number(data.targets[node][round]) - 1,
                 _ => (node + 1) % shape.n_nodes,
             };
             for step in kernel.steps() {
@@ -290,7 +290,7 @@ fn run(kernel: Kernel, atomic: Atomic, shape: &Shape, mut data: Data) -> (Data, 
                     Place::NextRound => round + 1,
                     Place::Strided => round * STRIDE,
                     Place::First => 0,
-                    Place::Result(k) => results[k] as usize,
+                    Place::Result(k) => word_number(results[k]),
                 };
                 let (array, n) = match step.array {
                     Array::Index => (&mut data.index[target], shape.n_iterations + 1),
@@ -298,7 +298,7 @@ fn run(kernel: Kernel, atomic: Atomic, shape: &Shape, mut data: Data) -> (Data, 
                 };
                 let place = place % n;
                 if matches!(step.array, Array::Data) {
-                    visited[node].push(place as u64);
+                    visited.push(place as u64);
                 }
                 let word = &mut array[place];
                 let value = match step.value {
@@ -317,6 +317,11 @@ fn run(kernel: Kernel, atomic: Atomic, shape: &Shape, mut data: Data) -> (Data, 
         }
     }
     (data, visited)
+}
+
+/// An index that was in memory, and is below the number of words or nodes.
+fn word_number(index: u64) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
 }
 
 /// What a compare-and-swap puts: what an earlier step gave, otherwise 0.

@@ -97,6 +97,16 @@ impl Layout {
         self.edges() + (8 * self.edges).next_multiple_of(64)
     }
 
+    /// What a kernel is told beside its vertices, values and edges.
+    const fn extra(&self, kernel: Kernel) -> [u64; 2] {
+        match kernel {
+            Kernel::Bfs | Kernel::Tc => [0, 0],
+            Kernel::Sssp | Kernel::Cc => [self.weights() - self.edges(), self.array(1)],
+            Kernel::Pr => [ROUNDS, self.array(1)],
+            Kernel::Bc => [self.array(1), self.array(2)],
+        }
+    }
+
     /// A word a vertex, on each node.
     fn spread(&self, address: u64, values: &[u64]) -> Vec<Words> {
         let node = |node| Words {
@@ -160,16 +170,10 @@ pub fn workload(kernel: Kernel, graph: &Graph, n_nodes: usize) -> Workload {
     }
     let after = (0..).zip(&end);
     let after = after.flat_map(|(k, values)| layout.spread(layout.array(k), values));
-    let extra = match kernel {
-        Kernel::Bfs | Kernel::Tc => [0, 0],
-        Kernel::Sssp | Kernel::Cc => [layout.weights() - layout.edges(), layout.array(1)],
-        Kernel::Pr => [ROUNDS, layout.array(1)],
-        Kernel::Bc => [layout.array(1), layout.array(2)],
-    };
     let params = |node| {
         let here = of_node(node).count() as u64;
         let mut params = vec![here, layout.array(0), layout.offsets()];
-        params.extend(extra);
+        params.extend(layout.extra(kernel));
         params
     };
     Workload {
@@ -310,7 +314,7 @@ fn ranks(graph: &Graph) -> Vec<u64> {
             }
         }
         for (score, got) in scores.iter_mut().zip(next) {
-            *score = (got * 217 >> 8) + (39 << 24);
+            *score = ((got * 217) >> 8) + (39 << 24);
         }
     }
     scores

@@ -45,36 +45,42 @@ pub enum Failure {
     #[error("{workload}: {why}")]
     Simulator {
         /// The workload's name.
-        workload: String,
+        workload: Box<str>,
         /// What it said.
-        why: Error,
+        why: Box<Error>,
     },
     /// The guest ended with a code other than 0.
     #[error("{workload}: node {node} ended with code {code}")]
     Code {
         /// The workload's name.
-        workload: String,
+        workload: Box<str>,
         /// The first node that did.
         node: usize,
         /// Its code.
         code: u64,
     },
     /// A word differs from the sequential run's.
-    #[error(
-        "{workload}: node {node} has {found:#x} at {address:#x}, and a sequential run has {expected:#x}"
-    )]
+    #[error("{workload}: {word}")]
     Wrong {
         /// The workload's name.
-        workload: String,
-        /// The node.
-        node: usize,
-        /// The word's address.
-        address: u64,
-        /// What lies there.
-        found: u64,
-        /// What should.
-        expected: u64,
+        workload: Box<str>,
+        /// The word.
+        word: Box<WrongWord>,
     },
+}
+
+/// A word that a workload got wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("node {node} has {found:#x} at {address:#x}, and a sequential run has {expected:#x}")]
+pub struct WrongWord {
+    /// The node.
+    pub node: usize,
+    /// The word's address.
+    pub address: u64,
+    /// What lies there.
+    pub found: u64,
+    /// What should.
+    pub expected: u64,
 }
 
 /// Words at a place of a node.
@@ -190,8 +196,8 @@ impl Workload {
     /// [`Failure`] if it cannot be run, or its result is another one than a sequential run's.
     pub fn run(&self, variant: Variant, timed: Option<&TimedConfig>) -> Result<Measured, Failure> {
         let simulator = |why| Failure::Simulator {
-            workload: self.name.clone(),
-            why,
+            workload: self.name.as_str().into(),
+            why: Box::new(why),
         };
         let (image, path) = variant.guest(&self.kernel).map_err(simulator)?;
         let end = self.before.iter().chain(&self.after);
@@ -227,7 +233,7 @@ impl Workload {
             }
         };
         if let Outcome::Failure { node, code } = outcome.map_err(simulator)? {
-            let workload = self.name.clone();
+            let workload = self.name.as_str().into();
             return Err(Failure::Code {
                 workload,
                 node,
@@ -263,11 +269,13 @@ impl Workload {
                 let found = ram.read(address, 8).unwrap_or_default();
                 if found != expected {
                     return Err(Failure::Wrong {
-                        workload: self.name.clone(),
-                        node: it.node,
-                        address,
-                        found,
-                        expected,
+                        workload: self.name.as_str().into(),
+                        word: Box::new(WrongWord {
+                            node: it.node,
+                            address,
+                            found,
+                            expected,
+                        }),
                     });
                 }
             }
@@ -287,7 +295,7 @@ fn write(machine: &mut Machine, node: usize, address: u64, words: &[u64]) {
 
 /// The place of a word as the kernels have it: the node's object, and how far from the start of its array it lies.
 const fn packed(node: usize, index: usize) -> u64 {
-    (node as u64 + 1) << 32 | index as u64 * 8
+    ((node as u64 + 1) << 32) | (index as u64 * 8)
 }
 
 #[cfg(test)]
@@ -307,6 +315,6 @@ mod tests {
         // One node's rounds are one fewer.
         workload.params[1][0] -= 1;
         let result = workload.run(Variant::Hardware, None);
-        assert!(matches!(result, Err(Failure::Wrong { node: 0, .. })));
+        assert!(matches!(result, Err(Failure::Wrong { word, .. }) if word.node == 0));
     }
 }

@@ -15,7 +15,8 @@ pub enum Variant {
     /// By a library: a descriptor in memory, a doorbell, a completion that is polled for. The NIC's processor is a second core of
     /// the node, which fetches the descriptor and has the target's NIC execute the operation.
     Nic {
-        /// Instructions of the initiator's path, if it is padded by a loop to as many; otherwise as the library here needs.
+        /// Instructions of the initiator's path, if it is padded by a loop to as many; otherwise, or if that is fewer, as the
+        /// library here needs.
         path: Option<u32>,
     },
     /// By a library: a message to the target, whose core executes the operation in a handler, which it enters while it waits for
@@ -55,13 +56,13 @@ impl Variant {
         }
     }
 
-    /// Instructions beside those between the library's labels: three of the call more; of the loop that polls, what is no part of
-    /// a pass that finds the completion less.
+    /// Instructions beside those between the library's labels: three more of the call; with the host's handler three fewer, of
+    /// the round that finds no answer.
     const fn beside(self) -> i64 {
         match self {
             Self::Hardware => 2,
             Self::Nic { .. } => 3,
-            Self::Host { .. } => 3 - 3,
+            Self::Host { .. } => 0,
         }
     }
 
@@ -123,14 +124,18 @@ impl Variant {
     }
 }
 
-/// So many instructions that do nothing, most of them in a loop.
-fn pad(n: u64) -> String {
-    // One for the number, and two a round.
-    let rounds = n.saturating_sub(1) / 2;
-    if rounds == 0 {
-        return "nop; ".repeat(usize::try_from(n).unwrap_or(0));
+/// So many instructions that do nothing, most of them in loops.
+fn pad(mut n: u64) -> String {
+    let mut text = String::new();
+    while n > 0 {
+        // One for the number of rounds, which has to fit it, and two a round.
+        let rounds = (n - 1) / 2;
+        let rounds = rounds.min(2047);
+        let _ = match rounds {
+            0 => write!(text, "nop; "),
+            _ => write!(text, "li t6, {rounds}; 77: addi t6, t6, -1; bnez t6, 77b; "),
+        };
+        n -= 1 + 2 * rounds;
     }
-    let rest = if n % 2 == 0 { "nop" } else { "" };
-    let rounds = rounds.min(2047);
-    format!("{rest}; li t6, {rounds}; 77: addi t6, t6, -1; bnez t6, 77b")
+    text
 }

@@ -87,7 +87,7 @@ fn a_padded_path_is_as_long_as_it_says() {
     };
     let workload = circustent::workload(circustent::Kernel::Stride1, Atomic::Add, &shape);
     let config = TimedConfig::default();
-    for path in [100, 101, 354, 1000, 2803] {
+    for path in [100, 101, 354, 1000, 2803, 5000] {
         let variant = Variant::Nic { path: Some(path) };
         let padded = workload.run(variant, Some(&config)).unwrap();
         assert_eq!(padded.path, u64::from(path));

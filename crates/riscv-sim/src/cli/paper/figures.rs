@@ -83,9 +83,14 @@ fn atomics(experiments: &Experiments, rows: &[Row]) -> Result<Figure, Trouble> {
         ]
     });
     let band: Vec<f64> = shares.iter().chain(&spread).copied().collect();
-    let groups: Vec<_> = experiments.gap.iter().map(|it| it.name.clone()).collect();
+    let short = |it: &Compared| {
+        it.name
+            .replace(" Kronecker", " K")
+            .replace(" uniform", " u")
+    };
+    let groups: Vec<_> = experiments.gap.iter().map(short).collect();
     let titles = Titles {
-        plot: "Atomics among instructions",
+        plot: "Atomics among instructions (K Kronecker, u uniform)",
         x: "",
         y: "%",
     };

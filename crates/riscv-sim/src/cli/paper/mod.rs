@@ -255,17 +255,17 @@ fn sensitive(plan: &mut Plan, sizes: &Sizes) -> Vec<Sensitive> {
         ("1 MSHR entry", |it| it.nic.mshr_entries = 1),
         ("8 MSHR entries", |it| it.nic.mshr_entries = 8),
         ("1 MSHR subentry: nothing merges", |it| {
-            it.nic.mshr_subentries = 1
+            it.nic.mshr_subentries = 1;
         }),
         ("NIC cache of 16 KiB", |it| it.nic.cache_bytes = 16 << 10),
         ("NIC cache of 1 MiB", |it| it.nic.cache_bytes = 1 << 20),
         ("NIC retains idle lines", |it| {
-            it.nic.policy = LinePolicy::Retain
+            it.nic.policy = LinePolicy::Retain;
         }),
         ("lines of 32 bytes", |it| it.line_bytes = 32),
         ("lines of 128 bytes", |it| it.line_bytes = 128),
         ("16 outstanding operations", |it| {
-            it.core.outstanding_remote = 16
+            it.core.outstanding_remote = 16;
         }),
     ];
     let mut rows = Vec::new();
@@ -355,8 +355,6 @@ fn write(folder: &Path, figures: &[Figure], rows: &[Row], facts: &str) -> Result
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
     use super::*;
 
     #[test]

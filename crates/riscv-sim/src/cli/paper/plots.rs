@@ -56,6 +56,8 @@ pub(super) fn bars(
     series: &[Series<f64>],
 ) -> Result<String, Trouble> {
     let top = most(series.iter().flat_map(|it| it.points.iter().copied()));
+    // Above the bars there is room for their names.
+    let top = if series.len() > 1 { 1.45 * top } else { top };
     drawn(|area| {
         let n = count(groups.len());
         let mut chart = ChartBuilder::on(area)
@@ -93,6 +95,7 @@ pub(super) fn bars(
         if series.len() > 1 {
             chart
                 .configure_series_labels()
+                .position(SeriesLabelPosition::UpperRight)
                 .background_style(WHITE.mix(0.85))
                 .border_style(BLACK)
                 .draw()?;

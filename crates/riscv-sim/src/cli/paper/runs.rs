@@ -6,8 +6,10 @@ use std::io::IsTerminal as _;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use pgas_riscv_sim::timed::config::TimedConfig;
-use pgas_riscv_sim::workload::{Failure, Measured, Variant, Workload};
+use pgas_riscv_sim::workload::{Measured, Variant, Workload};
 use serde::Serialize;
+
+use crate::cli::Trouble;
 
 /// A workload of several runs, made for the first of them, and gone after the last.
 pub(super) type Shared = Arc<LazyLock<Workload, Box<dyn FnOnce() -> Workload + Send>>>;
@@ -103,7 +105,7 @@ pub(super) fn percent(a: u64, b: u64) -> f64 {
 }
 
 /// Does all jobs; their results stand in the jobs' order, whoever did them.
-pub(super) fn all(jobs: Vec<Job>, quiet: bool) -> Result<Vec<Row>, Failure> {
+pub(super) fn all(jobs: Vec<Job>, quiet: bool) -> Result<Vec<Row>, Trouble> {
     let n_jobs = jobs.len();
     let queue = Mutex::new(jobs.into_iter().enumerate());
     let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -115,7 +117,9 @@ pub(super) fn all(jobs: Vec<Job>, quiet: bool) -> Result<Vec<Row>, Failure> {
             scope.spawn(|| {
                 while let Some((k, job)) = next() {
                     let row = job.workload.run(job.variant, job.config.as_ref());
-                    let row = row.map(|measured| Row::new(&job, &measured));
+                    let row = row
+                        .map(|measured| Row::new(&job, &measured))
+                        .map_err(Box::new);
                     let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                     done.push((k, row));
                     if shows {
@@ -132,5 +136,6 @@ pub(super) fn all(jobs: Vec<Job>, quiet: bool) -> Result<Vec<Row>, Failure> {
     }
     let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     done.sort_by_key(|(k, _)| *k);
-    done.into_iter().map(|(_, row)| row).collect()
+    let rows: Result<_, Box<_>> = done.into_iter().map(|(_, row)| row).collect();
+    Ok(rows?)
 }
