@@ -1,4 +1,5 @@
-//! GDB's remote protocol for one node: registers (integer, floating-point, control and status), memory, breakpoints, steps.
+//! GDB's remote protocol for one node: registers (integer, floating-point, extended, control and status), memory, breakpoints,
+//! steps.
 
 use std::collections::BTreeSet;
 use std::net::TcpStream;
@@ -66,6 +67,15 @@ struct Debugged {
 /// The number of control and status register 0 in GDB's counting.
 const FIRST_CSR: u16 = 65;
 
+/// GDB counts extended registers like control and status registers from this number on, where there are none of these.
+const FIRST_EXTENDED: u16 = 0x8c0;
+
+/// The extended register that stands for that control and status register.
+fn extended(number: u16) -> Option<u8> {
+    let number = number.checked_sub(FIRST_EXTENDED)?;
+    u8::try_from(number).ok().filter(|number| *number < 32)
+}
+
 /// Describes all registers that can be asked for.
 fn description() -> String {
     let mut text = String::from(
@@ -94,6 +104,14 @@ fn description() -> String {
     text += "</feature><feature name=\"org.gnu.gdb.riscv.csr\">";
     for (name, number) in CSRS {
         text += &register(name, "int", FIRST_CSR + number);
+    }
+    text += "</feature><feature name=\"org.xbgas.extended\">";
+    for number in 0..32 {
+        text += &register(
+            &format!("e{number}"),
+            "int",
+            FIRST_CSR + FIRST_EXTENDED + number,
+        );
     }
     text += "</feature></target>";
     text
@@ -170,7 +188,10 @@ impl SingleRegisterAccess<()> for Debugged {
             RiscvRegId::Gpr(number) => Some(hart.x(number)),
             RiscvRegId::Pc => Some(hart.pc()),
             RiscvRegId::Fpr(number) => Some(hart.f(number)),
-            RiscvRegId::Csr(number) => hart.csr(number),
+            RiscvRegId::Csr(number) => match extended(number) {
+                Some(number) => Some(hart.e(number)),
+                None => hart.csr(number),
+            },
             _ => None,
         };
         let bytes = value.ok_or(TargetError::NonFatal)?.to_le_bytes();
@@ -194,7 +215,11 @@ impl SingleRegisterAccess<()> for Debugged {
             RiscvRegId::Gpr(number) => hart.set_x(number, value),
             RiscvRegId::Pc => hart.set_pc(value),
             RiscvRegId::Fpr(number) => hart.set_f(number, value),
-            RiscvRegId::Csr(number) if hart.set_csr(number, value) => {}
+            RiscvRegId::Csr(number) => match extended(number) {
+                Some(number) => hart.set_e(number, value),
+                None if hart.set_csr(number, value) => {}
+                None => return Err(TargetError::NonFatal),
+            },
             _ => return Err(TargetError::NonFatal),
         }
         Ok(())

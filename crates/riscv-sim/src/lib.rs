@@ -36,7 +36,8 @@
 //!
 //! Where things are: [`isa`] is the table of instructions; [`hart`] runs them on one core; [`float`] is its arithmetic; [`machine`]
 //! joins nodes without a clock and [`timed`] with one; [`asm`], [`disasm`] and [`elf`] turn text and files into guests and back; [`gdb`] lets a debugger look into a node;
-//! [`remote`] is what nodes ask of one another; [`linux`] answers the system calls of programs of Linux.
+//! [`remote`] is what nodes ask of one another; [`linux`] answers the system calls of programs of Linux;
+//! [`workload`] has the kernels of the RAE paper.
 //!
 //! A node may have several cores, which share its memory and its place in the network: all start at the guest's entry with the same
 //! `e10` and `e11`, `mhartid` tells them apart, and the node ends when one of them ends it.
@@ -75,6 +76,7 @@ pub mod machine;
 pub mod memory;
 pub mod remote;
 pub mod timed;
+pub mod workload;
 
 pub use elf::Image;
 pub use error::{Error, Result};

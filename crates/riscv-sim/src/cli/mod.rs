@@ -1,6 +1,7 @@
 //! What `rae` is asked to do.
 
 mod console;
+mod paper;
 mod run;
 mod timed;
 mod translate;
@@ -38,6 +39,8 @@ enum Command {
     Disasm(Disasm),
     /// Assemble a file into an ELF guest.
     Asm(Asm),
+    /// Run the workloads of the RAE paper, and show its figures beside what comes out.
+    Paper(paper::Paper),
 }
 
 /// Which encodings of xBGAS count.
@@ -176,6 +179,7 @@ impl Cli {
             Command::Run(arguments) => run::run(&arguments),
             Command::Disasm(arguments) => translate::disassemble(&arguments),
             Command::Asm(arguments) => translate::assemble(&arguments),
+            Command::Paper(arguments) => paper::paper(&arguments),
         }
     }
 }

@@ -114,6 +114,10 @@ impl Guests {
         &self.machine
     }
 
+    pub(super) fn into_machine(self) -> Machine {
+        self.machine
+    }
+
     pub(super) const fn machine_mut(&mut self) -> &mut Machine {
         &mut self.machine
     }

@@ -79,6 +79,12 @@ impl Simulation {
         self.guests.machine_mut()
     }
 
+    /// The guests alone, when the simulation is over.
+    #[must_use]
+    pub fn into_machine(self) -> Machine {
+        self.guests.into_machine()
+    }
+
     /// How far it has come.
     #[must_use]
     pub fn now(&self) -> Time {

@@ -59,9 +59,13 @@ fn ask_for_other_registers(debugger: &mut Debugger) {
     assert_eq!(debugger.ask("p42"), "0100000000000000");
     assert_eq!(debugger.ask("pf55"), "0000000000000000");
     assert!(debugger.ask("Pf55=0100000000000000").starts_with('E'));
+    // e10, this node, and e5: 65 + 0x8c0 and so many more.
+    assert_eq!(debugger.ask("p90b"), "0100000000000000");
+    assert_eq!(debugger.ask("P906=0200000000000000"), "OK");
+    assert_eq!(debugger.ask("p906"), "0200000000000000");
     // There is no register 0x7c0.
     assert!(debugger.ask("p801").starts_with('E'));
-    let described: String = (0..6)
+    let described: String = (0..10)
         .map(|part| {
             debugger.ask(&format!(
                 "qXfer:features:read:target.xml:{:x},400",
@@ -69,7 +73,7 @@ fn ask_for_other_registers(debugger: &mut Debugger) {
             ))
         })
         .collect();
-    for name in ["\"a0\"", "\"fa0\"", "\"fcsr\"", "\"mepc\""] {
+    for name in ["\"a0\"", "\"fa0\"", "\"fcsr\"", "\"mepc\"", "\"e31\""] {
         assert!(described.contains(name), "{name} in {described}");
     }
 }

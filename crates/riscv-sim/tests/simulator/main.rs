@@ -15,3 +15,4 @@ mod qemu;
 mod remote;
 mod timed_cli;
 mod timed_guests;
+mod workloads;

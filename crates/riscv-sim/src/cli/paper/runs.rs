@@ -1,0 +1,141 @@
+//! All runs that the report is made of, on as many threads as the host has processors, and what they counted.
+
+#![expect(clippy::print_stderr, reason = "progress is for people")]
+
+use std::io::IsTerminal as _;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use pgas_riscv_sim::timed::config::TimedConfig;
+use pgas_riscv_sim::workload::{Measured, Variant, Workload};
+use serde::Serialize;
+
+use crate::cli::Trouble;
+
+/// A workload of several runs, made for the first of them, and gone after the last.
+pub(super) type Shared = Arc<LazyLock<Workload, Box<dyn FnOnce() -> Workload + Send>>>;
+
+/// A workload that is made when it is run.
+pub(super) fn shared(make: impl FnOnce() -> Workload + Send + 'static) -> Shared {
+    Arc::new(LazyLock::new(Box::new(make)))
+}
+
+/// One run: a workload, how its operations are done, and the machine's parameters.
+pub(super) struct Job {
+    pub(super) workload: Shared,
+    pub(super) variant: Variant,
+    pub(super) config: Option<TimedConfig>,
+}
+
+/// What a run counted, as the JSON has it.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Row {
+    pub(super) workload: String,
+    pub(super) variant: &'static str,
+    /// Nodes.
+    pub(super) nodes: usize,
+    pub(super) instructions: u64,
+    pub(super) cycles: u64,
+    /// Instructions of the initiator's path.
+    pub(super) path: u64,
+    pub(super) remote_operations: u64,
+    pub(super) remote_stores: u64,
+    pub(super) atomics: u64,
+    pub(super) packets: u64,
+    pub(super) nic_requests: u64,
+    pub(super) nic_misses: u64,
+    pub(super) nic_merged: u64,
+    /// Mean time of a remote operation in ns.
+    pub(super) latency_ns: f64,
+}
+
+/// What a variant is called.
+pub(super) const fn name(variant: Variant) -> &'static str {
+    match variant {
+        Variant::Hardware => "hardware",
+        Variant::Nic { path: None } => "software, NIC",
+        Variant::Nic { path: Some(354) } => "software, NIC, padded to 354",
+        Variant::Nic { path: Some(1000) } => "software, NIC, padded to 1,000",
+        Variant::Nic { path: Some(2803) } => "software, NIC, padded to 2,803",
+        Variant::Nic { path: Some(_) } => "software, NIC, padded",
+        Variant::Host { path: None } => "software, host core",
+        Variant::Host { path: Some(_) } => "software, host core, padded",
+    }
+}
+
+impl Row {
+    fn new(job: &Job, measured: &Measured) -> Self {
+        let (nic_misses, nic_requests) = measured.nic_misses();
+        let timed = measured.timed.as_ref();
+        let nodes = timed.iter().flat_map(|it| &it.machine.nodes);
+        Self {
+            workload: job.workload.name().to_owned(),
+            variant: name(job.variant),
+            nodes: job.workload.n_nodes(),
+            instructions: measured.instructions,
+            cycles: measured.cycles,
+            path: measured.path,
+            remote_operations: measured.remote_operations(),
+            remote_stores: measured.remote_stores(),
+            atomics: measured.atomics(),
+            packets: timed.map_or(0, |it| it.machine.mesh.packets),
+            nic_requests,
+            nic_misses,
+            nic_merged: nodes.map(|node| node.nic.merged).sum(),
+            latency_ns: measured.mean_latency_ns(),
+        }
+    }
+
+    /// The share of NIC requests, in per cent, that had a line fetched.
+    pub(super) fn miss_percent(&self) -> f64 {
+        percent(self.nic_misses, self.nic_requests)
+    }
+}
+
+/// `100 a / b`, and 0 of nothing.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a share for people; counts are far below 2^53"
+)]
+pub(super) fn percent(a: u64, b: u64) -> f64 {
+    if b == 0 {
+        0.0
+    } else {
+        100.0 * a as f64 / b as f64
+    }
+}
+
+/// Does all jobs; their results stand in the jobs' order, whoever did them.
+pub(super) fn all(jobs: Vec<Job>, quiet: bool) -> Result<Vec<Row>, Trouble> {
+    let n_jobs = jobs.len();
+    let queue = Mutex::new(jobs.into_iter().enumerate());
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let done = Mutex::new(Vec::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let shows = !quiet && std::io::stderr().is_terminal();
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some((k, job)) = next() {
+                    let row = job.workload.run(job.variant, job.config.as_ref());
+                    let row = row
+                        .map(|measured| Row::new(&job, &measured))
+                        .map_err(Box::new);
+                    let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+                    done.push((k, row));
+                    if shows {
+                        let n = done.len();
+                        let bar = "#".repeat(40 * n / n_jobs);
+                        eprint!("\rrae: [{bar:<40}] {n} of {n_jobs} runs");
+                    }
+                }
+            });
+        }
+    });
+    if shows {
+        eprintln!();
+    }
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(k, _)| *k);
+    let rows: Result<_, Box<_>> = done.into_iter().map(|(_, row)| row).collect();
+    Ok(rows?)
+}
