@@ -48,15 +48,11 @@ fn counts_of_all_ranks_in_one_map_are_those_of_one(world: &World) -> Result<()> 
         counts.update(&key, |value| value + 1_000_000)?;
     }
     assert_eq!(len(world, &counts)?, N_KEYS);
-    let expected = |key: u64| n * (n + 1) + n + n * 1_000_000 * u64::from(key % 10 == 0);
+    let expected = |key: u64| n * (n + 1) + n + n * 1_000_000 * u64::from(key.is_multiple_of(10));
     let found = counts.find_many(&keys)?;
-    for key in keys {
-        assert_eq!(counts.find(&key)?, Some(expected(key)), "of key {key}");
-        assert_eq!(
-            found[key as usize],
-            Some(expected(key)),
-            "of key {key}, of many"
-        );
+    for (key, found) in keys.into_iter().zip(found) {
+        assert_eq!(found, Some(expected(key)), "of key {key}, of many");
+        assert_eq!(counts.find(&key)?, found, "of key {key}");
     }
     assert_eq!(counts.find(&N_KEYS)?, None);
     world.barrier()
@@ -64,7 +60,7 @@ fn counts_of_all_ranks_in_one_map_are_those_of_one(world: &World) -> Result<()> 
 
 /// Of every length: in the slot, and in the memory of the rank that wrote it.
 fn text(i: u64) -> String {
-    format!("{i};").repeat(1 + (i as usize % 40))
+    (0..=i % 40).map(|_| format!("{i};")).collect()
 }
 
 fn texts_under_texts_are_found_changed_and_removed_by_any_rank(world: &World) -> Result<()> {
@@ -213,7 +209,7 @@ fn a_full_map_refuses_new_keys_and_keeps_the_others(world: &World) -> Result<()>
         }
     }
     world.barrier()?;
-    let refused = map.insert(&(capacity + 1), 1).unwrap_err();
+    let refused = map.insert(&(capacity + 1), 1).expect_err("no slot is free");
     assert!(
         matches!(refused, pgas_core::Error::Full { .. }),
         "{refused}"
