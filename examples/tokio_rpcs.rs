@@ -88,15 +88,15 @@ struct Measured {
 async fn tasks(world: &World, options: &Options) -> pgas::Result<Measured> {
     let driver = Driver::start(world)?;
     let (n_in_flight, held_right) = hold(world, options).await?;
-    world.team().barrier_nb()?.await?;
+    world.barrier_nb().await?;
     let start = Instant::now();
     let calls_right = call(world, options).await?;
     // The others' calls are served until all of them are answered.
-    world.team().barrier_nb()?.await?;
+    world.barrier_nb().await?;
     let seconds = start.elapsed().as_secs_f64();
     let is_right = one_sided(world).await? && held_right && calls_right;
     let idle_load = idle_load(Duration::from_millis(options.idle));
-    world.team().barrier_nb()?.await?;
+    world.barrier_nb().await?;
     driver.stop().await?;
     Ok(Measured {
         seconds,
@@ -112,10 +112,10 @@ async fn hold(world: &World, options: &Options) -> pgas::Result<(usize, bool)> {
     let team = world.team();
     let number = u64::from(world.rank().number());
     if world.rank() != Rank::ZERO {
-        team.barrier_nb()?.await?;
+        team.barrier_nb().await?;
         // The calls that wait for it are answered now; it lives until the second barrier.
         let _object = DistObject::new(&team, number)?;
-        team.barrier_nb()?.await?;
+        team.barrier_nb().await?;
         return Ok((0, true));
     }
     let object = DistObject::new(&team, number)?;
@@ -137,12 +137,12 @@ async fn hold(world: &World, options: &Options) -> pgas::Result<(usize, bool)> {
         }));
     }
     let n_in_flight = n_calls - n_answered.load(Ordering::Relaxed);
-    team.barrier_nb()?.await?;
+    team.barrier_nb().await?;
     let mut is_right = n_in_flight == n_calls;
     for task in tasks {
         is_right &= task.await.expect("the task does not panic")?;
     }
-    team.barrier_nb()?.await?;
+    team.barrier_nb().await?;
     Ok((n_in_flight, is_right))
 }
 

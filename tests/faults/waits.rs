@@ -144,7 +144,7 @@ fn for_the_event_of_an_allreduce(world: &World) -> pgas::Result<Waiting<'_>> {
 fn for_an_event_that_is_polled(world: &World) -> pgas::Result<Waiting<'_>> {
     let team = team_of_all(world)?;
     Ok(Box::new(move |about_to_wait| {
-        let mut met = team.barrier_nb()?;
+        let mut met = team.barrier_nb();
         about_to_wait();
         while !met.test()? {}
         met.wait()

@@ -69,13 +69,13 @@ fn calls_transfers_atomics_and_collectives_are_awaited_by_tasks() {
         for (i, task) in (0..200).zip(tasks) {
             assert_eq!(task.await.unwrap()?, 2 * i + 2);
         }
-        world.team().barrier_nb()?.await?;
+        world.barrier_nb().await?;
         assert_eq!(word.here().get_nb(&world)?.await?, 200);
         let sums = (0..20_u64).map(|i| world.team().allreduce_nb(i, Sum));
         for (i, sum) in sums.collect::<Vec<_>>().into_iter().enumerate() {
             assert_eq!(sum.await?, 3 * i as u64);
         }
-        world.team().barrier_nb()?.await?;
+        world.barrier_nb().await?;
         driver.stop().await
     });
 }
@@ -86,7 +86,7 @@ fn a_future_that_is_awaited_when_the_driver_ends_goes_on_without_it() {
         let driver = Driver::start(&world)?;
         let to = neighbour(&world);
         let promise = Promise::of_value(&world)?;
-        let barrier = world.team().barrier_nb()?;
+        let barrier = world.barrier_nb();
         let of_promise = tokio::spawn(promise.future());
         // Its target serves nothing before it has stopped its own driver.
         let answers: Vec<_> = (0..100)
@@ -113,7 +113,7 @@ fn a_task_that_awaits_a_rank_that_fails_gets_an_error_and_so_does_who_stops_the_
             runtime().block_on(async {
                 let driver = Driver::start(&world).unwrap();
                 let answer = world.rpc(Rank::new(1), |x: u64| x, 1).unwrap();
-                let event = world.team().barrier_nb().unwrap();
+                let event = world.barrier_nb();
                 let chained = world.rpc(Rank::new(1), |x: u64| x, 1).unwrap().then(drop);
                 let [answer, event, chained] = [
                     tokio::spawn(async { answer.await.map(drop).map_err(|e| e.to_string()) }),

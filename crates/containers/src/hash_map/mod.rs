@@ -41,6 +41,7 @@ mod rehash;
 mod reuse;
 mod served;
 mod set;
+mod sets;
 mod slot;
 mod table;
 #[cfg(test)]
@@ -67,7 +68,9 @@ use pgas_core::atomics::AtomicInteger;
 
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object, Plain};
 use crate::{BatchError, Result};
-use op::{Add, Contains, Find, GetOrInsert, Insert, Remove};
+use op::{Add, Contains, Find, GetOrInsert, Insert, Remove, Take};
+use slot::LayoutOf;
+use slot::layout::ValueKind;
 use table::Table;
 
 /// A hash map from `K` to `V` whose entries live in the segments of all ranks.
@@ -695,6 +698,65 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         self.table.one::<Remove, _>(key, |_| Ok(()))
+    }
+
+    /// Removes `key`, and returns its value, `None` if it was absent. Of several ranks that take
+    /// the same key at once, one gets the value.
+    ///
+    /// Otherwise as [`remove`](Self::remove).
+    ///
+    /// Values of four or eight bytes, which are changed by one atomic, are not taken: another rank
+    /// could change the value between the look at it and its removal, and nobody would learn of
+    /// that. A call is an error when the program is built (not yet by `cargo check`). In the phase
+    /// in which nobody else works on a rank's entries [`local_remove`](Self::local_remove) returns
+    /// values of every size, and `remove` needs no value.
+    ///
+    /// # Cost
+    ///
+    /// 3A + R for a present key, 2A + R if the value has no bytes; again 2A + R for each time that
+    /// another rank changed the value meanwhile. Absent: A. One-sided; or M. Complete at the
+    /// target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`remove`](Self::remove); [`Error::Codec`](crate::Error::Codec) if the value is no `V`,
+    /// and then it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let jobs = HashMap::<u32, String>::with_capacity(&world, 100)?;
+    /// jobs.insert(&7, "seven".to_owned())?;
+    /// assert_eq!(jobs.take(&7)?.as_deref(), Some("seven"));
+    /// assert_eq!(jobs.take(&7)?, None);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    ///
+    /// A number is one atomic:
+    ///
+    /// ```compile_fail
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<u32, u64>::with_capacity(&world, 100)?;
+    /// counts.take(&7)?;
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn take<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        const {
+            let kind = LayoutOf::<K, V>::KIND;
+            assert!(
+                matches!(kind, ValueKind::Nothing | ValueKind::Wide),
+                "a value of 4 or 8 bytes is changed by one atomic, and cannot be taken while other \
+                 ranks change it: `remove` it, or take it by `local_remove` in the local phase"
+            );
+        }
+        self.table.one::<Take, _>(key, |_| Ok(()))
     }
 }
 

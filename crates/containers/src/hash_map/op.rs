@@ -236,14 +236,12 @@ operation! {
 }
 
 operation! {
-    /// As [`HashMap::local_remove`](super::HashMap::local_remove).
-    Take of [Object], Remove;
+    /// As [`HashMap::take`](super::HashMap::take).
+    Take of [Object], Remove, IS_ORDERED: bool = true;
     |at, _none: ()| -> Option<V> {
-        let value = at.value()?;
-        if value.is_some() {
-            value::remove(&at.slot, at.view.heap(), at.held)?;
-        }
-        Ok(value.map(Some))
+        let decode = <V::Repr as Repr<V>>::decode;
+        let taken = value::take(&at.slot, at.view.heap(), at.held, decode)?;
+        Ok(taken.map(Some))
     }
 }
 

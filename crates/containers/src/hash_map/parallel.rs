@@ -2,10 +2,10 @@
 
 use rayon::prelude::*;
 
-use super::HashMap;
 use super::iter::CHUNK;
 use super::phase::{Looks, Phase};
 use super::table::over_slots;
+use super::{HashMap, HashSet};
 use crate::Result;
 use crate::object::{KeyHasher, Object};
 
@@ -51,5 +51,40 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
                 }
                 Ok(())
             })
+    }
+}
+
+impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
+    /// Calls `f` with each key that this rank holds, by all threads of rayon's pool.
+    ///
+    /// # Cost
+    ///
+    /// As [`local_iter`](Self::local_iter).
+    ///
+    /// # Errors
+    ///
+    /// As [`local_iter`](Self::local_iter); then `f` was called for some of the keys.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashSet;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    ///
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let set = HashSet::<u64>::with_capacity(&world, 1000)?;
+    /// set.extend(0..500)?;
+    /// let sum = AtomicU64::new(0);
+    /// set.par_for_each_local(|key| {
+    ///     sum.fetch_add(key, Ordering::Relaxed);
+    /// })?;
+    /// assert_eq!(sum.into_inner(), 500 * 499 / 2);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn par_for_each_local(&self, f: impl Fn(K) + Sync) -> Result<()>
+    where
+        P: Looks,
+    {
+        self.map().par_for_each_local(|key, ()| f(key))
     }
 }

@@ -7,6 +7,7 @@ use pgas_core::{Rank, World};
 use super::HashMap;
 use super::done::Inserted;
 use super::hash::RapidHasher;
+use super::iter::Entries;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 use crate::object::{FoundBy, KeyHasher, Object};
 use crate::{BatchError, Result};
@@ -133,6 +134,52 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
         K: FoundBy<Q>,
     {
         self.map.contains(key)
+    }
+
+    /// For each of `keys` whether it is there.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::find_many`]. One-sided.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashSet;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let seen = HashSet::<String>::with_capacity(&world, 100)?;
+    /// assert_eq!(seen.extend("a b a".split(' '))?, 2);
+    /// assert_eq!(seen.contains_many(&["b", "c"])?, [true, false]);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn contains_many<Q>(&self, keys: &[Q]) -> Result<Vec<bool>>
+    where
+        P: Finds,
+        K: FoundBy<Q>,
+    {
+        let found = self.map.find_many(keys)?;
+        Ok(found.iter().map(Option::is_some).collect())
+    }
+
+    /// Puts all keys of an iterator, and returns how many were new.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::extend`]. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::insert_many`].
+    pub fn extend<Q>(&self, keys: impl IntoIterator<Item = Q>) -> Result<usize, BatchError>
+    where
+        P: Inserts,
+        K: FoundBy<Q>,
+    {
+        self.map.extend(keys.into_iter().map(|key| (key, ())))
     }
 }
 
@@ -362,6 +409,80 @@ impl<K: Object, S: KeyHasher> HashSet<K, Local, S> {
     pub fn local_insert(&mut self, key: &K) -> Result<Option<bool>> {
         let inserted = self.map.local_insert(key, &())?;
         Ok(inserted.map(|inserted| inserted == Inserted::New))
+    }
+
+    /// Whether this rank holds `key`.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_find`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_find`].
+    #[inline]
+    pub fn local_contains<Q: ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        K: FoundBy<Q>,
+    {
+        Ok(self.map.local_find(key)?.is_some())
+    }
+
+    /// Removes `key`, and says whether this rank held it.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_remove`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_remove`].
+    #[inline]
+    pub fn local_remove<Q: ?Sized>(&mut self, key: &Q) -> Result<bool>
+    where
+        K: FoundBy<Q>,
+    {
+        Ok(self.map.local_remove(key)?.is_some())
+    }
+
+    /// Removes the keys of this rank for which `keep` is false, and returns how many that were.
+    ///
+    /// # Cost
+    ///
+    /// As [`HashMap::local_retain`].
+    ///
+    /// # Errors
+    ///
+    /// As [`HashMap::local_retain`].
+    pub fn local_retain(&mut self, mut keep: impl FnMut(&K) -> bool) -> Result<u64> {
+        self.map.local_retain(|key, ()| keep(key))
+    }
+}
+
+/// In the local phase a loop over a set visits the keys of this rank, as
+/// [`local_iter`](HashSet::local_iter).
+///
+/// # Examples
+///
+/// ```
+/// # use pgas_containers::HashSet;
+/// # let world = pgas_core::backend::loopback::world();
+/// let seen = HashSet::<u32>::with_capacity(&world, 100)?;
+/// seen.insert(&3)?;
+/// let mut seen = seen.into_local_phase()?; // collective
+/// for key in &seen {
+///     assert_eq!(key?, 3);
+/// }
+/// assert_eq!(seen.local_retain(|key| key % 2 == 0)?, 1);
+/// assert!(!seen.local_contains(&3)?);
+/// # Ok::<(), pgas_containers::Error>(())
+/// ```
+impl<'a, K: Object, S: KeyHasher> IntoIterator for &'a HashSet<K, Local, S> {
+    type Item = Result<K>;
+    type IntoIter = std::iter::Map<Entries<'a, K, (), S>, fn(Result<(K, ())>) -> Result<K>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.map.local_iter().map(|entry| Ok(entry?.0))
     }
 }
 

@@ -58,14 +58,14 @@ impl Team {
     ///
     /// # Errors
     ///
-    /// Errors of the transport of the flush.
+    /// Those of the flush and of the barrier are the event's.
     ///
     /// # Examples
     ///
     /// ```
     /// # use pgas_core::backend::loopback;
     /// loopback::run(3, |world| {
-    ///     let met = world.team().barrier_nb()?;
+    ///     let met = world.team().barrier_nb();
     ///     let busy: u64 = (0..1000).sum();
     ///     met.wait()?;
     ///     assert_eq!(busy, 499_500);
@@ -73,16 +73,17 @@ impl Team {
     /// })
     /// # .into_iter().for_each(|result| result.unwrap());
     /// ```
-    pub fn barrier_nb(&self) -> Result<Event<()>> {
+    pub fn barrier_nb(&self) -> Event<()> {
         self.world().count(CostKind::Barrier, None, 1, 0);
-        self.world().flush_for_all()?;
+        let flushed = self.world().flush_for_all();
         let call = self.begin(Signature::new(Kind::Barrier));
-        Ok(self.launch(call, |call| async move {
+        self.launch(call, |call| async move {
+            flushed?;
             match call.enter().await? {
                 Some(turn) => turn.meet().await,
                 None => meet(call.main()).await,
             }
-        }))
+        })
     }
 
     /// Finds out whether a step of a collective call went well on every member: gives the member's

@@ -73,6 +73,7 @@ mod split;
 mod ticket;
 mod varying;
 mod world;
+mod world_nb;
 
 #[cfg(test)]
 mod tests;

@@ -359,3 +359,26 @@ pub fn remove<M: SlotMemory>(
         held = Held::unread(slot.load_state()?);
     }
 }
+
+/// Takes the value away from the key, and returns what `read` makes of it (2A for a wide value that
+/// was read with the key; 2A + R more for each time that another rank was faster), or `None` if the
+/// key was removed. If `read` fails, the value stays. A word has to be one that nobody changes:
+/// who does takes no notice of the state.
+#[inline]
+pub fn take<M: SlotMemory, T>(
+    slot: &M,
+    heap: &M::Heap,
+    held: Held<M::Value>,
+    mut read: impl FnMut(M::Loaded) -> Result<T, M::Failure>,
+) -> Result<Option<T>, M::Failure> {
+    let mut now = load_whole(slot, heap, held)?;
+    while let Some(there) = now {
+        let value = read(there.loaded)?;
+        if slot.swap_state(there.state, there.state.removed())?.is_ok() {
+            M::release(&there.value, heap)?;
+            return Ok(Some(value));
+        }
+        now = load_wide_again(*slot, heap)?;
+    }
+    Ok(None)
+}

@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case!(1, collectives_of_nothing),
     case!(1, collectives_of_values_without_size),
     case!(1, the_methods_of_the_world_are_those_of_its_team),
+    case!(1, what_the_world_begins_is_what_its_team_does),
     case!(1, arguments_that_no_member_can_have_panic),
 ];
 
@@ -203,6 +204,41 @@ fn the_methods_of_the_world_are_those_of_its_team(world: &World) -> Result<()> {
     assert_eq!(world.all_to_all(&everybody)?, vec![me; n as usize]);
     assert_eq!(world.scan_inclusive(1, op::Sum)?, me + 1);
     assert_eq!(world.scan_exclusive(1, 0, op::Sum)?, me);
+    world.barrier()
+}
+
+fn what_the_world_begins_is_what_its_team_does(world: &World) -> Result<()> {
+    let me = world.rank().number();
+    let n = world.n_ranks();
+    let last = world.ranks().last().expect("a rank");
+    let sum = n * (n - 1) / 2;
+    let everybody: Vec<u32> = (0..n).collect();
+    let at_last = world.rank() == last;
+    // All under way together.
+    let one = world.broadcast_nb(last, me);
+    let list = world.broadcast_slice_nb(last, vec![me, 5]);
+    let reduced = world.reduce_nb(last, me, op::Sum);
+    let met = world.barrier_nb();
+    let sums = (
+        world.allreduce_nb(me, op::Sum),
+        world.allreduce_slice_nb(vec![me, 1], op::Sum),
+    );
+    let gathered = world.gather_nb(last, vec![me]);
+    let all = world.allgather_nb(vec![me]);
+    let transposed = world.all_to_all_nb(everybody.clone());
+    let scans = (
+        world.scan_inclusive_nb(1, op::Sum),
+        world.scan_exclusive_nb(1, 0, op::Sum),
+    );
+    assert_eq!((scans.0.wait()?, scans.1.wait()?), (me + 1, me));
+    assert_eq!(transposed.wait()?, vec![me; n as usize]);
+    assert_eq!(all.wait()?, everybody);
+    assert_eq!(gathered.wait()?, at_last.then_some(everybody));
+    assert_eq!((sums.0.wait()?, sums.1.wait()?), (sum, vec![sum, n]));
+    met.wait()?;
+    assert_eq!(reduced.wait()?, at_last.then_some(sum));
+    assert_eq!(list.wait()?, [n - 1, 5]);
+    assert_eq!(one.wait()?, n - 1);
     world.barrier()
 }
 

@@ -10,6 +10,7 @@ mod contention;
 mod costs;
 mod heap;
 mod in_place;
+mod maps;
 mod messages;
 mod nonblocking;
 mod noncontiguous;
@@ -82,6 +83,7 @@ const GROUPS: &[&[Case]] = &[
     collectives::CASES,
     reductions::CASES,
     values::CASES,
+    maps::CASES,
     concurrency::CASES,
     costs::CASES,
 ];

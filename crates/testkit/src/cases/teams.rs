@@ -214,7 +214,7 @@ fn the_barrier_of_a_team_separates_its_phases(world: &World) -> Result<()> {
             if round % 2 == 0 {
                 team.barrier()?;
             } else {
-                team.barrier_nb()?.wait()?;
+                team.barrier_nb().wait()?;
             }
         }
         world.barrier()?;

@@ -27,7 +27,7 @@ use crate::{BatchError, Error, Result};
 const SECTION: usize = 256;
 
 /// How many entries of an iterator are one batch.
-const EXTENT: usize = 512;
+pub(super) const EXTENT: usize = 512;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each.

@@ -21,6 +21,7 @@ enum Op {
     GetOrInsert(u64),
     Upsert(u64),
     Remove,
+    Take,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,7 @@ impl Model for Entry {
                 (Answer::Value(state), Some(next))
             }
             Op::Remove => (Answer::There(state.is_some()), None),
+            Op::Take => (Answer::Value(state), None),
         };
         (expected == *answer).then_some(next)
     }
@@ -87,6 +89,7 @@ impl<K: Object + From<u64>> Numbers for HashMap<K, u64> {
             Op::GetOrInsert(value) => Answer::Value(Some(self.get_or_insert(&key, value).unwrap())),
             Op::Upsert(value) => Answer::Value(self.upsert(&key, value, double).unwrap()),
             Op::Remove => Answer::There(removed(self, &key)),
+            Op::Take => unreachable!("a word is not taken"),
         }
     }
 }
@@ -115,6 +118,7 @@ impl Numbers for HashMap<u64, Wide> {
                 Answer::Value(former.unwrap().map(number))
             }
             Op::Remove => Answer::There(removed(self, &key)),
+            Op::Take => Answer::Value(taken(self, &key).map(number)),
         }
     }
 }
@@ -124,6 +128,13 @@ fn removed<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> bool {
     let was_there = map.remove(key).unwrap();
     map.table.empty_some(0);
     was_there
+}
+
+/// Likewise, with the value.
+fn taken<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> Option<V> {
+    let value = map.take(key).unwrap();
+    map.table.empty_some(0);
+    value
 }
 
 fn was_there(inserted: Inserted) -> Answer {
@@ -162,6 +173,7 @@ impl Numbers for HashMap<String, String> {
                 Answer::Value(former.map(number))
             }
             Op::Remove => Answer::There(removed(self, key)),
+            Op::Take => Answer::Value(taken(self, key).map(number)),
         }
     }
 }
@@ -174,11 +186,11 @@ type Record = (u64, Op, Answer, u128, u128);
 const N_CALLS: u64 = 12;
 
 /// What one rank does in one round, to keys that nobody has used before.
-fn record(map: &dyn Numbers, keys: &[u64], random: &mut Random, with_add: bool) -> Vec<Record> {
+fn record(map: &dyn Numbers, keys: &[u64], random: &mut Random, is_word: bool) -> Vec<Record> {
     let mut calls = Vec::new();
     for _ in 0..N_CALLS {
         let key = keys[usize::try_from(random.below(keys.len() as u64)).unwrap()];
-        let op = match random.below(if with_add { 10 } else { 9 }) {
+        let op = match random.below(10) {
             0 | 1 => Op::Find,
             6 => Op::Upsert(random.next()),
             7 | 8 => Op::Remove,
@@ -186,7 +198,8 @@ fn record(map: &dyn Numbers, keys: &[u64], random: &mut Random, with_add: bool) 
             3 => Op::Contains,
             4 => Op::Double,
             5 => Op::GetOrInsert(random.next()),
-            _ => Op::Add(random.below(100)),
+            _ if is_word => Op::Add(random.below(100)),
+            _ => Op::Take,
         };
         let call = Clock.call(op, |op| map.perform(key, *op));
         calls.push((key, call.op, call.answer, call.made, call.returned));
@@ -208,14 +221,14 @@ fn check(world: &World, rounds: u64, seed: u64) {
     let mut random = Random((u64::from(world.rank().number()) << 32) + seed);
     for round in 0..rounds {
         let keys = [3 * round, 3 * round + 1, 3 * round + 2];
-        for (map, with_add) in [
+        for (map, is_word) in [
             (&words as &dyn Numbers, true),
             (&alone, true),
             (&wide, false),
             (&text, false),
         ] {
             world.barrier().unwrap();
-            let calls = record(map, &keys, &mut random, with_add);
+            let calls = record(map, &keys, &mut random, is_word);
             if let Some(calls) = gather(world, &calls) {
                 explain(&calls, &keys);
             }
@@ -235,14 +248,14 @@ fn check_reuse(world: &World, rounds: u64, seed: u64) {
     for round in 0..rounds {
         let first = usize::try_from(round % 2).unwrap();
         let keys = &colliding_keys()[3 * first..][..3];
-        for (map, with_add) in [
+        for (map, is_word) in [
             (&words as &dyn Numbers, true),
             (&alone, true),
             (&wide, false),
             (&text, false),
         ] {
             world.barrier().unwrap();
-            let calls = record(map, keys, &mut random, with_add);
+            let calls = record(map, keys, &mut random, is_word);
             if let Some(calls) = gather(world, &calls) {
                 explain(&calls, keys);
                 for &key in keys {

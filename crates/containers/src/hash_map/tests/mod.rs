@@ -23,6 +23,8 @@ mod many;
 mod prices;
 #[cfg(not(pgas_sanitized))]
 mod sequential;
+#[cfg(not(pgas_sanitized))]
+mod sets;
 
 use std::collections::HashMap as Groups;
 use std::sync::LazyLock;

@@ -312,6 +312,33 @@ fn a_removal_costs_two_atomics_and_a_read() {
 }
 
 #[test]
+fn to_take_a_value_costs_an_atomic_more_than_to_remove_it() {
+    everywhere_counted(1, |world| {
+        let wide = with_one(&world, [1_u8; 40]);
+        assert_eq!(price(&world, || wide.take(&2).unwrap()), (0, 0, 1));
+        assert_eq!(price(&world, || wide.take(&1).unwrap()), (1, 0, 3));
+        let set = with_one(&world, ());
+        assert_eq!(price(&world, || set.take(&1).unwrap()), (1, 0, 2));
+    });
+    served_counted(|world| {
+        let wide = map::<u64, [u8; 40]>(&world, 1 << 12);
+        if world.rank() == Rank::ZERO {
+            let [key, absent] = keys_of(&wide, Rank::new(1), 2)[..] else {
+                unreachable!("two keys")
+            };
+            wide.insert(&key, [7; 40]).unwrap();
+            let take = |key| assert_eq!(wide.take(&key).unwrap(), Some([7; 40]));
+            assert_eq!(asked(&world, || take(key)), 1);
+            assert_eq!(
+                asked(&world, || assert_eq!(wide.take(&absent).unwrap(), None)),
+                1
+            );
+        }
+        world.barrier().unwrap();
+    });
+}
+
+#[test]
 fn upserts_cost_as_much_as_an_update_or_an_insert_and_a_look() {
     everywhere_counted(1, |world| {
         let words = with_one(&world, 5_u64);
@@ -361,7 +388,7 @@ fn a_rank_fetches_the_slots_of_another_one_in_chunks() {
 }
 
 /// The first `n` keys whose home rank is this one.
-fn keys_of(map: &HashMap<u64, u64>, rank: Rank, n: usize) -> Vec<u64> {
+fn keys_of<V: Object>(map: &HashMap<u64, V>, rank: Rank, n: usize) -> Vec<u64> {
     let home = |key: &u64| {
         let hash = Hash::of::<u64>(key, &RapidHasher);
         map.table.shape.ring.home(hash).rank()

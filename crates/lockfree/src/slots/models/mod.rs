@@ -359,6 +359,14 @@ fn remove<const W: bool>(table: &Table<W>, key: u64) -> bool {
     }
 }
 
+/// As a removal that returns the value.
+fn take<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
+    match look(table, key) {
+        Place::Found(slot, held) => slot::take(&slot, &(), held, Ok).unwrap(),
+        Place::Free(_) | Place::Absent => None,
+    }
+}
+
 /// Runs the two as threads on a table with `n` slots, and `end` on what they leave. Words are run with both widths of state words.
 fn race<const W: bool, A: 'static, B: 'static>(
     n: usize,

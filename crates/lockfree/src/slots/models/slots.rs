@@ -161,6 +161,39 @@ fn loom_two_removals_of_one_key_remove_it_once() {
 }
 
 #[test]
+fn loom_a_wide_value_that_two_take_is_that_of_one() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| take(table, 7),
+        |table| take(table, 7),
+        |table, a, b| {
+            assert_eq!(a.or(b), Some([1, 1]));
+            assert_ne!(a, b, "one of them has taken it");
+            assert_eq!(find(table, 7), None);
+        },
+    );
+}
+
+#[test]
+fn loom_a_wide_value_is_taken_as_another_thread_left_it_or_found_it() {
+    race::<false, _, _>(
+        1,
+        |table| assert_eq!(insert(table, 7, [1, 1]), Some(true)),
+        |table| take(table, 7),
+        |table| insert(table, 7, [2, 2]),
+        |table, taken, inserted| match inserted {
+            // After the value was taken.
+            Some(true) => {
+                assert_eq!((taken, find(table, 7)), (Some([1, 1]), Some([2, 2])));
+            }
+            // Before.
+            _ => assert_eq!((taken, find(table, 7)), (Some([2, 2]), None)),
+        },
+    );
+}
+
+#[test]
 fn loom_a_removal_and_an_insert_happen_one_after_the_other() {
     race::<false, _, _>(
         1,

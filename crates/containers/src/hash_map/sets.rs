@@ -1,0 +1,133 @@
+//! Operations on two sets: each rank works on its part of one of them.
+
+use super::batch::EXTENT;
+use super::phase::{Changes, Finds, Inserts, Looks, Phase};
+use super::set::HashSet;
+use crate::Result;
+use crate::object::{KeyHasher, Object};
+
+/// The other set may have another size, phase and hasher. Every rank calls, and works on the keys
+/// that it holds itself of one set, wherever they are in the other one. After a barrier the work of
+/// all ranks is done.
+impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
+    /// Puts the keys that this rank holds of `other` into this set, and returns how many were new.
+    /// When all ranks have done so, this set is the union of both.
+    ///
+    /// # Cost
+    ///
+    /// That of [`local_iter`](Self::local_iter) of `other`, and of
+    /// [`extend`](Self::extend) by these keys. One-sided; or M. Complete at the targets on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert); then some of the keys are there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::{Error, HashSet};
+    /// # fn main() -> Result<(), Error> {
+    /// # pgas_smp::threads(2, |world| sets(&world)).unwrap().into_iter().collect()
+    /// # }
+    /// # fn sets(world: &pgas_core::World) -> Result<(), Error> {
+    /// let small = HashSet::<u64>::with_capacity(world, 100)?;
+    /// let even = HashSet::<u64>::with_capacity(world, 100)?;
+    /// small.extend(0..10)?;
+    /// even.extend((0..20).filter(|n| n % 2 == 0))?;
+    /// world.barrier()?;
+    /// let all = HashSet::<u64>::with_capacity(world, 100)?;
+    /// all.union_with(&small)?;
+    /// all.union_with(&even)?;
+    /// assert_eq!(all.len()?, 15); // of both ranks, so it waits for both
+    ///
+    /// small.intersect_with(&even)?;
+    /// assert_eq!(small.len()?, 5); // 0, 2, 4, 6, 8
+    /// even.difference_with(&small)?;
+    /// assert_eq!(even.len()?, 5); // 10, 12, 14, 16, 18
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "union")]
+    pub fn union_with<O, T>(&self, other: &HashSet<K, O, T>) -> Result<usize>
+    where
+        P: Inserts,
+        O: Looks,
+        T: KeyHasher,
+    {
+        let mut n_new = 0;
+        let mut keys = other.local_iter();
+        loop {
+            let some = keys.by_ref().take(EXTENT).collect::<Result<Vec<K>>>()?;
+            if some.is_empty() {
+                return Ok(n_new);
+            }
+            n_new += self.extend(some)?;
+        }
+    }
+
+    /// Removes the keys that this rank holds and `other` has not, and returns how many that were.
+    /// When all ranks have done so, this set is the intersection of both.
+    ///
+    /// # Cost
+    ///
+    /// That of [`local_iter`](Self::local_iter), of [`contains_many`](Self::contains_many) of
+    /// `other` with these keys, and of [`remove_many`](Self::remove_many). One-sided; or M.
+    /// Complete at the targets on return.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; then some of the keys may be removed.
+    #[doc(alias = "intersection")]
+    pub fn intersect_with<O, T>(&self, other: &HashSet<K, O, T>) -> Result<usize>
+    where
+        P: Changes + Looks,
+        O: Finds,
+        T: KeyHasher,
+    {
+        self.remove_where(other, false)
+    }
+
+    /// Removes the keys that this rank holds and `other` has, too, and returns how many that were.
+    /// When all ranks have done so, this set is the difference of both.
+    ///
+    /// # Cost
+    ///
+    /// As [`intersect_with`](Self::intersect_with).
+    ///
+    /// # Errors
+    ///
+    /// As [`intersect_with`](Self::intersect_with).
+    #[doc(alias = "difference")]
+    pub fn difference_with<O, T>(&self, other: &HashSet<K, O, T>) -> Result<usize>
+    where
+        P: Changes + Looks,
+        O: Finds,
+        T: KeyHasher,
+    {
+        self.remove_where(other, true)
+    }
+
+    /// Removes the keys of this rank of which `other` says so.
+    fn remove_where<O, T>(&self, other: &HashSet<K, O, T>, has: bool) -> Result<usize>
+    where
+        P: Changes + Looks,
+        O: Finds,
+        T: KeyHasher,
+    {
+        let mut n_removed = 0;
+        let mut keys = self.local_iter();
+        loop {
+            let some = keys.by_ref().take(EXTENT).collect::<Result<Vec<K>>>()?;
+            if some.is_empty() {
+                return Ok(n_removed);
+            }
+            let found = other.contains_many(&some)?;
+            let found = some.into_iter().zip(found);
+            let gone: Vec<K> = found
+                .filter(|(_, is)| *is == has)
+                .map(|(key, _)| key)
+                .collect();
+            n_removed += self.remove_many(&gone)?;
+        }
+    }
+}
