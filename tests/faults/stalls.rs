@@ -6,8 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
+use pgas::array::Distribution;
 use pgas::collective::op::Sum;
-use pgas::{Config, DistObject, Distributor, HashMap, Rank, RemoteCalls, World, quiet, when_all};
+use pgas::{
+    Array, BloomFilter, Config, DArray, DMatrix, DistObject, Distributor, FastQueue, HashMap,
+    HashSet, MultiMap, Rank, RemoteCalls, World, quiet, when_all,
+};
 use pgas_testkit::job::Ended;
 use pgas_testkit::soon::{Moment, assert_timely};
 
@@ -72,6 +76,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("stall::kinds_of_waits_are_told_apart::threads", || {
             let n_seen = AtomicUsize::new(0);
             let run = |world: World| waits_of_every_kind(&world, &n_seen).unwrap();
+            pgas::threads(2, run).unwrap();
+        }),
+        trial("stall::lines_are_the_programs::threads", || {
+            let n_seen = AtomicUsize::new(0);
+            let run = |world: World| waits_of_what_is_done_together(&world, &n_seen).unwrap();
             pgas::threads(2, run).unwrap();
         }),
     ]
@@ -179,30 +188,101 @@ fn waits_of_every_kind(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> 
             distributor: Distributor::with_capacity(world, 8)?,
         };
         if world.rank() == LATE {
-            while n_seen.load(Ordering::Acquire) == i {
-                thread::sleep(Duration::from_millis(1));
-            }
+            await_seen(n_seen, i);
             (kind.take_part)(world, things)?;
-            continue;
+        } else {
+            see(kind.said, (n_seen, i), world, || (kind.wait)(world, things))?;
         }
-        let is_said = |waits: &str| {
-            kind.said.iter().all(|text| waits.contains(text)) && waits.contains(file!())
+    }
+    world.barrier()?;
+    Ok(())
+}
+
+/// Until another thread of rank 0 has seen what is said of wait number `i`.
+fn await_seen(n_seen: &AtomicUsize, i: usize) {
+    while n_seen.load(Ordering::Acquire) == i {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Waits, while another thread looks for what is said of it, and tells when it has seen it.
+fn see(
+    said: &[&str],
+    (n_seen, i): (&AtomicUsize, usize),
+    world: &World,
+    wait: impl FnOnce() -> pgas::Result<()>,
+) -> pgas::Result<()> {
+    let is_said =
+        |waits: &str| said.iter().all(|text| waits.contains(text)) && waits.contains(file!());
+    let waits = thread::scope(|threads| -> pgas::Result<String> {
+        let watcher = threads.spawn(|| {
+            let began = Instant::now();
+            let mut waits = world.long_waits();
+            while !is_said(&waits) && began.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(1));
+                waits = world.long_waits();
+            }
+            n_seen.store(i + 1, Ordering::Release);
+            waits
+        });
+        wait()?;
+        Ok(watcher.join().unwrap())
+    })?;
+    assert!(
+        is_said(&waits),
+        "{said:?} and {} are not in {waits:?}",
+        file!()
+    );
+    Ok(())
+}
+
+/// What all ranks do together, each time with what was made for it.
+const TOGETHER: &[fn(&World, Made) -> pgas::Result<()>] = &[
+    |world, _| world.alloc_symmetric::<u64>(3).map(drop),
+    |world, _| world.reclaim(),
+    |world, _| HashMap::<u64, String>::with_capacity(world, 9).map(drop),
+    |world, _| HashSet::<u64>::with_capacity(world, 9).map(drop),
+    |world, _| MultiMap::<u64, u64>::with_capacity(world, 9).map(drop),
+    |world, _| BloomFilter::<u64>::with_rate(world, 9, 0.1).map(drop),
+    |world, _| FastQueue::<u64>::with_capacity(world, LATE, 9).map(drop),
+    |world, _| Array::new(world, LATE, 9, &0_u64).map(drop),
+    |world, _| DArray::new(world, 9, EVENLY, &0_u64).map(drop),
+    |world, _| DMatrix::new(world, [3, 3], [2, 2], 0_u64).map(drop),
+    |world, _| Distributor::<u64>::with_capacity(world, 9).map(drop),
+    |_, mut made| made.map.resize(20),
+    |_, mut made| made.map.clear(),
+    |_, made| made.map.len().map(drop),
+    |_, made| made.map.reuse_slots().map(drop),
+    |_, mut made| made.queue.resize(20),
+    |_, mut made| made.queue.migrate(LATE),
+    |_, made| made.elements.fill(1),
+    |_, made| made.elements.sum().map(drop),
+    |_, made| made.elements.into_local().map(drop),
+];
+
+const EVENLY: Distribution = Distribution::BlockCyclic(2);
+
+/// What [`TOGETHER`] works on.
+struct Made {
+    map: HashMap<u64, u64>,
+    queue: FastQueue<u64>,
+    elements: DArray<u64>,
+}
+
+/// Rank 1 comes late to each, and what rank 0 waits for meanwhile is told with a line of this file.
+fn waits_of_what_is_done_together(world: &World, n_seen: &AtomicUsize) -> pgas::Result<()> {
+    for (i, work) in TOGETHER.iter().enumerate() {
+        let made = Made {
+            map: HashMap::with_capacity(world, 10)?,
+            queue: FastQueue::with_capacity(world, LATE, 10)?,
+            elements: DArray::new(world, 10, EVENLY, &0)?,
         };
-        let waits = thread::scope(|threads| -> pgas::Result<String> {
-            let watcher = threads.spawn(|| {
-                let began = Instant::now();
-                let mut waits = world.long_waits();
-                while !is_said(&waits) && began.elapsed() < PATIENCE {
-                    thread::sleep(Duration::from_millis(1));
-                    waits = world.long_waits();
-                }
-                n_seen.store(i + 1, Ordering::Release);
-                waits
-            });
-            (kind.wait)(world, things)?;
-            Ok(watcher.join().unwrap())
-        })?;
-        assert!(is_said(&waits), "{:?} are not in {waits:?}", kind.said);
+        if world.rank() == LATE {
+            await_seen(n_seen, i);
+            work(world, made)?;
+        } else {
+            see(&["of rank 1"], (n_seen, i), world, || work(world, made))?;
+        }
     }
     world.barrier()?;
     Ok(())

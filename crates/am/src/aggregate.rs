@@ -221,6 +221,7 @@ impl<A: Wire + Clone, T: Pod> Aggregator<A, T> {
     /// # Errors
     ///
     /// As [`push`](Self::push), and as [`quiet`].
+    #[track_caller]
     pub fn finish(mut self) -> Result<()> {
         self.flush()?;
         quiet(&self.world)

@@ -38,11 +38,13 @@ use pgas_core::{Error, MixedBinaries, Result};
 /// assert_eq!(world.rpc(world.rank(), |x: u64| x + 1, 41)?.wait()?, 42);
 /// # Ok::<(), pgas_am::Error>(())
 /// ```
+#[track_caller]
 pub fn attach(world: &World) -> Result<()> {
     attach_as(world, Program::own())
 }
 
 /// Attaches a rank that runs `program`, if it could find that out.
+#[track_caller]
 fn attach_as(world: &World, program: Result<&'static Program>) -> Result<()> {
     if let Some(Attached(am)) = world.layer::<Attached>() {
         return am.names().map(drop);
@@ -72,6 +74,7 @@ struct Introduction {
 }
 
 /// Compares the programs of all ranks, and agrees on a secret.
+#[track_caller]
 fn agree(world: &World, program: &'static Program) -> Result<Names> {
     let own = Introduction {
         build: program.build,

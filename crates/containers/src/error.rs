@@ -3,6 +3,7 @@
 use pgas_core::{Error, Mismatch, Rank, Result, World};
 
 /// Finds out whether all ranks have the same `value` (an allreduce).
+#[track_caller]
 pub(crate) fn agree(world: &World, what: &'static str, value: u64) -> Result<()> {
     let [of_all] = extremes(world, [value])?;
     same(what, of_all)
@@ -27,6 +28,7 @@ pub(crate) fn same(what: &'static str, of_all: Extremes) -> Result<()> {
 pub(crate) type Extremes = [(Rank, u64); 2];
 
 /// Those of each of several values (an allreduce).
+#[track_caller]
 pub(crate) fn extremes<const N: usize>(world: &World, values: [u64; N]) -> Result<[Extremes; N]> {
     let rank = u64::from(world.rank().number());
     let both = |value: u64| [[value, rank], [!value, rank]];

@@ -135,6 +135,7 @@ impl World {
     /// assert_eq!(inbox.here().get(&world)?, 42);
     /// # Ok::<(), pgas_core::Error>(())
     /// ```
+    #[track_caller]
     pub fn alloc_symmetric<T: Pod>(&self, n: usize) -> Result<Symmetric<T>> {
         self.alloc_symmetric_aligned(n, align_of::<T>())
     }
@@ -183,6 +184,7 @@ impl World {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn reclaim(&self) -> Result<()> {
         let mut dropped = self.symmetric_heap().dropped();
         self.team()

@@ -1,4 +1,5 @@
-//! Module docs in every file, and a `# Cost` section on every public function that communicates.
+//! Module docs in every file, a `# Cost` section on every public function that communicates, and `#[track_caller]` on every
+//! one that waits for all ranks.
 
 use syn::visit::{self, Visit};
 use syn::{
@@ -24,6 +25,9 @@ const COMMUNICATES: &[&str] = &[
     "crates/core/src/team.rs",
 ];
 
+/// Where what is collective waits, and its report names the line of the program that called it.
+const COLLECTIVE: &[&str] = &["crates/am/src", "crates/containers/src", "crates/core/src"];
+
 pub(super) fn check(source: &Source) -> Vec<Finding> {
     let mut findings = Vec::new();
     if module_docs(source).is_empty() {
@@ -35,6 +39,9 @@ pub(super) fn check(source: &Source) -> Vec<Finding> {
     if COMMUNICATES.iter().any(|entry| covers(entry, &source.path)) {
         findings.extend(without_cost(source));
     }
+    if COLLECTIVE.iter().any(|entry| covers(entry, &source.path)) {
+        findings.extend(without_the_line_of_its_caller(source));
+    }
     findings
 }
 
@@ -45,11 +52,11 @@ pub(super) fn module_docs(source: &Source) -> String {
 
 /// An entry of the table that names nothing has gone stale.
 pub(super) fn check_table(sources: &[Source]) -> Vec<Finding> {
-    COMMUNICATES
-        .iter()
+    let entries = COMMUNICATES.iter().chain(COLLECTIVE);
+    entries
         .filter(|entry| !sources.iter().any(|source| covers(entry, &source.path)))
         .map(|entry| {
-            let message = format!("COMMUNICATES names {entry}, which does not exist");
+            let message = format!("a table names {entry}, which does not exist");
             Finding::in_file("xtask/src/tidy/docs.rs", message)
         })
         .collect()
@@ -77,11 +84,35 @@ fn without_cost(source: &Source) -> Vec<Finding> {
         .collect()
 }
 
+/// The functions that say that they are collective, without a way to tell for which line of the program they wait: but
+/// those that wait for nobody, at once or until their event is waited for.
+fn without_the_line_of_its_caller(source: &Source) -> Vec<Finding> {
+    let mut functions = PublicFunctions::default();
+    functions.visit_file(&source.syntax);
+    let waits = |function: &&Function| {
+        function.docs.contains("Collective over")
+            && !function.docs.contains("without communication")
+            && !function.name.ends_with("_nb")
+    };
+    let untracked = functions.found.iter().filter(waits);
+    untracked
+        .filter(|function| !function.is_tracked)
+        .map(|function| {
+            let message = format!(
+                "`{}` waits for all ranks and is not `#[track_caller]`: the report of a long wait names the program's line",
+                function.name
+            );
+            Finding::at(&source.path, function.line, message)
+        })
+        .collect()
+}
+
 #[derive(Debug)]
 struct Function {
     name: String,
     line: usize,
     docs: String,
+    is_tracked: bool,
 }
 
 /// The functions that are `pub` without restriction and return a `Result` or an `Event`, tests left out.
@@ -97,6 +128,9 @@ impl PublicFunctions {
                 name: signature.ident.to_string(),
                 line: signature.ident.span().start().line,
                 docs: docs(attrs),
+                is_tracked: attrs
+                    .iter()
+                    .any(|attr| attr.path().is_ident("track_caller")),
             });
         }
     }
@@ -146,7 +180,7 @@ fn docs(attrs: &[Attribute]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, covers, without_cost};
+    use super::{check, covers, without_cost, without_the_line_of_its_caller};
     use crate::tidy::source::Source;
 
     fn source(text: &str) -> Source {
@@ -191,6 +225,27 @@ mod tests {
         assert!(found[0].starts_with("a.rs:3: `put`"), "{found:?}");
         assert!(found[1].contains("`flush`"), "{found:?}");
         assert!(found[2].contains("`flush_nb`"), "{found:?}");
+    }
+
+    #[test]
+    fn what_waits_for_all_and_does_not_know_its_caller_is_found() {
+        let text = "
+            //! Docs.
+            /// Collective over the world.
+            pub fn resize() -> Result<()> {}
+            /// Collective over the team.
+            #[track_caller]
+            pub fn barrier() -> Result<()> {}
+            /// Collective over the team.
+            pub fn barrier_nb() -> Event<()> {}
+            /// Collective over the team, without communication.
+            pub fn new() -> Result<()> {}
+            /// Not collective.
+            pub fn put() -> Result<()> {}
+        ";
+        let found = without_the_line_of_its_caller(&source(text));
+        assert_eq!(found.len(), 1);
+        assert!(found[0].to_string().contains("`resize`"));
     }
 
     #[test]

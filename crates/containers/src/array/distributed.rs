@@ -53,6 +53,7 @@ impl<T: Object> DArray<T> {
     /// [`Error::Argument`] for blocks of no elements, [`Exhausted`](pgas_core::Error::Exhausted) if
     /// the symmetric heap has no room; [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where it can.
+    #[track_caller]
     pub fn new(world: &World, len: usize, distribution: Distribution, initial: &T) -> Result<Self> {
         let deal = Deal::new(distribution, len, world.ranks().len());
         let block = deal.map_or(0, |deal| deal.block);

@@ -77,6 +77,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     ///
     /// On every rank: [`Error::Mismatch`] if the ranks give different widths; [`Error::Argument`]
     /// if one has no memory for its tiles.
+    #[track_caller]
     pub fn new(matrix: &'m DMatrix<T>, width: usize, outside: T) -> Result<Self> {
         let world = matrix.world();
         crate::error::agree(world, "the width of a halo", width as u64)?;
@@ -103,6 +104,7 @@ impl<'m, T: Pod> Halo<'m, T> {
     /// # Errors
     ///
     /// What the transport reports, on any rank.
+    #[track_caller]
     pub fn exchange(&mut self) -> Result<()> {
         let world = self.matrix.world();
         world.barrier()?;

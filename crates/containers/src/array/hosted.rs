@@ -55,6 +55,7 @@ impl<T: Object> Array<T> {
     /// [`Error::Argument`] if there is no such host; [`Exhausted`](pgas_core::Error::Exhausted) if
     /// it has no room, or [`Error::Codec`] if `initial` cannot be encoded, and
     /// [`Elsewhere`](pgas_core::Error::Elsewhere) on ranks where neither is so.
+    #[track_caller]
     pub fn new(world: &World, host: Rank, len: usize, initial: &T) -> Result<Self> {
         agree(world, "the length of an array", len as u64)?;
         agree(world, "the host of an array", host.number().into())?;

@@ -62,6 +62,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
+    #[track_caller]
     pub fn into_local(self) -> Result<LocalArray<T>> {
         self.world().barrier()?;
         let elements = take_out(self.world(), self.local_place(0), self.local_len());
@@ -84,6 +85,7 @@ impl<T: Object<Repr = Plain> + Pod> LocalArray<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[track_caller]
     pub fn into_shared(self) -> Result<DArray<T>> {
         let Self { array, elements } = self;
         array.local_place(0).put_slice(array.world(), &elements)?;
@@ -199,6 +201,7 @@ impl<T: Pod> DMatrix<T> {
     /// # Errors
     ///
     /// On every rank: [`Error::Argument`] if one has no memory for its elements.
+    #[track_caller]
     pub fn into_local(self) -> Result<LocalMatrix<T>> {
         self.world().barrier()?;
         let n = self.local_tiles().count() * self.tile_len();
@@ -222,6 +225,7 @@ impl<T: Pod> LocalMatrix<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[track_caller]
     pub fn into_shared(self) -> Result<DMatrix<T>> {
         let Self { matrix, elements } = self;
         matrix.local_start().put_slice(matrix.world(), &elements)?;

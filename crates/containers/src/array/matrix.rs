@@ -58,6 +58,7 @@ impl<T: Pod> DMatrix<T> {
     /// On every rank: [`Error::Mismatch`] if the ranks give different shapes, [`Error::Argument`]
     /// for tiles without elements, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap
     /// has no room.
+    #[track_caller]
     pub fn new(world: &World, shape: [usize; 2], tile: [usize; 2], initial: T) -> Result<Self> {
         agree(world, "the rows of a matrix", shape[0] as u64)?;
         agree(world, "the columns of a matrix", shape[1] as u64)?;

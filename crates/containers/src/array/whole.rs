@@ -86,6 +86,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// assert_eq!(squares.get(30)?, 870);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn from_fn(
         world: &World,
         len: usize,
@@ -108,6 +109,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[track_caller]
     pub fn fill(&self, value: T) -> Result<()> {
         self.world().barrier()?;
         self.write_local(Access::Writes, |_, _| value)?;
@@ -214,6 +216,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
         clippy::needless_pass_by_value,
         reason = "operators are given as those of collectives are"
     )]
+    #[track_caller]
     pub fn reduce(&self, op: impl ReduceOp<T>) -> Result<Option<T>> {
         self.world().barrier()?;
         let own = self.fold_local(None, |so_far, _, value| both(so_far, Some(value), &op));
@@ -229,6 +232,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[track_caller]
     pub fn sum(&self) -> Result<T>
     where
         Sum: ReduceOp<T>,
@@ -245,6 +249,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[track_caller]
     pub fn min(&self) -> Result<Option<T>>
     where
         Min: ReduceOp<T>,
@@ -261,6 +266,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     /// # Errors
     ///
     /// What the transport reports.
+    #[track_caller]
     pub fn max(&self) -> Result<Option<T>>
     where
         Max: ReduceOp<T>,
@@ -317,6 +323,7 @@ impl<T: Object<Repr = Plain> + Pod> DArray<T> {
     }
 
     /// The results of all ranks combined; an error of one is one of all.
+    #[track_caller]
     fn combine(&self, own: Result<Option<T>>, op: &impl ReduceOp<T>) -> Result<Option<T>> {
         let team = self.world().team();
         let own = team.all_succeeded("reducing an array", own)?;

@@ -157,6 +157,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// On every rank: [`Error::Argument`] if `n` is 0 or `rate` not between 0 and 1, or too low for
     /// any filter with such blocks; [`Error::Mismatch`] if the ranks give different ones;
     /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
+    #[track_caller]
     pub fn with_rate(world: &World, n: usize, rate: f64) -> Result<Self> {
         const {
             assert!(
@@ -187,6 +188,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     }
 
     /// Collective.
+    #[track_caller]
     fn of_shape(world: &World, shape: theory::Shape) -> Result<Self> {
         let n_ranks = u64::from(world.n_ranks());
         let blocks_per_rank = shape.n_blocks.div_ceil(n_ranks);
@@ -381,6 +383,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn clear(&self) -> Result<()> {
         const ZEROS: [u64; 1024] = [0; 1024];
         let world = self.world();
@@ -449,6 +452,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     }
 
     /// An empty filter of a shape that was saved. Collective.
+    #[track_caller]
     pub(crate) fn of_saved_shape(world: &World, [blocks, bits, rate]: [u64; 3]) -> Result<Self> {
         let n_bits = u32::try_from(bits)
             .ok()

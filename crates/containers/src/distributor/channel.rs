@@ -80,6 +80,7 @@ pub(super) fn message_bytes(world: &World) -> usize {
 
 impl<S: Pod> Channel<S> {
     /// For a hop of `route`, with inboxes of that size. Collective.
+    #[track_caller]
     pub(super) fn new(world: &World, (route, hop): (&Route, usize), size: Size) -> Result<Self> {
         let here = world.rank();
         let lane = |lane| Lane {

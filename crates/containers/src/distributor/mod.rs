@@ -106,6 +106,7 @@ impl<T: Object> Distributor<T> {
     /// 2^31, [`Error::Mismatch`](crate::Error::Mismatch) if the ranks give different ones, or
     /// different settings, [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no
     /// room.
+    #[track_caller]
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         let plan = agree_on_plan(world, capacity)?;
         Self::with_heap(world, plan, Arc::new(Heap::of::<T>(world)?))
@@ -113,6 +114,7 @@ impl<T: Object> Distributor<T> {
 
     /// As [`with_capacity`](Self::with_capacity), by a plan that was agreed on; long elements lie
     /// in `heap`, and go on to whatever else has it.
+    #[track_caller]
     pub(crate) fn with_heap(world: &World, plan: Plan, heap: Arc<Heap>) -> Result<Self> {
         let Plan { size, route } = plan;
         let n_hops = route.n_hops();
@@ -389,6 +391,7 @@ impl<T: Object> Distributor<T> {
 }
 
 /// A plan for inboxes with room for `capacity` elements, which all ranks ask for. Collective.
+#[track_caller]
 pub(crate) fn agree_on_plan(world: &World, capacity: usize) -> Result<Plan> {
     let wanted = world.config().routing;
     let [least, most] = Shape::seen_by(world);

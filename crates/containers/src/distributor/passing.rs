@@ -48,6 +48,7 @@ pub(super) struct Passing<S> {
 
 impl<S: Pod> Passing<S> {
     /// With inboxes of that size for each hop. Collective.
+    #[track_caller]
     pub(super) fn new(world: &World, route: Route, size: Size) -> Result<Self> {
         let n_before_last = route.n_hops() - 1;
         let hop = |hop| -> Result<Hop<S>> {

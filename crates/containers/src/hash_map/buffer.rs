@@ -134,6 +134,7 @@ where
     /// Inserts the entries that are left on all ranks, in a map with room for their keys, as far as
     /// there is memory; whether there were any, and on how many ranks something has failed. If the
     /// ranks' keys `are_shared`, some of them may be the same ones. Collective.
+    #[track_caller]
     fn insert_left(&mut self, are_shared: bool) -> Result<(bool, u64)> {
         let mut former = None;
         loop {
@@ -259,6 +260,7 @@ where
     /// # Errors
     ///
     /// As [`Distributor::with_capacity`] and [`HashMap::into_local_phase`].
+    #[track_caller]
     pub fn new<P: Phase>(map: HashMap<K, V, P, S>, capacity: usize, combine: F) -> Result<Self> {
         let is_small = LocalView::<'_, K, V, S>::HAS_LINES && !object::has_heap::<(K, V)>();
         let is_local = is_small && map.table.local.is_some();

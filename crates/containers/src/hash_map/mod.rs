@@ -202,6 +202,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// On every rank: [`Error::NoCapacity`](crate::Error::NoCapacity) for a capacity of 0,
     /// [`Error::Mismatch`](crate::Error::Mismatch) if the ranks ask for different ones, and
     /// [`Exhausted`](pgas_core::Error::Exhausted) if the symmetric heap has no room.
+    #[track_caller]
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         Self::with_hasher(world, capacity, RapidHasher)
     }
@@ -232,6 +233,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// assert_eq!(map.find(&1)?, Some(2));
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn with_hasher(world: &World, capacity: usize, hasher: S) -> Result<Self> {
         Ok(Self {
             table: Table::new(world, capacity, hasher)?,
@@ -268,6 +270,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn len(&self) -> Result<u64> {
         Ok(self.table.counts()?[0])
     }
@@ -281,6 +284,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn is_empty(&self) -> Result<bool> {
         self.len().map(|n| n == 0)
     }
@@ -337,6 +341,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// # Ok(())
     /// # }
     /// ```
+    #[track_caller]
     pub fn reuse_slots(mut self) -> Result<Self> {
         self.table.reuse_slots()?;
         Ok(self)

@@ -122,6 +122,7 @@ impl<K: Object + Clone, V: Object> MultiMap<K, V> {
     /// # Errors
     ///
     /// As [`HashMap::with_capacity`].
+    #[track_caller]
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         Ok(Self {
             numbers: HashMap::with_capacity(world, capacity)?,
@@ -327,6 +328,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::reuse_slots`].
+    #[track_caller]
     pub fn reuse_slots(self) -> Result<Self> {
         let values = self.values.reuse_slots()?;
         Ok(Self { values, ..self })
@@ -341,6 +343,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn len(&self) -> Result<u64> {
         self.values.len()
     }
@@ -354,6 +357,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn is_empty(&self) -> Result<bool> {
         self.values.is_empty()
     }
@@ -387,6 +391,7 @@ impl<K: Object + Clone, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> 
     /// # Errors
     ///
     /// As [`HashMap::local_iter`]; the failure of the job while waiting.
+    #[track_caller]
     pub fn n_keys(&self) -> Result<u64> {
         let mut n: u64 = 0;
         let mut count = || -> Result<()> {

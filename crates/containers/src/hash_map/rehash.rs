@@ -42,6 +42,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.find(&1)?, Some(10));
     /// # Ok::<(), Error>(())
     /// ```
+    #[track_caller]
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         agree(self.world(), "the capacity of a hash map", capacity as u64)?;
         if capacity == 0 {
@@ -85,6 +86,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     /// assert_eq!(map.insert_many(&[("three", 3), ("four", 4)])?, 2);
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn clear(&mut self) -> Result<()> {
         let _waits = pgas_core::part_of("the end of all entries of a hash map");
         self.table.clear()
@@ -122,6 +124,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         self.try_rehash(self.capacity().max(n_keys.saturating_mul(2)))
     }
 
+    #[track_caller]
     fn try_rehash(&mut self, capacity: u64) -> Result<()> {
         let capacity = usize::try_from(capacity).unwrap_or(usize::MAX);
         match self.table.rehash(capacity) {
@@ -136,6 +139,7 @@ const MANY: u64 = 64;
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Collective.
+    #[track_caller]
     fn rehash(&mut self, capacity: usize) -> Result<()> {
         let world = self.world().clone();
         let (hasher, heap) = (Arc::clone(&self.shape.hasher), Arc::clone(&self.shape.heap));
@@ -157,6 +161,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Takes empty slots instead of those that it has. Collective.
+    #[track_caller]
     fn clear(&mut self) -> Result<()> {
         let world = self.world().clone();
         let capacity = usize::try_from(self.shape.ring.capacity()).unwrap_or(usize::MAX);

@@ -130,6 +130,7 @@ impl Drop for Section<'_> {
 
 impl Sections {
     /// Nothing if not all words are near. Collective.
+    #[track_caller]
     pub(super) fn new(world: &World) -> Result<Option<Self>> {
         let memory = world.alloc_symmetric::<u8>(Words::BYTES + LINE - 1)?;
         let start = memory.here().offset_bytes().next_multiple_of(LINE as u64);

@@ -43,6 +43,7 @@ impl<K: Object> HashSet<K> {
     /// # Errors
     ///
     /// As [`HashMap::with_capacity`].
+    #[track_caller]
     pub fn with_capacity(world: &World, capacity: usize) -> Result<Self> {
         let map = HashMap::with_capacity(world, capacity)?;
         Ok(Self { map })
@@ -59,6 +60,7 @@ impl<K: Object, S: KeyHasher> HashSet<K, Atomic, S> {
     /// # Errors
     ///
     /// As [`HashMap::with_hasher`].
+    #[track_caller]
     pub fn with_hasher(world: &World, capacity: usize, hasher: S) -> Result<Self> {
         let map = HashMap::with_hasher(world, capacity, hasher)?;
         Ok(Self { map })
@@ -224,6 +226,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn len(&self) -> Result<u64> {
         self.map.len()
     }
@@ -237,6 +240,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// The failure of the job while waiting.
+    #[track_caller]
     pub fn is_empty(&self) -> Result<bool> {
         self.map.is_empty()
     }
@@ -262,6 +266,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::resize`].
+    #[track_caller]
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         self.map.resize(capacity)
     }
@@ -275,6 +280,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::clear`].
+    #[track_caller]
     pub fn clear(&mut self) -> Result<()> {
         self.map.clear()
     }
@@ -288,6 +294,7 @@ impl<K: Object, P: Phase, S: KeyHasher> HashSet<K, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::reuse_slots`].
+    #[track_caller]
     pub fn reuse_slots(self) -> Result<Self> {
         let map = self.map.reuse_slots()?;
         Ok(Self { map })

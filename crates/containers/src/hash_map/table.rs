@@ -112,6 +112,7 @@ fn add(word: &AtomicU64, n: u64) {
 
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Collective.
+    #[track_caller]
     pub(super) fn new(world: &World, capacity: usize, hasher: S) -> Result<Self> {
         agree(world, "the capacity of a hash map", capacity as u64)?;
         agree(world, "the hasher of a hash map", hasher.hash(b"pgas"))?;
@@ -123,6 +124,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Collective.
+    #[track_caller]
     pub(super) fn with_heap(
         world: &World,
         capacity: usize,
@@ -176,6 +178,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 /// If slots of removed keys are used again.
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Has them be so from now on, if all slots are local on all ranks. Collective.
+    #[track_caller]
     pub(super) fn reuse_slots(&mut self) -> Result<()> {
         let world = self.world().clone();
         if self.reused.is_some() {
@@ -315,6 +318,7 @@ impl<K: Object, V: Object, S> Table<K, V, S> {
 
     /// How many keys there are, and how many were removed since the slots were made, exact if
     /// nobody inserts or removes meanwhile. Collective.
+    #[track_caller]
     pub(super) fn counts(&self) -> Result<[u64; 2]> {
         // Only sums: what was inserted before is ordered before by whatever told this rank of it.
         let mut sums = [0_u64; 2];

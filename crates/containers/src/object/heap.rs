@@ -50,6 +50,7 @@ impl Heap {
     /// # Cost
     ///
     /// Nothing for plain types, B + 2 allreduces for others. Collective over the world.
+    #[track_caller]
     pub(crate) fn new(world: &World, is_needed: bool) -> Result<Self> {
         if !is_needed {
             return Ok(Self { shared: None });

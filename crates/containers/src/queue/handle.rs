@@ -52,11 +52,13 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// arguments, [`Error::Argument`](crate::Error::Argument) if the capacity is 0 or over 2^31 or
     /// there is no such host; if it has no room [`Exhausted`](pgas_core::Error::Exhausted) there,
     /// and [`Elsewhere`](pgas_core::Error::Elsewhere) on the others.
+    #[track_caller]
     pub fn with_capacity(world: &World, host: Rank, capacity: usize) -> Result<Self> {
         Self::starting_at(world, host, capacity, 0)
     }
 
     /// As [`with_capacity`](Self::with_capacity), with the first ticket to be given.
+    #[track_caller]
     pub(super) fn starting_at(
         world: &World,
         host: Rank,
@@ -290,6 +292,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// Calls `f`, which is collective and fails on every rank or on none, when all ranks have come
     /// to one state of the queue.
     /// Collective.
+    #[track_caller]
     pub(crate) fn with_settled(&mut self, f: impl FnOnce(&Ring<T>) -> Result<()>) -> Result<()> {
         let left = self.local.leave(&self.ring);
         let settled = self.ring.settle::<P>(left);
@@ -323,6 +326,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity),
     /// and [`Error::Argument`](crate::Error::Argument) if there are more elements than the new
     /// capacity.
+    #[track_caller]
     pub fn resize(&mut self, capacity: usize) -> Result<()> {
         self.relocate(self.host(), capacity)
     }
@@ -337,10 +341,12 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// On every rank, with the queue as it was: those of [`with_capacity`](Queue::with_capacity).
+    #[track_caller]
     pub fn migrate(&mut self, host: Rank) -> Result<()> {
         self.relocate(host, self.capacity())
     }
 
+    #[track_caller]
     fn relocate(&mut self, host: Rank, capacity: usize) -> Result<()> {
         let left = self.local.leave(&self.ring);
         let moved = self.ring.relocate::<P>(host, capacity, left);

@@ -235,6 +235,7 @@ pub(crate) struct Ring<T: Object> {
 
 impl<T: Object> Ring<T> {
     /// Collective. Tickets begin at `first`.
+    #[track_caller]
     pub(super) fn new(
         world: &World,
         host: Rank,
@@ -317,6 +318,7 @@ impl<T: Object> Ring<T> {
 
     /// Brings all ranks to one state of the queue: whatever was pushed or popped is done (2B + 4A).
     /// Collective; `P` is what comes next, and `left` how the end of the local phase went.
+    #[track_caller]
     pub(super) fn settle<P: Phase>(&self, left: Result<()>) -> Result<()> {
         let world = self.world();
         world
@@ -395,6 +397,7 @@ impl<T: Object> Ring<T> {
 
     /// Moves the queue to `host`, with room for `capacity`; collective. `left` as for
     /// [`settle`](Self::settle).
+    #[track_caller]
     pub(super) fn relocate<P: Phase>(
         &mut self,
         host: Rank,
@@ -503,6 +506,7 @@ fn checked(world: &World, host: Rank, capacity: usize) -> Result<Size> {
 }
 
 /// A block on `host`, which fills it, known to all ranks. Collective.
+#[track_caller]
 fn allocate<T: Object>(
     world: &World,
     host: Rank,

@@ -21,6 +21,7 @@ fn share(world: &World, n: usize) -> Range<usize> {
     start(rank)..start(rank + 1)
 }
 
+#[track_caller]
 fn save_array<T: Object>(
     world: &World,
     dir: &Path,
@@ -34,6 +35,7 @@ fn save_array<T: Object>(
     })
 }
 
+#[track_caller]
 fn load_array<T: Object, A>(
     world: &World,
     dir: &Path,
@@ -62,6 +64,7 @@ impl<T: Object> DArray<T> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
     /// names it.
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         save_array(self.world(), dir.as_ref(), self.len(), |i| self.get(i))
     }
@@ -79,6 +82,7 @@ impl<T: Object> DArray<T> {
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no array of
     /// such elements, or a file cannot be read or is not what was written, or there is no room for
     /// what it says; those of [`new`](Self::new) for arguments that differ.
+    #[track_caller]
     pub fn load(
         world: &World,
         dir: impl AsRef<Path>,
@@ -100,6 +104,7 @@ impl<T: Object> Array<T> {
     /// # Errors
     ///
     /// As [`DArray::save`].
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         save_array(self.world(), dir.as_ref(), self.len(), |i| self.get(i))
     }
@@ -113,6 +118,7 @@ impl<T: Object> Array<T> {
     /// # Errors
     ///
     /// As [`DArray::load`].
+    #[track_caller]
     pub fn load(world: &World, dir: impl AsRef<Path>, host: Rank, initial: &T) -> Result<Self> {
         let make = |len| Self::new(world, host, len, initial);
         load_array(world, dir.as_ref(), make, Self::put)
@@ -132,6 +138,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
     /// names it.
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let (world, [rows, columns]) = (self.world(), self.shape());
         let sizes = [rows as u64, columns as u64];
@@ -159,6 +166,7 @@ impl<T: Pod + Object<Repr = Plain>> DMatrix<T> {
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no matrix of
     /// such elements, or a file cannot be read or is not what was written, or there is no room for
     /// what it says; those of [`new`](Self::new) for arguments that differ.
+    #[track_caller]
     pub fn load(world: &World, dir: impl AsRef<Path>, tile: [usize; 2]) -> Result<Self> {
         let saved = open(world, dir.as_ref(), MATRIX, &[About::of::<T>(&[0, 0])])?;
         let (rows, columns) = (saved.size(0)?, saved.size(1)?);

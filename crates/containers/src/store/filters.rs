@@ -30,6 +30,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     ///
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if a file cannot be written, which
     /// names it.
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let world = self.world();
         world.barrier()?;
@@ -52,6 +53,7 @@ impl<T: Object, const WORDS: usize> BloomFilter<T, WORDS> {
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no filter
     /// for such items, or a file cannot be read or is not what was written, or there is no room for
     /// what it says.
+    #[track_caller]
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
         let about = About::of::<T>(&[0; 3]);
         let saved = open(world, dir.as_ref(), kind::<WORDS>(), &[about])?;

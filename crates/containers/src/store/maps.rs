@@ -55,6 +55,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> HashMap<K, V, P, S> {
     /// # std::fs::remove_dir_all(&dir).unwrap();
     /// # Ok::<(), pgas_containers::Error>(())
     /// ```
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let world = self.world();
         world.barrier()?;
@@ -78,6 +79,7 @@ impl<K: Object, V: Object> HashMap<K, V> {
     /// On every rank: [`Error::Storage`](crate::Error::Storage) if the directory holds no map of
     /// such entries, or a file cannot be read or is not what was written, or there is no room for
     /// what it says.
+    #[track_caller]
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
         Self::load_with_hasher(world, dir, RapidHasher)
     }
@@ -94,6 +96,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Atomic, S> {
     /// # Errors
     ///
     /// Those of [`load`](HashMap::load) and [`with_hasher`](Self::with_hasher).
+    #[track_caller]
     pub fn load_with_hasher(world: &World, dir: impl AsRef<Path>, hasher: S) -> Result<Self> {
         let saved = open(world, dir.as_ref(), MAP, &[about::<K, V>(0)])?;
         saved.expect_room()?;
@@ -146,6 +149,7 @@ impl<K: Object, V: Object, P: Looks, S: KeyHasher> MultiMap<K, V, P, S> {
     /// # Errors
     ///
     /// As [`HashMap::save`].
+    #[track_caller]
     pub fn save(&self, dir: impl AsRef<Path>) -> Result<()> {
         let (numbers, values) = self.maps();
         let abouts = [
@@ -171,6 +175,7 @@ impl<K: Object, V: Object> MultiMap<K, V> {
     /// # Errors
     ///
     /// As [`HashMap::load`].
+    #[track_caller]
     pub fn load(world: &World, dir: impl AsRef<Path>) -> Result<Self> {
         let abouts = [about::<K, u64>(0), about::<(K, u64), V>(0)];
         let saved = open(world, dir.as_ref(), MULTI, &abouts)?;

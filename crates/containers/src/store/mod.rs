@@ -45,6 +45,7 @@ use pgas_core::{Error, Result};
 
 /// `mine` if every rank has succeeded; else every rank gets an error, those that have not their
 /// own. Collective.
+#[track_caller]
 fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
     let done = world.team().all_succeeded("a checkpoint", mine);
     done.map_err(|error| match error {
@@ -58,6 +59,7 @@ fn together<T>(world: &World, dir: &Path, mine: Result<T>) -> Result<T> {
 
 /// Writes a container to `dir`: each rank what `write` puts into its parts, one for each of
 /// `abouts`. Collective.
+#[track_caller]
 fn save(
     world: &World,
     dir: &Path,
@@ -139,6 +141,7 @@ struct Saved {
 
 /// What is in `dir`, if it is a container of the kind and of the elements that are expected. The
 /// first rank reads, so that all see the same, also that there is nothing yet. Collective.
+#[track_caller]
 fn open(world: &World, dir: &Path, kind: &str, abouts: &[About]) -> Result<Saved> {
     let is_first = world.rank() == Rank::ZERO;
     let (mine, absent) = match is_first.then(|| manifest::read(dir)) {
@@ -222,6 +225,7 @@ impl Saved {
 
     /// Calls `f` with the elements of this rank's share of the parts, and their numbers among all.
     /// Collective.
+    #[track_caller]
     fn for_each<T: Object>(
         &self,
         world: &World,

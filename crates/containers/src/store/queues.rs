@@ -22,6 +22,7 @@ impl<T: Object, P: Phase, K: Kind> Queue<T, P, K> {
     /// # Errors
     ///
     /// On every rank: [`Error::Storage`] if a file cannot be written, which names it.
+    #[track_caller]
     pub fn save(&mut self, dir: impl AsRef<Path>) -> Result<()> {
         let (world, capacity) = (self.world().clone(), self.capacity());
         let about = About::of::<T>(&[capacity as u64]);
@@ -46,6 +47,7 @@ impl<T: Object, K: Kind> Queue<T, K::First, K> {
     /// On every rank: [`Error::Storage`] if the directory holds no queue of such elements, or a
     /// file cannot be read or is not what was written, or there is no room for what it says; those
     /// of [`with_capacity`](Self::with_capacity) for hosts that are none or differ.
+    #[track_caller]
     pub fn load(world: &World, host: Rank, dir: impl AsRef<Path>) -> Result<Self> {
         let saved = open(world, dir.as_ref(), QUEUE, &[About::of::<T>(&[0])])?;
         saved.expect_room()?;
