@@ -110,7 +110,9 @@ pub(crate) fn published() -> Result<Vec<(String, String)>> {
 fn unpack(name: &str, version: &str, folder: &Path) -> Result<()> {
     let file = root().join(format!("target/package/{name}-{version}.crate"));
     let mut tar = Command::new("tar");
-    process::run(tar.arg("xzf").arg(file).arg("-C").arg(folder))?;
+    // Files in packages have one date of all times, by which cargo would take those of today for the
+    // ones that it built yesterday.
+    process::run(tar.arg("xzmf").arg(file).arg("-C").arg(folder))?;
     let package = folder.join(format!("{name}-{version}"));
     for file in ["README.md", "LICENSE-MIT", "LICENSE-APACHE", "src"] {
         ensure!(

@@ -31,6 +31,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("hash_map/far.rs", "slot(former)?.as_bytes() == expected.as_bytes()", 0, "slot(former)?.as_bytes() != [0; 0]", Tests("an_update_that_was_overtaken")),
     row("hash_map/far.rs", ".filter(|_| !in_handler())", 0, "", Tests("an_operation_in_a_handler")),
     row("hash_map/op.rs", "if slot.as_bytes() == expected.as_bytes() {", 0, "if true {", Tests("an_update_that_was_overtaken")),
+    row("hash_map/sets.rs", "*is == has", 0, "*is", Tests("unions_intersections")),
     row("hash_map/walk.rs", "Place::Absent if R::IS_PART => Err(self.full()),", 0, "", Tests("every_sequence_of_operations")),
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => {}", Tests("a_long_batch_joins")),
     row("hash_map/batch/mod.rs", "Effect::Remove => self.count_removals(n_changed as u64),", 0, "Effect::Remove => self.count_removed(n_changed as u64),", Tests("a_batch_of_removals_gives")),

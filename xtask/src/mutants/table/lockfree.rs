@@ -36,6 +36,7 @@ pub(super) const MUTANTS: &[Mutant] = &[
     row("slots/mod.rs", "SlotState::Leaving => slot.swap_state(state, state.kept()).map(drop)?,", 0, "SlotState::Leaving => return Ok(Published::Other),", Models("slots::models::reuse")),
     row("slots/value.rs", "if slot.swap_state(state, state.locked())?.is_ok() {", 0, "if true {", Models("loom_concurrent_updates")),
     row("slots/value.rs", "if slot.swap_state(state, state.removed())?.is_ok() {", 0, "if slot.swap_state(state, state.removed()).is_ok() {", Models("loom_two_removals")),
+    row("slots/value.rs", "if slot.swap_state(there.state, there.state.removed())?.is_ok() {", 0, "if slot.swap_state(there.state, there.state.removed()).is_ok() {", Models("loom_a_wide_value_that_two_take")),
     row("slots/value.rs", "slot.publish_value(value, locked.overwritten())?;", 0, "slot.publish_value(value, locked)?;", Models("slots::models")),
     row("slots/value.rs", "if !matches!(state.state(), SlotState::Removed | SlotState::Leaving)\n        || slot.swap_state", 0, "if slot.swap_state", Models("loom_a_removed_word_that_two")),
     row("slots/state.rs", "let version = (self.0 + 1) & VERSION_MASK;", 0, "let version = self.0 & VERSION_MASK;", Models("loom_a_wide_value")),
