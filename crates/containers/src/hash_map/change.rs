@@ -1,0 +1,186 @@
+//! Operations that change the value of a key that is there, or remove the key, of the phases in which every rank may.
+
+use super::HashMap;
+use super::op::{GetOrInsert, Remove, Take};
+use super::phase::{Changes, Phase};
+use super::slot::LayoutOf;
+use super::slot::layout::ValueKind;
+use crate::Result;
+use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
+
+/// While any rank does anything.
+impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
+    /// Replaces the value of `key` by `f` of it, atomically, and returns the former one, or `None`
+    /// if the key is absent.
+    ///
+    /// `f` runs on this rank while nothing is locked, and again each time that another rank changed
+    /// the value meanwhile; if it panics, the map is as before. It may use the map, but a function
+    /// that overwrites this entry itself is called for ever, which is reported as a long wait is.
+    ///
+    /// # Cost
+    ///
+    /// A + R, then 2A for a value that is a word, 3A + W for another one; again 2A + R for each
+    /// time that another rank was faster. Absent: A. One-sided; or 2M, M for each time that another
+    /// rank was faster, and M for an absent key. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; the failure of the job while waiting for a writer.
+    #[cfg_attr(not(debug_assertions), inline(always))]
+    pub fn update<Q: ?Sized>(&self, key: &Q, f: impl FnMut(V) -> V) -> Result<Option<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        self.table.update(key, f)
+    }
+
+    /// Replaces the value of `key` by `combine` of it, atomically, and returns the former one; if
+    /// the key is absent, inserts `value`.
+    ///
+    /// `combine` runs on this rank while nothing is locked, and again each time that another rank
+    /// changed the value meanwhile; if it panics, the map is as before.
+    ///
+    /// # Cost
+    ///
+    /// That of an [`update`](Self::update) for a present key: A + R, then 2A for a value that is a
+    /// word, 3A + W for another one. For an absent one 3A + W. One-sided; or 2M. Complete at the
+    /// target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let words = HashMap::<char, String>::with_capacity(&world, 100)?;
+    /// for word in ["red", "green", "rose"] {
+    ///     let first = word.chars().next().unwrap();
+    ///     words.upsert(&first, word.to_owned(), |list| list + " " + word)?;
+    /// }
+    /// assert_eq!(words.find(&'r')?.as_deref(), Some("red rose"));
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "it is given away, as to a map of std"
+    )]
+    pub fn upsert<Q: ?Sized>(
+        &self,
+        key: &Q,
+        value: V,
+        mut combine: impl FnMut(V) -> V,
+    ) -> Result<Option<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        let combine: &mut dyn FnMut(V) -> V = &mut combine;
+        loop {
+            let former = self.table.update(key, &mut *combine)?;
+            let value = |heap: &Heap| object::to_slot(&value, heap);
+            if former.is_some() || self.table.one::<GetOrInsert, _>(key, value)?.is_none() {
+                return Ok(former);
+            }
+        }
+    }
+
+    /// Removes `key`, and says whether it was there.
+    ///
+    /// Memory of its value outside of the slot is free again at once. The slot itself stays the
+    /// key's, for when it is inserted again; for other keys it is free after a
+    /// [`resize`](Self::resize), and after a change of phase that finds three quarters of the slots
+    /// taken or less than 64 slots. In a map that is made with [`reuse_slots`](Self::reuse_slots)
+    /// it is free soon, with no collective.
+    ///
+    /// # Cost
+    ///
+    /// 2A + R for a present key, and R more for a value that may be longer than its slot if another
+    /// rank came in between. Absent: A. One-sided; or M. Complete at the target on return.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the transport; the failure of the job while waiting for a writer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let map = HashMap::<String, Vec<u64>>::with_capacity(&world, 100)?;
+    /// map.insert("primes", vec![2, 3, 5])?;
+    /// assert!(map.remove("primes")?);
+    /// assert!(!map.remove("primes")?);
+    /// assert_eq!(map.find("primes")?, None);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn remove<Q: ?Sized>(&self, key: &Q) -> Result<bool>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        self.table.one::<Remove, _>(key, |_| Ok(()))
+    }
+
+    /// Removes `key`, and returns its value, `None` if it was absent. Of several ranks that take
+    /// the same key at once, one gets the value.
+    ///
+    /// Otherwise as [`remove`](Self::remove).
+    ///
+    /// Values of four or eight bytes, which are changed by one atomic, are not taken: another rank
+    /// could change the value between the look at it and its removal, and nobody would learn of
+    /// that. A call is an error when the program is built (not yet by `cargo check`). In the phase
+    /// in which nobody else works on a rank's entries [`local_remove`](Self::local_remove) returns
+    /// values of every size, and `remove` needs no value.
+    ///
+    /// # Cost
+    ///
+    /// 3A + R for a present key, 2A + R if the value has no bytes; again 2A + R for each time that
+    /// another rank changed the value meanwhile. Absent: A. One-sided; or M. Complete at the
+    /// target on return.
+    ///
+    /// # Errors
+    ///
+    /// As [`remove`](Self::remove); [`Error::Codec`](crate::Error::Codec) if the value is no `V`,
+    /// and then it stays.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let jobs = HashMap::<u32, String>::with_capacity(&world, 100)?;
+    /// jobs.insert(&7, "seven".to_owned())?;
+    /// assert_eq!(jobs.take(&7)?.as_deref(), Some("seven"));
+    /// assert_eq!(jobs.take(&7)?, None);
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    ///
+    /// A number is one atomic:
+    ///
+    /// ```compile_fail
+    /// # use pgas_containers::HashMap;
+    /// # let world = pgas_core::backend::loopback::world();
+    /// let counts = HashMap::<u32, u64>::with_capacity(&world, 100)?;
+    /// counts.take(&7)?;
+    /// # Ok::<(), pgas_containers::Error>(())
+    /// ```
+    pub fn take<Q: ?Sized>(&self, key: &Q) -> Result<Option<V>>
+    where
+        P: Changes,
+        K: FoundBy<Q>,
+    {
+        const {
+            let kind = LayoutOf::<K, V>::KIND;
+            assert!(
+                matches!(kind, ValueKind::Nothing | ValueKind::Wide),
+                "a value of 4 or 8 bytes is changed by one atomic, and cannot be taken while other \
+                 ranks change it: `remove` it, or take it by `local_remove` in the local phase"
+            );
+        }
+        self.table.one::<Take, _>(key, |_| Ok(()))
+    }
+}
