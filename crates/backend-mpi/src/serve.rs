@@ -12,6 +12,7 @@ use crate::network::{Network, State};
 use crate::sys::{self, Mode, Mpi};
 use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
 use pgas_network::note::Note;
+use pgas_network::park::Vain;
 
 impl Network {
     /// Serves what has come up to the first message, and says whether there was anything. A message is
@@ -154,6 +155,7 @@ impl Network {
     ) -> Result<()> {
         let mut rounds = Rounds::default();
         let mut long = LongWait::new(self.session.lookout().limits(), self.rank(), awaited);
+        let mut vain = Vain::default();
         let mut failure = None;
         loop {
             {
@@ -162,7 +164,9 @@ impl Network {
                 if ready(&mut state, &mpi)? {
                     return Ok(());
                 }
-                self.pump(&mut state, &mpi)?;
+                if self.pump(&mut state, &mpi)? {
+                    vain = Vain::default();
+                }
                 if ready(&mut state, &mpi)? {
                     return Ok(());
                 }
@@ -176,7 +180,10 @@ impl Network {
                 failure = self.check(&mut long).err();
             }
             if round.yields {
-                thread::yield_now();
+                let may_nap = round.looks || vain.naps;
+                if !(may_nap && self.parking.nap(&mut vain, self.is_crowded())) {
+                    thread::yield_now();
+                }
             }
         }
     }

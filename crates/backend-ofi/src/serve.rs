@@ -10,6 +10,7 @@ use pgas_core::backend::{Backend, Message, MessageClass, OpId};
 use pgas_core::{Error, Rank, Result};
 use pgas_network::limits::{Awaited, LongWait, Over, Rounds};
 use pgas_network::note::Note;
+use pgas_network::park::Vain;
 
 use crate::network::{KINDS, Network, OPERATION, RECEIVE, State};
 use crate::sys::Completion;
@@ -189,6 +190,7 @@ impl Network {
     ) -> Result<()> {
         let mut rounds = Rounds::default();
         let mut long = LongWait::new(self.limits, self.rank(), awaited);
+        let mut vain = Vain::default();
         let mut failure = None;
         loop {
             {
@@ -196,7 +198,9 @@ impl Network {
                 if ready(&mut state)? {
                     return Ok(());
                 }
-                self.pump(&mut state)?;
+                if self.pump(&mut state)? {
+                    vain = Vain::default();
+                }
                 if ready(&mut state)? {
                     return Ok(());
                 }
@@ -211,7 +215,10 @@ impl Network {
                 failure = self.check(&mut long).err();
             }
             if round.yields {
-                thread::yield_now();
+                let may_nap = round.looks || vain.naps;
+                if !(may_nap && self.parking.nap(&mut vain, self.is_crowded())) {
+                    thread::yield_now();
+                }
             }
         }
     }

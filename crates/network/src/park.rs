@@ -44,25 +44,24 @@ const MAX_SOCKETS: usize = 256;
 #[derive(Debug, Default)]
 pub struct Parking {
     n_parks: AtomicU32,
-    /// Of the thread that naps; the others look.
-    vain: Mutex<Vain>,
+    /// Of the thread that parks; the others look.
+    parked: Mutex<Parked>,
+    sockets: Mutex<Sockets>,
 }
 
-/// For how long a rank has looked in vain.
-#[derive(Debug, Default)]
-struct Vain {
+/// How long a wait has been in vain, since it began or something has come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Vain {
     since: Option<Instant>,
+    /// Whether the last nap has come to its end.
+    pub naps: bool,
+}
+
+#[derive(Debug, Default)]
+struct Parked {
+    vain: Vain,
     /// How long it could have slept when it parked last: that grows while a wait is young.
     at_most: Duration,
-    sockets: Sockets,
-}
-
-/// How a nap has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Nap {
-    /// Something has come by a socket.
-    Woken,
-    Whole,
 }
 
 impl Parking {
@@ -72,12 +71,21 @@ impl Parking {
     ///
     /// `look` is told whether one glance will do, after a nap that nothing has ended.
     pub fn park(&self, at_most: Duration, is_crowded: bool, mut look: impl FnMut(bool) -> bool) {
-        let nap = self.nap(at_most, is_crowded);
-        let has_napped = nap.is_some();
+        let (mut has_napped, mut is_glance) = (false, false);
+        if let Ok(mut parked) = self.parked.try_lock() {
+            if parked.at_most != at_most {
+                *parked = Parked {
+                    at_most,
+                    ..Parked::default()
+                };
+            }
+            has_napped = self.nap(&mut parked.vain, is_crowded);
+            is_glance = parked.vain.naps;
+        }
         let n_turns = if has_napped || is_crowded { 1 } else { TURNS };
-        if (0..n_turns).any(|_| look(nap == Some(Nap::Whole))) {
-            if let Ok(mut vain) = self.vain.try_lock() {
-                vain.since = None;
+        if (0..n_turns).any(|_| look(is_glance)) {
+            if let Ok(mut parked) = self.parked.try_lock() {
+                parked.vain = Vain::default();
             }
             return;
         }
@@ -88,29 +96,32 @@ impl Parking {
         }
     }
 
-    /// Naps if it is time to.
-    fn nap(&self, at_most: Duration, is_crowded: bool) -> Option<Nap> {
-        let mut vain = self.vain.try_lock().ok()?;
+    /// Naps if it is time to; says whether it was.
+    pub fn nap(&self, vain: &mut Vain, is_crowded: bool) -> bool {
         let now = Instant::now();
-        if vain.at_most != at_most {
-            vain.at_most = at_most;
-            vain.since = None;
-        }
         let since = *vain.since.get_or_insert(now);
         let longest = if is_crowded {
             LONGEST_NAP_IN_A_CROWD
         } else {
             LONGEST_NAP
         };
-        let nap = ((now - since) / SHARE).min(longest).min(at_most);
+        let nap = ((now - since) / SHARE).min(longest);
         if nap < SHORTEST_NAP {
-            return None;
+            return false;
         }
-        if vain.sockets.await_one(now, nap) {
-            vain.since = None;
-            return Some(Nap::Woken);
-        }
-        Some(Nap::Whole)
+        // One thread is enough to look at the sockets; another one goes on looking for work.
+        let Ok(mut sockets) = self.sockets.try_lock() else {
+            return false;
+        };
+        *vain = if sockets.await_one(now, nap) {
+            Vain::default()
+        } else {
+            Vain {
+                naps: true,
+                ..*vain
+            }
+        };
+        true
     }
 }
 
@@ -238,11 +249,11 @@ mod tests {
         };
         let old = Duration::from_millis(2);
         assert_eq!(looks_of_a_park(old, false), TURNS);
-        parking.vain.lock().unwrap().since = Some(long_ago);
+        parking.parked.lock().unwrap().vain.since = Some(long_ago);
         assert_eq!(looks_of_a_park(old, false), 1, "it has napped");
         // Another wait.
         assert_eq!(looks_of_a_park(old / 2, false), TURNS);
-        parking.vain.lock().unwrap().since = Some(long_ago);
+        parking.parked.lock().unwrap().vain.since = Some(long_ago);
         assert_eq!(looks_of_a_park(old / 2, true), 1);
         assert_eq!(looks_of_a_park(old / 2, false), TURNS, "something had come");
     }
