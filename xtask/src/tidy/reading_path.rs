@@ -18,7 +18,7 @@ use super::{Finding, sizes};
 /// Files, and what is called there.
 const PATH: &[(&str, &str)] = &[
     ("crates/containers/src/hash_map/mod.rs", "fetch_add"),
-    ("crates/containers/src/hash_map/op.rs", "one"),
+    ("crates/containers/src/hash_map/op.rs", "perform"),
     ("crates/lockfree/src/slots/probe.rs", "probe"),
     ("crates/containers/src/hash_map/slot/mod.rs", "fetch_op"),
     ("crates/containers/src/hash_map/slot/local.rs", "fetch_op"),

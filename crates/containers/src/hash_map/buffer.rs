@@ -9,12 +9,12 @@ use pgas_core::collective::op::Min;
 use pgas_core::{Rank, World};
 
 use super::HashMap;
-use super::batch::local::each_ahead;
+use super::batch::local::pipelined;
 use super::hash::{Hash, RapidHasher};
-use super::left::Left;
 use super::phase::{Atomic, Local, Phase};
 use super::slot::Access;
-use super::table::{LocalView, over_own_slots, over_slots};
+use super::table::{LocalView, dispatch_locality, dispatch_own_slots};
+use super::unplaced::Unplaced;
 use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{Distributor, Error, Result, distributor};
@@ -57,7 +57,7 @@ pub struct HashMapBuffer<K: Object, V: Object, F, S = RapidHasher> {
 }
 
 /// How many entries are inserted together where they are not sent.
-const TOGETHER: usize = 1024;
+const INSERTED_TOGETHER: usize = 1024;
 
 /// The map, and the entries that this rank inserts.
 struct Target<K: Object, V: Object, F, S> {
@@ -65,7 +65,7 @@ struct Target<K: Object, V: Object, F, S> {
     combine: F,
     /// Entries that wait, in the order in which they came.
     slots: Vec<SlotOf<(K, V)>>,
-    left: Left<K, V>,
+    unplaced: Unplaced<K, V>,
 }
 
 impl<K, V, F, S> Target<K, V, F, S>
@@ -80,30 +80,30 @@ where
     fn keep(&mut self, key: K, value: V) -> Result<()> {
         let slot = object::to_slot(&(key, value), self.map.table.heap())?;
         self.slots.push(slot);
-        if self.slots.len() >= TOGETHER {
-            self.insert_beside_others();
+        if self.slots.len() >= INSERTED_TOGETHER {
+            self.insert_concurrently();
         }
         Ok(())
     }
 
     /// Inserts the entries that wait into local memory, where other ranks insert too.
     #[inline(never)]
-    fn insert_beside_others(&mut self) {
+    fn insert_concurrently(&mut self) {
         let table = &self.map.table;
         let Some(all) = &table.local else {
             unreachable!("all places are local");
         };
         let (view, combine) = (table.view_local(all), &mut self.combine);
-        table.count_new(view.insert_each(&self.slots, combine, &mut self.left));
+        table.count_new(view.insert_each(&self.slots, combine, &mut self.unplaced));
         self.slots.clear();
     }
 
     /// Inserts entries that have come for this rank; how many came.
-    fn take(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
+    fn insert_received(&mut self, from: &mut Distributor<(K, V)>) -> Result<u64> {
         let received = from.receive_into(&mut self.slots);
         let (table, slots) = (&self.map.table, &self.slots);
-        let (combine, left) = (&mut self.combine, &mut self.left);
-        let n_new = over_own_slots!(table, |view| view.insert_each(slots, combine, left));
+        let (combine, unplaced) = (&mut self.combine, &mut self.unplaced);
+        let n_new = dispatch_own_slots!(table, |view| view.insert_each(slots, combine, unplaced));
         table.count_new(n_new);
         self.slots.clear();
         received
@@ -119,14 +119,14 @@ where
         home: Rank,
         slot: SlotOf<(K, V)>,
     ) -> Result<()> {
-        if let Err(error) = distributor.ship(home, &mut |from| self.take(from)) {
-            self.left.release(&slot, distributor.heap());
+        if let Err(error) = distributor.ship(home, &mut |from| self.insert_received(from)) {
+            self.unplaced.release(&slot, distributor.heap());
             return Err(error);
         }
         assert!(distributor.collect(home, slot), "there is room now");
         // This entry will be inserted, whatever becomes of those that have come.
-        if let Err(error) = self.take(distributor) {
-            self.left.note(error);
+        if let Err(error) = self.insert_received(distributor) {
+            self.unplaced.note(error);
         }
         Ok(())
     }
@@ -135,11 +135,11 @@ where
     /// there is memory; whether there were any, and on how many ranks something has failed. If the
     /// ranks' keys `are_shared`, some of them may be the same ones. Collective.
     #[track_caller]
-    fn insert_left(&mut self, are_shared: bool) -> Result<(bool, u64)> {
+    fn insert_unplaced(&mut self, are_shared: bool) -> Result<(bool, u64)> {
         let mut former = None;
         loop {
-            let (n, n_keys) = (self.left.entries.len() as u64, self.left.n_keys());
-            let mine = [n, n_keys, n_keys, self.left.has_failed().into()];
+            let (n, n_keys) = (self.unplaced.entries.len() as u64, self.unplaced.n_keys());
+            let mine = [n, n_keys, n_keys, self.unplaced.has_failed().into()];
             let sums_and_most = |a: [u64; 4], b: [u64; 4]| {
                 let [n, sum, most, failed] = a;
                 [n + b[0], sum + b[1], most.max(b[2]), failed + b[3]]
@@ -159,9 +159,10 @@ where
             if wanted.saturating_add(n_removed) > self.map.capacity() / 4 * 3 {
                 self.map.make_room(wanted)?;
             }
-            let (table, entries) = (&self.map.table, self.left.take());
-            let (combine, left) = (&mut self.combine, &mut self.left);
-            let n_new = over_slots!(table, |view| view.insert_each(&entries, combine, left));
+            let (table, entries) = (&self.map.table, self.unplaced.take());
+            let (combine, unplaced) = (&mut self.combine, &mut self.unplaced);
+            let n_new =
+                dispatch_locality!(table, |view| view.insert_each(&entries, combine, unplaced));
             table.count_new(n_new);
         }
     }
@@ -174,7 +175,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         &self,
         slots: &[SlotOf<(K, V)>],
         combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
+        unplaced: &mut Unplaced<K, V>,
     ) -> u64 {
         let mut n_new = 0;
         let arrive = |i: usize| -> Result<_> {
@@ -184,9 +185,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             Ok((hash, key))
         };
         let begin = |i| Some(arrive(i));
-        let Ok(()) = each_ahead(slots.len(), begin, |i, sought| -> Result<_, Infallible> {
+        let Ok(()) = pipelined(slots.len(), begin, |i, sought| -> Result<_, Infallible> {
             let sought = sought.expect("each entry is begun");
-            n_new += u64::from(self.insert_or_keep(&slots[i], sought, combine, left));
+            n_new += u64::from(self.insert_or_keep(&slots[i], sought, combine, unplaced));
             Ok(())
         });
         n_new
@@ -199,17 +200,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         slot: &SlotOf<(K, V)>,
         sought: Result<(Hash, KeyOf<K>)>,
         combine: &mut impl FnMut(V, V) -> V,
-        left: &mut Left<K, V>,
+        unplaced: &mut Unplaced<K, V>,
     ) -> bool {
         let heap = self.heap();
         let (hash, key) = match sought {
             Ok(sought) => sought,
             Err(why) => {
-                left.give_up(slot, why, heap);
+                unplaced.give_up(slot, why, heap);
                 return false;
             }
         };
-        if left.follows(hash, slot) {
+        if unplaced.keep_behind(hash, slot) {
             return false;
         }
         // Where operations are counted no slot is local.
@@ -229,13 +230,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         match catch_unwind(AssertUnwindSafe(insert)) {
             Ok(Ok(was_there)) => {
                 if const { object::has_heap::<(K, V)>() } {
-                    left.release(slot, heap);
+                    unplaced.release(slot, heap);
                 }
                 return !was_there;
             }
-            Ok(Err(why @ Error::Codec(_))) => left.give_up(slot, why, heap),
-            Ok(Err(why)) => left.keep(hash, slot, why),
-            Err(panic) => left.give_up_panicked(slot, panic, heap),
+            Ok(Err(why @ Error::Codec(_))) => unplaced.give_up(slot, why, heap),
+            Ok(Err(why)) => unplaced.keep(hash, slot, why),
+            Err(panic) => unplaced.give_up_panicked(slot, panic, heap),
         }
         false
     }
@@ -277,7 +278,7 @@ where
             map: map.into_local_phase()?,
             combine,
             slots: Vec::new(),
-            left: Left::new(),
+            unplaced: Unplaced::new(),
         };
         Ok(Self {
             distributor,
@@ -361,20 +362,24 @@ where
         } = self;
         if let Some(distributor) = distributor {
             // Whatever fails on this rank, the others wait for its part of the round.
-            if let Err(error) = distributor.finish_round(&mut |from| target.take(from)) {
-                target.left.note(error);
+            if let Err(error) = distributor.finish_round(&mut |from| target.insert_received(from)) {
+                target.unplaced.note(error);
             }
         } else {
-            target.insert_beside_others();
+            target.insert_concurrently();
         }
-        let (were_left, n_failed) = target.insert_left(distributor.is_none())?;
-        if !were_left && n_failed == 0 {
+        let (had_unplaced, n_failed) = target.insert_unplaced(distributor.is_none())?;
+        if !had_unplaced && n_failed == 0 {
             return Ok(());
         }
-        let (outcome, panic) = target.left.outcome();
+        let (outcome, panic) = target.unplaced.outcome();
         let world = target.map.world();
         let agreed = world.team().all_succeeded(WHAT, outcome);
-        let all_are_done = if were_left { world.barrier() } else { Ok(()) };
+        let all_are_done = if had_unplaced {
+            world.barrier()
+        } else {
+            Ok(())
+        };
         if let Some(panic) = panic {
             resume_unwind(panic);
         }

@@ -82,7 +82,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         loop {
             let former = self.table.update(key, &mut *combine)?;
             let value = |heap: &Heap| object::to_slot(&value, heap);
-            if former.is_some() || self.table.one::<GetOrInsert, _>(key, value)?.is_none() {
+            if former.is_some() || self.table.perform::<GetOrInsert, _>(key, value)?.is_none() {
                 return Ok(former);
             }
         }
@@ -122,7 +122,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Changes,
         K: FoundBy<Q>,
     {
-        self.table.one::<Remove, _>(key, |_| Ok(()))
+        self.table.perform::<Remove, _>(key, |_| Ok(()))
     }
 
     /// Removes `key`, and returns its value, `None` if it was absent. Of several ranks that take
@@ -181,6 +181,6 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
                  ranks change it: `remove` it, or take it by `local_remove` in the local phase"
             );
         }
-        self.table.one::<Take, _>(key, |_| Ok(()))
+        self.table.perform::<Take, _>(key, |_| Ok(()))
     }
 }

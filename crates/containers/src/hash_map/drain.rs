@@ -6,10 +6,10 @@ use pgas_core::Rank;
 use pgas_lockfree::slots::{Held, SlotMemory as _};
 
 use super::HashMap;
-use super::op::{At, OnKey as _, Remove};
+use super::op::{FoundSlot, OnKey as _, Remove};
 use super::phase::Local;
 use super::slot::Access;
-use super::table::{Table, over_own_slots};
+use super::table::{Table, dispatch_own_slots};
 use super::view::View;
 use crate::Result;
 use crate::object::{KeyHasher, Object};
@@ -120,7 +120,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         local: usize,
         keep: &mut impl FnMut(&K, &V) -> bool,
     ) -> Result<Option<(K, V)>> {
-        let taken = over_own_slots!(self, |view| view.take_at(local, keep))?;
+        let taken = dispatch_own_slots!(self, |view| view.take_at(local, keep))?;
         self.count_removed(taken.is_some().into());
         Ok(taken)
     }
@@ -139,7 +139,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         };
         let slot = self.slot(self.shape.ring.at(Rank::ZERO, local));
         let held = Held::unread(slot.load_state()?);
-        let was_there = Remove::held(At::new(self, slot, held), &mut ())?;
+        let was_there = Remove::held(FoundSlot::new(self, slot, held), &mut ())?;
         Ok(was_there.map(|_| (key, value)))
     }
 }

@@ -74,7 +74,7 @@ impl Hash {
 
 /// One slot of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct Position {
     rank: u32,
     /// Which one of the block's slots.
     index: u8,
@@ -84,7 +84,7 @@ pub(super) struct Place {
     pub(super) block: usize,
 }
 
-impl Place {
+impl Position {
     /// The first slot of a block.
     #[expect(clippy::cast_possible_truncation, reason = "the number of a rank")]
     #[inline]
@@ -163,7 +163,7 @@ impl<B: Blocks> Ring<B> {
     }
 
     /// The part of one rank.
-    pub(super) fn part(&self) -> Self {
+    pub(super) fn shard(&self) -> Self {
         Self::new(1, self.local_capacity)
     }
 
@@ -207,11 +207,11 @@ impl<B: Blocks> Ring<B> {
         clippy::cast_possible_truncation,
         reason = "numbers of ranks and of a block's slots"
     )]
-    pub(super) fn home(&self, hash: Hash) -> Place {
+    pub(super) fn home(&self, hash: Hash) -> Position {
         let (rank, fraction) = widening_mul(hash.0, self.n_ranks);
         let (block, fraction) = widening_mul(fraction, self.n_blocks);
         let first = first_in_block::<B>(fraction) as u8;
-        self.first(Place {
+        self.first(Position {
             rank: rank as u32,
             index: first,
             first,
@@ -221,72 +221,72 @@ impl<B: Blocks> Ring<B> {
 
     /// Slot number `local` of a rank, as one where a search may begin.
     #[inline]
-    pub(super) fn at(&self, rank: Rank, local: usize) -> Place {
-        let place = Place {
+    pub(super) fn at(&self, rank: Rank, local: usize) -> Position {
+        let position = Position {
             rank: rank.number(),
             index: 0,
             first: 0,
             block: local / B::SLOTS,
         };
-        place.with_index(local % B::SLOTS)
+        position.with_index(local % B::SLOTS)
     }
 
     /// The slot behind `place`.
     #[inline]
-    pub(super) fn next(&self, place: Place) -> Place {
+    pub(super) fn next(&self, position: Position) -> Position {
         if B::IS_PACKED {
-            let n = self.slots_of(place.block);
-            let behind = place.index() + 1;
-            let next = place.with_index(if behind < n { behind } else { 0 });
-            if next != self.first(place) {
+            let n = self.slots_of(position.block);
+            let behind = position.index() + 1;
+            let next = position.with_index(if behind < n { behind } else { 0 });
+            if next != self.first(position) {
                 return next;
             }
         }
-        self.next_block(place)
+        self.next_block(position)
     }
 
     /// Whether the search that begins at `home` comes to `slot` before it comes to `taken`, which
     /// is in the same block.
-    pub(super) fn is_before(&self, home: Place, slot: Place, taken: Place) -> bool {
+    pub(super) fn is_before(&self, home: Position, slot: Position, taken: Position) -> bool {
         let count = self.slots_of(taken.block);
         let first = home.first;
-        let first = self.first(Place { first, ..taken }).index();
-        let order = |place: Place| (place.index() + count - first) % count;
+        let first = self.first(Position { first, ..taken }).index();
+        let order = |position: Position| (position.index() + count - first) % count;
         order(slot) < order(taken)
     }
 
     /// How many blocks further on `to` is.
-    pub(super) fn n_blocks_to(&self, from: Place, to: Place) -> usize {
-        let number = |place: Place| place.rank_index() * self.n_blocks + place.block;
+    pub(super) fn n_blocks_to(&self, from: Position, to: Position) -> usize {
+        let number = |position: Position| position.rank_index() * self.n_blocks + position.block;
         let all = self.n_ranks * self.n_blocks;
         (number(to) + all - number(from)) % all
     }
 
     /// Where the search goes on in the block behind that of `place`.
     #[inline]
-    pub(super) fn next_block(&self, place: Place) -> Place {
-        let block = place.block + 1;
+    pub(super) fn next_block(&self, position: Position) -> Position {
+        let block = position.block + 1;
         if block < self.n_blocks {
-            return self.first(Place { block, ..place });
+            return self.first(Position { block, ..position });
         }
-        let rank = place.rank + 1;
-        self.first(Place {
+        let rank = position.rank + 1;
+        self.first(Position {
             rank: if (rank as usize) < self.n_ranks {
                 rank
             } else {
                 0
             },
             block: 0,
-            ..place
+            ..position
         })
     }
 
     /// Where the search begins in the block of `place`.
     #[inline]
-    fn first(&self, place: Place) -> Place {
-        let first = usize::from(place.first);
-        let is_there = first < self.slots_of(place.block);
-        place.with_index(if is_there { first } else { 0 })
+    fn first(&self, position: Position) -> Position {
+        let first = usize::from(position.first);
+        let is_there = first < self.slots_of(position.block);
+        position.with_index(if is_there { first } else { 0 })
     }
 }
 
@@ -300,7 +300,7 @@ fn first_in_block<B: Blocks>(fraction: u64) -> usize {
 /// like `B` from where the search for a key begins there, by the `fraction` of a block that is left
 /// of its hash. From a table: a branch would be guessed wrong where neither is rare.
 #[inline]
-pub(super) fn first_of<B: Blocks>(mask: u32, fraction: u64) -> usize {
+pub(super) fn first_in_probe_order<B: Blocks>(mask: u32, fraction: u64) -> usize {
     let first = first_in_block::<B>(fraction);
     let orders = const { &Orders::of(B::SLOTS) };
     usize::from(orders.0[first % MOST][mask as usize % (1 << MOST)]) % MOST
@@ -351,10 +351,13 @@ mod tests {
     }
 
     /// The number of a slot in the ring.
-    fn number<B: Blocks>(ring: &Ring<B>, place: Place) -> u64 {
-        assert!(place.index() < ring.slots_of(place.block), "{place:?}");
-        let local = place.block * B::SLOTS + place.index();
-        (place.rank_index() * ring.local_capacity + local) as u64
+    fn number<B: Blocks>(ring: &Ring<B>, position: Position) -> u64 {
+        assert!(
+            position.index() < ring.slots_of(position.block),
+            "{position:?}"
+        );
+        let local = position.block * B::SLOTS + position.index();
+        (position.rank_index() * ring.local_capacity + local) as u64
     }
 
     fn check_homes<B: Blocks>(n_ranks: usize, local_capacity: usize) {
@@ -417,29 +420,29 @@ mod tests {
 
     #[test]
     fn a_search_in_the_part_of_a_rank_goes_the_way_of_the_ring_up_to_the_last_slot() {
-        check_part::<Of<1>>(3, 5);
-        check_part::<Of<1>>(2, 1);
-        check_part::<Of<3>>(3, 8);
-        check_part::<Of<8>>(4, 8);
+        check_shard::<Of<1>>(3, 5);
+        check_shard::<Of<1>>(2, 1);
+        check_shard::<Of<3>>(3, 8);
+        check_shard::<Of<8>>(4, 8);
     }
 
-    fn check_part<B: Blocks>(n_ranks: usize, local_capacity: usize) {
+    fn check_shard<B: Blocks>(n_ranks: usize, local_capacity: usize) {
         let ring = Ring::<B>::new(n_ranks, local_capacity);
-        let part = ring.part();
+        let shard = ring.shard();
         for i in 0..200_u64 {
             let hash = Hash(i.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-            let (home, begin) = (ring.home(hash), part.home(hash.of_rank(n_ranks)));
+            let (home, begin) = (ring.home(hash), shard.home(hash.of_rank(n_ranks)));
             let (mut slot, mut seen) = (home, begin);
             while slot.rank == home.rank {
-                let same = Place {
+                let same = Position {
                     rank: slot.rank,
                     ..seen
                 };
                 assert_eq!((seen.rank, same), (0, slot));
-                (slot, seen) = (ring.next(slot), part.next(seen));
+                (slot, seen) = (ring.next(slot), shard.next(seen));
                 let is_over = slot.rank != home.rank || slot == home;
-                let is_around = seen.is_same(begin) || seen.block < begin.block;
-                assert_eq!(is_around, is_over);
+                let is_wrapped = seen.is_same(begin) || seen.block < begin.block;
+                assert_eq!(is_wrapped, is_over);
                 if is_over {
                     break;
                 }
@@ -457,16 +460,19 @@ mod tests {
             (0b011, [0, 1, 0]),
             (0b111, [0, 1, 2]),
         ] {
-            assert_eq!(first_of::<Of<3>>(mask, third / 2), a);
-            assert_eq!(first_of::<Of<3>>(mask, third + third / 2), b);
-            assert_eq!(first_of::<Of<3>>(mask, 2 * third + third / 2), c);
+            assert_eq!(first_in_probe_order::<Of<3>>(mask, third / 2), a);
+            assert_eq!(first_in_probe_order::<Of<3>>(mask, third + third / 2), b);
+            assert_eq!(
+                first_in_probe_order::<Of<3>>(mask, 2 * third + third / 2),
+                c
+            );
         }
         for mask in 1_u32..1 << 8 {
             for first in 0..8_usize {
                 let fraction = ((first as u64) << 61) + (1 << 60);
                 let mut around = (first..8).chain(0..first);
                 let expected = around.find(|&index| mask >> index & 1 != 0).unwrap();
-                assert_eq!(first_of::<Of<8>>(mask, fraction), expected);
+                assert_eq!(first_in_probe_order::<Of<8>>(mask, fraction), expected);
             }
         }
     }

@@ -10,11 +10,11 @@ use pgas_lockfree::slots::{Held, SlotMemory as _};
 use zerocopy::FromBytes as _;
 
 use super::HashMap;
-use super::op::At;
+use super::op::FoundSlot;
 use super::phase::{Finds, Local, Looks, Phase};
 use super::slot::layout::{Blocks as _, ValueKind};
 use super::slot::{Access, GlobalSlot, LayoutOf};
-use super::table::{Table, over_slots};
+use super::table::{Table, dispatch_locality};
 use super::view::{View, out_of_line};
 use crate::Result;
 use crate::object::{self, KeyHasher, Object};
@@ -98,7 +98,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     where
         P: Looks,
     {
-        over_slots!(self.table, |view| view.local_len(self.world().rank()))
+        dispatch_locality!(self.table, |view| view.local_len(self.world().rank()))
     }
 }
 
@@ -174,7 +174,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
     }
 
     /// The next entry, where not all slots are local.
-    fn next_far(&mut self) -> Option<Result<(K, V)>> {
+    fn next_out_of_line(&mut self) -> Option<Result<(K, V)>> {
         let (table, rank) = (self.table, self.rank);
         while self.next < table.shape.ring.local_capacity() {
             let local = self.next;
@@ -183,7 +183,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> Entries<'a, K, V, S> {
                 if !may {
                     return Ok(None);
                 }
-                over_slots!(table, |view| view.entry_at(rank, local))
+                dispatch_locality!(table, |view| view.entry_at(rank, local))
             });
             if let Some(entry) = entry.transpose() {
                 return Some(entry);
@@ -242,7 +242,7 @@ impl<K: Object, V: Object, S: KeyHasher> Iterator for Entries<'_, K, V, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let Some(all) = &self.table.local else {
-            return out_of_line(|| self.next_far());
+            return out_of_line(|| self.next_out_of_line());
         };
         let view = self.table.view_local(all);
         while self.next < view.shape.ring.local_capacity() {
@@ -298,7 +298,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         } else {
             (slot.key()?, Held::unread(state))
         };
-        let Some(value) = At::new(self, slot, held).value()? else {
+        let Some(value) = FoundSlot::new(self, slot, held).value()? else {
             return Ok(None);
         };
         Ok(Some((object::from_slot::<K>(key, self.heap())?, value)))

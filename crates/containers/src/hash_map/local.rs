@@ -1,11 +1,11 @@
 //! The phase in which each rank works on what it holds itself, without atomics.
 
 use super::HashMap;
-use super::done::Inserted;
 use super::hash::Hash;
 use super::op::{Effect, Find, Fold, Insert, OnKey, Take};
+use super::outcome::Inserted;
 use super::phase::Local;
-use super::table::over_own_slots;
+use super::table::dispatch_own_slots;
 use crate::object::{self, FoundBy, Heap, KeyHasher, Object};
 use crate::{Error, Result};
 
@@ -127,7 +127,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
         &'m self,
         key: &Q,
         given: impl FnOnce(&'m Heap) -> Result<O::Given>,
-    ) -> Result<Option<O::Done>>
+    ) -> Result<Option<O::Outcome>>
     where
         K: FoundBy<Q>,
     {
@@ -139,7 +139,7 @@ impl<K: Object, V: Object, S: KeyHasher> HashMap<K, V, Local, S> {
             return Ok(None);
         }
         let given = given(table.heap())?;
-        match over_own_slots!(table, |view| O::perform(&view, hash, &key, given)) {
+        match dispatch_own_slots!(table, |view| O::perform(&view, hash, &key, given)) {
             Ok(done) => {
                 let n_changed = O::is_change(&done).into();
                 match O::EFFECT {
@@ -161,7 +161,7 @@ mod tests {
     use pgas_lockfree::slots::state::StateWord;
 
     use super::*;
-    use crate::hash_map::hash::Place;
+    use crate::hash_map::hash::Position;
     use crate::hash_map::slot::layout::MOST;
 
     #[test]
@@ -169,8 +169,8 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let view = table.parts.own().unwrap();
-            let first = view.slot(Place::begin(0, 0));
+            let view = table.shards.own().unwrap();
+            let first = view.slot(Position::begin(0, 0));
             let vacated = first.swap_state(StateWord::FREE, StateWord::VACANT);
             assert_eq!(vacated.unwrap(), Ok(()));
             let last = table.shape.ring.n_blocks() - 1;
@@ -199,7 +199,7 @@ mod tests {
         let ends = pgas_smp::threads(2, |world| {
             let map = HashMap::<u64, u64>::with_capacity(&world, 24).unwrap();
             let table = &map.table;
-            let view = table.parts.own().unwrap();
+            let view = table.shards.own().unwrap();
             let last = table.shape.ring.n_blocks() - 1;
             let is_last = |key: &u64| {
                 let home = table.shape.ring.home(view.hash(key));
@@ -211,7 +211,7 @@ mod tests {
                 for key in &keys {
                     map.insert(key, !key).unwrap();
                 }
-                let slot = view.slot(Place::begin(0, last));
+                let slot = view.slot(Position::begin(0, last));
                 let state = slot.load_state().unwrap();
                 let vacated = slot.swap_state(state, StateWord::VACANT);
                 assert_eq!(vacated.unwrap(), Ok(()));

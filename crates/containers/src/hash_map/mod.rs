@@ -20,44 +20,44 @@
 //! Phases are changed by the collective `into_...` methods, which consume the handle. With
 //! `PGAS_CHECK=1` ranks that go into different phases get an error that names both.
 
-mod absent;
 mod batch;
 mod buffer;
 mod change;
 mod combine;
-mod done;
 mod drain;
-mod far;
+mod fallback;
 mod hash;
+mod insert_if_absent;
 mod iter;
-mod left;
 mod local;
 mod multi;
 mod op;
+mod outcome;
 #[cfg(feature = "rayon")]
 mod parallel;
-mod part;
 mod phase;
 mod rehash;
+mod remote;
 mod reuse;
 mod served;
 mod set;
 mod sets;
+mod shard;
 mod slot;
 mod table;
 #[cfg(test)]
 mod tests;
+mod unplaced;
 mod view;
-mod walk;
 
 pub use buffer::HashMapBuffer;
 pub use combine::Combine;
-pub use done::Inserted;
 pub use drain::Drain;
 pub use hash::{RapidHasher, SeededHasher};
 pub use iter::Entries;
 pub use multi::MultiMap;
 pub(crate) use multi::check_numbers;
+pub use outcome::Inserted;
 pub use phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 pub use set::HashSet;
 
@@ -448,7 +448,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     {
         let was_there = self
             .table
-            .one::<Insert, _>(key, |heap| object::to_slot(&value, heap))?;
+            .perform::<Insert, _>(key, |heap| object::to_slot(&value, heap))?;
         Ok(Inserted::over(was_there))
     }
 
@@ -484,7 +484,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     {
         let value = |entry: &(Q, V)| object::to_slot(&entry.1, self.table.heap());
         self.table
-            .many::<Insert, _>(entries, |entry| K::key_by(&entry.0), value)
+            .perform_many::<Insert, _>(entries, |entry| K::key_by(&entry.0), value)
     }
 }
 
@@ -510,7 +510,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Finds,
         K: FoundBy<Q>,
     {
-        self.table.one::<Find<P>, _>(key, |_| Ok(()))
+        self.table.perform::<Find<P>, _>(key, |_| Ok(()))
     }
 
     /// Whether `key` is there.
@@ -528,7 +528,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         P: Finds,
         K: FoundBy<Q>,
     {
-        self.table.one::<Contains<P>, _>(key, |_| Ok(()))
+        self.table.perform::<Contains<P>, _>(key, |_| Ok(()))
     }
 
     /// The values of `keys`, in their order.
@@ -623,7 +623,7 @@ where
         P: Changes,
         K: FoundBy<Q>,
     {
-        let former = self.table.one::<Add, _>(key, |_| Ok(n))?;
+        let former = self.table.perform::<Add, _>(key, |_| Ok(n))?;
         Ok(former.unwrap_or(V::new_zeroed()))
     }
 }

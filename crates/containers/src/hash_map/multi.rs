@@ -152,7 +152,7 @@ impl<K: Object + Clone, V: Object, S: KeyHasher> MultiMap<K, V, Atomic, S> {
             let numbers = self.next_number(key)?;
             let place = (key.clone(), u64::from(numbers.next));
             let stored = |heap: &Heap| object::to_slot(&value, heap);
-            if let Err(error) = self.values.table.one::<Insert, _>(&place, stored) {
+            if let Err(error) = self.values.table.perform::<Insert, _>(&place, stored) {
                 let refused = numbers.next;
                 self.numbers
                     .update(key, |word| Numbers::without(word, refused))?;
@@ -374,7 +374,7 @@ impl<K: Object + Clone, V: Object, P: Phase, S: KeyHasher> MultiMap<K, V, P, S> 
             n += u64::from(
                 self.values
                     .table
-                    .one::<Contains<Atomic>, _>(&key, |_| Ok(()))?,
+                    .perform::<Contains<Atomic>, _>(&key, |_| Ok(()))?,
             );
         }
         Ok(n)

@@ -6,13 +6,13 @@ use std::marker::PhantomData;
 use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 use pgas_core::backend::AtomicOp;
-use pgas_lockfree::slots::probe::{self, Probed};
-use pgas_lockfree::slots::{Held, Intent, Wanted, value};
+use pgas_lockfree::slots::probe::{self, LineProbeResult};
+use pgas_lockfree::slots::{Held, Intent, ReadValue, value};
 use zerocopy::{FromZeros as _, IntoBytes as _};
 
 use super::Combine;
-use super::done::Done;
 use super::hash::Hash;
+use super::outcome::Outcome;
 use super::phase::Phase;
 use super::slot::layout::Pair;
 use super::slot::{Access, GlobalSlot};
@@ -25,7 +25,7 @@ use crate::object::{self, FoundBy, Heap, KeyHasher, KeyOf, Object, Plain, Repr, 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
     /// Nothing.
-    Look,
+    Read,
     /// It changes the value of a key that is there.
     Change,
     /// The key is there afterwards.
@@ -40,12 +40,12 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     type Given;
 
     /// Whether the key was there, and maybe its value.
-    type Done: Done<V>;
+    type Outcome: Outcome<V>;
 
     const EFFECT: Effect;
 
     /// What it asks of a slot that holds the key.
-    const WANTED: Wanted = Wanted::Value;
+    const READ_VALUE: ReadValue = ReadValue::Yes;
 
     /// Whether nobody changes anything meanwhile.
     const IS_READ_ONLY: bool = false;
@@ -60,9 +60,9 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
     /// What it does in a slot that holds the key; nothing if the key was removed meanwhile, or on
     /// the fast path if it leaves it to the fallback.
     fn held<'a, S: KeyHasher, R: Access<'a>>(
-        at: At<'_, 'a, K, V, S, R>,
+        at: FoundSlot<'_, 'a, K, V, S, R>,
         given: &mut Self::Given,
-    ) -> Result<Option<Self::Done>>;
+    ) -> Result<Option<Self::Outcome>>;
 
     /// The value of a key that is new.
     #[inline]
@@ -77,15 +77,15 @@ pub(super) trait OnKey<K: Object, V: Object>: Sized {
         hash: Hash,
         key: &KeyOf<K>,
         given: Self::Given,
-    ) -> Result<Self::Done> {
+    ) -> Result<Self::Outcome> {
         view.perform::<Self>(hash, key, given)
     }
 
     /// Whether there is a key more or one less.
     #[inline]
-    fn is_change(done: &Self::Done) -> bool {
+    fn is_change(done: &Self::Outcome) -> bool {
         match Self::EFFECT {
-            Effect::Look | Effect::Change => false,
+            Effect::Read | Effect::Change => false,
             Effect::Claim => !done.was_there(),
             Effect::Remove => done.was_there(),
         }
@@ -99,22 +99,22 @@ macro_rules! operation {
         $(#[$doc:meta])*
         $op:ident $(<$of:ident: $bound:path>)? of [$($value:tt)+], $effect:ident
         $(, $constant:ident: $type:ty = $is:expr)*;
-        |$at:ident, $given:ident: $Given:ty| -> $Done:ty $held:block $(, new $new:expr)?
+        |$at:ident, $given:ident: $Given:ty| -> $Outcome:ty $held:block $(, new $new:expr)?
     ) => {
         $(#[$doc])*
         pub(super) struct $op$(<$of>)?(PhantomData<((), $($of)?)>);
 
         impl<K: Object, V: $($value)+, $($of: $bound)?> OnKey<K, V> for $op$(<$of>)? {
             type Given = $Given;
-            type Done = $Done;
+            type Outcome = $Outcome;
             const EFFECT: Effect = Effect::$effect;
             $(const $constant: $type = $is;)*
 
             #[cfg_attr(not(debug_assertions), inline(always))]
             fn held<'a, S: KeyHasher, R: Access<'a>>(
-                $at: At<'_, 'a, K, V, S, R>,
+                $at: FoundSlot<'_, 'a, K, V, S, R>,
                 $given: &mut $Given,
-            ) -> Result<Option<$Done>> $held
+            ) -> Result<Option<$Outcome>> $held
 
             $(
                 #[inline]
@@ -128,15 +128,15 @@ macro_rules! operation {
 
 operation! {
     /// As [`HashMap::find`](super::HashMap::find), in a phase.
-    Find<P: Phase> of [Object], Look, IS_READ_ONLY: bool = P::IS_READ_ONLY,
+    Find<P: Phase> of [Object], Read, IS_READ_ONLY: bool = P::IS_READ_ONLY,
     WORD: Option<AtomicOp> = Some(AtomicOp::Load);
     |at, _none: ()| -> Option<V> { at.value().map(|value| value.map(Some)) }
 }
 
 operation! {
     /// As [`HashMap::contains`](super::HashMap::contains), in a phase.
-    Contains<P: Phase> of [Object], Look, IS_READ_ONLY: bool = P::IS_READ_ONLY,
-    WANTED: Wanted = Wanted::Key;
+    Contains<P: Phase> of [Object], Read, IS_READ_ONLY: bool = P::IS_READ_ONLY,
+    READ_VALUE: ReadValue = ReadValue::No;
     |_at, _none: ()| -> bool { Ok(Some(true)) }
 }
 
@@ -144,7 +144,7 @@ operation! {
     /// As [`HashMap::insert`](super::HashMap::insert). What was there is given back, so it is read
     /// if it may point to memory of its own.
     Insert of [Object], Claim, IS_ORDERED: bool = true,
-    WANTED: Wanted = if object::has_heap::<V>() { Wanted::Value } else { Wanted::Key },
+    READ_VALUE: ReadValue = if object::has_heap::<V>() { ReadValue::Yes } else { ReadValue::No },
     WORD: Option<AtomicOp> = Some(AtomicOp::Swap);
     |at, value: SlotOf<V>| -> bool {
         value::store(&at.slot, at.view.heap(), at.held, *value).map(Some)
@@ -177,13 +177,13 @@ pub(super) enum Add {}
 
 impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
     type Given = V;
-    type Done = Option<V>;
+    type Outcome = Option<V>;
     const EFFECT: Effect = Effect::Claim;
-    const WANTED: Wanted = Wanted::Key;
+    const READ_VALUE: ReadValue = ReadValue::No;
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn held<'a, S: KeyHasher, R: Access<'a>>(
-        at: At<'_, 'a, K, V, S, R>,
+        at: FoundSlot<'_, 'a, K, V, S, R>,
         n: &mut V,
     ) -> Result<Option<Option<V>>> {
         if value::has_word(&at.slot, at.held)? {
@@ -199,7 +199,7 @@ impl<K: Object, V: AtomicInteger + Object<Repr = Plain>> OnKey<K, V> for Add {
 
 operation! {
     /// As [`Add`], told only whether the key was there.
-    Count of [AtomicInteger + Object<Repr = Plain>], Claim, WANTED: Wanted = Wanted::Key,
+    Count of [AtomicInteger + Object<Repr = Plain>], Claim, READ_VALUE: ReadValue = ReadValue::No,
     WORD: Option<AtomicOp> = Some(AtomicOp::Add);
     |at, n: V| -> bool {
         let former = <Add as OnKey<K, V>>::held(at, n)?;
@@ -262,12 +262,12 @@ pub(super) struct Fold<F>(PhantomData<F>);
 
 impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V> for Fold<F> {
     type Given = F;
-    type Done = bool;
+    type Outcome = bool;
     const EFFECT: Effect = Effect::Claim;
 
     #[cfg_attr(not(debug_assertions), inline(always))]
     fn held<'a, S: KeyHasher, R: Access<'a>>(
-        at: At<'_, 'a, K, V, S, R>,
+        at: FoundSlot<'_, 'a, K, V, S, R>,
         f: &mut F,
     ) -> Result<Option<bool>> {
         Ok(at.update(|there| f(Some(there)))?.map(|_| true))
@@ -285,15 +285,15 @@ impl<K: Object, V: Object, F: FnMut(Option<V>) -> Result<SlotOf<V>>> OnKey<K, V>
 }
 
 /// A slot that holds a key, as a search has found it.
-pub(super) struct At<'v, 'a, K: Object, V: Object, S, R: Access<'a>> {
+pub(super) struct FoundSlot<'v, 'a, K: Object, V: Object, S, R: Access<'a>> {
     view: &'v View<'a, K, V, S, R>,
     slot: GlobalSlot<K, V, R>,
     held: Held<SlotOf<V>>,
     /// Whether the fallback has come there.
-    is_walk: bool,
+    is_fallback: bool,
 }
 
-impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'v, 'a, K, V, S, R> {
+impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> FoundSlot<'v, 'a, K, V, S, R> {
     /// As the fallback comes there.
     #[inline]
     pub(super) fn new(
@@ -301,12 +301,12 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'v, 'a, K, V,
         slot: GlobalSlot<K, V, R>,
         held: Held<SlotOf<V>>,
     ) -> Self {
-        let is_walk = true;
+        let is_fallback = true;
         Self {
             view,
             slot,
             held,
-            is_walk,
+            is_fallback,
         }
     }
 
@@ -323,7 +323,7 @@ impl<'v, 'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> At<'v, 'a, K, V,
     fn update(&self, mut f: impl FnMut(V) -> Result<SlotOf<V>>) -> Result<Option<V>> {
         let f = |loaded| f(<V::Repr as Repr<V>>::decode(loaded)?);
         let (slot, heap) = (&self.slot, self.view.heap());
-        let former = if self.is_walk {
+        let former = if self.is_fallback {
             value::update(slot, heap, self.held, f)?
         } else {
             value::update_once(slot, heap, self.held, f)?
@@ -347,29 +347,29 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         hash: Hash,
         key: &KeyOf<K>,
         mut given: O::Given,
-    ) -> Result<O::Done> {
+    ) -> Result<O::Outcome> {
         if !Self::HAS_LINES {
-            return self.walk_to::<O>(hash, key, given);
+            return self.perform_fallback::<O>(hash, key, given);
         }
         let intent = const {
             match O::EFFECT {
                 Effect::Claim => Intent::Claim,
-                _ => Intent::Look,
+                _ => Intent::Find,
             }
         };
         let (line, of_key) = self.fast_path(hash, key, intent)?;
         let sought = (hash.fingerprint(), key, intent);
         let probed = probe::probe(self, line, sought, |slot, held| {
-            let is_walk = false;
-            let at = At::new(self, slot, held);
-            O::held(At { is_walk, ..at }, &mut given)
+            let is_fallback = false;
+            let at = FoundSlot::new(self, slot, held);
+            O::held(FoundSlot { is_fallback, ..at }, &mut given)
         })?;
         match probed {
-            Some(Probed::Found(done)) => Ok(done),
-            Some(Probed::Free(slot)) => self.absent::<O>(slot, hash, of_key, &given),
+            Some(LineProbeResult::Found(done)) => Ok(done),
+            Some(LineProbeResult::Free(slot)) => self.absent::<O>(slot, hash, of_key, &given),
             None => {
                 let (view, key) = (*self, key.clone());
-                out_of_line(move || view.walk_to::<O>(hash, &key, given))
+                out_of_line(move || view.perform_fallback::<O>(hash, &key, given))
             }
         }
     }
@@ -401,11 +401,11 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Carries `O` out on one key, whatever the phase is, and counts what it has changed. `given`
     /// is called again if it has found no room, and there may be some now.
     #[inline(always)]
-    pub(super) fn one<O, Q: ?Sized>(
+    pub(super) fn perform<O, Q: ?Sized>(
         &self,
         key: &Q,
         given: impl Fn(&Heap) -> Result<O::Given>,
-    ) -> Result<O::Done>
+    ) -> Result<O::Outcome>
     where
         K: FoundBy<Q>,
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -417,7 +417,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 let view = self.view_local(all);
                 view.perform::<O>(view.hash(&key), &key, given)
             }
-            None => out_of_line(move || self.one_elsewhere::<O>(&key, given)),
+            None => out_of_line(move || self.perform_out_of_line::<O>(&key, given)),
         }?;
         self.count::<O>(O::is_change(&done).into());
         Ok(done)
@@ -437,7 +437,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
                 let view = self.view_local(all);
                 view.update(view.hash(&key), &key, f)
             }
-            None => out_of_line(move || self.update_elsewhere(&key, f)),
+            None => out_of_line(move || self.update_out_of_line(&key, f)),
         }
     }
 }

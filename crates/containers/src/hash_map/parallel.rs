@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::iter::CHUNK;
 use super::phase::{Looks, Phase};
-use super::table::over_slots;
+use super::table::dispatch_locality;
 use super::{HashMap, HashSet};
 use crate::Result;
 use crate::object::{KeyHasher, Object};
@@ -45,7 +45,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             .into_par_iter()
             .with_min_len(CHUNK)
             .try_for_each(|local| {
-                let entry = over_slots!(self.table, |view| view.entry_at(rank, local))?;
+                let entry = dispatch_locality!(self.table, |view| view.entry_at(rank, local))?;
                 if let Some((key, value)) = entry {
                     f(key, value);
                 }

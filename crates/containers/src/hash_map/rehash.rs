@@ -4,14 +4,14 @@ use std::marker::PhantomData;
 use std::mem;
 use std::sync::Arc;
 
-use pgas_lockfree::slots::probe::{self, Place};
+use pgas_lockfree::slots::probe::{self, ProbeResult};
 use pgas_lockfree::slots::state::{SlotState, StateWord};
-use pgas_lockfree::slots::{Intent, SlotMemory as _, Wanted};
+use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _};
 
 use super::HashMap;
 use super::phase::Phase;
 use super::slot::Access;
-use super::table::{Table, over_own_slots, over_slots};
+use super::table::{Table, dispatch_locality, dispatch_own_slots};
 use super::view::View;
 use crate::error::agree;
 use crate::object::{self, KeyHasher, Object, Repr};
@@ -146,7 +146,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         // Its memory is zero on all ranks on return, which no rank does before all have come.
         let new = Self::with_heap(&world, capacity, hasher, heap)?;
         let (from, to) = (&*self, &new);
-        let moved = over_own_slots!(from, |from| over_slots!(to, |to| move_all(&from, &to)));
+        let moved = dispatch_own_slots!(from, |from| dispatch_locality!(to, |to| move_all(
+            &from, &to
+        )));
         // If one rank fails all keep the slots that they have.
         let what = "moving the entries of a hash map";
         new.count_new(world.team().all_succeeded(what, moved)?);
@@ -155,7 +157,9 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if object::has_heap::<K>() {
             // The map is as it should be; what cannot be given back is lost until the map is.
             let is_removed = |state| state == SlotState::Removed;
-            drop(over_own_slots!(former, |from| forget(&from, is_removed)));
+            drop(dispatch_own_slots!(former, |from| release_entries(
+                &from, is_removed
+            )));
         }
         Ok(())
     }
@@ -173,7 +177,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if !object::has_heap::<(K, V)>() {
             return Ok(());
         }
-        let forgotten = over_own_slots!(former, |from| forget(&from, |_| true));
+        let forgotten = dispatch_own_slots!(former, |from| release_entries(&from, |_| true));
         let what = "giving back the entries of a hash map";
         world.team().all_succeeded(what, forgotten)
     }
@@ -182,7 +186,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     fn replace(&mut self, new: Self) -> Self {
         let former = mem::replace(self, new);
         if let Some(reused) = &former.reused {
-            self.reuse_by(Arc::clone(&reused.sections));
+            self.reuse_with(Arc::clone(&reused.sections));
         }
         former
     }
@@ -190,13 +194,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
 /// Gives back what is behind the keys, and values, of slots that are given up: those in some
 /// states. The first failure, after which the others are given back all the same.
-fn forget<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
+fn release_entries<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     from: &View<'a, K, V, S, R>,
     is_given_up: impl Fn(SlotState) -> bool,
 ) -> Result<()> {
     let mut outcome = Ok(());
     for slot in from.all() {
-        let forget = || -> Result<()> {
+        let release_entries = || -> Result<()> {
             let state = slot.load_state()?.state();
             if !is_given_up(state) || !matches!(state, SlotState::Ready | SlotState::Removed) {
                 return Ok(());
@@ -208,7 +212,7 @@ fn forget<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
             }
             of_key
         };
-        outcome = outcome.and(forget());
+        outcome = outcome.and(release_entries());
     }
     outcome
 }
@@ -234,7 +238,9 @@ where
         let seek = <K::Repr as Repr<K>>::key_in(key, from.heap())?;
         let hash = to.hash(&seek);
         let home = to.home(hash);
-        let Place::Free(slot) = probe::walk(to, home, &seek, Wanted::Key, Intent::Claim)? else {
+        let ProbeResult::Free(slot) =
+            probe::probe_slots(to, home, &seek, ReadValue::No, Intent::Claim)?
+        else {
             return Err(to.full());
         };
         slot.publish_entry(key, value, StateWord::ready(hash.fingerprint()))?;

@@ -16,7 +16,7 @@ use pgas_lockfree::slots::sections::{self, Wait};
 use pgas_lockfree::word;
 use thread_local::ThreadLocal;
 
-use super::hash::Place;
+use super::hash::Position;
 use super::slot::{Access, GlobalSlot};
 use super::view::View;
 use crate::Result;
@@ -52,21 +52,21 @@ const N_EMPTIED: usize = COMMON + 8;
 const NEXT: usize = COMMON + 16;
 
 /// After how many removals a thread looks for slots to empty.
-pub(super) const OFTEN: u64 = 128;
+pub(super) const REMOVALS_PER_RECLAIM: u64 = 128;
 
 /// At how many slots it looks then for each removal: at half load an eighth of the slots may be
 /// those of keys that were removed since they were looked at.
-const STRIDE: u64 = 8;
+const SLOTS_PER_REMOVAL: u64 = 8;
 
 /// At how many slots a thread looks at once that finds no room.
-const AT_ONCE: u64 = 4096;
+const RECLAIM_CHUNK: u64 = 4096;
 
 /// How long it waits then for other threads' sections, of which one may wait for this thread.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a thread that has removed keys looks whether the sections have ended that were open.
 /// One that is open still is most likely that of a thread that does not run.
-const LOOKS: u32 = 100;
+const MAX_CHECKS: u32 = 100;
 
 /// The sections of the threads of all ranks.
 pub(super) struct Sections {
@@ -165,9 +165,9 @@ impl Sections {
 
     /// What `look` finds, which changes nothing, unless slots were emptied meanwhile.
     #[inline]
-    pub(super) fn look<T>(&self, look: impl FnOnce() -> T) -> Option<T> {
+    pub(super) fn read_optimistically<T>(&self, read: impl FnOnce() -> T) -> Option<T> {
         let common = self.all.block(0, 0);
-        sections::undisturbed(common.word64(N_EMPTIED), look)
+        sections::read_optimistically(common.word64(N_EMPTIED), read)
     }
 
     /// For slots that nobody has used.
@@ -186,11 +186,11 @@ impl Sections {
     }
 
     /// The right to empty slots, unless another thread has it.
-    fn lock(&self) -> Option<Emptying<'_>> {
+    fn lock(&self) -> Option<ReclaimLock<'_>> {
         let common = self.all.block(0, 0);
         let taken = word::compare_exchange(common.word64(LOCK), 0, 1);
         // Made only by who has it: its end gives it back.
-        taken.is_ok().then(|| Emptying { common })
+        taken.is_ok().then(|| ReclaimLock { common })
     }
 
     /// Whether all sections have ended that are open now; asks as long as `go_on` says so.
@@ -222,7 +222,7 @@ pub(super) struct Room<'w> {
     /// Why it waits in vain.
     failure: Option<CoreError>,
     /// What is left of the looks of an operation that must not wait so, inside of a handler.
-    looks: Range<u32>,
+    checks: Range<u32>,
 }
 
 impl<'w> Room<'w> {
@@ -233,13 +233,13 @@ impl<'w> Room<'w> {
             wait: world
                 .own_wait("operations on a hash map to end, whose slots are to be used again"),
             failure: None,
-            looks: 0..LOOKS,
+            checks: 0..MAX_CHECKS,
         }
     }
 
     /// Waits a little; whether there is a reason to go on.
-    fn goes_on(&mut self) -> bool {
-        if in_handler() && self.looks.next().is_some() {
+    fn may_continue(&mut self) -> bool {
+        if in_handler() && self.checks.next().is_some() {
             thread::yield_now();
             return true;
         }
@@ -249,11 +249,11 @@ impl<'w> Room<'w> {
 }
 
 /// The right to empty slots.
-struct Emptying<'a> {
+struct ReclaimLock<'a> {
     common: Near<'a, Words>,
 }
 
-impl Drop for Emptying<'_> {
+impl Drop for ReclaimLock<'_> {
     fn drop(&mut self) {
         word::swap(self.common.word64(LOCK), 0);
     }
@@ -261,29 +261,33 @@ impl Drop for Emptying<'_> {
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, K, V, S, R> {
     fn n_slots(&self, slot: &GlobalSlot<K, V, R>) -> usize {
-        self.shape.ring.slots_of(slot.place().block)
+        self.shape.ring.slots_of(slot.position().block)
     }
 
-    fn of_block(&self, slot: &GlobalSlot<K, V, R>, index: usize) -> GlobalSlot<K, V, R> {
-        self.slot(slot.place().with_index(index))
+    fn block_slot(&self, slot: &GlobalSlot<K, V, R>, index: usize) -> GlobalSlot<K, V, R> {
+        self.slot(slot.position().with_index(index))
     }
 
     fn next_block(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.shape.ring.next_block(slot.place()))
+        self.slot(self.shape.ring.next_block(slot.position()))
     }
 
     fn is_same_block(&self, a: &GlobalSlot<K, V, R>, b: &GlobalSlot<K, V, R>) -> bool {
-        a.place().is_same_block(b.place())
+        a.position().is_same_block(b.position())
     }
 
-    fn n_passed(&self, taken: &GlobalSlot<K, V, R>) -> Result<usize> {
+    fn n_blocks_passed(&self, taken: &GlobalSlot<K, V, R>) -> Result<usize> {
         let home = self.home_in(taken)?;
-        let n_blocks = |home| self.shape.ring.n_blocks_to(home, taken.place());
+        let n_blocks = |home| self.shape.ring.n_blocks_to(home, taken.position());
         Ok(home.map_or(usize::MAX, n_blocks))
     }
 
     fn passes(&self, taken: &GlobalSlot<K, V, R>, slot: &GlobalSlot<K, V, R>) -> Result<bool> {
-        let is_before = |home| self.shape.ring.is_before(home, slot.place(), taken.place());
+        let is_before = |home| {
+            self.shape
+                .ring
+                .is_before(home, slot.position(), taken.position())
+        };
         Ok(self.home_in(taken)?.is_none_or(is_before))
     }
 
@@ -291,7 +295,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
         slot.key()
     }
 
-    fn forget(&self, key: SlotOf<K>) {
+    fn release_key(&self, key: SlotOf<K>) {
         if object::has_heap::<K>() {
             // What cannot be given back is lost until the map is.
             drop(object::release::<K>(&key, self.heap()));
@@ -301,7 +305,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> Blocks for View<'a, 
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// Where the search for the key in a slot begins, if the key can be read.
-    fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> Result<Option<Place>> {
+    fn home_in(&self, slot: &GlobalSlot<K, V, R>) -> Result<Option<Position>> {
         let key = <K::Repr as Repr<K>>::key_in(slot.key()?, self.heap());
         Ok(key.ok().map(|key| self.shape.ring.home(self.hash(&key))))
     }
@@ -310,15 +314,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     /// more often it could not before, the longer it waits.
     #[cold]
     #[inline(never)]
-    pub(super) fn empty_some(&self, sections: &Sections, n_failed: u64) -> bool {
-        let mut looks = 0..LOOKS << n_failed.min(10);
+    pub(super) fn reclaim_some(&self, sections: &Sections, n_failed: u64) -> bool {
+        let mut checks = 0..MAX_CHECKS << n_failed.min(10);
         let go_on = &mut || {
             thread::yield_now();
-            looks.next().is_some()
+            checks.next().is_some()
         };
         // Who removes a key within another operation leaves it to others.
         ManuallyDrop::new(sections.own()).n_open() == 0
-            && self.empty_next(sections, OFTEN * STRIDE, go_on)
+            && self.reclaim_next(sections, REMOVALS_PER_RECLAIM * SLOTS_PER_REMOVAL, go_on)
     }
 
     /// Empties the slots of all keys that were removed, for an operation that has found no room;
@@ -332,8 +336,8 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
             self.shape.ring.capacity()
         };
         while n_left > 0 && Instant::now() < room.end {
-            let n = n_left.min(AT_ONCE);
-            if self.empty_next(sections, n, &mut || room.goes_on()) {
+            let n = n_left.min(RECLAIM_CHUNK);
+            if self.reclaim_next(sections, n, &mut || room.may_continue()) {
                 n_left -= n;
             } else if let Some(failure) = room.failure.take() {
                 return Err(failure);
@@ -345,21 +349,21 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     }
 
     /// Empties those of the next `n` slots whose keys were removed; whether it could.
-    fn empty_next(&self, sections: &Sections, n: u64, go_on: &mut dyn FnMut() -> bool) -> bool {
-        let emptying = loop {
+    fn reclaim_next(&self, sections: &Sections, n: u64, go_on: &mut dyn FnMut() -> bool) -> bool {
+        let lock = loop {
             match sections.lock() {
-                Some(emptying) => break emptying,
+                Some(lock) => break lock,
                 None if go_on() => {}
                 None => return false,
             }
         };
-        let next = emptying.common.word64(NEXT);
+        let next = lock.common.word64(NEXT);
         let (capacity, first) = (self.shape.ring.capacity(), next.load(Relaxed));
         let n = n.min(capacity);
         let slots: Vec<_> = (first..first + n)
-            .map(|i| self.numbered(i % capacity))
+            .map(|i| self.slot_number(i % capacity))
             .collect();
-        let count = emptying.common.word64(N_EMPTIED);
+        let count = lock.common.word64(N_EMPTIED);
         // Memory of this process does not fail.
         let emptied = reclaim::empty(self, &slots, count, || sections.have_ended(go_on));
         let Ok(Some(n_emptied)) = emptied else {
@@ -375,7 +379,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         clippy::cast_possible_truncation,
         reason = "of a rank, and in its memory"
     )]
-    fn numbered(&self, number: u64) -> GlobalSlot<K, V, R> {
+    fn slot_number(&self, number: u64) -> GlobalSlot<K, V, R> {
         let n = self.shape.ring.local_capacity() as u64;
         let rank = Rank::new((number / n) as u32);
         self.slot(self.shape.ring.at(rank, (number % n) as usize))
@@ -390,12 +394,12 @@ mod tests {
     fn who_asks_in_vain_for_the_right_to_empty_slots_leaves_it_where_it_is() {
         let ends = pgas_smp::threads(1, |world| {
             let sections = Sections::new(&world).unwrap().unwrap();
-            let emptying = sections.lock();
-            assert!(emptying.is_some());
+            let lock = sections.lock();
+            assert!(lock.is_some());
             for _ in 0..3 {
                 assert!(sections.lock().is_none());
             }
-            drop(emptying);
+            drop(lock);
             assert!(sections.lock().is_some());
         });
         ends.unwrap();

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use pgas_core::{Pod, Rank};
 
-use super::batch::local::each_ahead;
-use super::done::Done;
+use super::batch::local::pipelined;
 use super::hash::Hash;
 use super::op::OnKey;
-use super::part::Parts;
+use super::outcome::Outcome;
+use super::shard::Shards;
 use super::slot::Access;
 use super::slot::layout::Pair;
 use super::view::View;
@@ -23,40 +23,40 @@ use crate::object::{KeyHasher, Object, Repr, SlotOf};
 use crate::requests::Operation;
 
 /// `O` as an operation on the parts of a map.
-pub(super) struct OnParts<O, K, V, S>(PhantomData<(O, K, V, S)>);
+pub(super) struct OnShards<O, K, V, S>(PhantomData<(O, K, V, S)>);
 
 /// A request for `O`.
 type Request<O, K, V> = Pair<SlotOf<K>, <O as OnKey<K, V>>::Given>;
 
 /// What a rank answers.
-pub(super) type Answer<O, K, V> = <<O as OnKey<K, V>>::Done as Done<V>>::Answer;
+pub(super) type Answer<O, K, V> = <<O as OnKey<K, V>>::Outcome as Outcome<V>>::Answer;
 
-impl<K, V, S, O> Operation for OnParts<O, K, V, S>
+impl<K, V, S, O> Operation for OnShards<O, K, V, S>
 where
     K: Object,
     V: Object,
     S: KeyHasher,
     O: OnKey<K, V, Given: Pod> + 'static,
 {
-    type On = Arc<Parts<K, V, S>>;
+    type On = Arc<Shards<K, V, S>>;
     type Request = Request<O, K, V>;
     type Answer = Answer<O, K, V>;
 
     const IS_ORDERED: bool = O::IS_ORDERED;
 
     #[inline]
-    fn is_near(on: &Arc<Parts<K, V, S>>, rank: Rank) -> bool {
+    fn is_near(on: &Arc<Shards<K, V, S>>, rank: Rank) -> bool {
         on.is_here(rank)
     }
 
     fn serve(
-        on: &Arc<Parts<K, V, S>>,
+        on: &Arc<Shards<K, V, S>>,
         rank: Rank,
         requests: &[Self::Request],
     ) -> Vec<Answer<O, K, V>> {
-        match on.near(rank) {
+        match on.local(rank) {
             Some(view) => serve::<O, _, _, _, _>(&view, requests),
-            None => serve::<O, _, _, _, _>(&on.part(rank), requests),
+            None => serve::<O, _, _, _, _>(&on.remote(rank), requests),
         }
     }
 }
@@ -94,7 +94,7 @@ where
             view.prefetch(hash);
             Some(hash)
         };
-        each_ahead(requests.len(), begin, end)
+        pipelined(requests.len(), begin, end)
     };
     answers
 }
@@ -110,11 +110,11 @@ mod tests {
     use crate::hash_map::{Atomic, HashMap, RapidHasher};
 
     type Map = HashMap<u64, u64>;
-    type Part = OnParts<Insert, u64, u64, RapidHasher>;
+    type Shard = OnShards<Insert, u64, u64, RapidHasher>;
 
     /// The parts of a map whose slots are all local, as if they were not.
-    fn parts(map: &Map) -> Arc<Parts<u64, u64, RapidHasher>> {
-        Arc::new(Parts::new(&map.table.shape))
+    fn shards(map: &Map) -> Arc<Shards<u64, u64, RapidHasher>> {
+        Arc::new(Shards::new(&map.table.shape))
     }
 
     /// The keys whose home rank is `rank`, in requests to insert them.
@@ -135,14 +135,14 @@ mod tests {
         let ends = pgas_smp::threads(3, |world| {
             // So much room that no search comes to the end of a part.
             let map = Map::with_capacity(&world, 30_000).unwrap();
-            let parts = parts(&map);
+            let shards = shards(&map);
             // Each rank to the part of its neighbour.
             let to = Rank::new((world.rank().number() + 1) % 3);
-            assert!(Part::is_near(&parts, to));
+            assert!(Shard::is_near(&shards, to));
             let requests = requests_for(&map, to, 1200);
-            let answers = Part::serve(&parts, to, &requests);
+            let answers = Shard::serve(&shards, to, &requests);
             assert_eq!(answers, vec![0; requests.len()]);
-            assert_eq!(Part::serve(&parts, to, &requests[..1]), [1]);
+            assert_eq!(Shard::serve(&shards, to, &requests[..1]), [1]);
             world.barrier().unwrap();
             for key in 0..1200 {
                 assert_eq!(map.find(&key).unwrap(), Some(!key));
@@ -152,7 +152,7 @@ mod tests {
                 let keys = keys.map(|request| Pair::new(request.parts().0, ()));
                 let keys: Vec<_> = keys.collect();
                 let found =
-                    OnParts::<Find<Atomic>, _, u64, RapidHasher>::serve(&parts, rank, &keys);
+                    OnShards::<Find<Atomic>, _, u64, RapidHasher>::serve(&shards, rank, &keys);
                 let values = found.iter().zip(&keys);
                 assert!(
                     values
@@ -172,9 +172,9 @@ mod tests {
     fn a_part_without_room_leaves_the_rest_to_who_asked() {
         let ends = pgas_smp::threads(2, |world| {
             let map = Map::with_capacity(&world, 24).unwrap();
-            let parts = parts(&map);
+            let shards = shards(&map);
             let requests = requests_for(&map, world.rank(), 200);
-            let n = Part::serve(&parts, world.rank(), &requests).len();
+            let n = Shard::serve(&shards, world.rank(), &requests).len();
             // From its home slot on up to the last one, each key in an own one.
             assert!((1..=12).contains(&n), "{n} of {}", requests.len());
             world.barrier().unwrap();

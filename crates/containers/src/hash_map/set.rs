@@ -5,9 +5,9 @@ use std::fmt;
 use pgas_core::{Rank, World};
 
 use super::HashMap;
-use super::done::Inserted;
 use super::hash::RapidHasher;
 use super::iter::Entries;
+use super::outcome::Inserted;
 use super::phase::{Atomic, Changes, FindOnly, Finds, InsertOnly, Inserts, Local, Looks, Phase};
 use crate::object::{FoundBy, KeyHasher, Object};
 use crate::{BatchError, Result};

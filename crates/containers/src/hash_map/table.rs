@@ -10,8 +10,8 @@ use pgas_core::{Rank, Symmetric, World};
 use thread_local::ThreadLocal;
 
 use super::hash::Ring;
-use super::part::{Parts, Served};
 use super::reuse::{self, Room, Sections};
+use super::shard::{Served, Shards};
 use super::slot::LayoutOf;
 use super::slot::local::Local;
 use super::slot::remote::Remote;
@@ -23,7 +23,7 @@ use crate::{Error, Result};
 /// Evaluates `$body` with the map's slots in `$view`: by their own type where they are all local,
 /// which makes every step an instruction or two, and by the general one elsewhere, out of line; in
 /// a section, where slots of removed keys are used again.
-macro_rules! over_slots {
+macro_rules! dispatch_locality {
     ($table:expr, |$view:ident| $body:expr) => {
         if let Some(all) = &$table.local {
             let $view = $table.view_local(all);
@@ -42,24 +42,24 @@ macro_rules! over_slots {
         }
     };
 }
-pub(super) use over_slots;
+pub(super) use dispatch_locality;
 
-/// As [`over_slots`], for what this rank does to its own slots while no other one accesses them:
+/// As [`dispatch_locality`], for what this rank does to its own slots while no other one accesses them:
 /// those are local, whatever the others are, unless operations are counted.
-macro_rules! over_own_slots {
+macro_rules! dispatch_own_slots {
     ($table:expr, |$view:ident| $body:expr) => {
-        if let Some($view) = $table.parts.own() {
+        if let Some($view) = $table.shards.own() {
             $body
         } else {
             $crate::hash_map::view::out_of_line(move || {
                 let copy = $crate::hash_map::slot::copied::BlockCopy::default();
-                let $view = $table.parts.own_copied(&copy);
+                let $view = $table.shards.own_copied(&copy);
                 $body
             })
         }
     };
 }
-pub(super) use over_own_slots;
+pub(super) use dispatch_own_slots;
 
 /// A map's slots, local all of them.
 pub(super) type LocalView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>>>;
@@ -73,7 +73,7 @@ pub(super) struct Table<K: Object, V: Object, S> {
     /// stay theirs.
     pub(super) local: Option<NearArray<LayoutOf<K, V>>>,
     /// What each rank has of them, as this one and its neighbours reach it.
-    pub(super) parts: Arc<Parts<K, V, S>>,
+    pub(super) shards: Arc<Shards<K, V, S>>,
     /// That, for others to name it, where ranks serve requests.
     pub(super) served: Option<Served<K, V, S>>,
     /// All slots, likewise, if those of removed keys are used again.
@@ -145,13 +145,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             hasher,
         };
         let local = world.near_array(start, shape.ring.n_blocks());
-        let parts = Arc::new(Parts::new(&shape));
+        let shards = Arc::new(Shards::new(&shape));
         // The same on all ranks, also where one alone reaches all slots.
-        let is_served = Self::TRAVELS && world.capabilities().ranks_serve_atomics();
-        let served = is_served.then(|| DistObject::new(&world.team(), Arc::clone(&parts)));
+        let is_served = Self::FITS_MESSAGE && world.capabilities().ranks_serve_atomics();
+        let served = is_served.then(|| DistObject::new(&world.team(), Arc::clone(&shards)));
         Ok(Self {
             local,
-            parts,
+            shards,
             // Without messages there is the one-sided way.
             served: served.and_then(|served| served.ok()),
             reused: None,
@@ -190,13 +190,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         if world.allreduce(can, Min)? == 1
             && let Some(sections) = sections
         {
-            self.reuse_by(Arc::new(sections));
+            self.reuse_with(Arc::new(sections));
         }
         Ok(())
     }
 
     /// Likewise, by sections that another table had.
-    pub(super) fn reuse_by(&mut self, sections: Arc<Sections>) {
+    pub(super) fn reuse_with(&mut self, sections: Arc<Sections>) {
         sections.begin();
         if let Some(all) = self.local.take() {
             self.reused = Some(Reused { all, sections });
@@ -205,18 +205,20 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// What `look` finds, which changes nothing; again, in a section, if slots were emptied
     /// meanwhile.
-    pub(super) fn look<T>(
+    pub(super) fn read_optimistically<T>(
         &self,
         reused: &Reused<LayoutOf<K, V>>,
-        look: impl Fn(LocalView<'_, K, V, S>) -> T,
+        read: impl Fn(LocalView<'_, K, V, S>) -> T,
     ) -> T {
         // Where a long key is tells its slot, which may change while that is read.
         if const { !object::has_heap::<K>() }
-            && let Some(found) = reused.sections.look(|| look(self.view_local(&reused.all)))
+            && let Some(found) = reused
+                .sections
+                .read_optimistically(|| read(self.view_local(&reused.all)))
         {
             return found;
         }
-        out_of_line(|| self.in_section(reused, look))
+        out_of_line(|| self.in_section(reused, read))
     }
 
     /// What `change` does, which needs no room.
@@ -231,7 +233,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// What `claim` does, which is called again if it finds no room, and there may be some now.
     #[inline]
-    pub(super) fn where_room_is_made<T>(
+    pub(super) fn claim_or_make_room<T>(
         &self,
         reused: &Reused<LayoutOf<K, V>>,
         mut claim: impl FnMut(LocalView<'_, K, V, S>) -> Result<T>,
@@ -239,7 +241,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let mut room = None;
         loop {
             match self.in_section(reused, &mut claim) {
-                Err(Error::Full { .. }) if self.makes_room(reused, &mut room)? => {}
+                Err(Error::Full { .. }) if self.try_make_room(reused, &mut room)? => {}
                 claimed => return claimed,
             }
         }
@@ -248,7 +250,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether there may be room where an operation has found none.
     #[cold]
     #[inline(never)]
-    pub(super) fn makes_room<'a>(
+    pub(super) fn try_make_room<'a>(
         &'a self,
         reused: &Reused<LayoutOf<K, V>>,
         room: &mut Option<Room<'a>>,
@@ -259,12 +261,12 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Empties some slots, if they are used again; whether it could. It failed so often before.
-    pub(super) fn empty_some(&self, n_failed: u64) -> bool {
+    pub(super) fn reclaim_some(&self, n_failed: u64) -> bool {
         let Some(reused) = &self.reused else {
             return true;
         };
         let view = self.view_local(&reused.all);
-        view.empty_some(&reused.sections, n_failed)
+        view.reclaim_some(&reused.sections, n_failed)
     }
 
     /// Counts keys that this thread has removed, and now and then empties some slots, where these
@@ -282,8 +284,8 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let noted = &self.n_new.get_or_default().noted;
         let before = noted.load(Ordering::Relaxed);
         add(noted, n);
-        let times = (before + n) / reuse::OFTEN;
-        if times > before / reuse::OFTEN && self.empty_some(times - 1) {
+        let times = (before + n) / reuse::REMOVALS_PER_RECLAIM;
+        if times > before / reuse::REMOVALS_PER_RECLAIM && self.reclaim_some(times - 1) {
             noted.store(0, Ordering::Relaxed);
         }
     }

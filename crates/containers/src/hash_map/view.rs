@@ -34,10 +34,10 @@ pub(super) struct Shape<K: Object, V: Object, S> {
 
 impl<K: Object, V: Object, S> Shape<K, V, S> {
     /// That of the part of any one rank.
-    pub(super) fn part(&self) -> Self {
+    pub(super) fn shard(&self) -> Self {
         Self {
             world: self.world.clone(),
-            ring: self.ring.part(),
+            ring: self.ring.shard(),
             start: self.start,
             heap: Arc::clone(&self.heap),
             hasher: Arc::clone(&self.hasher),
@@ -55,19 +55,19 @@ impl<K: Object, V: Object, S> Shape<K, V, S> {
     }
 
     /// The slots from those of rank `first` on, by operations on global pointers.
-    pub(super) fn view_remote<const IS_PART: bool>(
+    pub(super) fn view_remote<const IS_SHARD: bool>(
         &self,
         first: Rank,
-    ) -> View<'_, K, V, S, Remote<'_, IS_PART>> {
+    ) -> View<'_, K, V, S, Remote<'_, IS_SHARD>> {
         self.view(self.remote(first))
     }
 
     /// Likewise, while nobody writes them, or this rank alone.
-    pub(super) fn view_copied<'a, const IS_PART: bool>(
+    pub(super) fn view_copied<'a, const IS_SHARD: bool>(
         &'a self,
         first: Rank,
         copy: &'a BlockCopy,
-    ) -> View<'a, K, V, S, Copied<'a, IS_PART>> {
+    ) -> View<'a, K, V, S, Copied<'a, IS_SHARD>> {
         let remote = self.remote(first);
         self.view(CopiedArray { remote, copy })
     }
@@ -108,19 +108,19 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Slots for View<'a, K, V, S, R> 
 
     #[inline]
     fn next(&self, slot: &GlobalSlot<K, V, R>) -> GlobalSlot<K, V, R> {
-        self.slot(self.shape.ring.next(slot.place()))
+        self.slot(self.shape.ring.next(slot.position()))
     }
 
     #[inline]
-    fn is_around(&self, slot: &GlobalSlot<K, V, R>, home: &GlobalSlot<K, V, R>) -> bool {
-        let is_wrapped = || slot.place().block < home.place().block;
+    fn is_wrapped(&self, slot: &GlobalSlot<K, V, R>, home: &GlobalSlot<K, V, R>) -> bool {
+        let is_wrapped = || slot.position().block < home.position().block;
         // Behind the last block of a part comes its first one.
-        slot.is_same(home) || R::IS_PART && is_wrapped()
+        slot.is_same(home) || R::IS_SHARD && is_wrapped()
     }
 
     #[inline]
-    fn is_part(&self) -> bool {
-        R::IS_PART
+    fn is_shard(&self) -> bool {
+        R::IS_SHARD
     }
 
     #[inline]
@@ -139,14 +139,14 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
     }
 
     #[inline]
-    fn of_line(&self, line: &LineOf<'a, R>, index: usize) -> GlobalSlot<K, V, R> {
-        let place = hash::Place::begin(line.rank, line.index).with_index(index);
-        GlobalSlot::new(R::in_block(self.all, place, line.block))
+    fn line_slot(&self, line: &LineOf<'a, R>, index: usize) -> GlobalSlot<K, V, R> {
+        let position = hash::Position::begin(line.rank, line.index).with_index(index);
+        GlobalSlot::new(R::in_block(self.all, position, line.block))
     }
 
     #[inline]
-    fn first_of(&self, line: &LineOf<'a, R>, free: u32) -> usize {
-        hash::first_of::<LayoutOf<K, V>>(free, line.rest)
+    fn first_in_probe_order(&self, line: &LineOf<'a, R>, free: u32) -> usize {
+        hash::first_in_probe_order::<LayoutOf<K, V>>(free, line.rest)
     }
 
     #[inline]
@@ -155,7 +155,7 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> Lines for View<'a, K, V, S, R> 
         if index >= self.shape.ring.n_whole_blocks() {
             return None;
         }
-        let block = R::near(self.all)?.block(line.rank, index);
+        let block = R::local_array(self.all)?.block(line.rank, index);
         Some(Share {
             index,
             block,
@@ -172,8 +172,8 @@ impl<'a, K: Object, V: Object, S, R: Access<'a>> View<'a, K, V, S, R> {
     }
 
     #[inline]
-    pub(super) fn slot(&self, place: hash::Place) -> GlobalSlot<K, V, R> {
-        GlobalSlot::new(R::new(self.all, place))
+    pub(super) fn slot(&self, position: hash::Position) -> GlobalSlot<K, V, R> {
+        GlobalSlot::new(R::new(self.all, position))
     }
 }
 
@@ -190,7 +190,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     /// What of the hash chooses a slot of those that the view has.
     #[inline]
     fn of_view(&self, hash: Hash) -> Hash {
-        if R::IS_PART {
+        if R::IS_SHARD {
             hash.of_rank(self.shape.world.ranks().len())
         } else {
             hash
@@ -208,17 +208,17 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     /// The line that the search for a key with this hash begins at, if it has all its slots.
     #[inline]
     pub(super) fn home_line(&self, hash: Hash) -> Option<LineOf<'a, R>> {
-        let line = R::near(self.all)?.share(self.of_view(hash).bits());
+        let line = R::local_array(self.all)?.share(self.of_view(hash).bits());
         (line.index < self.shape.ring.n_whole_blocks()).then_some(line)
     }
 
     /// Asks for the cache lines where the search begins.
     #[inline]
     pub(super) fn prefetch(&self, hash: Hash) {
-        let Some(near) = R::near(self.all) else {
+        let Some(all) = R::local_array(self.all) else {
             return;
         };
-        let block = near.share(self.of_view(hash).bits()).block;
+        let block = all.share(self.of_view(hash).bits()).block;
         block.prefetch(0);
         // Slots that do not divide a cache line may lie in two, and the next line also has the
         // slots to which the search goes on: a tenth to a quarter off the time of a batch at half

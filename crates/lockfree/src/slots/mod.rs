@@ -13,7 +13,7 @@
 //! **Where a key is.** A slot never becomes free again, a key never leaves its slot, and whoever
 //! inserts a key takes the first free slot in the order of a search for it, which depends on the
 //! key alone: from its home slot once around in that slot's block, and so on in each block behind
-//! it. Two ranks that insert the same key meet at the same slot: one of them claims it, and the
+//! it. Two ranks that insert the same key inspect at the same slot: one of them claims it, and the
 //! other one sees the key's fingerprint in a reserved slot and waits until it can compare the keys.
 //! So a key is in one slot only, and every slot between its home slot and that one is taken for
 //! ever. A key that was removed keeps its slot too, and is inserted there again; only a change of
@@ -183,11 +183,11 @@ pub trait SlotMemory: Copy {
 
 /// What the operation that comes here wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Whether the key is there.
-    Key,
-    /// The value too.
-    Value,
+pub enum ReadValue {
+    /// No: whether the key is there is enough.
+    No,
+    /// Yes, together with the key if that saves a round trip.
+    Yes,
 }
 
 /// A slot that holds the key that was looked for.
@@ -234,17 +234,17 @@ impl<V> Held<V> {
 /// What a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
-    /// The key, if it is there.
-    Look,
-    /// The slot of the key, also if it was removed.
-    Hold,
+    /// Find the key, if it is there.
+    Find,
+    /// Find the slot of the key, even if the key was removed.
+    FindEvenRemoved,
     /// A slot for the key, if need be a free one, which is reserved.
     Claim,
 }
 
 /// What a search meets in a slot.
 #[derive(Clone, Copy, Debug)]
-pub enum Met<V> {
+pub enum Inspected<V> {
     /// Nothing, and nothing behind it. A slot that was to be claimed is now reserved for the key,
     /// and must be published.
     Free,
@@ -258,41 +258,41 @@ pub enum Met<V> {
 
 /// Looks for `key` in the slot (A, and R where the fingerprint agrees). Waits for a rank that may be about to publish the same key here.
 #[inline(always)]
-pub fn meet<M: SlotMemory>(
+pub fn inspect<M: SlotMemory>(
     slot: &M,
     key: &M::Key,
     heap: &M::Heap,
     fingerprint: Fingerprint,
-    wanted: Wanted,
+    read_value: ReadValue,
     intent: Intent,
-) -> Result<Met<M::Value>, M::Error> {
-    let looks = intent == Intent::Look;
-    let mut state = seen(slot, fingerprint, intent)?;
+) -> Result<Inspected<M::Value>, M::Error> {
+    let is_find = intent == Intent::Find;
+    let mut state = load_or_reserve(slot, fingerprint, intent)?;
     if state == StateWord::FREE {
-        return Ok(Met::Free);
+        return Ok(Inspected::Free);
     }
-    if looks && !state.has(fingerprint) {
-        return Ok(Met::Other);
+    if is_find && !state.has(fingerprint) {
+        return Ok(Inspected::Other);
     }
     if !state.is_published() {
-        state = match published(*slot, state, fingerprint, intent)? {
+        state = match wait_published(*slot, state, fingerprint, intent)? {
             Published::State(state) => state,
-            Published::Free => return Ok(Met::Free),
-            Published::Vacant => return Ok(Met::Vacant),
-            Published::Other => return Ok(Met::Other),
+            Published::Free => return Ok(Inspected::Free),
+            Published::Vacant => return Ok(Inspected::Vacant),
+            Published::Other => return Ok(Inspected::Other),
         };
     }
     // Who looks for a key that was removed goes on: it is in no other slot.
-    let is_passed = if looks {
+    let is_passed = if is_find {
         state.state() == SlotState::Removed
     } else {
         !state.has(fingerprint)
     };
     if is_passed {
-        return Ok(Met::Other);
+        return Ok(Inspected::Other);
     }
-    let held = compare(slot, key, heap, state, wanted)?;
-    Ok(held.map_or(Met::Other, Met::Held))
+    let held = compare(slot, key, heap, state, read_value)?;
+    Ok(held.map_or(Inspected::Other, Inspected::Held))
 }
 
 /// Compares the slot's key, which cannot change any more (R).
@@ -302,9 +302,9 @@ fn compare<M: SlotMemory>(
     key: &M::Key,
     heap: &M::Heap,
     state: StateWord,
-    wanted: Wanted,
+    read_value: ReadValue,
 ) -> Result<Option<Held<M::Value>>, M::Error> {
-    if M::IS_WORD || M::IS_LOCAL || wanted == Wanted::Key {
+    if M::IS_WORD || M::IS_LOCAL || read_value == ReadValue::No {
         return Ok(slot.has_key(key, heap)?.then(|| Held::unread(state)));
     }
     let value = slot.entry_of(key, heap)?;
@@ -313,7 +313,7 @@ fn compare<M: SlotMemory>(
 
 /// The state of a slot. A free one is taken, if it is to be claimed, and said to be free.
 #[inline(always)]
-fn seen<M: SlotMemory>(
+fn load_or_reserve<M: SlotMemory>(
     slot: &M,
     fingerprint: Fingerprint,
     intent: Intent,
@@ -329,7 +329,7 @@ fn seen<M: SlotMemory>(
 enum Published {
     /// It has one, in this state.
     State(StateWord),
-    /// As [`Met`].
+    /// As [`Inspected`].
     Free,
     Vacant,
     Other,
@@ -338,7 +338,7 @@ enum Published {
 /// Waits until a slot that is not published in `state`, and may be reserved for the key, is no
 /// longer, and tells one that leaves to stay, unless the search only looks.
 #[cold]
-fn published<M: SlotMemory>(
+fn wait_published<M: SlotMemory>(
     slot: M,
     mut state: StateWord,
     fingerprint: Fingerprint,
@@ -348,12 +348,12 @@ fn published<M: SlotMemory>(
         match state.state() {
             SlotState::Free => return Ok(Published::Free),
             SlotState::Vacant => return Ok(Published::Vacant),
-            SlotState::Leaving if intent == Intent::Look => return Ok(Published::Other),
+            SlotState::Leaving if intent == Intent::Find => return Ok(Published::Other),
             SlotState::Reserved if !state.has(fingerprint) => return Ok(Published::Other),
             SlotState::Leaving => slot.swap_state(state, state.kept()).map(drop)?,
             _ => slot.wait_until(&mut || Ok(slot.load_state()? != state))?,
         }
-        state = seen(&slot, fingerprint, intent)?;
+        state = load_or_reserve(&slot, fingerprint, intent)?;
     }
     Ok(Published::State(state))
 }

@@ -4,10 +4,10 @@
 //! Both go the same way and take the same steps of the [protocol](super), the probe fewer of them:
 //! a slot that it ends at is ready with the key, or free. Whatever else it meets, a slot that
 //! another rank writes, a key that was removed, one with the fingerprint of another, a line without
-//! all its slots, it leaves to the [walk], which begins again.
+//! all its slots, it leaves to the [probe_slots], which begins again.
 
 use super::state::{Fingerprint, StateWord};
-use super::{Held, Intent, Met, SlotMemory, Wanted};
+use super::{Held, Inspected, Intent, ReadValue, SlotMemory};
 use crate::memory::{FourWords, Memory};
 use crate::slots;
 
@@ -20,13 +20,13 @@ pub trait Slots: Copy {
     fn next(&self, slot: &Self::Slot) -> Self::Slot;
 
     /// Whether a search that began at `home` has been at all slots when it comes to `slot`.
-    fn is_around(&self, slot: &Self::Slot, home: &Self::Slot) -> bool {
+    fn is_wrapped(&self, slot: &Self::Slot, home: &Self::Slot) -> bool {
         slot.is_same(home)
     }
 
     /// Whether there are slots behind the last one that these do not lead to, so that who has been at
     /// all of them does not know whether a key is there.
-    fn is_part(&self) -> bool {
+    fn is_shard(&self) -> bool {
         false
     }
 
@@ -46,11 +46,11 @@ pub trait Lines: Slots {
     fn states(&self, line: &Self::Line) -> States<Self::Four>;
 
     /// Slot `index` of the line.
-    fn of_line(&self, line: &Self::Line, index: usize) -> Self::Slot;
+    fn line_slot(&self, line: &Self::Line, index: usize) -> Self::Slot;
 
     /// The first one on the way of the search of those slots of the line that are set in `free`, of
     /// which there are some.
-    fn first_of(&self, line: &Self::Line, free: u32) -> usize;
+    fn first_in_probe_order(&self, line: &Self::Line, free: u32) -> usize;
 
     /// The line behind it, if that has all its slots.
     fn next_line(&self, line: Self::Line) -> Option<Self::Line>;
@@ -71,7 +71,7 @@ pub struct Home<S> {
 
 /// What the search for a key comes to.
 #[derive(Debug)]
-pub enum Place<S: SlotMemory> {
+pub enum ProbeResult<S: SlotMemory> {
     /// The slot that holds the key.
     Found(S, Held<S::Value>),
     /// The key is absent, and this is the first free slot on the way to it. A search that claims
@@ -83,57 +83,57 @@ pub enum Place<S: SlotMemory> {
 
 /// What the probe for a key comes to.
 #[derive(Debug)]
-pub enum Probed<T, S> {
+pub enum LineProbeResult<T, S> {
     /// What is made of the slot that holds the key.
     Found(T),
-    /// As [`Place::Free`].
+    /// As [`ProbeResult::Free`].
     Free(S),
 }
 
 /// The place of a key, and what `found` makes of a slot that holds it, from the line on where the
-/// search for it begins; or nothing if only the [walk] can tell, as `found` may find, too.
+/// search for it begins; or nothing if only the [probe_slots] can tell, as `found` may find, too.
 #[inline(always)]
 pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
     slots: &S,
     line: Option<S::Line>,
     (fingerprint, key, intent): (Fingerprint, &KeyOf<S>, Intent),
     found: impl FnOnce(S::Slot, HeldOf<S>) -> Result<Option<T>, E>,
-) -> Result<Option<Probed<T, S::Slot>>, E> {
+) -> Result<Option<LineProbeResult<T, S::Slot>>, E> {
     let mut next = line;
     while let Some(line) = next {
         let states = slots.states(&line);
-        // Who looks nearly always finds the key, and who claims often nothing: each asks first what
+        // Who is_find nearly always finds the key, and who claims often nothing: each asks first what
         // tells most.
-        let looks = intent == Intent::Look;
-        let candidates = if looks {
+        let is_find = intent == Intent::Find;
+        let candidates = if is_find {
             states.ready(fingerprint)
         } else {
             states.written_or_free(fingerprint)
         };
         if candidates != 0 {
-            let slot = slots.of_line(&line, candidates.trailing_zeros() as usize);
-            let is_ready = looks || slot.load_state()?.is_ready_with(fingerprint);
+            let slot = slots.line_slot(&line, candidates.trailing_zeros() as usize);
+            let is_ready = is_find || slot.load_state()?.is_ready_with(fingerprint);
             if is_ready && slot.has_key(key, slots.heap())? {
                 let made = found(slot, Held::ready(fingerprint))?;
-                return Ok(made.map(Probed::Found));
+                return Ok(made.map(LineProbeResult::Found));
             }
             return Ok(None);
         }
-        if looks && states.written_or_free(fingerprint) != 0 {
+        if is_find && states.written_or_free(fingerprint) != 0 {
             return Ok(None);
         }
-        // Who claims takes the first slot without a published key, or has the walk do so if it is
+        // Who claims takes the first slot without a published key, or has the probe_slots do so if it is
         // reserved, vacant or leaving: none of these must be passed.
-        let open = if looks {
+        let open = if is_find {
             states.free()
         } else {
             states.unpublished()
         };
         if open != 0 {
-            let slot = slots.of_line(&line, slots.first_of(&line, open));
+            let slot = slots.line_slot(&line, slots.first_in_probe_order(&line, open));
             let reserved = StateWord::reserved(fingerprint);
-            if looks || slot.swap_state(StateWord::FREE, reserved)?.is_ok() {
-                return Ok(Some(Probed::Free(slot)));
+            if is_find || slot.swap_state(StateWord::FREE, reserved)?.is_ok() {
+                return Ok(Some(LineProbeResult::Free(slot)));
             }
             return Ok(None);
         }
@@ -144,29 +144,36 @@ pub fn probe<S: Lines, T, E: From<ErrorOf<S>>>(
 
 /// The place of a key, slot by slot.
 #[inline(always)]
-pub fn walk<S: Slots>(
+pub fn probe_slots<S: Slots>(
     slots: &S,
     home: Home<S::Slot>,
     key: &KeyOf<S>,
-    wanted: Wanted,
+    read_value: ReadValue,
     intent: Intent,
-) -> Result<Place<S::Slot>, ErrorOf<S>> {
+) -> Result<ProbeResult<S::Slot>, ErrorOf<S>> {
     let mut slot = home.slot;
     loop {
-        match slots::meet(&slot, key, slots.heap(), home.fingerprint, wanted, intent)? {
-            Met::Free => return Ok(Place::Free(slot)),
-            Met::Held(held) => return Ok(Place::Found(slot, held)),
-            Met::Vacant if intent == Intent::Claim => {
-                if let Some(place) = claim_vacant(*slots, slot, home, key, wanted)? {
+        match slots::inspect(
+            &slot,
+            key,
+            slots.heap(),
+            home.fingerprint,
+            read_value,
+            intent,
+        )? {
+            Inspected::Free => return Ok(ProbeResult::Free(slot)),
+            Inspected::Held(held) => return Ok(ProbeResult::Found(slot, held)),
+            Inspected::Vacant if intent == Intent::Claim => {
+                if let Some(place) = claim_vacant(*slots, slot, home, key, read_value)? {
                     return Ok(place);
                 }
                 slot = home.slot;
                 continue;
             }
-            Met::Vacant | Met::Other => slot = slots.next(&slot),
+            Inspected::Vacant | Inspected::Other => slot = slots.next(&slot),
         }
-        if slots.is_around(&slot, &home.slot) {
-            return Ok(Place::Absent);
+        if slots.is_wrapped(&slot, &home.slot) {
+            return Ok(ProbeResult::Absent);
         }
     }
 }
@@ -181,27 +188,34 @@ fn claim_vacant<S: Slots>(
     first: S::Slot,
     home: Home<S::Slot>,
     key: &KeyOf<S>,
-    wanted: Wanted,
-) -> Result<Option<Place<S::Slot>>, ErrorOf<S>> {
+    read_value: ReadValue,
+) -> Result<Option<ProbeResult<S::Slot>>, ErrorOf<S>> {
     let (heap, fingerprint) = (slots.heap(), home.fingerprint);
     let mut slot = slots.next(&first);
-    let mut is_behind = slots.is_part();
-    while !slots.is_around(&slot, &home.slot) {
-        match slots::meet(&slot, key, heap, fingerprint, wanted, Intent::Hold)? {
-            Met::Held(held) => return Ok(Some(Place::Found(slot, held))),
-            Met::Free => {
-                is_behind = false;
+    let mut may_be_behind = slots.is_shard();
+    while !slots.is_wrapped(&slot, &home.slot) {
+        match slots::inspect(
+            &slot,
+            key,
+            heap,
+            fingerprint,
+            read_value,
+            Intent::FindEvenRemoved,
+        )? {
+            Inspected::Held(held) => return Ok(Some(ProbeResult::Found(slot, held))),
+            Inspected::Free => {
+                may_be_behind = false;
                 break;
             }
-            Met::Vacant | Met::Other => slot = slots.next(&slot),
+            Inspected::Vacant | Inspected::Other => slot = slots.next(&slot),
         }
     }
-    if is_behind {
-        return Ok(Some(Place::Absent));
+    if may_be_behind {
+        return Ok(Some(ProbeResult::Absent));
     }
     let reserved = StateWord::reserved(fingerprint);
     let is_claimed = first.swap_state(StateWord::VACANT, reserved)?.is_ok();
-    Ok(is_claimed.then_some(Place::Free(first)))
+    Ok(is_claimed.then_some(ProbeResult::Free(first)))
 }
 
 /// The states that are read together.

@@ -27,7 +27,7 @@
 //! while it is vacant, and it becomes free. To learn whether one has, the blocks behind are looked
 //! at, up to one with a free slot, which no key has passed either.
 //!
-//! **Searches without a section.** Who only looks is [undisturbed](super::sections::undisturbed) if
+//! **Searches without a section.** Who only looks is [read_optimistically](super::sections::read_optimistically) if
 //! no slot was emptied between the first look and the last: then all slots that it saw taken were
 //! so until the end. Else it begins again, in a section.
 //!
@@ -51,7 +51,7 @@ pub trait Blocks: Slots {
     fn n_slots(&self, slot: &Self::Slot) -> usize;
 
     /// Slot `index` of the block that `slot` is in.
-    fn of_block(&self, slot: &Self::Slot, index: usize) -> Self::Slot;
+    fn block_slot(&self, slot: &Self::Slot, index: usize) -> Self::Slot;
 
     /// A slot of the block behind that of `slot`. As many steps as there are blocks lead back to
     /// the first one.
@@ -61,7 +61,7 @@ pub trait Blocks: Slots {
     fn is_same_block(&self, a: &Self::Slot, b: &Self::Slot) -> bool;
 
     /// How many blocks the search for the key in `taken` passes before that of `taken`.
-    fn n_passed(&self, taken: &Self::Slot) -> Result<usize, ErrorOf<Self>>;
+    fn n_blocks_passed(&self, taken: &Self::Slot) -> Result<usize, ErrorOf<Self>>;
 
     /// Whether the search for the key in `taken` comes to `slot` first, which is in the same block.
     fn passes(&self, taken: &Self::Slot, slot: &Self::Slot) -> Result<bool, ErrorOf<Self>>;
@@ -70,7 +70,7 @@ pub trait Blocks: Slots {
     fn key_slot(&self, slot: &Self::Slot) -> Result<KeySlotOf<Self>, ErrorOf<Self>>;
 
     /// Gives back what a key points to that is no slot's any more.
-    fn forget(&self, key: KeySlotOf<Self>);
+    fn release_key(&self, key: KeySlotOf<Self>);
 }
 
 type ErrorOf<S> = <<S as Slots>::Slot as SlotMemory>::Error;
@@ -81,7 +81,7 @@ type KeySlotOf<S> = <<S as Slots>::Slot as SlotMemory>::KeySlot;
 /// nothing if others are in the way: their sections go on, or their inserts have told all slots to
 /// stay. The caller alone does so now. `have_ended` waits, but not forever, until all sections that
 /// are open when it is called have ended; `count` is [that of
-/// emptyings](super::sections::undisturbed).
+/// emptyings](super::sections::read_optimistically).
 pub fn empty<S: Blocks>(
     slots: &S,
     some: &[S::Slot],
@@ -90,7 +90,7 @@ pub fn empty<S: Blocks>(
 ) -> Result<Option<u64>, ErrorOf<S>> {
     let mut leaving = Vec::new();
     for &slot in some {
-        if let Some(state) = leave(&slot)? {
+        if let Some(state) = mark_leaving(&slot)? {
             leaving.push((slot, state));
         }
     }
@@ -107,7 +107,7 @@ pub fn empty<S: Blocks>(
             let key = slots.key_slot(&slot)?;
             // Unless it was told to stay.
             if slot.swap_state(state, StateWord::VACANT)?.is_ok() {
-                slots.forget(key);
+                slots.release_key(key);
                 n += 1;
             }
         }
@@ -116,12 +116,12 @@ pub fn empty<S: Blocks>(
             return Ok(None);
         }
     }
-    free(slots, some)?;
+    free_unpassed(slots, some)?;
     Ok(Some(n))
 }
 
 /// Has the slot of a removed key leave; its state then, or nothing if the key is not removed.
-fn leave<M: SlotMemory>(slot: &M) -> Result<Option<StateWord>, M::Error> {
+fn mark_leaving<M: SlotMemory>(slot: &M) -> Result<Option<StateWord>, M::Error> {
     let state = slot.load_state()?;
     if state.state() != SlotState::Removed {
         return Ok(None);
@@ -131,7 +131,7 @@ fn leave<M: SlotMemory>(slot: &M) -> Result<Option<StateWord>, M::Error> {
 }
 
 /// Ends searches at those of the slots that are vacant, and no key has passed.
-fn free<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
+fn free_unpassed<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
     let mut vacant = Vec::new();
     for slot in some {
         // Who comes later takes it rather than pass it.
@@ -145,14 +145,14 @@ fn free<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
     // Its block and those behind, up to one with a free slot, which no key behind that has passed;
     // however far that is: with a limit no slot would ever be free where none is.
     let mut blocks = Vec::new();
-    let (mut block, mut n_before) = (first, 0);
-    let is_around = loop {
+    let (mut block, mut n_placed) = (first, 0);
+    let is_wrapped = loop {
         let is_other = |slot: &S::Slot| !slots.is_same_block(slot, &block);
-        let here = vacant[n_before..].iter();
+        let here = vacant[n_placed..].iter();
         let n = here.clone().position(is_other).unwrap_or(here.len());
-        blocks.push((block, n_before..n_before + n));
-        n_before += n;
-        if n_before == vacant.len() && has_free(slots, &block)? {
+        blocks.push((block, n_placed..n_placed + n));
+        n_placed += n;
+        if n_placed == vacant.len() && has_free(slots, &block)? {
             break false;
         }
         block = slots.next_block(&block);
@@ -162,8 +162,8 @@ fn free<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
     };
     // How many blocks from the one on that comes next, backwards, are passed by keys behind it.
     let mut reach = 0_usize;
-    for (block, _) in blocks.iter().rev().filter(|_| is_around) {
-        reach = most_passed(slots, block)?.max(reach.saturating_sub(1));
+    for (block, _) in blocks.iter().rev().filter(|_| is_wrapped) {
+        reach = max_blocks_passed(slots, block)?.max(reach.saturating_sub(1));
     }
     for (block, here) in blocks.into_iter().rev() {
         for slot in &vacant[here] {
@@ -172,14 +172,14 @@ fn free<S: Blocks>(slots: &S, some: &[S::Slot]) -> Result<(), ErrorOf<S>> {
                 slot.swap_state(StateWord::VACANT, StateWord::FREE)?.ok();
             }
         }
-        reach = most_passed(slots, &block)?.max(reach.saturating_sub(1));
+        reach = max_blocks_passed(slots, &block)?.max(reach.saturating_sub(1));
     }
     Ok(())
 }
 
 /// The slots of a block.
 fn slots_of<S: Blocks>(slots: &S, block: &S::Slot) -> impl Iterator<Item = S::Slot> {
-    (0..slots.n_slots(block)).map(|index| slots.of_block(block, index))
+    (0..slots.n_slots(block)).map(|index| slots.block_slot(block, index))
 }
 
 fn has_free<S: Blocks>(slots: &S, block: &S::Slot) -> Result<bool, ErrorOf<S>> {
@@ -193,14 +193,14 @@ fn has_free<S: Blocks>(slots: &S, block: &S::Slot) -> Result<bool, ErrorOf<S>> {
 
 /// The most blocks that a key in this one has passed. One that is not known yet may have passed
 /// all.
-fn most_passed<S: Blocks>(slots: &S, block: &S::Slot) -> Result<usize, ErrorOf<S>> {
+fn max_blocks_passed<S: Blocks>(slots: &S, block: &S::Slot) -> Result<usize, ErrorOf<S>> {
     let mut most = 0;
     for slot in slots_of(slots, block) {
         most = most.max(match slot.load_state()?.state() {
             SlotState::Free | SlotState::Vacant => 0,
             SlotState::Reserved => usize::MAX,
             SlotState::Ready | SlotState::Locked | SlotState::Removed | SlotState::Leaving => {
-                slots.n_passed(&slot)?
+                slots.n_blocks_passed(&slot)?
             }
         });
     }

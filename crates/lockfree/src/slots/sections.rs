@@ -86,12 +86,12 @@ impl Wait {
 /// What `look` finds, if no slot was emptied meanwhile, by the word that counts how often that was
 /// begun and ended.
 #[inline]
-pub fn undisturbed<T>(count: &AtomicU64, look: impl FnOnce() -> T) -> Option<T> {
+pub fn read_optimistically<T>(count: &AtomicU64, read: impl FnOnce() -> T) -> Option<T> {
     let before = word::load(count);
     if before & 1 != 0 {
         return None;
     }
-    let found = look();
+    let found = read();
     // All that was read has been acquired: who saw a slot's next key sees that it was emptied.
     (word::load(count) == before).then_some(found)
 }

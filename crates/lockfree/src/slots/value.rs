@@ -7,15 +7,15 @@ use super::{Held, SlotMemory};
 /// Whether the slot, whose key is the one looked for, has a value: its state, ready or removed.
 /// Waits for a rank that writes it (A each time).
 #[inline]
-fn settled<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
+fn wait_unlocked<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error> {
     if state.state() == SlotState::Ready {
         return Ok(state);
     }
-    settle(*slot)
+    wait_unlocked_slow(*slot)
 }
 
 #[cold]
-fn settle<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
+fn wait_unlocked_slow<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     let mut state = slot.load_state()?;
     if state.state() == SlotState::Locked {
         slot.wait_until(&mut || {
@@ -30,7 +30,7 @@ fn settle<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
 #[inline]
 pub fn has_word<M: SlotMemory>(slot: &M, held: Held<M::Value>) -> Result<bool, M::Error> {
     debug_assert!(M::IS_WORD, "others are locked to be overwritten too");
-    Ok(held.is_ready || settle(*slot)?.state() == SlotState::Ready)
+    Ok(held.is_ready || wait_unlocked_slow(*slot)?.state() == SlotState::Ready)
 }
 
 /// The value of a slot that holds the key (A for a word; A for a wide value that was read with the key,
@@ -41,33 +41,33 @@ pub fn load<M: SlotMemory>(
     heap: &M::Heap,
     held: Held<M::Value>,
 ) -> Result<Option<M::Loaded>, M::Error> {
-    Ok(load_whole(slot, heap, held)?.map(|whole| whole.loaded))
+    Ok(load_snapshot(slot, heap, held)?.map(|snapshot| snapshot.loaded))
 }
 
 #[inline]
-fn load_whole<M: SlotMemory>(
+fn load_snapshot<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
-) -> Result<Option<Whole<M>>, M::Error> {
+) -> Result<Option<Snapshot<M>>, M::Error> {
     if !M::IS_WORD {
         return load_wide(slot, heap, held);
     }
     if !has_word(slot, held)? {
         return Ok(None);
     }
-    Whole::of_word(held.state, slot.load_word()?, heap).map(Some)
+    Snapshot::of_word(held.state, slot.load_word()?, heap).map(Some)
 }
 
 /// A value that was read whole.
-struct Whole<M: SlotMemory> {
+struct Snapshot<M: SlotMemory> {
     /// In which the slot was ready with it, if it is wide.
     state: StateWord,
     value: M::Value,
     loaded: M::Loaded,
 }
 
-impl<M: SlotMemory> Whole<M> {
+impl<M: SlotMemory> Snapshot<M> {
     /// A word, which is always whole.
     #[inline]
     fn of_word(state: StateWord, value: M::Value, heap: &M::Heap) -> Result<Self, M::Error> {
@@ -86,31 +86,31 @@ fn load_wide<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     held: Held<M::Value>,
-) -> Result<Option<Whole<M>>, M::Error> {
+) -> Result<Option<Snapshot<M>>, M::Error> {
     if held.is_ready && (M::IS_LOCAL || held.value.is_some()) {
         let value = held.value.map_or_else(|| slot.value(), Ok)?;
-        if let Some(whole) = if_still(slot, heap, held.state, value)? {
-            return Ok(Some(whole));
+        if let Some(snapshot) = validate(slot, heap, held.state, value)? {
+            return Ok(Some(snapshot));
         }
     }
-    load_wide_again(*slot, heap)
+    retry_load_wide(*slot, heap)
 }
 
 /// The value that was read after the state, if that has not changed, with what it points to.
 #[inline]
-fn if_still<M: SlotMemory>(
+fn validate<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
     state: StateWord,
     value: M::Value,
-) -> Result<Option<Whole<M>>, M::Error> {
+) -> Result<Option<Snapshot<M>>, M::Error> {
     // Before a pointer is followed it must have been read whole.
     if slot.load_state()? != state {
         return Ok(None);
     }
     let loaded = M::fetch(value, heap)?;
-    let is_still = !M::HAS_HEAP || !M::is_outside(&value) || slot.load_state()? == state;
-    Ok(is_still.then_some(Whole {
+    let is_valid = !M::HAS_HEAP || !M::is_outside(&value) || slot.load_state()? == state;
+    Ok(is_valid.then_some(Snapshot {
         state,
         value,
         loaded,
@@ -118,8 +118,11 @@ fn if_still<M: SlotMemory>(
 }
 
 #[cold]
-fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whole<M>>, M::Error> {
-    let mut whole = None;
+fn retry_load_wide<M: SlotMemory>(
+    slot: M,
+    heap: &M::Heap,
+) -> Result<Option<Snapshot<M>>, M::Error> {
+    let mut snapshot = None;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
         match state.state() {
@@ -127,12 +130,12 @@ fn load_wide_again<M: SlotMemory>(slot: M, heap: &M::Heap) -> Result<Option<Whol
             SlotState::Removed | SlotState::Leaving | SlotState::Vacant | SlotState::Free => {
                 return Ok(true);
             }
-            SlotState::Ready => whole = if_still(&slot, heap, state, slot.value()?)?,
+            SlotState::Ready => snapshot = validate(&slot, heap, state, slot.value()?)?,
             SlotState::Reserved | SlotState::Locked => {}
         }
-        Ok(whole.is_some())
+        Ok(snapshot.is_some())
     })?;
-    Ok(whole)
+    Ok(snapshot)
 }
 
 /// Overwrites the value of a slot that holds the key (A for a word; 2A + W for a wide value), and
@@ -149,7 +152,7 @@ pub fn store<M: SlotMemory>(
         return Ok(true);
     }
     if M::IS_WORD {
-        return Ok(store_word_again(*slot, value)?);
+        return Ok(store_word_slow(*slot, value)?);
     }
     let locked = lock(slot, held.state)?;
     let was_there = !locked.is_gone();
@@ -169,14 +172,14 @@ pub fn store<M: SlotMemory>(
 }
 
 #[cold]
-fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::Error> {
+fn store_word_slow<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::Error> {
     loop {
-        let state = settle(slot)?;
+        let state = wait_unlocked_slow(slot)?;
         if state.state() == SlotState::Ready {
             slot.swap_word(value)?;
             return Ok(true);
         }
-        if revive(&slot, state, value)? {
+        if reinsert(&slot, state, value)? {
             return Ok(false);
         }
     }
@@ -184,7 +187,7 @@ fn store_word_again<M: SlotMemory>(slot: M, value: M::Value) -> Result<bool, M::
 
 /// Gives a value to a key that was removed, unless another rank was faster (A; 3A for a word, 2A + W for
 /// a wide value).
-fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool, M::Error> {
+fn reinsert<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<bool, M::Error> {
     let locked = state.locked();
     if !matches!(state.state(), SlotState::Removed | SlotState::Leaving)
         || slot.swap_state(state, locked)?.is_err()
@@ -204,12 +207,12 @@ fn revive<M: SlotMemory>(slot: &M, state: StateWord, value: M::Value) -> Result<
 
 /// As `revive`, if the key is removed now; else how it is held.
 #[cold]
-pub fn insert_again<M: SlotMemory>(
+pub fn reinsert_if_removed<M: SlotMemory>(
     slot: M,
     value: M::Value,
 ) -> Result<Result<(), Held<M::Value>>, M::Error> {
-    let state = settle(slot)?;
-    Ok(if revive(&slot, state, value)? {
+    let state = wait_unlocked_slow(slot)?;
+    Ok(if reinsert(&slot, state, value)? {
         Ok(())
     } else {
         Err(Held::unread(slot.load_state()?))
@@ -222,11 +225,11 @@ fn lock<M: SlotMemory>(slot: &M, state: StateWord) -> Result<StateWord, M::Error
     if state.state() != SlotState::Locked && slot.swap_state(state, state.locked())?.is_ok() {
         return Ok(state.locked());
     }
-    lock_again(*slot)
+    retry_lock(*slot)
 }
 
 #[cold]
-fn lock_again<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
+fn retry_lock<M: SlotMemory>(slot: M) -> Result<StateWord, M::Error> {
     let mut locked = StateWord::FREE;
     slot.wait_until(&mut || {
         let state = slot.load_state()?;
@@ -246,7 +249,7 @@ pub fn update<M: SlotMemory>(
     held: Held<M::Value>,
     mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Option<M::Loaded>, M::Failure> {
-    let mut now = load_whole(slot, heap, held)?;
+    let mut now = load_snapshot(slot, heap, held)?;
     for _ in 0..ATTEMPTS {
         let Some(there) = now else { return Ok(None) };
         match replace(slot, heap, there, &mut f)? {
@@ -254,7 +257,7 @@ pub fn update<M: SlotMemory>(
             Err(again) => now = again,
         }
     }
-    replace_at_last(*slot, heap, now, f)
+    replace_in_wait(*slot, heap, now, f)
 }
 
 /// As [`update`] of a word that is there, once: nothing if another rank was faster.
@@ -265,7 +268,7 @@ pub fn update_once<M: SlotMemory>(
     held: Held<M::Value>,
     mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Option<M::Loaded>, M::Failure> {
-    let there = Whole::of_word(held.state, slot.load_word()?, heap)?;
+    let there = Snapshot::of_word(held.state, slot.load_word()?, heap)?;
     Ok(replace(slot, heap, there, &mut f)?.ok())
 }
 
@@ -274,14 +277,14 @@ pub fn update_once<M: SlotMemory>(
 const ATTEMPTS: u32 = 1 << 16;
 
 /// A value in whose place another one was put, or what was there instead of it.
-type Replaced<M> = Result<<M as SlotMemory>::Loaded, Option<Whole<M>>>;
+type Replaced<M> = Result<<M as SlotMemory>::Loaded, Option<Snapshot<M>>>;
 
 /// Puts `f` of a value in its place.
 #[inline]
 fn replace<M: SlotMemory>(
     slot: &M,
     heap: &M::Heap,
-    there: Whole<M>,
+    there: Snapshot<M>,
     f: &mut impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Replaced<M>, M::Failure> {
     let value = f(there.loaded.clone())?;
@@ -289,7 +292,7 @@ fn replace<M: SlotMemory>(
     if M::IS_WORD {
         return Ok(match slot.compare_swap_word(there.value, value)? {
             Ok(()) => Ok(there.loaded),
-            Err(now) => Err(Some(Whole::of_word(state, now, heap)?)),
+            Err(now) => Err(Some(Snapshot::of_word(state, now, heap)?)),
         });
     }
     if slot.swap_state(state, state.locked())?.is_ok() {
@@ -298,16 +301,16 @@ fn replace<M: SlotMemory>(
         return Ok(Ok(there.loaded));
     }
     M::release(&value, heap)?;
-    Ok(Err(load_wide_again(*slot, heap)?))
+    Ok(Err(retry_load_wide(*slot, heap)?))
 }
 
 /// As [`update`], when that was tried in vain for long. A function of the user that changes the
 /// slot itself makes each attempt fail, and then that is reported, and ended, as every wait is.
 #[cold]
-fn replace_at_last<M: SlotMemory>(
+fn replace_in_wait<M: SlotMemory>(
     slot: M,
     heap: &M::Heap,
-    mut now: Option<Whole<M>>,
+    mut now: Option<Snapshot<M>>,
     mut f: impl FnMut(M::Loaded) -> Result<M::Value, M::Failure>,
 ) -> Result<Option<M::Loaded>, M::Failure> {
     loop {
@@ -341,7 +344,7 @@ pub fn remove<M: SlotMemory>(
 ) -> Result<bool, M::Failure> {
     let mut held = held;
     loop {
-        let state = settled(slot, held.state)?;
+        let state = wait_unlocked(slot, held.state)?;
         if state.state() != SlotState::Ready {
             return Ok(false);
         }
@@ -371,14 +374,14 @@ pub fn take<M: SlotMemory, T>(
     held: Held<M::Value>,
     mut read: impl FnMut(M::Loaded) -> Result<T, M::Failure>,
 ) -> Result<Option<T>, M::Failure> {
-    let mut now = load_whole(slot, heap, held)?;
+    let mut now = load_snapshot(slot, heap, held)?;
     while let Some(there) = now {
         let value = read(there.loaded)?;
         if slot.swap_state(there.state, there.state.removed())?.is_ok() {
             M::release(&there.value, heap)?;
             return Ok(Some(value));
         }
-        now = load_wide_again(*slot, heap)?;
+        now = retry_load_wide(*slot, heap)?;
     }
     Ok(None)
 }

@@ -17,7 +17,7 @@ use pgas_lockfree::slots::SlotMemory as _;
 use pgas_lockfree::slots::probe::States;
 use pgas_lockfree::slots::state::Fingerprint;
 
-use super::super::hash::{Hash, Place};
+use super::super::hash::{Hash, Position};
 use super::super::op::{Find, OnKey};
 use super::super::phase::{Atomic, Phase};
 use super::super::slot::layout::{Blocks as _, LINE};
@@ -42,7 +42,7 @@ impl<T> Ring<T> {
 
     /// The operation with index `i`, in whose place the one [`AHEAD`] behind it comes.
     #[inline]
-    pub(in super::super) fn turn(&mut self, i: usize, next: T) -> T {
+    pub(in super::super) fn swap_in(&mut self, i: usize, next: T) -> T {
         mem::replace(&mut self.0[i % AHEAD], next)
     }
 }
@@ -54,7 +54,7 @@ const LARGEST_AHEAD: usize = 512;
 /// Begins each of `n` operations [`AHEAD`] of those that it ends, in their order; one by one if
 /// they are large, as those with large keys.
 #[inline]
-pub(in super::super) fn each_ahead<T: Default, E>(
+pub(in super::super) fn pipelined<T: Default, E>(
     n: usize,
     mut begin: impl FnMut(usize) -> T,
     mut end: impl FnMut(usize, T) -> Result<(), E>,
@@ -62,12 +62,12 @@ pub(in super::super) fn each_ahead<T: Default, E>(
     if size_of::<T>() > LARGEST_AHEAD {
         return (0..n).try_for_each(|i| end(i, begin(i)));
     }
-    each_in_ring(n, begin, end)
+    pipelined_in_ring(n, begin, end)
 }
 
 /// A function of its own, whose ring is on the stack only where it is used.
 #[inline]
-fn each_in_ring<T: Default, E>(
+fn pipelined_in_ring<T: Default, E>(
     n: usize,
     mut begin: impl FnMut(usize) -> T,
     mut end: impl FnMut(usize, T) -> Result<(), E>,
@@ -75,7 +75,7 @@ fn each_in_ring<T: Default, E>(
     let mut begin = |i| if i < n { begin(i) } else { T::default() };
     let mut ring = Ring::new(&mut begin);
     for i in 0..n {
-        end(i, ring.turn(i, begin(i + AHEAD)))?;
+        end(i, ring.swap_in(i, begin(i + AHEAD)))?;
     }
     Ok(())
 }
@@ -84,12 +84,12 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
     /// Carries out `O` on the keys of a part of a batch, whose home slots are prefetched some
     /// operations before; `take` gets what each tells, and `n_changed` how many keys there are
     /// more, or less.
-    pub(super) fn ahead<'k, O: OnKey<K, V>, E>(
+    pub(super) fn perform_prefetched<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         let mut n = 0;
@@ -99,7 +99,7 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
             self.prefetch(hash);
             Some(hash)
         };
-        let ended = each_ahead(elements.len(), begin, |i, hash| {
+        let ended = pipelined(elements.len(), begin, |i, hash| {
             let element = &elements[i];
             let taken = key(element).and_then(|key| {
                 let hash = hash.unwrap_or_else(|| self.hash(&key));
@@ -115,14 +115,14 @@ impl<K: Object, V: Object, S: KeyHasher> LocalView<'_, K, V, S> {
 }
 
 /// How many searches that go on are brought to their end together.
-const LATE: usize = 32;
+const MAX_DEFERRED: usize = 32;
 
 /// How many searches tell how the next ones are done.
-const STRETCH: usize = 256;
+const WINDOW: usize = 256;
 
 /// How many of them may have found nothing in their home lines where the next ones are expected to
 /// find something: at half load every fifteenth key that is there lies elsewhere.
-const FEW: usize = STRETCH / 8;
+const FEW_MISSES: usize = WINDOW / 8;
 
 /// A search whose home line was prefetched.
 struct Search<'a, K: Object, V: Object> {
@@ -150,19 +150,23 @@ struct Batch<'b, Q, V> {
     keys: &'b [Q],
     values: &'b mut [Option<V>],
     /// The indices of searches that go on.
-    late: [usize; LATE],
-    n_late: usize,
+    deferred: [usize; MAX_DEFERRED],
+    n_deferred: usize,
 }
 
 /// What the home line tells of a key.
-struct Glance<V> {
+struct HomeLineFind<V> {
     value: Option<V>,
     /// Whether that is all there is to know.
-    is_all: bool,
+    is_conclusive: bool,
 }
 
 impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
-    pub(super) fn find_ahead<P: Phase, Q>(&self, keys: &[Q], values: &mut [Option<V>]) -> Result<()>
+    pub(super) fn find_many_prefetched<P: Phase, Q>(
+        &self,
+        keys: &[Q],
+        values: &mut [Option<V>],
+    ) -> Result<()>
     where
         K: FoundBy<Q>,
     {
@@ -173,70 +177,78 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
                 Ok(())
             };
             let key = |key| K::key_by(key);
-            return Ok(self.ahead::<Find<P>, _>(keys, key, |_| Ok(()), take, &mut 0)?);
+            return Ok(self.perform_prefetched::<Find<P>, _>(
+                keys,
+                key,
+                |_| Ok(()),
+                take,
+                &mut 0,
+            )?);
         }
         let mut batch = Batch {
             keys,
             values: &mut values[..keys.len()],
-            late: [0; LATE],
-            n_late: 0,
+            deferred: [0; MAX_DEFERRED],
+            n_deferred: 0,
         };
         // A key without memory of its own is looked for as it is, which does not fail.
         let first = self.begin(&keys[0])?;
         let mut ring = Ring::new(|i| self.begin(&keys[i]).unwrap_or(first));
-        let mut n_others = 0;
-        for start in (0..keys.len()).step_by(STRETCH) {
-            let stretch = start..keys.len().min(start + STRETCH);
-            n_others = if n_others <= FEW {
-                self.find_stretch::<true, Q>(stretch, &mut ring, &mut batch)?
+        let mut n_missed = 0;
+        for start in (0..keys.len()).step_by(WINDOW) {
+            let window = start..keys.len().min(start + WINDOW);
+            n_missed = if n_missed <= FEW_MISSES {
+                self.find_window::<true, Q>(window, &mut ring, &mut batch)?
             } else {
-                self.find_stretch::<false, Q>(stretch, &mut ring, &mut batch)?
+                self.find_window::<false, Q>(window, &mut ring, &mut batch)?
             };
         }
-        self.find_late(&mut batch)
+        self.find_deferred(&mut batch)
     }
 
     /// Finds some of the keys, of which nearly all are there, if that is `EXPECTED`; how many were
     /// not found in their home lines. A function of its own, which leaves the loop all registers.
     #[inline(never)]
-    fn find_stretch<const EXPECTED: bool, Q>(
+    fn find_window<const MOST_PRESENT: bool, Q>(
         &self,
-        stretch: Range<usize>,
+        window: Range<usize>,
         ring: &mut Ring<Search<'a, K, V>>,
         batch: &mut Batch<'_, Q, V>,
     ) -> Result<usize>
     where
         K: FoundBy<Q>,
     {
-        let (mut n_others, last) = (0, batch.keys.len() - 1);
-        for i in stretch {
+        let (mut n_missed, last) = (0, batch.keys.len() - 1);
+        for i in window {
             let next = self.begin(&batch.keys[(i + AHEAD).min(last)])?;
-            let search = ring.turn(i, next);
+            let search = ring.swap_in(i, next);
             let key = K::key_by(&batch.keys[i])?;
-            if EXPECTED {
-                if let Some(value) = self.ready_at_home(&search, &key)? {
+            if MOST_PRESENT {
+                if let Some(value) = self.find_ready(&search, &key)? {
                     batch.values[i] = Some(value);
                     continue;
                 }
-                n_others += 1;
-                batch.late[batch.n_late] = i;
-                batch.n_late += 1;
+                n_missed += 1;
+                batch.deferred[batch.n_deferred] = i;
+                batch.n_deferred += 1;
                 // By the time that these are brought to their end, the line behind has come.
                 search.line.prefetch(LINE);
             } else {
-                let glance = self.glance(&search, &key)?;
-                n_others += usize::from(glance.value.is_none());
-                batch.values[i] = glance.value;
+                let found = self.find_branchless(&search, &key)?;
+                n_missed += usize::from(found.value.is_none());
+                batch.values[i] = found.value;
                 // Kept aside without a branch.
-                batch.late[batch.n_late] = i;
-                batch.n_late += usize::from(!glance.is_all);
-                search.line.prefetch(if glance.is_all { 0 } else { LINE });
+                batch.deferred[batch.n_deferred] = i;
+                batch.n_deferred += usize::from(!found.is_conclusive);
+                search
+                    .line
+                    .prefetch(if found.is_conclusive { 0 } else { LINE });
             }
-            if batch.n_late == LATE {
-                self.find_late(batch)?;
+            if batch.n_deferred == MAX_DEFERRED {
+                self.find_deferred(batch)?;
             }
         }
-        Ok(n_others)
+        Ok(n_missed)
     }
 
     /// Begins the search for a key.
@@ -257,13 +269,13 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
 
     /// A slot of a search's home line, wherever that is.
     fn slot_of(&self, search: &Search<'a, K, V>, index: u32) -> LocalSlot<'a, K, V> {
-        let place = Place::begin(0, 0).with_index(index as usize);
-        GlobalSlot::new(Local::in_block(self.all, place, search.line))
+        let position = Position::begin(0, 0).with_index(index as usize);
+        GlobalSlot::new(Local::in_block(self.all, position, search.line))
     }
 
     /// The value of the key, if a slot of the home line is ready with it.
     #[inline(always)]
-    fn ready_at_home(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
+    fn find_ready(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Option<V>> {
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let ready = states.ready(search.fingerprint());
         if ready == 0 {
@@ -278,7 +290,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
 
     /// Looks at all slots of the home line without a branch.
     #[inline(always)]
-    fn glance(&self, search: &Search<'a, K, V>, key: &KeyOf<K>) -> Result<Glance<V>> {
+    fn find_branchless(
+        &self,
+        search: &Search<'a, K, V>,
+        key: &KeyOf<K>,
+    ) -> Result<HomeLineFind<V>> {
         let fingerprint = search.fingerprint();
         let states = States::load(&search.line, LayoutOf::<K, V>::SLOTS);
         let written = states.written_or_free(fingerprint);
@@ -294,19 +310,19 @@ impl<'a, K: Object, V: Object, S: KeyHasher> LocalView<'a, K, V, S> {
         // A slot of the key's fingerprint that does not hold it, or not now, says nothing of other
         // ones, and a line without all its slots has places that only look free.
         let is_absent = (written == 0) & (states.free() != 0) & (search.tag & 1 != 0);
-        Ok(Glance {
+        Ok(HomeLineFind {
             value: select_unpredictable(is_held, Some(word), None),
-            is_all: is_held | is_absent,
+            is_conclusive: is_held | is_absent,
         })
     }
 
     /// Finds the keys that are kept aside one by one, from the beginning.
     #[inline(never)]
-    fn find_late<Q>(&self, batch: &mut Batch<'_, Q, V>) -> Result<()>
+    fn find_deferred<Q>(&self, batch: &mut Batch<'_, Q, V>) -> Result<()>
     where
         K: FoundBy<Q>,
     {
-        for &i in &batch.late[..mem::take(&mut batch.n_late)] {
+        for &i in &batch.deferred[..mem::take(&mut batch.n_deferred)] {
             let key = K::key_by(&batch.keys[i])?;
             batch.values[i] = self.perform::<Find<Atomic>>(self.hash(&key), &key, ())?;
         }

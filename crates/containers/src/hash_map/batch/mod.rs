@@ -11,11 +11,11 @@ mod remote;
 use pgas_core::Pod;
 use pgas_core::atomics::AtomicInteger;
 
-use super::done::Done as _;
 use super::op::{Count, Effect, Find, Fold, OnKey, Remove, Upsert};
-use super::part::Served;
+use super::outcome::Outcome as _;
 use super::phase::{Changes, Inserts, Phase};
-use super::served::{Answer, OnParts};
+use super::served::{Answer, OnShards};
+use super::shard::Served;
 use super::slot::layout::Pair;
 use super::table::Table;
 use super::{Combine, HashMap};
@@ -32,7 +32,7 @@ pub(super) const EXTENT: usize = 512;
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Carries out `O` on the keys of `elements`, in their order, with what is given beside each.
     /// Returns how many keys there are more, or less.
-    pub(super) fn many<'k, O, E>(
+    pub(super) fn perform_many<'k, O, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
@@ -41,40 +41,41 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        self.many_to::<O, E>(elements, key, given, |_, _| Ok(()))
+        self.perform_many_into::<O, E>(elements, key, given, |_, _| Ok(()))
     }
 
     /// Likewise; `take` gets what each tells.
-    fn many_to<'k, O, E>(
+    fn perform_many_into<'k, O, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
-        mut take: impl FnMut(usize, O::Done) -> Result<()>,
+        mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
         let is_here = self.local.is_some() || self.reused.is_some();
         let Some(served) = self.served().filter(|_| !is_here) else {
-            return self.many_here::<O, E>(elements, key, given, take);
+            return self.perform_many_one_sided::<O, E>(elements, key, given, take);
         };
         let mut n_changed = 0;
-        let ended = self.travel::<O, E>(served, elements, key, given, &mut |i, done| {
-            n_changed += usize::from(O::is_change(&done));
-            take(i, done)
-        });
+        let ended =
+            self.perform_many_by_messages::<O, E>(served, elements, key, given, &mut |i, done| {
+                n_changed += usize::from(O::is_change(&done));
+                take(i, done)
+            });
         self.count::<O>(n_changed);
         ended.map(|()| n_changed)
     }
 
-    /// As [`many_to`](Self::many_to), without messages.
-    fn many_here<'k, O: OnKey<K, V>, E>(
+    /// As [`perform_many_into`](Self::perform_many_into), without messages.
+    fn perform_many_one_sided<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
-        mut take: impl FnMut(usize, O::Done) -> Result<()>,
+        mut take: impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<usize, BatchError> {
         let n_together = self.reused.as_ref().map_or(elements.len(), |_| SECTION);
         let (mut n_all, mut rest, mut room) = (0, elements, None);
@@ -83,14 +84,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             let ended = match (&self.local, &self.reused) {
                 (Some(all), _) => {
                     let view = self.view_local(all);
-                    view.ahead::<O, E>(part, key, given, &mut take, &mut n_changed)
+                    view.perform_prefetched::<O, E>(part, key, given, &mut take, &mut n_changed)
                 }
                 (None, Some(reused)) => self.in_section(reused, |view| {
-                    view.ahead::<O, E>(part, key, given, &mut take, &mut n_changed)
+                    view.perform_prefetched::<O, E>(part, key, given, &mut take, &mut n_changed)
                 }),
                 (None, None) => {
                     let view = self.view_remote();
-                    view.together::<O, E>(part, key, given, &mut take, &mut n_changed)
+                    view.perform_grouped::<O, E>(part, key, given, &mut take, &mut n_changed)
                 }
             };
             self.count::<O>(n_changed);
@@ -102,7 +103,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             rest = &rest[done..];
             let done = elements.len() - rest.len();
             let has_room = match (&self.reused, &error) {
-                (Some(reused), Error::Full { .. }) => self.makes_room(reused, &mut room),
+                (Some(reused), Error::Full { .. }) => self.try_make_room(reused, &mut room),
                 _ => Ok(false),
             };
             match has_room {
@@ -114,14 +115,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         Ok(n_all)
     }
 
-    /// As [`many_to`](Self::many_to), by messages.
-    fn travel<'k, O, E>(
+    /// As [`perform_many_into`](Self::perform_many_into), by messages.
+    fn perform_many_by_messages<'k, O, E>(
         &self,
         served: &Served<K, V, S>,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
     ) -> Result<(), BatchError>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
@@ -129,7 +130,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         let view = self.view_remote();
         let take = &mut |i: usize, answer: Option<Answer<O, K, V>>| {
             let done = match answer {
-                Some(answer) => O::Done::of_answer(answer, self.heap()),
+                Some(answer) => O::Outcome::of_answer(answer, self.heap()),
                 None => {
                     let (key, given) = (key(&elements[i])?, given(&elements[i])?);
                     O::perform(&view, view.hash(&key), &key, given)
@@ -137,7 +138,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             };
             take(i, done?)
         };
-        let mut batch = Batch::<OnParts<O, K, V, S>>::new(served, elements.len());
+        let mut batch = Batch::<OnShards<O, K, V, S>>::new(served, elements.len());
         let request = |element| -> Result<_> {
             let key = key(element)?;
             let hash = view.hash(&key);
@@ -165,7 +166,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     #[inline]
     pub(super) fn count<O: OnKey<K, V>>(&self, n_changed: usize) {
         match O::EFFECT {
-            Effect::Look | Effect::Change => {}
+            Effect::Read | Effect::Change => {}
             Effect::Claim => self.count_new(n_changed as u64),
             Effect::Remove => self.count_removals(n_changed as u64),
         }
@@ -177,19 +178,23 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         K: FoundBy<Q>,
     {
         if let Some(all) = &self.local {
-            return self.view_local(all).find_ahead::<P, _>(keys, values);
+            return self
+                .view_local(all)
+                .find_many_prefetched::<P, _>(keys, values);
         }
         if let Some(reused) = &self.reused {
             let mut parts = keys.chunks(SECTION).zip(values.chunks_mut(SECTION));
             return parts.try_for_each(|(keys, values)| {
-                self.in_section(reused, |view| view.find_ahead::<P, _>(keys, values))
+                self.in_section(reused, |view| {
+                    view.find_many_prefetched::<P, _>(keys, values)
+                })
             });
         }
         let take = |i: usize, value| {
             values[i] = value;
             Ok(())
         };
-        self.many_to::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
+        self.perform_many_into::<Find<P>, _>(keys, |key| K::key_by(key), |_| Ok(()), take)?;
         Ok(())
     }
 }
@@ -226,7 +231,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         self.table
-            .many::<Remove, _>(keys, |key| K::key_by(key), |_| Ok(()))
+            .perform_many::<Remove, _>(keys, |key| K::key_by(key), |_| Ok(()))
     }
 
     /// Inserts all entries of an iterator, as [`insert_many`](Self::insert_many) some hundred at a
@@ -317,7 +322,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         let table = &self.table;
         if object::has_heap::<V>() {
             let heap = table.heap();
-            return table.many_here::<Fold<_>, _>(
+            return table.perform_many_one_sided::<Fold<_>, _>(
                 entries,
                 |entry| K::key_by(&entry.0),
                 |(_, value)| {
@@ -330,7 +335,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
             );
         }
         let value = |entry: &(K, V)| object::to_slot(&entry.1, table.heap());
-        table.many::<Upsert<C>, _>(entries, |entry| K::key_by(&entry.0), value)
+        table.perform_many::<Upsert<C>, _>(entries, |entry| K::key_by(&entry.0), value)
     }
 }
 
@@ -371,7 +376,7 @@ where
         K: FoundBy<Q>,
     {
         self.table
-            .many::<Count, _>(keys, |key| K::key_by(key), |_| Ok(n))
+            .perform_many::<Count, _>(keys, |key| K::key_by(key), |_| Ok(n))
     }
 
     /// Adds to the value of each entry's key the entry's number, in their order, and returns how
@@ -390,6 +395,6 @@ where
         K: FoundBy<Q>,
     {
         let table = &self.table;
-        table.many::<Count, _>(entries, |entry| K::key_by(&entry.0), |entry| Ok(entry.1))
+        table.perform_many::<Count, _>(entries, |entry| K::key_by(&entry.0), |entry| Ok(entry.1))
     }
 }

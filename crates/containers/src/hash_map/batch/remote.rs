@@ -1,4 +1,4 @@
-//! Batches where slots lie behind a network: the reads of up to [`TOGETHER`] operations are in
+//! Batches where slots lie behind a network: the reads of up to [`GROUP`] operations are in
 //! flight at once, so that a round trip is paid for all of them.
 //!
 //! First all keys are located, which changes nothing; then the operations are begun in their order.
@@ -10,10 +10,10 @@ use pgas_core::backend::AtomicOp;
 use pgas_core::{Event, Rank};
 use pgas_lockfree::slots::probe::Slots as _;
 use pgas_lockfree::slots::state::{SlotState, StateWord};
-use pgas_lockfree::slots::{self, Held, Intent, Met, SlotMemory as _, Wanted};
+use pgas_lockfree::slots::{self, Held, Inspected, Intent, ReadValue, SlotMemory as _};
 
-use super::super::done::Done as _;
-use super::super::op::{At, Effect, OnKey};
+use super::super::op::{Effect, FoundSlot, OnKey};
+use super::super::outcome::Outcome as _;
 use super::super::slot::copied::{BlockCopy, Copied};
 use super::super::slot::layout::{Blocks as _, ValueKind};
 use super::super::slot::remote::Remote;
@@ -23,7 +23,7 @@ use crate::object::{KeyHasher, KeyOf, Object, Repr, SlotOf};
 use crate::{BatchError, Error, Result};
 
 /// How many operations have their reads in flight at once.
-const TOGETHER: usize = 64;
+const GROUP: usize = 64;
 
 /// A slot of a map.
 type RemoteSlot<'a, K, V> = GlobalSlot<K, V, Remote<'a>>;
@@ -36,7 +36,7 @@ struct Search<'a, K: Object, V: Object> {
     slot: RemoteSlot<'a, K, V>,
     /// Where nobody writes: that slot's block.
     copy: BlockCopy,
-    found: Option<Found<SlotOf<V>>>,
+    found: Option<SearchResult<SlotOf<V>>>,
 }
 
 /// What becomes of an error at element `i`.
@@ -46,7 +46,7 @@ fn failed(i: usize) -> impl Fn(Error) -> BatchError {
 
 /// What a search has come to.
 #[derive(Clone, Copy, Debug)]
-enum Found<V> {
+enum SearchResult<V> {
     Absent,
     /// The slot where the search stands holds the key.
     Held(Held<V>),
@@ -58,7 +58,7 @@ impl<K: Object, V: Object> Search<'_, K, V> {
     fn has_word(&self) -> bool {
         let is_word = matches!(LayoutOf::<K, V>::KIND, ValueKind::Word4 | ValueKind::Word8);
         let is_ready = |held: Held<_>| held.state.state() == SlotState::Ready;
-        is_word && matches!(self.found, Some(Found::Held(held)) if is_ready(held))
+        is_word && matches!(self.found, Some(SearchResult::Held(held)) if is_ready(held))
     }
 }
 
@@ -79,9 +79,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     fn locate(&self, searches: &mut [Search<'a, K, V>]) -> Result<()> {
         while searches.iter().any(|search| search.found.is_none()) {
             if LayoutOf::<K, V>::IS_PACKED {
-                self.look_once(searches, StateWord::from_narrow)?;
+                self.locate_round(searches, StateWord::from_narrow)?;
             } else {
-                self.look_once(searches, StateWord::from_bits)?;
+                self.locate_round(searches, StateWord::from_bits)?;
             }
         }
         Ok(())
@@ -89,7 +89,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
 
     /// One round of [`locate`](Self::locate): all states, each a `W` in memory, then the keys
     /// behind those whose fingerprint agrees.
-    fn look_once<W: Atomic>(
+    fn locate_round<W: Atomic>(
         &self,
         searches: &mut [Search<'a, K, V>],
         state_of: impl Fn(W) -> StateWord,
@@ -104,43 +104,43 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
         for (search, event) in states {
             let state = state_of(event.wait()?);
             match state.state() {
-                SlotState::Free => search.found = Some(Found::Absent),
+                SlotState::Free => search.found = Some(SearchResult::Absent),
                 SlotState::Ready | SlotState::Locked if state.has(search.home.fingerprint) => {
                     let entry = search.slot.entry_nb()?;
                     candidates.push((search, state, entry));
                 }
                 SlotState::Reserved if state.has(search.home.fingerprint) => {
                     // Another rank is about to publish what may be the key.
-                    search.found = look(self, search)?;
-                    self.walk_on(search);
+                    search.found = inspect_slot(self, search)?;
+                    self.advance(search);
                 }
                 SlotState::Vacant
                 | SlotState::Reserved
                 | SlotState::Ready
                 | SlotState::Locked
                 | SlotState::Removed
-                | SlotState::Leaving => self.walk_on(search),
+                | SlotState::Leaving => self.advance(search),
             }
         }
         for (search, state, entry) in candidates {
             let (key, value) = entry.wait()?.parts();
             if <K::Repr as Repr<K>>::has_key(&key, &search.key, self.heap())? {
-                search.found = Some(Found::Held(Held::new(state, value)));
+                search.found = Some(SearchResult::Held(Held::new(state, value)));
             } else {
-                self.walk_on(search);
+                self.advance(search);
             }
         }
         Ok(())
     }
 
     /// Goes on with a search, unless it has come to an end.
-    fn walk_on(&self, search: &mut Search<'a, K, V>) {
+    fn advance(&self, search: &mut Search<'a, K, V>) {
         if search.found.is_some() {
             return;
         }
         search.slot = self.next(&search.slot);
         if search.slot.is_same(&search.home.slot) {
-            search.found = Some(Found::Absent);
+            search.found = Some(SearchResult::Absent);
         }
     }
 
@@ -155,11 +155,11 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
                 return Ok(());
             }
             for (event, search) in in_flight {
-                let place = search.slot.place();
+                let position = search.slot.position();
                 search.copy = BlockCopy::new(&search.slot.access, event.wait()?);
-                while search.found.is_none() && search.slot.place().is_same_block(place) {
-                    search.found = look(&self.copied(&search.copy), search)?;
-                    self.walk_on(search);
+                while search.found.is_none() && search.slot.position().is_same_block(position) {
+                    search.found = inspect_slot(&self.copied(&search.copy), search)?;
+                    self.advance(search);
                 }
             }
         }
@@ -171,15 +171,15 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 
     /// Carries out `O` on the keys of `elements`, group by group; `take` gets what each tells.
-    pub(super) fn together<'k, O: OnKey<K, V>, E>(
+    pub(super) fn perform_grouped<'k, O: OnKey<K, V>, E>(
         &self,
         elements: &'k [E],
         key: impl Fn(&'k E) -> Result<KeyOf<K>> + Copy,
         given: impl Fn(&'k E) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
-        for (group, start) in elements.chunks(TOGETHER).zip((0..).step_by(TOGETHER)) {
+        for (group, start) in elements.chunks(GROUP).zip((0..).step_by(GROUP)) {
             // Those before a key that cannot be written are carried out.
             let mut refused = Ok(());
             let searches = (start..).zip(group).map_while(|(i, element)| {
@@ -196,9 +196,9 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
             let of_group = |k: usize| given(&group[k]);
             match LayoutOf::<K, V>::KIND {
                 ValueKind::Word4 => {
-                    self.carry_out::<O, u32>(&searches, start, of_group, take, n_changed)?;
+                    self.perform_located::<O, u32>(&searches, start, of_group, take, n_changed)?;
                 }
-                _ => self.carry_out::<O, u64>(&searches, start, of_group, take, n_changed)?,
+                _ => self.perform_located::<O, u64>(&searches, start, of_group, take, n_changed)?,
             }
             refused?;
         }
@@ -207,18 +207,18 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
 
     /// Carries out `O` on a group, whose first key is number `start` of the batch, in their order:
     /// where that is an atomic on a word it is in flight together with others.
-    fn carry_out<O: OnKey<K, V>, W: Atomic>(
+    fn perform_located<O: OnKey<K, V>, W: Atomic>(
         &self,
         searches: &[Search<'a, K, V>],
         start: usize,
         given: impl Fn(usize) -> Result<O::Given> + Copy,
-        take: &mut impl FnMut(usize, O::Done) -> Result<()>,
+        take: &mut impl FnMut(usize, O::Outcome) -> Result<()>,
         n_changed: &mut usize,
     ) -> Result<(), BatchError> {
         let mut end = |k: usize, word: Result<Option<W>>| {
             let done = match word {
-                Ok(Some(word)) => O::Done::of_value(of_word(word), self.heap()),
-                Ok(None) => given(k).and_then(|given| self.end::<O>(&searches[k], given)),
+                Ok(Some(word)) => O::Outcome::of_value(of_word(word), self.heap()),
+                Ok(None) => given(k).and_then(|given| self.finish::<O>(&searches[k], given)),
                 Err(error) => Err(error),
             };
             let taken = done.and_then(|done| {
@@ -265,44 +265,53 @@ impl<'a, K: Object, V: Object, S: KeyHasher> View<'a, K, V, S, Remote<'a>> {
     }
 
     /// Carries out `O` on a key that was located.
-    fn end<O: OnKey<K, V>>(
+    fn finish<O: OnKey<K, V>>(
         &self,
         search: &Search<'a, K, V>,
         mut given: O::Given,
-    ) -> Result<O::Done> {
+    ) -> Result<O::Outcome> {
         let done = match search.found {
-            Some(Found::Held(held)) if O::IS_READ_ONLY => {
+            Some(SearchResult::Held(held)) if O::IS_READ_ONLY => {
                 let view = self.copied(&search.copy);
                 O::held(
-                    At::new(&view, view.slot(search.slot.place()), held),
+                    FoundSlot::new(&view, view.slot(search.slot.position()), held),
                     &mut given,
                 )?
             }
-            Some(Found::Held(held)) => O::held(At::new(self, search.slot, held), &mut given)?,
-            Some(Found::Absent) | None => None,
+            Some(SearchResult::Held(held)) => {
+                O::held(FoundSlot::new(self, search.slot, held), &mut given)?
+            }
+            Some(SearchResult::Absent) | None => None,
         };
         match done {
             Some(done) => Ok(done),
             None if O::EFFECT == Effect::Claim => {
                 O::perform(self, self.hash(&search.key), &search.key, given)
             }
-            None => Ok(O::Done::default()),
+            None => Ok(O::Outcome::default()),
         }
     }
 }
 
 /// What the slot that a search has come to tells of its end, as `view` reaches that slot.
-fn look<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
+fn inspect_slot<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>>(
     view: &View<'a, K, V, S, R>,
     search: &Search<'_, K, V>,
-) -> Result<Option<Found<SlotOf<V>>>> {
-    let (slot, fingerprint) = (view.slot(search.slot.place()), search.home.fingerprint);
-    let (wanted, intent) = (Wanted::Value, Intent::Look);
-    let met = slots::meet(&slot, &search.key, view.heap(), fingerprint, wanted, intent)?;
+) -> Result<Option<SearchResult<SlotOf<V>>>> {
+    let (slot, fingerprint) = (view.slot(search.slot.position()), search.home.fingerprint);
+    let (read_value, intent) = (ReadValue::Yes, Intent::Find);
+    let met = slots::inspect(
+        &slot,
+        &search.key,
+        view.heap(),
+        fingerprint,
+        read_value,
+        intent,
+    )?;
     Ok(match met {
-        Met::Held(held) => Some(Found::Held(held)),
-        Met::Free => Some(Found::Absent),
-        Met::Vacant | Met::Other => None,
+        Inspected::Held(held) => Some(SearchResult::Held(held)),
+        Inspected::Free => Some(SearchResult::Absent),
+        Inspected::Vacant | Inspected::Other => None,
     })
 }
 

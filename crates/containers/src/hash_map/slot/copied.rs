@@ -10,7 +10,7 @@ use pgas_core::{GlobalPtr, Pod, Result, World};
 use pgas_lockfree::slots::state::{SlotState, StateAt, StateWord};
 use zerocopy::IntoBytes as _;
 
-use super::super::hash::Place;
+use super::super::hash::Position;
 use super::remote::{NoBlock, Remote, RemoteArray};
 use super::{Access, PartAt, Swapped, give_up};
 
@@ -32,16 +32,16 @@ pub(in super::super) struct CopiedArray<'a> {
     pub(in super::super) copy: &'a BlockCopy,
 }
 
-/// A slot, of one rank alone if it `IS_PART`.
+/// A slot, of one rank alone if it `IS_SHARD`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Copied<'a, const IS_PART: bool> {
-    slot: Remote<'a, IS_PART>,
+pub(in super::super) struct Copied<'a, const IS_SHARD: bool> {
+    slot: Remote<'a, IS_SHARD>,
     copy: &'a BlockCopy,
     /// Bytes of a block.
     len: usize,
 }
 
-impl<'a, const IS_PART: bool> Copied<'a, IS_PART> {
+impl<'a, const IS_SHARD: bool> Copied<'a, IS_SHARD> {
     /// The copy of the slot's block.
     fn block(&self) -> Result<RefMut<'a, Vec<u8>>> {
         let mut copy = self.copy.0.borrow_mut();
@@ -91,16 +91,16 @@ fn with_state<T>(at: StateAt, state: StateWord, f: impl FnOnce(&[u8]) -> T) -> T
     }
 }
 
-impl<'a, const IS_PART: bool> Access<'a> for Copied<'a, IS_PART> {
+impl<'a, const IS_SHARD: bool> Access<'a> for Copied<'a, IS_SHARD> {
     type All = CopiedArray<'a>;
     type Block = NoBlock;
 
     const IS_LOCAL: bool = false;
-    const IS_PART: bool = IS_PART;
+    const IS_SHARD: bool = IS_SHARD;
 
-    fn new(all: CopiedArray<'a>, place: Place) -> Self {
+    fn new(all: CopiedArray<'a>, position: Position) -> Self {
         Self {
-            slot: Remote::new(all.remote, place),
+            slot: Remote::new(all.remote, position),
             copy: all.copy,
             len: all.remote.stride,
         }
@@ -110,16 +110,16 @@ impl<'a, const IS_PART: bool> Access<'a> for Copied<'a, IS_PART> {
         self.slot.world
     }
 
-    fn place(&self) -> Place {
-        self.slot.place()
+    fn position(&self) -> Position {
+        self.slot.position()
     }
 
-    fn near(_: CopiedArray<'a>) -> Option<&'a NearArray<NoBlock>> {
+    fn local_array(_: CopiedArray<'a>) -> Option<&'a NearArray<NoBlock>> {
         None
     }
 
-    fn in_block(all: CopiedArray<'a>, place: Place, _: Near<'a, NoBlock>) -> Self {
-        Self::new(all, place)
+    fn in_block(all: CopiedArray<'a>, position: Position, _: Near<'a, NoBlock>) -> Self {
+        Self::new(all, position)
     }
 
     fn get<T: Pod>(&self, offset: usize) -> Result<T> {

@@ -10,12 +10,12 @@ use pgas_lockfree::memory;
 use pgas_lockfree::slots::local;
 use pgas_lockfree::slots::state::{StateAt, StateWord};
 
-use super::super::hash::Place;
+use super::super::hash::Position;
 use super::{Access, PartAt, Swapped};
 
 /// Whose slots are reached.
 pub(in super::super) trait Whose: Copy + 'static {
-    const IS_PART: bool;
+    const IS_SHARD: bool;
     /// Whether nobody else accesses them: then no step is an atomic instruction.
     const IS_ALONE: bool = false;
 }
@@ -25,15 +25,15 @@ pub(in super::super) trait Whose: Copy + 'static {
 pub(in super::super) enum All {}
 
 impl Whose for All {
-    const IS_PART: bool = false;
+    const IS_SHARD: bool = false;
 }
 
 /// Those of one rank.
 #[derive(Clone, Copy)]
-pub(in super::super) enum Part {}
+pub(in super::super) enum Shard {}
 
-impl Whose for Part {
-    const IS_PART: bool = true;
+impl Whose for Shard {
+    const IS_SHARD: bool = true;
 }
 
 /// Those of this rank, in the local phase.
@@ -41,14 +41,14 @@ impl Whose for Part {
 pub(in super::super) enum Own {}
 
 impl Whose for Own {
-    const IS_PART: bool = true;
+    const IS_SHARD: bool = true;
     const IS_ALONE: bool = true;
 }
 
 /// A slot in blocks like `L`.
 pub(in super::super) struct Local<'a, L, W = All> {
     all: &'a NearArray<L>,
-    place: Place,
+    position: Position,
     block: Near<'a, L>,
     whose: PhantomData<W>,
 }
@@ -66,24 +66,28 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
     type Block = L;
 
     const IS_LOCAL: bool = true;
-    const IS_PART: bool = W::IS_PART;
+    const IS_SHARD: bool = W::IS_SHARD;
 
     #[inline]
-    fn new(all: &'a NearArray<L>, place: Place) -> Self {
-        Self::in_block(all, place, all.block(place.rank_index(), place.block))
+    fn new(all: &'a NearArray<L>, position: Position) -> Self {
+        Self::in_block(
+            all,
+            position,
+            all.block(position.rank_index(), position.block),
+        )
     }
 
     #[inline]
-    fn near(all: &'a NearArray<L>) -> Option<&'a NearArray<L>> {
+    fn local_array(all: &'a NearArray<L>) -> Option<&'a NearArray<L>> {
         Some(all)
     }
 
     #[inline]
-    fn in_block(all: &'a NearArray<L>, place: Place, block: Near<'a, L>) -> Self {
+    fn in_block(all: &'a NearArray<L>, position: Position, block: Near<'a, L>) -> Self {
         let whose = PhantomData;
         Self {
             all,
-            place,
+            position,
             block,
             whose,
         }
@@ -95,8 +99,8 @@ impl<'a, L: Block + 'a, W: Whose> Access<'a> for Local<'a, L, W> {
     }
 
     #[inline]
-    fn place(&self) -> Place {
-        self.place
+    fn position(&self) -> Position {
+        self.position
     }
 
     #[inline]

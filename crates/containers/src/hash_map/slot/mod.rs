@@ -16,7 +16,7 @@ use pgas_lockfree::slots::state::{StateAt, StateWord};
 use zerocopy::FromZeros as _;
 
 use self::layout::{Layout, Pair, ValueKind};
-use super::hash::Place;
+use super::hash::Position;
 use crate::Result as ContainerResult;
 use crate::object::{self, Heap, KeyOf, Object, Repr, SlotOf};
 
@@ -36,19 +36,19 @@ pub(super) trait Access<'a>: Copy + 'a {
     const IS_LOCAL: bool;
 
     /// Whether all slots are those of one rank.
-    const IS_PART: bool;
+    const IS_SHARD: bool;
 
-    fn new(all: Self::All, place: Place) -> Self;
+    fn new(all: Self::All, position: Position) -> Self;
 
     fn world(&self) -> &'a World;
 
-    fn place(&self) -> Place;
+    fn position(&self) -> Position;
 
     /// All slots, if this process loads and stores them.
-    fn near(all: Self::All) -> Option<&'a NearArray<Self::Block>>;
+    fn local_array(all: Self::All) -> Option<&'a NearArray<Self::Block>>;
 
     /// The slot at `place`, whose block is known.
-    fn in_block(all: Self::All, place: Place, block: Near<'a, Self::Block>) -> Self;
+    fn in_block(all: Self::All, position: Position, block: Near<'a, Self::Block>) -> Self;
 
     /// The part at `offset` (R).
     fn get<T: Pod>(&self, offset: usize) -> Result<T>;
@@ -138,21 +138,21 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
     }
 
     #[inline]
-    pub(super) fn place(&self) -> Place {
-        self.access.place()
+    pub(super) fn position(&self) -> Position {
+        self.access.position()
     }
 
     /// Where the slot's state is.
     #[inline]
     fn state_at(&self) -> StateAt {
-        LayoutOf::<K, V>::state(self.place().index())
+        LayoutOf::<K, V>::state(self.position().index())
     }
 
     /// Where the key is, and the value behind it.
     #[inline]
     fn entry_at(&self) -> PartAt {
         PartAt {
-            offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::KEY, self.place().index()),
+            offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::KEY, self.position().index()),
             state: self.state_at(),
         }
     }
@@ -160,7 +160,7 @@ impl<'a, K: Object, V: Object, R: Access<'a>> GlobalSlot<K, V, R> {
     #[inline]
     fn value_at(&self) -> PartAt {
         PartAt {
-            offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::VALUE, self.place().index()),
+            offset: LayoutOf::<K, V>::of_slot(LayoutOf::<K, V>::VALUE, self.position().index()),
             state: self.state_at(),
         }
     }
@@ -213,7 +213,7 @@ impl<'a, K: Object, V: Object, R: Access<'a>> SlotMemory for GlobalSlot<K, V, R>
     const IS_LOCAL: bool = R::IS_LOCAL;
 
     fn is_same(&self, other: &Self) -> bool {
-        self.place().is_same(other.place())
+        self.position().is_same(other.position())
     }
 
     #[inline]

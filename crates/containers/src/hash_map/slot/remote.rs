@@ -7,7 +7,7 @@ use pgas_core::rma::{Block, Near, NearArray};
 use pgas_core::{Event, GlobalPtr, Pod, Rank, Result, World};
 use pgas_lockfree::slots::state::StateWord;
 
-use super::super::hash::Place;
+use super::super::hash::Position;
 use super::layout::Pair;
 use super::{Access, GlobalSlot, LayoutOf, PartAt, Swapped, give_up};
 use crate::object::{Object, SlotOf};
@@ -31,16 +31,16 @@ impl Block for NoBlock {
     const ALIGN: usize = 1;
 }
 
-/// A slot, of one rank alone if it `IS_PART`.
+/// A slot, of one rank alone if it `IS_SHARD`.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Remote<'a, const IS_PART: bool = false> {
+pub(in super::super) struct Remote<'a, const IS_SHARD: bool = false> {
     pub(super) world: &'a World,
-    place: Place,
+    position: Position,
     /// The block.
     pub(super) at: GlobalPtr<u8>,
 }
 
-impl<const IS_PART: bool> Remote<'_, IS_PART> {
+impl<const IS_SHARD: bool> Remote<'_, IS_SHARD> {
     /// Writes the part, then the state.
     fn try_publish<T: Pod>(&self, at: PartAt, value: T, state: StateWord) -> Result<()> {
         let (part, at) = (self.part(at.offset), at.state);
@@ -88,20 +88,20 @@ impl<K: Object, V: Object> GlobalSlot<K, V, Remote<'_>> {
     }
 }
 
-impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
+impl<'a, const IS_SHARD: bool> Access<'a> for Remote<'a, IS_SHARD> {
     type All = RemoteArray<'a>;
     type Block = NoBlock;
 
     const IS_LOCAL: bool = false;
-    const IS_PART: bool = IS_PART;
+    const IS_SHARD: bool = IS_SHARD;
 
-    fn new(all: RemoteArray<'a>, place: Place) -> Self {
-        let rank = Rank::new(all.first.number() + place.rank().number());
+    fn new(all: RemoteArray<'a>, position: Position) -> Self {
+        let rank = Rank::new(all.first.number() + position.rank().number());
         let first = GlobalPtr::new(rank, all.start);
         Self {
             world: all.world,
-            place,
-            at: first.byte_add((place.block * all.stride) as u64),
+            position,
+            at: first.byte_add((position.block * all.stride) as u64),
         }
     }
 
@@ -109,16 +109,16 @@ impl<'a, const IS_PART: bool> Access<'a> for Remote<'a, IS_PART> {
         self.world
     }
 
-    fn place(&self) -> Place {
-        self.place
+    fn position(&self) -> Position {
+        self.position
     }
 
-    fn near(_: RemoteArray<'a>) -> Option<&'a NearArray<NoBlock>> {
+    fn local_array(_: RemoteArray<'a>) -> Option<&'a NearArray<NoBlock>> {
         None
     }
 
-    fn in_block(all: RemoteArray<'a>, place: Place, _: Near<'a, NoBlock>) -> Self {
-        Self::new(all, place)
+    fn in_block(all: RemoteArray<'a>, position: Position, _: Near<'a, NoBlock>) -> Self {
+        Self::new(all, position)
     }
 
     #[inline(never)]

@@ -93,7 +93,7 @@ fn churn<K: Object, V: Object + PartialEq + std::fmt::Debug>(
 /// Empties all slots while nobody is in the way; how many have a key then.
 fn empty_all<K: Object, V: Object>(map: &HashMap<K, V>) -> u64 {
     for _ in 0..=map.capacity() / 1024 {
-        assert!(map.table.empty_some(0));
+        assert!(map.table.reclaim_some(0));
     }
     n_taken(map)
 }
@@ -254,7 +254,7 @@ fn whoever_is_within_an_update_finds_no_room_and_says_so() {
         assert_eq!(map.insert_many(&[(1, 1), (2, 2)]).unwrap(), 2);
         map.update(&1, |there| {
             assert!(map.remove(&2).unwrap());
-            map.table.empty_some(0);
+            map.table.reclaim_some(0);
             assert!(matches!(map.insert(&3, 3), Err(Error::Full { .. })));
             assert_eq!(map.find(&2).unwrap(), None);
             there + 1

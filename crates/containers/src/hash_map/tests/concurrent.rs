@@ -181,8 +181,8 @@ fn the_threads_of_a_rank_share_one_handle() {
 
 #[test]
 fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
-    use pgas_lockfree::slots::Wanted;
-    use pgas_lockfree::slots::probe::Place;
+    use pgas_lockfree::slots::ReadValue;
+    use pgas_lockfree::slots::probe::ProbeResult;
 
     let waited = Mutex::new(Vec::new());
     // The library's own barrier fails for whoever is still in it when the job does.
@@ -196,8 +196,8 @@ fn whoever_waits_for_a_rank_that_died_while_it_wrote_an_entry_gets_an_error() {
             if world.rank().number() == 0 {
                 let view = map.table.view_remote();
                 let hash = Hash::of::<u64>(&7, &RapidHasher);
-                let claimed = view.walk_to_claim(hash, &7, 0, Wanted::Key).unwrap();
-                assert!(matches!(claimed.0, Place::Free(_)));
+                let claimed = view.claim_slot(hash, &7, 0, ReadValue::No).unwrap();
+                assert!(matches!(claimed.0, ProbeResult::Free(_)));
                 to_other.send(()).unwrap();
                 go.lock().unwrap().recv_timeout(limit).unwrap();
                 panic!("between claim and publication");

@@ -126,14 +126,14 @@ impl Numbers for HashMap<u64, Wide> {
 /// Removes a key, and empties slots if they are used again.
 fn removed<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> bool {
     let was_there = map.remove(key).unwrap();
-    map.table.empty_some(0);
+    map.table.reclaim_some(0);
     was_there
 }
 
 /// Likewise, with the value.
 fn taken<K: Object, V: Object>(map: &HashMap<K, V>, key: &K) -> Option<V> {
     let value = map.take(key).unwrap();
-    map.table.empty_some(0);
+    map.table.reclaim_some(0);
     value
 }
 

@@ -1,6 +1,6 @@
 //! Operations that probe a whole line of slots, and walk where the probe does not tell.
 
-use super::super::probe::{Lines, Probed, States};
+use super::super::probe::{LineProbeResult, Lines, States};
 use super::*;
 
 impl<'a> Lines for &'a Table<true> {
@@ -18,11 +18,11 @@ impl<'a> Lines for &'a Table<true> {
         States::new(self.n, four, None)
     }
 
-    fn of_line(&self, (): &(), index: usize) -> Slot<'a, true> {
+    fn line_slot(&self, (): &(), index: usize) -> Slot<'a, true> {
         self.slot(index)
     }
 
-    fn first_of(&self, (): &(), free: u32) -> usize {
+    fn first_in_probe_order(&self, (): &(), free: u32) -> usize {
         free.trailing_zeros() as usize
     }
 
@@ -31,14 +31,14 @@ impl<'a> Lines for &'a Table<true> {
     }
 }
 
-fn place(table: &Table<true>, key: u64, intent: Intent) -> Place<Slot<'_, true>> {
+fn place(table: &Table<true>, key: u64, intent: Intent) -> ProbeResult<Slot<'_, true>> {
     let home = home(table, key);
     let sought = (home.fingerprint, &key, intent);
-    let found = |slot, held| Ok::<_, Infallible>(Some(Place::Found(slot, held)));
+    let found = |slot, held| Ok::<_, Infallible>(Some(ProbeResult::Found(slot, held)));
     match probe::probe(&table, Some(()), sought, found).unwrap() {
-        Some(Probed::Found(place)) => place,
-        Some(Probed::Free(slot)) => Place::Free(slot),
-        None => probe::walk(&table, home, &key, Wanted::Key, intent).unwrap(),
+        Some(LineProbeResult::Found(place)) => place,
+        Some(LineProbeResult::Free(slot)) => ProbeResult::Free(slot),
+        None => probe::probe_slots(&table, home, &key, ReadValue::No, intent).unwrap(),
     }
 }
 
@@ -49,7 +49,7 @@ pub(super) fn insert_in_line(table: &Table<true>, key: u64, value: [u64; 2]) -> 
 
 /// As a [`find`] in a line of slots.
 pub(super) fn find_in_line(table: &Table<true>, key: u64) -> Option<[u64; 2]> {
-    find_at(place(table, key, Intent::Look))
+    find_at(place(table, key, Intent::Find))
 }
 
 fn assert_one_is_new(a: Option<bool>, b: Option<bool>) {

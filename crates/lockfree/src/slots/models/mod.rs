@@ -16,9 +16,9 @@ use std::sync::Arc as StdArc;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::probe::{self, Home, Place, Slots};
+use super::probe::{self, Home, ProbeResult, Slots};
 use super::state::{Fingerprint, StateAt, StateWord};
-use super::{Intent, SlotMemory, Wanted, local};
+use super::{Intent, ReadValue, SlotMemory, local};
 use crate::memory::{self, Memory, Part};
 use crate::slots::value as slot;
 use crate::sync::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -295,14 +295,14 @@ fn home<const W: bool>(table: &Table<W>, key: u64) -> Home<Slot<'_, W>> {
     }
 }
 
-fn claim<const W: bool>(table: &Table<W>, key: u64) -> Place<Slot<'_, W>> {
-    let (home, wanted) = (home(table, key), Wanted::Key);
-    probe::walk(&table, home, &key, wanted, Intent::Claim).unwrap()
+fn claim<const W: bool>(table: &Table<W>, key: u64) -> ProbeResult<Slot<'_, W>> {
+    let (home, read_value) = (home(table, key), ReadValue::No);
+    probe::probe_slots(&table, home, &key, read_value, Intent::Claim).unwrap()
 }
 
-fn look<const W: bool>(table: &Table<W>, key: u64) -> Place<Slot<'_, W>> {
-    let (home, wanted) = (home(table, key), Wanted::Value);
-    probe::walk(&table, home, &key, wanted, Intent::Look).unwrap()
+fn look<const W: bool>(table: &Table<W>, key: u64) -> ProbeResult<Slot<'_, W>> {
+    let (home, read_value) = (home(table, key), ReadValue::Yes);
+    probe::probe_slots(&table, home, &key, read_value, Intent::Find).unwrap()
 }
 
 /// As an insert of a map: whether the key was new, or nothing on a full table.
@@ -312,18 +312,18 @@ fn insert<const W: bool>(table: &Table<W>, key: u64, value: [u64; 2]) -> Option<
 
 fn insert_at<const W: bool>(
     table: &Table<W>,
-    place: Place<Slot<'_, W>>,
+    place: ProbeResult<Slot<'_, W>>,
     key: u64,
     value: [u64; 2],
 ) -> Option<bool> {
     match place {
-        Place::Free(slot) => {
+        ProbeResult::Free(slot) => {
             let state = StateWord::ready(home(table, key).fingerprint);
             slot.publish_entry(key, value, state).unwrap();
             Some(true)
         }
-        Place::Found(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
-        Place::Absent => None,
+        ProbeResult::Found(slot, held) => Some(!slot::store(&slot, &(), held, value).unwrap()),
+        ProbeResult::Absent => None,
     }
 }
 
@@ -332,16 +332,16 @@ fn find<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     find_at(look(table, key))
 }
 
-fn find_at<const W: bool>(place: Place<Slot<'_, W>>) -> Option<[u64; 2]> {
+fn find_at<const W: bool>(place: ProbeResult<Slot<'_, W>>) -> Option<[u64; 2]> {
     match place {
-        Place::Found(slot, held) => slot::load(&slot, &(), held).unwrap(),
-        Place::Free(_) | Place::Absent => None,
+        ProbeResult::Found(slot, held) => slot::load(&slot, &(), held).unwrap(),
+        ProbeResult::Free(_) | ProbeResult::Absent => None,
     }
 }
 
 /// As an update of a map.
 fn add_one<const W: bool>(table: &Table<W>, key: u64) {
-    let Place::Found(slot, held) = look(table, key) else {
+    let ProbeResult::Found(slot, held) = look(table, key) else {
         panic!("the key is there");
     };
     slot::update(&slot, &(), held, |[a, b]| {
@@ -354,16 +354,16 @@ fn add_one<const W: bool>(table: &Table<W>, key: u64) {
 /// As a removal of a map.
 fn remove<const W: bool>(table: &Table<W>, key: u64) -> bool {
     match look(table, key) {
-        Place::Found(slot, held) => slot::remove(&slot, &(), held).unwrap(),
-        Place::Free(_) | Place::Absent => false,
+        ProbeResult::Found(slot, held) => slot::remove(&slot, &(), held).unwrap(),
+        ProbeResult::Free(_) | ProbeResult::Absent => false,
     }
 }
 
 /// As a removal that returns the value.
 fn take<const W: bool>(table: &Table<W>, key: u64) -> Option<[u64; 2]> {
     match look(table, key) {
-        Place::Found(slot, held) => slot::take(&slot, &(), held, Ok).unwrap(),
-        Place::Free(_) | Place::Absent => None,
+        ProbeResult::Found(slot, held) => slot::take(&slot, &(), held, Ok).unwrap(),
+        ProbeResult::Free(_) | ProbeResult::Absent => None,
     }
 }
 

@@ -11,7 +11,7 @@ impl<'a, const W: bool> Blocks for &'a Table<W> {
         if self.is_packed { self.n } else { 1 }
     }
 
-    fn of_block(&self, slot: &Slot<'a, W>, index: usize) -> Slot<'a, W> {
+    fn block_slot(&self, slot: &Slot<'a, W>, index: usize) -> Slot<'a, W> {
         if self.is_packed {
             self.slot(index)
         } else {
@@ -31,7 +31,7 @@ impl<'a, const W: bool> Blocks for &'a Table<W> {
         ptr::eq(a.block, b.block)
     }
 
-    fn n_passed(&self, taken: &Slot<'a, W>) -> Result<usize, Infallible> {
+    fn n_blocks_passed(&self, taken: &Slot<'a, W>) -> Result<usize, Infallible> {
         Ok(if self.is_packed { 0 } else { taken.index })
     }
 
@@ -44,7 +44,7 @@ impl<'a, const W: bool> Blocks for &'a Table<W> {
         Ok(key)
     }
 
-    fn forget(&self, _: u64) {}
+    fn release_key(&self, _: u64) {}
 }
 
 /// Does something in a section of thread `own`.
@@ -65,7 +65,7 @@ fn empty<const W: bool>(table: &Table<W>) -> Option<u64> {
 
 /// As a find of a map.
 fn find_reused<const W: bool>(table: &Table<W>, own: usize, key: u64) -> Option<[u64; 2]> {
-    let found = sections::undisturbed(&table.n_emptied, || find(table, key));
+    let found = sections::read_optimistically(&table.n_emptied, || find(table, key));
     found.unwrap_or_else(|| section(table, own, || find(table, key)))
 }
 
@@ -96,11 +96,11 @@ fn loom_an_update_that_comes_late_changes_no_other_keys_word() {
             |table| assert_eq!(insert(table, 7, [1, 0]), Some(true)),
             |table| {
                 section(table, 0, || match look(table, 7) {
-                    Place::Found(slot, held) => {
+                    ProbeResult::Found(slot, held) => {
                         let add = |[n, _]: [u64; 2]| Ok([n + 1, 0]);
                         slot::update(&slot, &(), held, add).unwrap();
                     }
-                    Place::Free(_) | Place::Absent => {}
+                    ProbeResult::Free(_) | ProbeResult::Absent => {}
                 });
             },
             |table| {

@@ -127,13 +127,13 @@ fn loom_an_update_and_an_overwrite_of_a_wide_value_happen_one_after_the_other() 
 #[test]
 fn loom_concurrent_additions_to_an_absent_key_all_count() {
     let add = |table: &Table<true>| match claim(table, 7) {
-        Place::Free(slot) => slot
+        ProbeResult::Free(slot) => slot
             .publish_entry(7, [1, 0], StateWord::ready(home(table, 7).fingerprint))
             .unwrap(),
-        Place::Found(slot, held) => {
+        ProbeResult::Found(slot, held) => {
             slot::update(&slot, &(), held, |[n, _]| Ok([n + 1, 0])).unwrap();
         }
-        Place::Absent => panic!("there is room"),
+        ProbeResult::Absent => panic!("there is room"),
     };
     race::<true, _, _>(
         2,
@@ -243,10 +243,10 @@ fn loom_a_word_that_is_inserted_again_is_there_from_then_on() {
 #[test]
 fn loom_a_removed_word_that_two_insert_again_is_that_of_one() {
     fn get_or_insert(table: &Table<true>, value: u64) -> Option<[u64; 2]> {
-        let Place::Found(slot, _) = claim(table, 7) else {
+        let ProbeResult::Found(slot, _) = claim(table, 7) else {
             panic!("the key has a slot");
         };
-        match slot::insert_again(slot, [value, 0]).unwrap() {
+        match slot::reinsert_if_removed(slot, [value, 0]).unwrap() {
             Ok(()) => None,
             Err(held) => Some(slot::load(&slot, &(), held).unwrap().unwrap()),
         }

@@ -18,7 +18,7 @@ use crate::{Error, Result};
 type Panic = Box<dyn Any + Send>;
 
 /// Entries without a place, and why others were given up.
-pub(super) struct Left<K: Object, V: Object> {
+pub(super) struct Unplaced<K: Object, V: Object> {
     /// In the order in which they came.
     pub(super) entries: Vec<SlotOf<(K, V)>>,
     /// The hashes of their keys.
@@ -31,7 +31,7 @@ pub(super) struct Left<K: Object, V: Object> {
     panic: Mutex<Option<Panic>>,
 }
 
-impl<K: Object, V: Object> Left<K, V> {
+impl<K: Object, V: Object> Unplaced<K, V> {
     pub(super) const fn new() -> Self {
         Self {
             entries: Vec::new(),
@@ -49,7 +49,7 @@ impl<K: Object, V: Object> Left<K, V> {
     /// Keeps the entry in `slot` if one with its key is here, behind which it belongs; says whether
     /// there was one, or one of another key with the same hash.
     #[inline]
-    pub(super) fn follows(&mut self, hash: Hash, slot: &SlotOf<(K, V)>) -> bool {
+    pub(super) fn keep_behind(&mut self, hash: Hash, slot: &SlotOf<(K, V)>) -> bool {
         let is_behind = !self.keys.is_empty() && self.keys.contains(&hash.bits());
         if is_behind {
             self.entries.push(*slot);

@@ -10,55 +10,55 @@ use pgas_core::{GlobalPtr, Rank};
 
 use super::slot::LayoutOf;
 use super::slot::copied::{BlockCopy, Copied};
-use super::slot::local::{Local, Own, Part};
+use super::slot::local::{Local, Own, Shard};
 use super::slot::remote::Remote;
 use super::view::{Shape, View};
 use crate::object::{KeyHasher, Object};
 
 /// The parts of a map's slots that a rank works on.
-pub(super) struct Parts<K: Object, V: Object, S> {
+pub(super) struct Shards<K: Object, V: Object, S> {
     /// Of any one rank.
     shape: Shape<K, V, S>,
     /// The first rank of this host, and what this process reaches of it and those behind it.
     first: u32,
-    near: Box<[NearArray<LayoutOf<K, V>>]>,
+    local: Box<[NearArray<LayoutOf<K, V>>]>,
 }
 
 /// A part that this process reaches by its own instructions.
-pub(super) type NearView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Part>>;
+pub(super) type LocalShardView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Shard>>;
 
 /// That of this rank, in the local phase.
 pub(super) type OwnView<'a, K, V, S> = View<'a, K, V, S, Local<'a, LayoutOf<K, V>, Own>>;
 
 /// A map's parts on all ranks.
-pub(super) type Served<K, V, S> = DistObject<Arc<Parts<K, V, S>>>;
+pub(super) type Served<K, V, S> = DistObject<Arc<Shards<K, V, S>>>;
 
-impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
+impl<K: Object, V: Object, S: KeyHasher> Shards<K, V, S> {
     pub(super) fn new(whole: &Shape<K, V, S>) -> Self {
         let ranks = whole.world.near_ranks();
         let first = ranks.clone().next().map_or(0, Rank::number);
         let n_blocks = whole.ring.n_blocks();
-        let near = ranks.map(|rank| {
+        let local = ranks.map(|rank| {
             let start = GlobalPtr::new(rank, whole.start);
             whole.world.near_run(start, n_blocks)
         });
         Self {
-            shape: whole.part(),
+            shape: whole.shard(),
             first,
-            near: near.collect::<Option<_>>().unwrap_or_default(),
+            local: local.collect::<Option<_>>().unwrap_or_default(),
         }
     }
 
     /// What `rank` has, if this process reaches it by its own instructions.
     #[inline]
-    pub(super) fn near(&self, rank: Rank) -> Option<NearView<'_, K, V, S>> {
+    pub(super) fn local(&self, rank: Rank) -> Option<LocalShardView<'_, K, V, S>> {
         Some(self.shape.view(self.run(rank)?))
     }
 
     #[inline]
     fn run(&self, rank: Rank) -> Option<&NearArray<LayoutOf<K, V>>> {
         let index = rank.number().wrapping_sub(self.first);
-        self.near.get(index as usize)
+        self.local.get(index as usize)
     }
 
     /// What this rank has, in the local phase, likewise.
@@ -76,12 +76,12 @@ impl<K: Object, V: Object, S: KeyHasher> Parts<K, V, S> {
     }
 
     /// What `rank` has, by operations on global pointers.
-    pub(super) fn part(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_, true>> {
+    pub(super) fn remote(&self, rank: Rank) -> View<'_, K, V, S, Remote<'_, true>> {
         self.shape.view_remote(rank)
     }
 
     /// Whether this process works on what `rank` has without asking it.
     pub(super) fn is_here(&self, rank: Rank) -> bool {
-        self.near(rank).is_some() || rank == self.shape.world.rank()
+        self.local(rank).is_some() || rank == self.shape.world.rank()
     }
 }

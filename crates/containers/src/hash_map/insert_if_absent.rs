@@ -41,7 +41,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
         K: FoundBy<Q>,
     {
         self.table
-            .one::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))
+            .perform::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))
     }
 
     /// The value of `key`; if it is absent, inserts `value` and returns that.
@@ -62,7 +62,7 @@ impl<K: Object, V: Object, P: Phase, S: KeyHasher> HashMap<K, V, P, S> {
     {
         let there = self
             .table
-            .one::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))?;
+            .perform::<GetOrInsert, _>(key, |heap| object::to_slot(&value, heap))?;
         Ok(there.unwrap_or(value))
     }
 

@@ -1,13 +1,13 @@
 //! The fallback of operations on one key: the way to the slot that holds it or is free for it, slot
 //! by slot.
 
-use pgas_lockfree::slots::probe::{self, Place};
+use pgas_lockfree::slots::probe::{self, ProbeResult};
 use pgas_lockfree::slots::state::StateWord;
-use pgas_lockfree::slots::{Intent, SlotMemory as _, Wanted, value};
+use pgas_lockfree::slots::{Intent, ReadValue, SlotMemory as _, value};
 use zerocopy::FromZeros as _;
 
 use super::hash::Hash;
-use super::op::{At, Effect, GetOrInsert, Join, OnKey, Update};
+use super::op::{Effect, FoundSlot, GetOrInsert, Join, OnKey, Update};
 use super::slot::{Access, GlobalSlot};
 use super::view::View;
 use crate::object::{self, KeyHasher, KeyOf, Object, Repr, SlotOf};
@@ -16,8 +16,8 @@ use crate::{Error, Result};
 /// Bytes of values that an operation has beside others.
 const LARGE: usize = 4096;
 
-/// The place of a key.
-type PlaceOf<K, V, R> = Place<GlobalSlot<K, V, R>>;
+/// The found of a key.
+type ProbeResultOf<K, V, R> = ProbeResult<GlobalSlot<K, V, R>>;
 
 impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R> {
     /// What becomes of a key that was absent, in the first free slot on the way to it.
@@ -28,37 +28,39 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
         hash: Hash,
         of_key: SlotOf<K>,
         given: &O::Given,
-    ) -> Result<O::Done> {
+    ) -> Result<O::Outcome> {
         if O::EFFECT == Effect::Claim {
             let state = StateWord::ready(hash.fingerprint());
             slot.publish_entry(of_key, O::value(given), state)?;
         }
-        Ok(O::Done::default())
+        Ok(O::Outcome::default())
     }
 
     /// The fallback.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn walk_to<O: OnKey<K, V>>(
+    pub(super) fn perform_fallback<O: OnKey<K, V>>(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
         mut given: O::Given,
-    ) -> Result<O::Done> {
-        let (slot, mut held) = match self.place::<O>(hash, key, &given)? {
-            (Place::Found(slot, held), _) => (slot, held),
-            (Place::Free(slot), of_key) => return self.absent::<O>(slot, hash, of_key, &given),
-            (Place::Absent, _) => return Ok(O::Done::default()),
+    ) -> Result<O::Outcome> {
+        let (slot, mut held) = match self.slot_for::<O>(hash, key, &given)? {
+            (ProbeResult::Found(slot, held), _) => (slot, held),
+            (ProbeResult::Free(slot), of_key) => {
+                return self.absent::<O>(slot, hash, of_key, &given);
+            }
+            (ProbeResult::Absent, _) => return Ok(O::Outcome::default()),
         };
         loop {
-            if let Some(done) = O::held(At::new(self, slot, held), &mut given)? {
+            if let Some(done) = O::held(FoundSlot::new(self, slot, held), &mut given)? {
                 return Ok(done);
             }
             // The key was removed. It is inserted again, if another rank is not faster.
             if O::EFFECT != Effect::Claim {
-                return Ok(O::Done::default());
+                return Ok(O::Outcome::default());
             }
-            match value::insert_again(slot, O::value(&given))? {
-                Ok(()) => return Ok(O::Done::default()),
+            match value::reinsert_if_removed(slot, O::value(&given))? {
+                Ok(()) => return Ok(O::Outcome::default()),
                 Err(now) => held = now,
             }
         }
@@ -66,39 +68,47 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
 
     /// Where `O` is carried out, and what a slot is to hold of a key that is new.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn place<O: OnKey<K, V>>(
+    fn slot_for<O: OnKey<K, V>>(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
         given: &O::Given,
-    ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
+    ) -> Result<(ProbeResultOf<K, V, R>, SlotOf<K>)> {
         if O::EFFECT == Effect::Claim {
-            return self.walk_to_claim(hash, key, O::value(given), O::WANTED);
+            return self.claim_slot(hash, key, O::value(given), O::READ_VALUE);
         }
-        Ok((self.walk(hash, key, O::WANTED)?, SlotOf::<K>::new_zeroed()))
+        Ok((
+            self.find_slot(hash, key, O::READ_VALUE)?,
+            SlotOf::<K>::new_zeroed(),
+        ))
     }
 
-    /// The place of `key` by the fallback. In the part of a rank a search that ends behind its last
+    /// The found of `key` by the fallback. In the part of a rank a search that ends behind its last
     /// slot has told nothing, and it is full.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn walk(&self, hash: Hash, key: &KeyOf<K>, wanted: Wanted) -> Result<PlaceOf<K, V, R>> {
-        match probe::walk(self, self.home(hash), key, wanted, Intent::Look)? {
-            Place::Absent if R::IS_PART => Err(self.full()),
-            place => Ok(place),
+    fn find_slot(
+        &self,
+        hash: Hash,
+        key: &KeyOf<K>,
+        read_value: ReadValue,
+    ) -> Result<ProbeResultOf<K, V, R>> {
+        match probe::probe_slots(self, self.home(hash), key, read_value, Intent::Find)? {
+            ProbeResult::Absent if R::IS_SHARD => Err(self.full()),
+            found => Ok(found),
         }
     }
 
     /// Likewise, of a key that is to be there, with what a slot is to hold of it. If there is none,
     /// `value` is given up.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    pub(super) fn walk_to_claim(
+    pub(super) fn claim_slot(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
         value: SlotOf<V>,
-        wanted: Wanted,
-    ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
-        let claimed = self.claim(hash, key, wanted);
+        read_value: ReadValue,
+    ) -> Result<(ProbeResultOf<K, V, R>, SlotOf<K>)> {
+        let claimed = self.find_or_reserve(hash, key, read_value);
         if claimed.is_err() {
             object::release::<V>(&value, self.heap())?;
         }
@@ -108,26 +118,26 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
     /// A slot for the key, and the part of the key that goes there. As a closure it made inserts of
     /// wide values a third longer.
     #[cfg_attr(not(debug_assertions), inline(always))]
-    fn claim(
+    fn find_or_reserve(
         &self,
         hash: Hash,
         key: &KeyOf<K>,
-        wanted: Wanted,
-    ) -> Result<(PlaceOf<K, V, R>, SlotOf<K>)> {
+        read_value: ReadValue,
+    ) -> Result<(ProbeResultOf<K, V, R>, SlotOf<K>)> {
         // Memory for the key is got before a slot is reserved for it, since there may be none.
         let is_outside = <K::Repr as Repr<K>>::is_key_outside(key);
-        let look = || probe::walk(self, self.home(hash), key, wanted, Intent::Look);
-        if is_outside && let found @ Place::Found(..) = look()? {
+        let find = || probe::probe_slots(self, self.home(hash), key, read_value, Intent::Find);
+        if is_outside && let found @ ProbeResult::Found(..) = find()? {
             return Ok((found, SlotOf::<K>::new_zeroed()));
         }
         let of_key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
-        let place = probe::walk(self, self.home(hash), key, wanted, Intent::Claim)?;
-        if is_outside && !matches!(place, Place::Free(_)) {
+        let found = probe::probe_slots(self, self.home(hash), key, read_value, Intent::Claim)?;
+        if is_outside && !matches!(found, ProbeResult::Free(_)) {
             object::release::<K>(&of_key, self.heap())?;
         }
-        match place {
-            Place::Absent => Err(self.full()),
-            Place::Found(..) | Place::Free(_) => Ok((place, of_key)),
+        match found {
+            ProbeResult::Absent => Err(self.full()),
+            ProbeResult::Found(..) | ProbeResult::Free(_) => Ok((found, of_key)),
         }
     }
 
@@ -159,7 +169,7 @@ impl<'a, K: Object, V: Object, S: KeyHasher, R: Access<'a>> View<'a, K, V, S, R>
                 Ok(Some(_)) => return Ok(true),
                 // At the end of a part a look tells nothing, and a claim finds a key that was
                 // removed.
-                Err(Error::Full { .. }) if R::IS_PART => {}
+                Err(Error::Full { .. }) if R::IS_SHARD => {}
                 former => drop(former?),
             }
             if self.insert_new(hash, key, || f(None))? {

@@ -4,12 +4,12 @@
 use pgas_core::{Pod, Rank, in_handler};
 use zerocopy::IntoBytes as _;
 
-use super::done::Done as _;
 use super::hash::Hash;
 use super::op::{Effect, Find, OnKey, Replace};
-use super::part::Served;
+use super::outcome::Outcome as _;
 use super::phase::Atomic;
-use super::served::OnParts;
+use super::served::OnShards;
+use super::shard::Served;
 use super::slot::copied::BlockCopy;
 use super::slot::layout::Pair;
 use super::table::{LocalView, Table};
@@ -22,7 +22,7 @@ const LONGEST: usize = 4096;
 impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     /// Whether keys and values are all that travels of them, and are worth it: of a long entry the
     /// transfer is what takes time, and each step on its way would have a copy on the stack.
-    pub(super) const TRAVELS: bool = !object::has_heap::<K>()
+    pub(super) const FITS_MESSAGE: bool = !object::has_heap::<K>()
         && !object::has_heap::<V>()
         && size_of::<SlotOf<K>>() > 0
         && size_of::<SlotOf<K>>() + size_of::<SlotOf<V>>() <= LONGEST;
@@ -34,46 +34,46 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
 
     /// Whether `O` is a message, where ranks serve requests: also a search in slots that nobody
     /// writes, if a read is no less.
-    pub(super) fn travels<O: OnKey<K, V>>(&self) -> bool {
+    pub(super) fn is_message<O: OnKey<K, V>>(&self) -> bool {
         !O::IS_READ_ONLY || self.world().capabilities().needs_target.get
     }
 
     /// Carries out `O` on a key where it is: here, if this process reaches the slots of its home
     /// rank, or there, by a message (M). Nothing if it is to be done one-sidedly.
     #[inline(never)]
-    fn at_home<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<Option<O::Done>>
+    fn perform_at_home<O>(&self, key: &KeyOf<K>, given: O::Given) -> Result<Option<O::Outcome>>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
-        if !Self::TRAVELS {
+        if !Self::FITS_MESSAGE {
             return Ok(None);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
         let home = self.shape.ring.home(hash).rank();
-        if let Some(view) = self.parts.near(home) {
+        if let Some(view) = self.shards.local(home) {
             return match O::perform(&view, hash, key, given) {
                 Ok(done) => Ok(Some(done)),
                 Err(Error::Full { .. }) => Ok(None),
                 Err(error) => Err(error),
             };
         }
-        let may_ask = self.travels::<O>() && home != self.world().rank();
+        let may_ask = self.is_message::<O>() && home != self.world().rank();
         let Some(served) = self.served().filter(|_| may_ask) else {
             return Ok(None);
         };
         let key = <K::Repr as Repr<K>>::key_slot(key, self.heap())?;
         let request = Pair::new(key, given);
-        let answer = requests::ask::<OnParts<O, K, V, S>>(served, home, request)?;
-        let done = answer.map(|answer| O::Done::of_answer(answer, self.heap()));
+        let answer = requests::ask::<OnShards<O, K, V, S>>(served, home, request)?;
+        let done = answer.map(|answer| O::Outcome::of_answer(answer, self.heap()));
         done.transpose()
     }
 
-    /// As [`one`](Self::one), where slots are not local, or used again.
-    pub(super) fn one_elsewhere<O>(
+    /// As [`perform`](Self::perform), where slots are not local, or used again.
+    pub(super) fn perform_out_of_line<O>(
         &self,
         key: &KeyOf<K>,
         given: impl Fn(&Heap) -> Result<O::Given>,
-    ) -> Result<O::Done>
+    ) -> Result<O::Outcome>
     where
         O: OnKey<K, V, Given: Pod> + 'static,
     {
@@ -82,13 +82,13 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
             let perform =
                 |view: LocalView<'_, K, V, S>| O::perform(&view, view.hash(key), key, given()?);
             return match O::EFFECT {
-                Effect::Look => self.look(reused, perform),
-                Effect::Claim => self.where_room_is_made(reused, perform),
+                Effect::Read => self.read_optimistically(reused, perform),
+                Effect::Claim => self.claim_or_make_room(reused, perform),
                 Effect::Change | Effect::Remove => self.in_section(reused, perform),
             };
         }
         let given = given()?;
-        if let Some(done) = self.at_home::<O>(key, given)? {
+        if let Some(done) = self.perform_at_home::<O>(key, given)? {
             return Ok(done);
         }
         let hash = Hash::of::<K>(key, &*self.shape.hasher);
@@ -101,7 +101,7 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
     }
 
     /// Replaces the value of a key by what a slot is to hold of `f` of it; what was there.
-    pub(super) fn update_elsewhere(
+    pub(super) fn update_out_of_line(
         &self,
         key: &KeyOf<K>,
         mut f: impl FnMut(V) -> Result<SlotOf<V>>,
@@ -124,14 +124,14 @@ impl<K: Object, V: Object, S: KeyHasher> Table<K, V, S> {
         f: &mut impl FnMut(V) -> Result<SlotOf<V>>,
     ) -> Result<Option<Option<V>>> {
         let slot = |value: &V| object::to_slot(value, self.heap());
-        let mut there = self.at_home::<Find<Atomic>>(key, ())?;
+        let mut there = self.perform_at_home::<Find<Atomic>>(key, ())?;
         loop {
             let Some(Some(value)) = there else {
                 return Ok(there);
             };
             let expected = slot(&value)?;
             let values = Pair::new(expected, f(value)?);
-            there = self.at_home::<Replace>(key, values)?;
+            there = self.perform_at_home::<Replace>(key, values)?;
             if let Some(Some(former)) = &there
                 && slot(former)?.as_bytes() == expected.as_bytes()
             {

@@ -24,7 +24,7 @@ impl Inserted {
 }
 
 /// What an operation tells of a key; by default that it was not there.
-pub(super) trait Done<V: Object>: Default {
+pub(super) trait Outcome<V: Object>: Default {
     /// What travels of it.
     type Answer: Pod + Wire;
 
@@ -38,7 +38,7 @@ pub(super) trait Done<V: Object>: Default {
     fn of_answer(answer: Self::Answer, heap: &Heap) -> Result<Self>;
 }
 
-impl<V: Object> Done<V> for bool {
+impl<V: Object> Outcome<V> for bool {
     type Answer = u8;
 
     #[inline]
@@ -60,7 +60,7 @@ impl<V: Object> Done<V> for bool {
     }
 }
 
-impl<V: Object> Done<V> for Option<V> {
+impl<V: Object> Outcome<V> for Option<V> {
     /// Whether it was there, and the value.
     type Answer = Pair<u8, SlotOf<V>>;
 
